@@ -1,0 +1,82 @@
+"""What a registered tool is: its contract with the model and its policy."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from app.domain.json import JsonObject
+
+NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
+"""Every vendor takes such a name unchanged."""
+
+ToolName = Annotated[str, Field(pattern=NAME_PATTERN)]
+Seconds = Annotated[float, Field(ge=0.01, le=3600)]
+RETRYABLE_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class When(Frozen):
+    """A CEL rule over `args`, `context`, `run` and `tool` that answers true or false."""
+
+    when: Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class Text(Frozen):
+    """A fixed text for the model, instead of the built-in one."""
+
+    message: Annotated[str, Field(max_length=4096)]
+
+
+OnFailure: TypeAlias = Literal["return_error", "fail_run"] | Text
+OnUnknown: TypeAlias = Literal["return_error", "ask", "fail_run"]
+Approval: TypeAlias = Literal["never", "always"] | When
+
+
+class Retry(Frozen):
+    """How often and how long between attempts; delays have full jitter and stay within the
+    call's timeout."""
+
+    max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    initial_seconds: Annotated[float, Field(ge=0.01, le=60)] = 0.5
+    max_seconds: Annotated[float, Field(ge=0.01, le=300)] = 10.0
+    on: tuple[Annotated[int, Field(ge=400, le=599)], ...] = ()
+    """HTTP statuses after which even a tool that is not idempotent is tried again."""
+
+
+class Concurrency(Frozen):
+    """How many calls of this tool, or of the tools that share `group`, one run has in flight.
+    `serial`: the call runs alone, after every earlier and before every later call."""
+
+    limit: Annotated[int, Field(ge=1, le=64)] = 8
+    group: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    serial: bool = False
+
+
+class ToolSpec(Frozen):
+    """One version of a tool. Sizes in bytes, durations in seconds."""
+
+    name: ToolName
+    description: Annotated[str, Field(max_length=16_384)] = ""
+    parameters: JsonObject
+    output_schema: JsonObject | None = None
+    type: Literal["webhook"] = "webhook"
+    url: Annotated[str, Field(max_length=2048)] | None = None
+    headers: dict[str, str] = Field(default_factory=dict, max_length=32)
+    strict: bool = True
+    timeout_seconds: Seconds | None = None
+    on_timeout: OnFailure = "return_error"
+    on_error: OnFailure = "return_error"
+    idempotent: bool = False
+    on_unknown: OnUnknown = "return_error"
+    retry: Retry = Retry()
+    approval: Approval = "never"
+    approval_expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] = 86_400.0
+    reject_message: Annotated[str, Field(max_length=4096)] | None = None
+    enabled: bool | When = True
+    guardrails: tuple[JsonObject, ...] = Field(default=(), max_length=0)
+    concurrency: Concurrency = Concurrency()
+    max_output_bytes: Annotated[int, Field(ge=256, le=10_485_760)] = 65_536
+    metadata: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)

@@ -1,0 +1,113 @@
+"""What the loop asks of a model, whatever the vendor and the wire protocol."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from pydantic import JsonValue
+
+from app.domain.items import Item, Reasoning
+from app.domain.json import JsonObject
+from app.domain.tools import ToolSpec
+
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | JsonObject
+"""`{"name": "…"}` names one tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One turn. `model` is the vendor's own name, verbatim; `timeout_seconds` bounds the whole
+    call, first byte to last."""
+
+    model: str
+    instructions: str
+    items: tuple[Item, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    parallel_tool_calls: bool = True
+    settings: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    output_schema: JsonObject | None = None
+    timeout_seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedCall:
+    """A call as the model wrote it: `arguments` is its raw text, the id may be empty.
+    `truncated`: the response was cut off in it, so it must never run."""
+
+    call_id: str
+    name: str
+    arguments: str
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens. `input` includes `cached_input`; `output` includes `reasoning`."""
+
+    input: int = 0
+    output: int = 0
+    cached_input: int = 0
+    reasoning: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelResponse:
+    """`finish` is normalised: `stop`, `tool_calls`, `length`, `content_filter` or `other`."""
+
+    text: str
+    calls: tuple[RequestedCall, ...] = ()
+    refusal: str | None = None
+    reasoning: tuple[Reasoning, ...] = ()
+    finish: str = "stop"
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsDelta:
+    index: int
+    call_id: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """The stream broke and is asked again from the start: what was shown so far is void."""
+
+
+Delta: TypeAlias = TextDelta | ArgumentsDelta | Restarted
+OnDelta: TypeAlias = Callable[[Delta], None]
+
+
+class ModelError(Exception):
+    """The vendor refused or could not be reached. `transient`: the same request may succeed
+    later; then `retry_after` (seconds) is the vendor's own wish, if it had one. `message` is
+    safe to show to the run's owner: no key, no header, no prompt."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        transient: bool,
+        retry_after: float | None = None,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.transient = transient
+        self.retry_after = retry_after
+        self.status = status
+
+
+class Model(Protocol):
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
+        """One attempt, streamed or not. Raises ModelError; retrying is the loop's affair."""
+        ...
