@@ -6,8 +6,9 @@ from typing import Literal, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
-from app.domain.items import Item, Reasoning
+from app.domain.items import Item
 from app.domain.json import JsonObject
+from app.domain.response import ModelResponse
 from app.domain.tools import ToolSpec
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"] | JsonObject
@@ -28,39 +29,6 @@ class ModelRequest:
     settings: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     output_schema: JsonObject | None = None
     timeout_seconds: float = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class RequestedCall:
-    """A call as the model wrote it: `arguments` is its raw text, the id may be empty.
-    `truncated`: the response was cut off in it, so it must never run."""
-
-    call_id: str
-    name: str
-    arguments: str
-    truncated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens. `input` includes `cached_input`; `output` includes `reasoning`."""
-
-    input: int = 0
-    output: int = 0
-    cached_input: int = 0
-    reasoning: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ModelResponse:
-    """`finish` is normalised: `stop`, `tool_calls`, `length`, `content_filter` or `other`."""
-
-    text: str
-    calls: tuple[RequestedCall, ...] = ()
-    refusal: str | None = None
-    reasoning: tuple[Reasoning, ...] = ()
-    finish: str = "stop"
-    usage: Usage = Usage()
 
 
 @dataclass(frozen=True, slots=True)

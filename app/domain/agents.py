@@ -1,0 +1,64 @@
+"""What a run was asked to be: its model, instructions, tools and limits, frozen at its start."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, JsonValue
+
+from app.domain.json import JsonObject
+from app.domain.tools import Frozen, Seconds, ToolName
+
+
+class NamedTool(Frozen):
+    name: ToolName
+
+
+class StopAt(Frozen):
+    stop_at: Annotated[tuple[ToolName, ...], Field(min_length=1, max_length=64)]
+
+
+class FixedOutput(Frozen):
+    output: JsonValue
+
+
+ModelName = Annotated[str, Field(min_length=3, max_length=256)]
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
+ToolUseBehavior: TypeAlias = Literal["run_llm_again", "stop_on_first_tool"] | StopAt
+OnMaxTurns: TypeAlias = Literal["incomplete", "summarise", "fail"] | FixedOutput
+
+
+class Limits(Frozen):
+    """What one run may use over its whole life, resumes included."""
+
+    max_turns: Annotated[int, Field(ge=1, le=50)] = 10
+    """Model calls."""
+    max_tool_calls: Annotated[int, Field(ge=0, le=200)] = 200
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Input and output tokens together."""
+    deadline_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
+    """Wall time from the run's creation, waiting included."""
+    tool_timeout_seconds: Seconds | None = None
+    """For tools that set none of their own."""
+    max_parallel_tool_calls: Annotated[int, Field(ge=1, le=64)] = 8
+
+
+class AgentConfig(Frozen):
+    """The behaviour of an agent. The same fields stand in an agent and inline in a run."""
+
+    model: ModelName | Annotated[tuple[ModelName, ...], Field(min_length=1, max_length=8)]
+    """`vendor:model`, or several, tried in order when the first cannot answer."""
+    instructions: Annotated[str, Field(max_length=262_144)] = ""
+    tools: Annotated[tuple[ToolName, ...], Field(max_length=64)] = ()
+    tool_choice: ToolChoice = "auto"
+    reset_tool_choice: bool = True
+    parallel_tool_calls: bool = True
+    model_settings: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
+    output_schema: JsonObject | None = None
+    repair_attempts: Annotated[int, Field(ge=0, le=5)] = 1
+    tool_use_behavior: ToolUseBehavior = "run_llm_again"
+    on_unknown_tool: Literal["return_error", "fail_run"] = "return_error"
+    on_max_turns: OnMaxTurns = "incomplete"
+    limits: Limits = Limits()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return (self.model,) if isinstance(self.model, str) else self.model

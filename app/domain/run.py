@@ -1,0 +1,71 @@
+"""The life of a run: eight statuses, one table of moves.
+
+Everything that may change a run's status is a row of `MOVES`. The store turns a row into one
+guarded UPDATE; the database repeats the table in CHECK constraints and a trigger.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class RunStatus(StrEnum):
+    QUEUED = "queued"  # wants a worker, now or at `available_at`
+    IN_PROGRESS = "in_progress"  # leased by one worker
+    REQUIRES_ACTION = "requires_action"  # nothing can run until someone outside acts
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    INCOMPLETE = "incomplete"  # a limit was reached
+    EXPIRED = "expired"  # its deadline passed while it waited
+
+
+TERMINAL: Final = frozenset(
+    {
+        RunStatus.COMPLETED,
+        RunStatus.FAILED,
+        RunStatus.CANCELLED,
+        RunStatus.INCOMPLETE,
+        RunStatus.EXPIRED,
+    }
+)
+SETTLED: Final = TERMINAL | {RunStatus.REQUIRES_ACTION}
+"""Where `?wait` stops holding."""
+
+
+class Move(StrEnum):
+    CLAIM = "claim"
+    RELEASE = "release"
+    PARK = "park"
+    WAKE = "wake"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    STOP = "stop"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+
+
+class Edge(NamedTuple):
+    sources: frozenset[RunStatus]
+    target: RunStatus
+
+
+_LEASED: Final = frozenset({RunStatus.IN_PROGRESS})
+_OPEN: Final = frozenset(set(RunStatus) - TERMINAL)
+
+MOVES: Final[Mapping[Move, Edge]] = {
+    Move.CLAIM: Edge(frozenset({RunStatus.QUEUED}), RunStatus.IN_PROGRESS),
+    Move.RELEASE: Edge(_LEASED, RunStatus.QUEUED),
+    Move.PARK: Edge(_LEASED, RunStatus.REQUIRES_ACTION),
+    Move.WAKE: Edge(frozenset({RunStatus.REQUIRES_ACTION}), RunStatus.QUEUED),
+    Move.COMPLETE: Edge(_LEASED, RunStatus.COMPLETED),
+    Move.FAIL: Edge(frozenset({RunStatus.IN_PROGRESS, RunStatus.QUEUED}), RunStatus.FAILED),
+    Move.STOP: Edge(_LEASED, RunStatus.INCOMPLETE),
+    Move.CANCEL: Edge(_OPEN, RunStatus.CANCELLED),
+    Move.EXPIRE: Edge(frozenset({RunStatus.QUEUED, RunStatus.REQUIRES_ACTION}), RunStatus.EXPIRED),
+}
+
+
+def ending_event(status: RunStatus) -> str:
+    """`run.completed` and so on: the last event of a run that ends in `status`."""
+    return f"run.{status}"
