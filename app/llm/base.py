@@ -8,8 +8,23 @@ from pydantic import JsonValue
 
 from app.domain.items import Item
 from app.domain.json import JsonObject
-from app.domain.response import ModelResponse
+from app.domain.response import ModelResponse, RequestedCall, Usage
 from app.domain.tools import ToolSpec
+
+__all__ = [
+    "ArgumentsDelta",
+    "Delta",
+    "Model",
+    "ModelError",
+    "ModelRequest",
+    "ModelResponse",
+    "OnDelta",
+    "RequestedCall",
+    "Restarted",
+    "TextDelta",
+    "ToolChoice",
+    "Usage",
+]
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"] | JsonObject
 """`{"name": "…"}` names one tool."""
