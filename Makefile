@@ -1,0 +1,75 @@
+# Runward's commands. `make run` needs only python3 (3.11 or newer) and a package index.
+PYTHON ?= python3
+JOBS ?= auto
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --require-hashes --no-deps
+COMPILE = $(BIN)/uv --quiet pip compile pyproject.toml --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	$(if $(UPGRADE),--upgrade)
+
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check format lock openapi bench clean
+
+help: ## Say what each command does
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded PostgreSQL unless DATABASE_URL is set
+	@exec $(BIN)/python -m app serve $(ARGS)
+
+test: $(VENV)/.dev ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+check: $(VENV)/.dev ## Format, lint, types, layers, unused dependencies, openapi.json
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+	$(BIN)/python -m app openapi --check
+
+format: $(VENV)/.dev ## Format the code and repair what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+openapi: $(VENV)/.runtime ## Write openapi/openapi.json from the code
+	$(BIN)/python -m app openapi --write
+
+bench: $(VENV)/.dev ## Measure runs per second and CPU per run
+	$(BIN)/python -m bench $(ARGS)
+
+lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newest)
+	$(COMPILE) --extra embedded --output-file requirements.lock
+	$(COMPILE) --constraint requirements.lock --output-file requirements-image.lock
+	$(COMPILE) --constraint requirements.lock --extra embedded --group dev --output-file requirements-dev.lock
+
+clean: ## Remove the virtual environment and caches; data in .runward stays
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps hold what was installed: make works again only when a lock is newer.
+$(VENV)/.made:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "Runward needs Python 3.11 or newer, and there is no '$(PYTHON)'. Install it, or name one: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Runward needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V). Name a newer one: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@echo "==> Making $(VENV) with $$($(PYTHON) -V)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: requirements.lock | $(VENV)/.made
+	@echo "==> Installing Runward's dependencies (about a minute, once)"
+	@$(PIP) --requirement requirements.lock
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock | $(VENV)/.made
+	@echo "==> Installing the development tools (about a minute, once)"
+	@$(PIP) --requirement requirements-dev.lock
+	@touch $(VENV)/.runtime $@
