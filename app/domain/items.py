@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from pydantic import JsonValue
 
 from app.domain.ids import CallId
-from app.domain.json import JsonObject, compact
+from app.domain.json import JsonObject, compact, parse
 
 Role = Literal["user", "assistant", "system"]
 
@@ -81,3 +81,87 @@ def text_of(content: Content) -> str:
     if isinstance(content, str):
         return content
     return "".join(part.text for part in content if isinstance(part, TextPart))
+
+
+def item_to_json(item: Item) -> JsonObject:
+    """As the API shows it and the store keeps it."""
+    match item:
+        case Message(role=role, content=content, refusal=refusal):
+            shown: JsonValue = (
+                content if isinstance(content, str) else [part_to_json(part) for part in content]
+            )
+            return {"role": role, "content": shown} | ({"refusal": True} if refusal else {})
+        case ToolCall():
+            call: JsonObject = {
+                "type": "tool_call",
+                "call_id": item.call_id,
+                "name": item.name,
+                "arguments": parse(item.arguments),
+            }
+            return call if item.raw is None else call | {"arguments_text": item.raw}
+        case ToolResult():
+            result: JsonObject = {
+                "type": "tool_result",
+                "call_id": item.call_id,
+                "output": item.output,
+                "is_error": item.is_error,
+            }
+            if item.parts:
+                result["content"] = [part_to_json(part) for part in item.parts]
+            return result
+        case Reasoning(vendor=vendor, data=data):
+            return {"type": "reasoning", "vendor": vendor, "data": data}
+
+
+def item_from_json(data: JsonObject) -> Item:
+    """The inverse, for what `item_to_json` made."""
+    match data:
+        case {"type": "tool_call", "call_id": str(call_id), "name": str(name)}:
+            raw = data.get("arguments_text")
+            arguments = compact(data.get("arguments"))
+            return ToolCall(CallId(call_id), name, arguments, raw if isinstance(raw, str) else None)
+        case {"type": "tool_result", "call_id": str(call_id), "output": output}:
+            parts = parts_from_json(data.get("content"))
+            return ToolResult(CallId(call_id), output, data.get("is_error") is True, parts)
+        case {"type": "reasoning", "vendor": str(vendor), "data": dict(reasoning)}:
+            return Reasoning(vendor, reasoning)
+        case {"role": ("user" | "assistant" | "system") as role, "content": content}:
+            text = content if isinstance(content, str) else parts_from_json(content)
+            return Message(role, text, data.get("refusal") is True)
+        case _:
+            raise ValueError(f"not an item: {compact(data)[:200]}")
+
+
+def part_to_json(part: Part) -> JsonObject:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    fields: dict[str, str | None] = {
+        "url": part.url,
+        "data": part.data,
+        "media_type": part.media_type,
+        "filename": part.filename,
+    }
+    return {"type": part.type} | {key: value for key, value in fields.items() if value is not None}
+
+
+def parts_from_json(value: JsonValue) -> tuple[Part, ...]:
+    """Raises ValueError for what is not an array of text, image and file parts."""
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise ValueError("content is not an array of parts")
+    return tuple(_part_from_json(part) for part in value)
+
+
+def _part_from_json(value: JsonValue) -> Part:
+    match value:
+        case {"type": "text", "text": str(text)}:
+            return TextPart(text)
+        case {"type": ("image" | "file") as kind, **rest}:
+            texts = {key: text for key, text in rest.items() if isinstance(text, str)}
+            known = {"url", "data", "media_type", "filename"}
+            if rest.keys() - known or not texts.keys() & {"url", "data"}:
+                raise ValueError(f"not a part: {compact(value)[:200]}")
+            return MediaPart(kind, **texts)
+        case _:
+            raise ValueError(f"not a part: {compact(value)[:200]}")

@@ -1,0 +1,227 @@
+"""What a run does next: the whole control flow of the agent loop, and no IO.
+
+Starting a run, resuming it after an approval and recovering it after a crash are the same
+path: load the state, ask `next_action`, do it, commit the result, ask again.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from pydantic import JsonValue
+
+from app.domain.agents import FixedOutput, StopAt
+from app.domain.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
+from app.domain.ids import CallId
+from app.domain.items import Message
+from app.domain.json import compact, parse
+from app.domain.run import RunStatus
+from app.domain.schema import Problem, Validator
+from app.domain.state import RunState, SegmentKind, tool_calls_of
+from app.domain.tools import Concurrency
+
+FREE: Final = Concurrency(limit=64)
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """`repair` says what was wrong with the answer that is to be given again; `tools_off` asks
+    for a closing summary."""
+
+    repair: tuple[Problem, ...] = ()
+    tools_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunTools:
+    """Start these calls now; none: wait for those that are in flight."""
+
+    start: tuple[CallId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Nothing can run until someone outside settles one of these."""
+
+    waiting: tuple[CallId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """`output` is None only where the run ends without one."""
+
+    status: RunStatus
+    output: JsonValue = None
+    parsed: JsonValue = None
+    code: str | None = None
+    """For `failed` the error's code, for `incomplete` the reason."""
+    message: str | None = None
+
+
+Action: TypeAlias = AskModel | RunTools | Park | Finish
+
+
+def next_action(
+    state: RunState,
+    *,
+    overdue: bool = False,
+    caps: Mapping[str, Concurrency] | None = None,
+    schema: Validator | None = None,
+) -> Action:
+    """`overdue`: the run's deadline has passed. `caps`: how many calls of each tool may be in
+    flight. `schema`: of the final output, where the agent has one."""
+    calls = state.turn_calls
+    stop = _must_stop(state, calls, overdue=overdue)
+    running = any(call.phase is CallPhase.STARTED for call in calls)
+    if stop is None and (ready := _startable(calls, state, caps or {})):
+        return RunTools(ready)
+    if running:
+        return RunTools(())
+    if stop is not None:
+        return stop
+    if waiting := tuple(call.id for call in calls if call.phase in WAITING):
+        return Park(waiting)
+    return _after_results(state, calls, schema)
+
+
+def _must_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Finish | None:
+    """Why nothing more may start, once what was sent has come back."""
+    for call in calls:
+        if call.result is not None and call.result.fails_run:
+            reason = call.result.reason
+            code = "tool_timeout" if call.result.outcome is CallOutcome.TIMED_OUT else "tool_error"
+            if reason is Reason.INVALID_ARGUMENTS:
+                code = "invalid_arguments"
+            detail = call.result.detail or _as_text(call.result.output)
+            return Finish(RunStatus.FAILED, code=code, message=f"Tool '{call.tool}': {detail}")
+    if overdue:
+        return Finish(RunStatus.INCOMPLETE, code="deadline", message="The deadline has passed.")
+    if state.cancel_after_turn:
+        return Finish(RunStatus.CANCELLED)
+    return None
+
+
+def _startable(
+    calls: tuple[Call, ...], state: RunState, caps: Mapping[str, Concurrency]
+) -> tuple[CallId, ...]:
+    """The ready calls that fit under the caps of the run, of their tool and of its group; a
+    serial call waits for all before it and holds back all after it."""
+    in_flight = [call for call in calls if call.phase is CallPhase.STARTED]
+    used = Counter(_group(call, caps) for call in in_flight)
+    room = state.config.limits.max_parallel_tool_calls - len(in_flight)
+    start: list[CallId] = []
+    unsettled_before = False
+    for call in calls:
+        cap = caps.get(call.tool, FREE)
+        if cap.serial and call.phase is not CallPhase.SETTLED:
+            if call.phase is CallPhase.READY and not unsettled_before and room > 0:
+                start.append(call.id)
+            break
+        if call.phase is CallPhase.READY and room > 0 and used[_group(call, caps)] < cap.limit:
+            used[_group(call, caps)] += 1
+            room -= 1
+            start.append(call.id)
+        unsettled_before |= call.phase is not CallPhase.SETTLED
+    return tuple(start)
+
+
+def _group(call: Call, caps: Mapping[str, Concurrency]) -> tuple[str, str]:
+    group = caps.get(call.tool, FREE).group
+    return ("tool", call.tool) if group is None else ("group", group)
+
+
+def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
+    """Every call has its result: stop, answer, or ask the model again."""
+    if any(_because(call, Reason.REPEATED) for call in calls):
+        return _incomplete("repeated_calls", "The model repeated the same call five times.")
+    if (stopped := _stopping_result(state, calls)) is not None:
+        return _finish_with(state, stopped.output, schema)
+    if _has_answered(state):
+        return _answer(state, schema)
+    if any(_because(call, Reason.LIMIT) for call in calls):
+        return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
+    return _ask_within_limits(state)
+
+
+def _answer(state: RunState, schema: Validator | None) -> Action:
+    """The model answered without asking for calls."""
+    text = state.last_text
+    if any(isinstance(item, Message) and item.refusal for item in state.segments[-1].items):
+        return Finish(RunStatus.INCOMPLETE, text, code="refusal", message="The model refused.")
+    if state.turn > state.config.limits.max_turns:  # the closing summary
+        return Finish(RunStatus.COMPLETED, text, code="max_turns")
+    return _finish_with(state, text, schema)
+
+
+def _finish_with(state: RunState, output: JsonValue, schema: Validator | None) -> Action:
+    """Complete with `output`, or ask for a better one where the schema refuses it."""
+    if schema is None:
+        return Finish(RunStatus.COMPLETED, output)
+    try:
+        parsed = parse(output) if isinstance(output, str) else output
+        problems = tuple(schema.problems(parsed))
+    except ValueError as error:
+        parsed, problems = None, (Problem("output", f"is not JSON: {error}"),)
+    if not problems:
+        return Finish(RunStatus.COMPLETED, _as_text(output), parsed=parsed)
+    repairs = sum(segment.kind is SegmentKind.REPAIR for segment in state.segments)
+    if repairs >= state.config.repair_attempts:
+        wrong = f"The output does not match the schema: {problems[0].path} {problems[0].message}"
+        return _incomplete("output_schema", wrong, output)
+    limited = _ask_within_limits(state)
+    return AskModel(repair=problems) if limited == AskModel() else limited
+
+
+def _ask_within_limits(state: RunState) -> Action:
+    config = state.config
+    limits = config.limits
+    if limits.max_tokens is not None and state.usage.total >= limits.max_tokens:
+        return _incomplete("max_tokens", f"The run used {state.usage.total} tokens.")
+    if state.turn < limits.max_turns:
+        return AskModel()
+    message = f"The run made as many model calls as it may ({limits.max_turns})."
+    match config.on_max_turns:
+        case "summarise":
+            return AskModel(tools_off=True)
+        case "fail":
+            return Finish(RunStatus.FAILED, code="max_turns", message=message)
+        case "incomplete":
+            return _incomplete("max_turns", message)
+        case FixedOutput(output=output):
+            return Finish(RunStatus.COMPLETED, output=output, code="max_turns")
+
+
+def _stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
+    """The result that ends the run by `tool_use_behavior`: the first good one, in call order."""
+    if not calls or state.segments[-1].kind is not SegmentKind.RESPONSE:
+        return None
+    match state.config.tool_use_behavior:
+        case "run_llm_again":
+            return None
+        case "stop_on_first_tool":
+            names = None
+        case StopAt(stop_at=stop_at):
+            names = stop_at
+    for call in calls:
+        if call.result and not call.result.is_error and (names is None or call.tool in names):
+            return call.result
+    return None
+
+
+def _has_answered(state: RunState) -> bool:
+    """The last word is the model's, and it asked for nothing."""
+    last = state.segments[-1] if state.segments else None
+    return last is not None and last.kind is SegmentKind.RESPONSE and not tool_calls_of(last)
+
+
+def _because(call: Call, reason: Reason) -> bool:
+    return call.result is not None and call.result.reason is reason
+
+
+def _incomplete(reason: str, message: str, output: JsonValue = None) -> Finish:
+    return Finish(RunStatus.INCOMPLETE, output, code=reason, message=message)
+
+
+def _as_text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else compact(value)

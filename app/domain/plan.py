@@ -1,0 +1,284 @@
+"""A model's response becomes calls: checked as a whole before any of them may start."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID
+
+from app.domain import texts
+from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from app.domain.ids import ApprovalId, CallId, Prefix, show
+from app.domain.items import Item, Message, ToolCall
+from app.domain.json import JsonObject, canonical, cleaned_text, compact, digest
+from app.domain.response import ModelResponse, RequestedCall
+from app.domain.schema import parse_arguments
+from app.domain.settle import settle
+from app.domain.state import (
+    ApprovalRequest,
+    Changes,
+    Remembered,
+    RunState,
+    Segment,
+    SegmentKind,
+)
+from app.domain.toolbox import Surroundings, Tool, needs_approval
+
+MAX_CALL_ID: Final = 512
+"""Characters. A longer id is replaced by one of ours."""
+WARN_AT, STOP_AT = 3, 5
+"""The loop guard: how many identical calls of one run are warned about, and refused."""
+
+
+class UnusableResponseError(Exception):
+    """The run fails and nothing of the response starts."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the model was shown in this turn, and what rules may look at."""
+
+    tools: Mapping[str, Tool]
+    around: Surroundings
+    mint: Callable[[], UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    id: CallId
+    name: str
+    arguments: JsonObject
+    raw: str | None
+    problem: Result | None
+
+
+def take_response(
+    state: RunState, response: ModelResponse, turn: Turn
+) -> tuple[RunState, Changes]:
+    """Raises UnusableResponseError."""
+    number = state.turn + 1
+    asked = list(_read_calls(state, response, turn.mint))
+    changes = Changes(progress=True)
+    segment = Segment(SegmentKind.RESPONSE, number, state.agent, _items(response, asked))
+    changes.segments.append(segment)
+    _tell(changes, state, response, number)
+    after = replace(
+        state,
+        turn=number,
+        usage=state.usage + response.usage,
+        segments=(*state.segments, segment),
+    )
+    for position, one in enumerate(asked):
+        if one.id not in state.calls:
+            after = _enter(after, changes, one, position, turn)
+    changes.add(
+        "usage.updated",
+        turn=number,
+        input_tokens=after.usage.input,
+        output_tokens=after.usage.output,
+        total_tokens=after.usage.total,
+    )
+    return after, changes
+
+
+def _tell(changes: Changes, state: RunState, response: ModelResponse, turn: int) -> None:
+    for reasoning in response.reasoning:
+        changes.add("reasoning.completed", turn=turn, agent=state.agent, reasoning=reasoning.data)
+    text = response.text if response.refusal is None else response.refusal
+    if text or not response.calls:
+        changes.add(
+            "message.completed",
+            turn=turn,
+            agent=state.agent,
+            text=cleaned_text(text),
+            refusal=response.refusal is not None,
+        )
+
+
+def _items(response: ModelResponse, asked: list[_Asked]) -> tuple[Item, ...]:
+    items: list[Item] = list(response.reasoning)
+    if response.refusal is not None:
+        items.append(Message("assistant", cleaned_text(response.refusal), refusal=True))
+    elif response.text or not asked:
+        items.append(Message("assistant", cleaned_text(response.text)))
+    items += [ToolCall(one.id, one.name, compact(one.arguments), one.raw) for one in asked]
+    return tuple(items)
+
+
+def _read_calls(
+    state: RunState, response: ModelResponse, mint: Callable[[], UUID]
+) -> Iterator[_Asked]:
+    """The calls with ids and parsed arguments; the same call asked for twice comes once."""
+    seen: dict[CallId, str] = {}
+    for requested in response.calls:
+        one = _read(requested, mint)
+        what = canonical([one.name, one.arguments, one.raw])
+        if one.id in seen:
+            if seen[one.id] != what:
+                raise UnusableResponseError(
+                    "call_id_reused", f"The model used the call id '{one.id}' for two calls."
+                )
+            continue
+        seen[one.id] = what
+        known = state.calls.get(one.id)
+        if known is not None and (
+            known.tool != one.name or (known.original or known.arguments) != one.arguments
+        ):
+            raise UnusableResponseError(
+                "call_id_reused",
+                f"The model used the id of the finished call '{one.id}' for another call.",
+            )
+        yield one
+
+
+def _read(requested: RequestedCall, mint: Callable[[], UUID]) -> _Asked:
+    shown = cleaned_text(requested.call_id)
+    if not shown or len(shown) > MAX_CALL_ID:
+        shown = show(Prefix.CALL, mint())
+    name = cleaned_text(requested.name)
+    parsed = parse_arguments(requested.arguments)
+    raw = cleaned_text(requested.arguments)
+    if requested.truncated:
+        arguments = parsed if isinstance(parsed, dict) else {}
+        return _Asked(CallId(shown), name, arguments, raw, _failed(Reason.TRUNCATED, texts.TRUNCATED))
+    if isinstance(parsed, dict):
+        return _Asked(CallId(shown), name, parsed, None, None)
+    text = texts.invalid_arguments(name, [(p.path, p.message) for p in parsed])
+    return _Asked(CallId(shown), name, {}, raw, _failed(Reason.INVALID_ARGUMENTS, text))
+
+
+def _enter(
+    state: RunState, changes: Changes, one: _Asked, position: int, turn: Turn
+) -> RunState:
+    """The call enters the ledger: ready, waiting for a person, or settled without having run."""
+    tool = turn.tools.get(one.name)
+    version = tool.version if tool else None
+    url = tool.spec.url if tool else None
+    call = Call(
+        id=one.id,
+        uuid=turn.mint(),
+        turn=state.turn,
+        position=position,
+        tool=one.name,
+        version=version,
+        arguments=one.arguments,
+        digest=call_digest(one.name, version, url, one.arguments),
+        phase=CallPhase.READY,
+        raw=one.raw,
+    )
+    changes.inserted[call.id] = call
+    changes.add(
+        "tool_call.created",
+        call_id=call.id,
+        tool=call.tool,
+        tool_version=call.version,
+        turn=call.turn,
+        agent=state.agent,
+        arguments=call.arguments,
+        **({"arguments_text": one.raw} if one.raw is not None else {}),
+    )
+    refused = _why_not(state, call, tool, one.problem, turn)
+    if refused is not None:
+        return settle(state, changes, call, refused)
+    assert tool is not None
+    if not needs_approval(tool, call.arguments, turn.around):
+        return state.with_call(call)
+    return gate(state, changes, call, tool, turn.mint)
+
+
+def _why_not(
+    state: RunState, call: Call, tool: Tool | None, problem: Result | None, turn: Turn
+) -> Result | None:
+    """Why the call cannot run, in the order in which it is checked."""
+    if len(state.calls) >= state.config.limits.max_tool_calls:
+        return _failed(Reason.LIMIT, texts.TOO_MANY_CALLS)
+    if tool is None:
+        fails = state.config.on_unknown_tool == "fail_run"
+        text = texts.unknown_tool(call.tool, turn.tools)
+        return replace(_failed(Reason.UNKNOWN_TOOL, text), fails_run=fails)
+    if problem is None and (problems := tool.arguments.problems(call.arguments)):
+        text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])
+        problem = _failed(Reason.INVALID_ARGUMENTS, text)
+    if problem is not None:
+        return replace(problem, fails_run=tool.spec.on_error == "fail_run")
+    if identical_before(state, call) + 1 >= STOP_AT:
+        return _failed(Reason.REPEATED, texts.REPEATED)
+    return None
+
+
+def gate(
+    state: RunState, changes: Changes, call: Call, tool: Tool, mint: Callable[[], UUID]
+) -> RunState:
+    """Ask a person, unless a decision was made that covers this call too."""
+    if _declined_before(state, call):
+        text = texts.DECLINED_BEFORE
+        declined = Result(CallOutcome.REJECTED, text, Reason.DECLINED_BEFORE)
+        return settle(state, changes, call, declined)
+    remembered = covering(state.remembered, call, state.agent)
+    if remembered is not None and remembered.decision == "reject":
+        text = remembered.message or tool.spec.reject_message or texts.NOT_APPROVED
+        return settle(state, changes, call, Result(CallOutcome.REJECTED, text, Reason.DECLINED))
+    if remembered is not None:
+        changes.add(
+            "tool_call.approval_decided", call_id=call.id, decision="approve", remembered=True
+        )
+        call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
+        changes.put(call)
+        return state.with_call(call)
+    approval_id = ApprovalId(mint())
+    call = replace(call, phase=CallPhase.AWAITING_APPROVAL, approval_id=approval_id)
+    changes.put(call)
+    changes.approvals.append(
+        ApprovalRequest(
+            approval_id, call, state.agent, tool.spec.url, tool.spec.approval_expires_seconds
+        )
+    )
+    changes.add(
+        "tool_call.approval_requested",
+        approval_id=show(Prefix.APPROVAL, approval_id),
+        call_id=call.id,
+        tool=call.tool,
+        tool_version=call.version,
+        arguments=call.arguments,
+        digest=call.digest,
+        expires_in_seconds=tool.spec.approval_expires_seconds,
+    )
+    return state.with_call(call)
+
+
+def covering(
+    remembered: tuple[Remembered, ...], call: Call, agent: str | None
+) -> Remembered | None:
+    """The latest remembered decision that covers `call`, if one does."""
+    for one in reversed(remembered):
+        same = (one.tool, one.version, one.agent) == (call.tool, call.version, agent)
+        if same and one.arguments_digest in (None, digest(call.arguments)):
+            return one
+    return None
+
+
+def identical_before(state: RunState, call: Call) -> int:
+    """How many calls of the run before this one had the same name and arguments."""
+    return sum(
+        other.tool == call.tool
+        and (other.original or other.arguments) == call.arguments
+        and (other.turn, other.position) < (call.turn, call.position)
+        for other in state.calls.values()
+    )
+
+
+def _declined_before(state: RunState, call: Call) -> bool:
+    return any(
+        other.digest == call.digest
+        and other.result is not None
+        and other.result.reason in (Reason.DECLINED, Reason.DECLINED_BEFORE)
+        for other in state.calls.values()
+    )
+
+
+def _failed(reason: Reason, text: str) -> Result:
+    return Result(CallOutcome.FAILED, text, reason)

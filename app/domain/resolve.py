@@ -1,0 +1,94 @@
+"""Settling from outside: a callback's result, and a person's word on an unknown outcome."""
+
+from dataclasses import replace
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, JsonValue
+
+from app.domain import texts
+from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
+from app.domain.outcomes import Done, Failed, Why
+from app.domain.settle import Verdict, completed, conclude, judge, settle
+from app.domain.state import Changes, RunState
+from app.domain.toolbox import Tool
+from app.domain.tools import Frozen
+
+
+class ResolvedCompleted(Frozen):
+    resolution: Literal["completed"]
+    output: JsonValue
+
+
+class ResolvedFailed(Frozen):
+    resolution: Literal["failed"]
+    message: Annotated[str, Field(max_length=4096)]
+
+
+class ResolvedRetry(Frozen):
+    """Send the call again: the person knows that it did not take effect."""
+
+    resolution: Literal["retry"]
+
+
+Resolution: TypeAlias = Annotated[
+    ResolvedCompleted | ResolvedFailed | ResolvedRetry, Field(discriminator="resolution")
+]
+
+
+class Progress(Frozen):
+    status: Literal["progress"]
+    progress: Annotated[float, Field(ge=0, le=1)] | None = None
+    message: Annotated[str, Field(max_length=4096)] | None = None
+
+
+class CallbackCompleted(Frozen):
+    status: Literal["completed"]
+    output: JsonValue
+
+
+class CallbackFailed(Frozen):
+    status: Literal["failed"]
+    message: Annotated[str, Field(max_length=4096)]
+
+
+Callback: TypeAlias = Annotated[
+    Progress | CallbackCompleted | CallbackFailed, Field(discriminator="status")
+]
+
+
+def resolve(
+    state: RunState, changes: Changes, call: Call, tool: Tool, how: Resolution
+) -> RunState:
+    match how:
+        case ResolvedCompleted(output=output):
+            result = replace(completed(output, tool.spec.max_output_bytes), reason=Reason.RESOLVED)
+            return settle(state, changes, call, result)
+        case ResolvedFailed(message=message):
+            failed = Result(CallOutcome.FAILED, message or texts.TOOL_ERROR, Reason.RESOLVED)
+            return settle(state, changes, call, failed)
+        case ResolvedRetry():
+            ready = replace(call, phase=CallPhase.READY)
+            changes.put(ready)
+            return state.with_call(ready)
+
+
+def call_back(
+    state: RunState, changes: Changes, call: Call, tool: Tool, said: Callback
+) -> RunState:
+    verdict: Verdict
+    match said:
+        case Progress(progress=progress, message=message):
+            changes.add(
+                "tool_call.progress",
+                call_id=call.id,
+                status="progress",
+                progress=progress,
+                message=message,
+            )
+            return state
+        case CallbackCompleted(output=output):
+            verdict = judge(tool, call, Done(output), seconds_left=0, jitter=0)
+        case CallbackFailed(message=message):
+            failed = Failed(Why.ERROR, "The tool said so in its callback.", message)
+            verdict = judge(tool, call, failed, seconds_left=0, jitter=0)
+    return conclude(state, changes, call, verdict)

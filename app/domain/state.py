@@ -1,0 +1,138 @@
+"""A run as the loop holds it while it is leased, and the changes that a step makes to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from app.domain.agents import AgentConfig
+from app.domain.calls import Call, CallPhase
+from app.domain.ids import ApprovalId, CallId, ProjectId, RunId
+from app.domain.items import Item, Message, ToolCall
+from app.domain.json import JsonObject
+from app.domain.response import Usage
+
+
+class SegmentKind(StrEnum):
+    INPUT = "input"  # from the caller
+    REPAIR = "repair"  # from the loop: what was wrong with the model's answer
+    RESPONSE = "response"  # from the model
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Items that entered the conversation together. Tool results are not among them: they are
+    joined in from the ledger, directly after the response that asked for them."""
+
+    kind: SegmentKind
+    turn: int
+    agent: str | None
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A decision that also covers later calls of the same tool version."""
+
+    decision: str
+    tool: str
+    version: int
+    agent: str | None
+    arguments_digest: str | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    project_id: ProjectId
+    id: RunId
+    fence: int
+    version: int
+    agent: str | None
+    config: AgentConfig
+    pinned: Mapping[str, int]
+    """Tool name -> the lowest version this run may use: the current one when it was accepted."""
+    context: JsonObject | None
+    turn: int = 0
+    usage: Usage = Usage()
+    segments: tuple[Segment, ...] = ()
+    calls: Mapping[CallId, Call] = field(default_factory=dict[CallId, Call])
+    remembered: tuple[Remembered, ...] = ()
+    cancel_after_turn: bool = False
+    seconds_left: float | None = None
+    """Until the run's deadline, when it was loaded."""
+
+    @property
+    def turn_calls(self) -> tuple[Call, ...]:
+        """The calls of the last response, in the model's order."""
+        return tuple(call for call in self.calls.values() if call.turn == self.turn)
+
+    @property
+    def last_text(self) -> str:
+        """The text of the last response, empty if it had none."""
+        texts = [
+            item.content
+            for item in (self.segments[-1].items if self.segments else ())
+            if isinstance(item, Message) and isinstance(item.content, str)
+        ]
+        return "".join(texts)
+
+    def with_call(self, call: Call) -> "RunState":
+        return replace(self, calls={**self.calls, call.id: call})
+
+    @property
+    def open_calls(self) -> tuple[Call, ...]:
+        return tuple(c for c in self.calls.values() if c.phase is not CallPhase.SETTLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry of a run's log, before it has its number. The types are listed in
+    `app.domain.events`."""
+
+    type: str
+    data: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """A person is asked about one call. Seconds count from the commit."""
+
+    id: ApprovalId
+    call: Call
+    agent: str | None
+    url: str | None
+    expires_seconds: float
+    allowed: tuple[str, ...] = ("approve", "reject", "edit", "respond")
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is to be written about a run, collected until the next commit. The calls are whole
+    rows: `inserted` are new, `updated` were there; the last state of each counts."""
+
+    events: list[Event] = field(default_factory=list[Event])
+    segments: list[Segment] = field(default_factory=list[Segment])
+    inserted: dict[CallId, Call] = field(default_factory=dict[CallId, Call])
+    updated: dict[CallId, Call] = field(default_factory=dict[CallId, Call])
+    approvals: list[ApprovalRequest] = field(default_factory=list[ApprovalRequest])
+    closed_approvals: dict[ApprovalId, str] = field(default_factory=dict[ApprovalId, str])
+    progress: bool = False
+    """A response or a result: the run is not stuck in a crash loop."""
+
+    def put(self, call: Call) -> None:
+        """A new state of a call, whether its row exists already or is inserted with this step."""
+        rows = self.inserted if call.id in self.inserted else self.updated
+        rows[call.id] = call
+
+    def add(self, type_: str, **data: JsonValue) -> None:
+        self.events.append(Event(type_, data))
+
+    @property
+    def empty(self) -> bool:
+        return not (self.events or self.segments or self.inserted or self.updated)
+
+
+def tool_calls_of(segment: Segment) -> tuple[ToolCall, ...]:
+    return tuple(item for item in segment.items if isinstance(item, ToolCall))

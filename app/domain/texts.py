@@ -1,0 +1,62 @@
+"""Every text that a model reads from Runward itself. SEMANTICS of each: docs/concepts.md."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+TOOL_ERROR: Final = "An error occurred while running the tool. Please try again."
+NOT_SENT: Final = "The tool could not be reached. It has not run."
+INVALID_RESPONSE: Final = "The tool answered with something that is not a valid result."
+UNKNOWN_OUTCOME: Final = "It may or may not have taken effect; verify before repeating."
+INTERRUPTED: Final = f"The tool did not answer completely. {UNKNOWN_OUTCOME}"
+NOT_APPROVED: Final = "Tool execution was not approved."
+DECLINED_BEFORE: Final = "An identical call was declined earlier in this run; it was not asked again."
+NOBODY_ANSWERED: Final = (
+    "Nobody answered the request for approval in time, so the tool was not run. "
+    "This is not a rejection."
+)
+TRUNCATED: Final = (
+    "The response was cut off in the middle of this call, so it was not run. Make it again, shorter."
+)
+TOO_MANY_CALLS: Final = "The run has used all its tool calls; this one was not run."
+REPEATED_WARNING: Final = (
+    "(This is the third identical call. Its answer is not going to change; do something else.)"
+)
+REPEATED: Final = "This identical call was made too often; it was not run."
+STORED: Final = "(This call has run already; this is its stored result.)"
+CANCELLED: Final = "The run was cancelled before this call finished."
+RUN_ENDED: Final = "The run ended before this call was run."
+
+
+def timed_out(tool: str, seconds: float, *, idempotent: bool) -> str:
+    text = f"Tool '{tool}' timed out after {seconds:g} seconds."
+    return text if idempotent else f"{text} {UNKNOWN_OUTCOME}"
+
+
+def unknown_tool(name: str, callable_now: Iterable[str]) -> str:
+    names = ", ".join(callable_now)
+    return f"Tool '{name}' not found. " + (
+        f"Tools that can be called now: {names}." if names else "No tools can be called now."
+    )
+
+
+def invalid_arguments(tool: str, problems: Sequence[tuple[str, str]]) -> str:
+    lines = "\n".join(f"- {path}: {message}" for path, message in problems)
+    return f"Tool '{tool}' was not run, because its arguments are not valid:\n{lines}"
+
+
+def edited(arguments: str) -> str:
+    return f"(A person changed the arguments of this call before it ran, to: {arguments})"
+
+
+def repair(problems: Sequence[tuple[str, str]]) -> str:
+    lines = "\n".join(f"- {path}: {message}" for path, message in problems)
+    return (
+        "The answer does not match the required JSON schema. "
+        f"Answer again with JSON alone that does.\n{lines}"
+    )
+
+
+SUMMARISE: Final = (
+    "No more tool calls can be made. Summarise what was done and found so far, and what is "
+    "still open."
+)

@@ -1,0 +1,76 @@
+"""A tool version made ready for use: its schema and rules compiled, once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from app.domain.json import JsonObject
+from app.domain.rules import Rule, RuleFailure, compile_rule
+from app.domain.schema import Validator
+from app.domain.tools import ToolSpec, When
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`version` counts the changes of the registered tool, from 1."""
+
+    spec: ToolSpec
+    version: int
+    arguments: Validator
+    output: Validator | None
+    approval: Rule | None
+    enabled: Rule | None
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What rules may look at besides the arguments and the tool."""
+
+    context: JsonObject | None
+    run: Mapping[str, JsonValue]
+
+
+def compile_tool(spec: ToolSpec, version: int) -> Tool:
+    """Raises ValueError for a schema or rule that registration would have refused."""
+    return Tool(
+        spec=spec,
+        version=version,
+        arguments=Validator(spec.parameters),
+        output=Validator(spec.output_schema) if spec.output_schema is not None else None,
+        approval=compile_rule(spec.approval.when) if isinstance(spec.approval, When) else None,
+        enabled=compile_rule(spec.enabled.when) if isinstance(spec.enabled, When) else None,
+    )
+
+
+def is_enabled(tool: Tool, around: Surroundings) -> bool:
+    """A rule that fails hides the tool."""
+    if tool.enabled is None:
+        return tool.spec.enabled is True
+    return tool.enabled.decide(_variables(tool, {}, around)) is True
+
+
+def needs_approval(tool: Tool, arguments: JsonObject, around: Surroundings) -> bool:
+    """A rule that fails means that a person is asked."""
+    if tool.approval is None:
+        return tool.spec.approval == "always"
+    answer = tool.approval.decide(_variables(tool, arguments, around))
+    return isinstance(answer, RuleFailure) or answer
+
+
+def _variables(tool: Tool, arguments: JsonObject, around: Surroundings) -> dict[str, JsonValue]:
+    about: JsonObject = {
+        "name": tool.name,
+        "version": tool.version,
+        "metadata": tool.spec.metadata,
+    }
+    return {
+        "args": arguments,
+        "context": around.context or {},
+        "run": dict(around.run),
+        "tool": about,
+    }

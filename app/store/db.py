@@ -1,0 +1,98 @@
+"""Connections. Statements run on SQLAlchemy Core; hot ones are `text()` on AUTOCOMMIT."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, TypeAlias
+
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+Tx: TypeAlias = AsyncConnection
+"""An open transaction. Query functions take it and never commit: its owner does."""
+
+STATEMENT_TIMEOUT: Final = timedelta(seconds=30)
+CONNECT_TIMEOUT: Final = timedelta(seconds=10)
+_RETRY_ALONE: Final = ("22", "23", "54")
+
+
+class UnsafeDatabaseError(Exception):
+    """The database may lose acknowledged commits, or is too old."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """`pool` serves requests; the committers and the listener hold connections of their own."""
+
+    pool: AsyncEngine
+    url: str
+
+    async def close(self) -> None:
+        await self.pool.dispose()
+
+
+def open_database(url: str, *, pool_size: int, through_pgbouncer: bool = False) -> Database:
+    return Database(pool=_engine(url, pool_size, through_pgbouncer=through_pgbouncer), url=url)
+
+
+def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine:
+    arguments: dict[str, Any] = {
+        "timeout": CONNECT_TIMEOUT.total_seconds(),
+        "command_timeout": STATEMENT_TIMEOUT.total_seconds(),
+        "server_settings": {"application_name": "runward", "jit": "off", "timezone": "UTC"},
+    }
+    if through_pgbouncer:
+        arguments |= {"statement_cache_size": 0, "prepared_statement_cache_size": 0}
+    return create_async_engine(
+        sqlalchemy_url(url),
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=CONNECT_TIMEOUT.total_seconds(),
+        pool_reset_on_return=None,
+        connect_args=arguments,
+    )
+
+
+def sqlalchemy_url(url: str) -> str:
+    """`postgres://` and `postgresql://` name the same server; the driver is ours to choose."""
+    parsed = make_url("postgresql" + url[8:] if url.startswith("postgres:") else url)
+    driver = parsed.set(drivername="postgresql+asyncpg")
+    return driver.render_as_string(hide_password=False)
+
+
+async def check_safety(database: Database) -> None:
+    """A 202 is a promise, so refuse a server that does not keep it. Raises UnsafeDatabaseError."""
+    async with database.pool.connect() as tx:
+        row = (
+            await tx.execute(
+                text(
+                    "SELECT current_setting('server_version_num')::int AS version,"
+                    " current_setting('fsync') AS fsync,"
+                    " current_setting('synchronous_commit') AS synchronous_commit"
+                )
+            )
+        ).one()
+    if row.version < 150_000:
+        raise UnsafeDatabaseError("Runward needs PostgreSQL 15 or newer.")
+    if row.fsync != "on" or row.synchronous_commit == "off":
+        raise UnsafeDatabaseError(
+            "This PostgreSQL has fsync or synchronous_commit off, so it may lose what it has"
+            " acknowledged. Switch both on."
+        )
+
+
+def sqlstate(error: DBAPIError) -> str:
+    return str(getattr(error.orig, "sqlstate", None) or "")
+
+
+def is_data_error(error: DBAPIError) -> bool:
+    """The statement failed for its data (SQLSTATE 22, 23, 54): nothing was written, and the
+    same data will fail again."""
+    return sqlstate(error)[:2] in _RETRY_ALONE
+
+
+async def one(tx: Tx, statement: str, values: Mapping[str, Any]) -> Any:
+    """The only row, or None."""
+    return (await tx.execute(text(statement), values)).one_or_none()

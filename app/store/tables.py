@@ -1,0 +1,337 @@
+"""The tables. Only this package and migrations/ know their columns.
+
+Every tenant table has `project_id` first in its primary key. JSON that is only carried along is
+`json`, kept to the letter; `jsonb` is for what is searched. The terminal-state trigger is in
+migrations/versions/0001_spine.py.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from app.domain.approvals import ApprovalStatus
+from app.domain.calls import CallPhase
+from app.domain.run import TERMINAL, RunStatus
+from app.domain.state import SegmentKind
+
+metadata: Final = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pk",
+        "fk": "%(table_name)s_%(referred_table_name)s_fk",
+        "ix": "%(column_0_label)s_ix",
+        "uq": "%(table_name)s_%(column_0_name)s_uq",
+        "ck": "%(table_name)s_%(constraint_name)s",
+    }
+)
+_NOW: Final = text("clock_timestamp()")
+_AT: Final = DateTime(timezone=True)
+
+
+def _one_of(column: str, values: Iterable[str]) -> CheckConstraint:
+    listed = ", ".join(f"'{value}'" for value in sorted(values))
+    return CheckConstraint(f"{column} IN ({listed})", name=f"{column}_known")
+
+
+def _project() -> Column[object]:
+    return Column("project_id", Uuid, nullable=False)
+
+
+def _of_run() -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(
+        ["project_id", "run_id"], ["runs.project_id", "runs.id"], ondelete="CASCADE"
+    )
+
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("created_at", _AT, nullable=False, server_default=_NOW),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("secret_hmac", LargeBinary, nullable=False),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("created_at", _AT, nullable=False, server_default=_NOW),
+    Column("expires_at", _AT),
+    Column("revoked_at", _AT),
+    PrimaryKeyConstraint("project_id", "id"),
+    # The one look-up that comes before the project is known.
+    Index("api_keys_secret", "secret_hmac", unique=True),
+)
+
+tools = Table(
+    "tools",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("secret", LargeBinary, nullable=False),
+    Column("former_secret", LargeBinary),
+    Column("former_secret_until", _AT),
+    Column("created_at", _AT, nullable=False, server_default=_NOW),
+    Column("updated_at", _AT, nullable=False, server_default=_NOW),
+    Column("deleted_at", _AT),
+    PrimaryKeyConstraint("project_id", "name"),
+)
+
+tool_versions = Table(
+    "tool_versions",
+    metadata,
+    _project(),
+    Column("name", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("created_at", _AT, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("project_id", "name", "version"),
+    ForeignKeyConstraint(["project_id", "name"], ["tools.project_id", "tools.name"]),
+)
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("created_at", _AT, nullable=False, server_default=_NOW),
+    Column("updated_at", _AT, nullable=False, server_default=_NOW),
+    Column("deleted_at", _AT),
+    PrimaryKeyConstraint("project_id", "name"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("agent", Text),
+    Column("config", JSON, nullable=False),
+    Column("tool_versions", JSON, nullable=False, server_default=text("'{}'")),
+    Column("context", JSON),
+    Column("metadata", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("created_by", Uuid),
+    # The lease.
+    Column("fence", BigInteger, nullable=False, server_default=text("0")),
+    Column("lease_expires_at", _AT),
+    Column("claims", SmallInteger, nullable=False, server_default=text("0")),
+    Column("available_at", _AT, nullable=False, server_default=_NOW),
+    # What others changed, and the log.
+    Column("version", BigInteger, nullable=False, server_default=text("0")),
+    Column("last_seq", Integer, nullable=False, server_default=text("0")),
+    Column("last_write_id", Uuid),
+    Column("cancel_requested_at", _AT),
+    # Counters.
+    Column("turn", Integer, nullable=False, server_default=text("0")),
+    Column("input_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("output_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("cached_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("reasoning_tokens", BigInteger, nullable=False, server_default=text("0")),
+    # How it ended.
+    Column("output", JSON),
+    Column("output_parsed", JSON),
+    Column("error", JSON),
+    Column("incomplete_details", JSON),
+    Column("deadline_at", _AT),
+    Column("created_at", _AT, nullable=False, server_default=_NOW),
+    Column("started_at", _AT),
+    Column("ended_at", _AT),
+    PrimaryKeyConstraint("project_id", "id"),
+    _one_of("status", RunStatus),
+    CheckConstraint(
+        "(status = 'in_progress') = (lease_expires_at IS NOT NULL)", name="leased_iff_in_progress"
+    ),
+    CheckConstraint(
+        f"(status IN ({', '.join(repr(str(s)) for s in sorted(TERMINAL))}))"
+        " = (ended_at IS NOT NULL)",
+        name="ended_iff_terminal",
+    ),
+    Index("runs_queued", "available_at", postgresql_where=text("status = 'queued'")),
+    Index("runs_in_progress", "id", postgresql_where=text("status = 'in_progress'")),
+    Index(
+        "runs_deadline",
+        "deadline_at",
+        postgresql_where=text(
+            "deadline_at IS NOT NULL AND status IN ('queued', 'requires_action')"
+        ),
+    ),
+    # Steps change no indexed column, so with room on the page they stay on it (HOT).
+    postgresql_with={"fillfactor": 60},
+)
+
+run_events = Table(
+    "run_events",
+    metadata,
+    _project(),
+    Column("run_id", Uuid, nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("data", JSON, nullable=False),
+    Column("created_at", _AT, nullable=False),
+    PrimaryKeyConstraint("project_id", "run_id", "seq"),
+    _of_run(),
+    CheckConstraint("seq > 0", name="seq_from_one"),
+)
+
+run_items = Table(
+    "run_items",
+    metadata,
+    _project(),
+    Column("run_id", Uuid, nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("agent", Text),
+    Column("items", JSON, nullable=False),
+    PrimaryKeyConstraint("project_id", "run_id", "seq"),
+    _of_run(),
+    _one_of("kind", SegmentKind),
+)
+
+tool_calls = Table(
+    "tool_calls",
+    metadata,
+    _project(),
+    Column("run_id", Uuid, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("tool_version", Integer),
+    Column("arguments", JSON, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("phase", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("approval_id", Uuid),
+    Column("approved_digest", Text),
+    Column("original_arguments", JSON),
+    Column("raw_arguments", Text),
+    Column("timeout_seconds", Double),
+    Column("result", JSON),
+    Column("created_at", _AT, nullable=False),
+    Column("started_at", _AT),
+    Column("deadline_at", _AT),
+    Column("ended_at", _AT),
+    PrimaryKeyConstraint("project_id", "run_id", "call_id"),
+    _of_run(),
+    _one_of("phase", CallPhase),
+    CheckConstraint("(phase = 'settled') = (result IS NOT NULL)", name="result_iff_settled"),
+    CheckConstraint("phase <> 'started' OR attempt > 0", name="attempt_counted"),
+    Index(
+        "tool_calls_callback_deadline",
+        "deadline_at",
+        postgresql_where=text("phase = 'awaiting_callback'"),
+    ),
+    postgresql_with={"fillfactor": 80},
+)
+
+approvals = Table(
+    "approvals",
+    metadata,
+    _project(),
+    Column("id", Uuid, nullable=False),
+    Column("run_id", Uuid, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("tool_version", Integer, nullable=False),
+    Column("agent", Text),
+    Column("url", Text),
+    Column("arguments", JSON, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("allowed_decisions", ARRAY(Text), nullable=False),
+    Column("requested_at", _AT, nullable=False),
+    Column("expires_at", _AT, nullable=False),
+    Column("decided_at", _AT),
+    Column("decided_by", Text),
+    Column("decision", JSON),
+    PrimaryKeyConstraint("project_id", "id"),
+    _of_run(),
+    _one_of("status", ApprovalStatus),
+    CheckConstraint("(status = 'pending') = (decided_at IS NULL)", name="decided_iff_not_pending"),
+    Index("approvals_run", "project_id", "run_id"),
+    Index(
+        "approvals_inbox", "project_id", "id", postgresql_where=text("status = 'pending'")
+    ),
+    Index("approvals_expiry", "expires_at", postgresql_where=text("status = 'pending'")),
+)
+
+remembered_decisions = Table(
+    "remembered_decisions",
+    metadata,
+    _project(),
+    Column("id", Uuid, nullable=False),
+    Column("run_id", Uuid, nullable=False),
+    Column("decision", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("tool_version", Integer, nullable=False),
+    Column("agent", Text),
+    Column("arguments_digest", Text),
+    Column("message", Text),
+    Column("created_at", _AT, nullable=False, server_default=_NOW),
+    Column("expires_at", _AT),
+    PrimaryKeyConstraint("project_id", "id"),
+    _of_run(),
+    Index("remembered_decisions_run", "project_id", "run_id"),
+)
+
+late_callbacks = Table(
+    "late_callbacks",
+    metadata,
+    _project(),
+    Column("id", Uuid, nullable=False),
+    Column("run_id", Uuid, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("body", JSON, nullable=False),
+    Column("received_at", _AT, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("project_id", "id"),
+    _of_run(),
+    Index("late_callbacks_run", "project_id", "run_id"),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    _project(),
+    Column("key", Text, nullable=False),
+    Column("route", Text, nullable=False),
+    Column("body_digest", Text, nullable=False),
+    Column("resource", Text, nullable=False),
+    Column("answer", JSON),
+    Column("created_at", _AT, nullable=False, server_default=_NOW),
+    Column("expires_at", _AT, nullable=False),
+    PrimaryKeyConstraint("project_id", "key"),
+    Index("idempotency_keys_expiry", "expires_at"),
+)
