@@ -18,7 +18,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,7 @@ SETUP_SECONDS = 120.0
 PROGRAM_SECONDS = 60
 UNREACHABLE_SECONDS = 2.0
 """A live pid without a socket for so long is another program's, which got a dead server's pid."""
+ORPHAN_SECONDS = 20.0
 POLL_SECONDS = 0.02
 MAX_LOG_BYTES = 10 * 1024 * 1024
 """At a start, a longer log is set aside as `log.old`."""
@@ -91,7 +92,7 @@ async def start(data_dir: Path, *, say: Say) -> "EmbeddedServer":
 
 def open_server(data_dir: Path, *, say: Say) -> "EmbeddedServer":
     """`start` for a caller without an event loop."""
-    data_dir = data_dir.expanduser().absolute()
+    data_dir = data_dir.expanduser().resolve()
     account = service_account()
     home = make_home(data_dir, account)
     cluster = Cluster(home, socket_folder(home, account), find_programs(account, say), account)
@@ -193,28 +194,35 @@ class Cluster:
             self.log.replace(self.log.with_name("log.old"))
         settings = SETTINGS | {"unix_socket_directories": str(self.socket_folder)}
         options = shlex.join(f"--{name}={value}" for name, value in settings.items())
-        done = self._pg_ctl("start", "--log", str(self.log), "--options", options)
-        if done.returncode != 0:
-            raise EmbeddedError(
-                f"PostgreSQL did not start: {done.stderr.strip()}\n"
-                f"The end of {self.log}:\n{self._end_of_log()}"
-            )
+        begun = time.monotonic()
+        while (
+            done := self._pg_ctl("start", "--log", str(self.log), "--options", options)
+        ).returncode:
+            # The children of a postmaster that was killed need a moment to notice.
+            orphans = "is still in use" in self._end_of_log(lines=3)
+            if not orphans or time.monotonic() - begun > ORPHAN_SECONDS:
+                raise EmbeddedError(
+                    f"PostgreSQL did not start: {done.stderr.strip()}\n"
+                    f"The end of {self.log}:\n{self._end_of_log(lines=15)}"
+                )
+            time.sleep(POLL_SECONDS)
 
     def _is_ready(self) -> bool:
         """False: no server runs on this data. Waits for one that is starting or stopping."""
         begun = heard = time.monotonic()
-        while (pid := self._pid()) is not None:
-            now = time.monotonic()
+        while (now := time.monotonic()) - begun < PROGRAM_SECONDS:
             if self._answers():
                 if self._says_ready():
                     return True
                 heard = now
-            elif now - heard > UNREACHABLE_SECONDS:
-                (self.data / "postmaster.pid").unlink(missing_ok=True)
-                return False
-            if now - begun > PROGRAM_SECONDS:
-                raise EmbeddedError(f"PostgreSQL (pid {pid}) neither starts nor stops.")
+            elif self._pid() is None or now - heard > UNREACHABLE_SECONDS:
+                break
             time.sleep(POLL_SECONDS)
+        else:
+            raise EmbeddedError(f"PostgreSQL (pid {self._pid()}) neither starts nor stops.")
+        # PostgreSQL would take any process with that pid for the owner, a zombie too.
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+        Path(f"{socket_path(self.socket_folder)}.lock").unlink(missing_ok=True)
         return False
 
     def _pid_file(self) -> list[str]:
@@ -225,14 +233,17 @@ class Cluster:
             return []
 
     def _pid(self) -> int | None:
-        """The pid in the pid file, if any process has it now."""
+        """The pid in the pid file, if that process lives and, where one can ask, is a server."""
         lines = self._pid_file()
         if not lines or not lines[0].isdigit():
             return None
         pid = int(lines[0])
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
+            if Path("/proc/self/cmdline").exists():
+                command = Path(f"/proc/{pid}/cmdline").read_bytes()
+                return pid if os.fsencode(self.data) in command else None
+        except (ProcessLookupError, FileNotFoundError):
             return None
         except PermissionError:
             pass
@@ -251,9 +262,9 @@ class Cluster:
                 return False
             return True
 
-    def _end_of_log(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        return "\n".join(lines[-15:])
+    def _end_of_log(self, lines: int) -> str:
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
 
     def _pg_ctl(self, action: str, *options: str) -> subprocess.CompletedProcess[str]:
         wait = ["--wait", "--timeout", str(PROGRAM_SECONDS), "--silent"]
@@ -283,7 +294,7 @@ class Cluster:
 
 
 @contextmanager
-def _setup_lock(data_dir: Path) -> Iterator[None]:
+def _setup_lock(data_dir: Path) -> Generator[None]:
     lock = os.open(data_dir / "setup.lock", os.O_RDWR | os.O_CREAT, 0o600)
     begun = time.monotonic()
     try:

@@ -1,0 +1,111 @@
+"""Bring a database to this code's schema, by Alembic, however many processes start at once.
+
+Migrations only expand: the version before still runs on the new schema. So a revision that this
+code does not know is a newer version's, and is left alone.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, NullPool, make_url, text
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+LOCK_KEY = 0x52756E77617264
+"""Of the session's advisory lock: "Runward" in ASCII."""
+LOCK_WAIT = timedelta(minutes=10)
+LOCK_POLL = timedelta(milliseconds=100)
+
+
+async def upgrade(url: str) -> None:
+    """Migrate to the head. Returns at once if the database has it; waits for another migrator."""
+    async with _connect(url) as connection:
+        if await connection.run_sync(_has_head):
+            return
+        async with _lock(connection):
+            await connection.run_sync(_upgrade)
+
+
+async def current(url: str) -> str | None:
+    """The database's revision; None before the first migration."""
+    async with _connect(url) as connection:
+        return await connection.run_sync(_revision)
+
+
+async def is_current(url: str) -> bool:
+    """True: the database has this code's schema, or a newer version's."""
+    async with _connect(url) as connection:
+        return await connection.run_sync(_has_head)
+
+
+def head() -> str | None:
+    return ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def _config() -> Config:
+    checkout = Path(__file__).parents[2] / "migrations"
+    wheel = Path(__file__).parents[1] / "_migrations"
+    config = Config()
+    folder = checkout if (checkout / "env.py").exists() else wheel
+    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    return config
+
+
+@asynccontextmanager
+async def _connect(url: str) -> AsyncGenerator[AsyncConnection]:
+    engine = create_async_engine(
+        make_url(url).set(drivername="postgresql+asyncpg"), poolclass=NullPool
+    )
+    try:
+        async with engine.connect() as connection:
+            yield connection
+    finally:
+        await engine.dispose()
+
+
+@asynccontextmanager
+async def _lock(connection: AsyncConnection) -> AsyncGenerator[None]:
+    """Asks again and again: a session blocked in pg_advisory_lock holds a snapshot, for which the
+    migrator's CREATE INDEX CONCURRENTLY would wait, while that session waits for the migrator.
+    """
+    async with asyncio.timeout(LOCK_WAIT.total_seconds()):
+        while not await _scalar(connection, "SELECT pg_try_advisory_lock(:key)"):  # noqa: ASYNC110
+            await asyncio.sleep(LOCK_POLL.total_seconds())
+    try:
+        yield
+    finally:
+        await connection.rollback()
+        await _scalar(connection, "SELECT pg_advisory_unlock(:key)")
+
+
+async def _scalar(connection: AsyncConnection, statement: str) -> object:
+    value = await connection.scalar(text(statement), {"key": LOCK_KEY})
+    await connection.commit()
+    return value
+
+
+def _revision(connection: Connection) -> str | None:
+    revision = MigrationContext.configure(connection).get_current_revision()
+    connection.rollback()
+    return revision
+
+
+def _has_head(connection: Connection) -> bool:
+    scripts = ScriptDirectory.from_config(_config())
+    older = {script.revision for script in scripts.walk_revisions()} - {scripts.get_current_head()}
+    revision = _revision(connection)
+    return revision is not None and revision not in older
+
+
+def _upgrade(connection: Connection) -> None:
+    if _has_head(connection):
+        return
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,50 @@
+"""Run by Alembic, with the connection of `app.store.migrations` or, as a command, with its own."""
+
+import asyncio
+import os
+
+from alembic import context
+from sqlalchemy import Connection, NullPool, make_url
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from app.store import embedded
+from app.store.tables import metadata
+
+
+def migrate(connection: Connection) -> None:
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        transaction_per_migration=True,
+        compare_server_default=True,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+async def migrate_from_command_line(url: str) -> None:
+    engine = create_async_engine(
+        make_url(url).set(drivername="postgresql+asyncpg"), poolclass=NullPool
+    )
+    async with engine.connect() as connection:
+        await connection.run_sync(migrate)
+    await engine.dispose()
+
+
+def main() -> None:
+    """A developer's `alembic revision --autogenerate`, on DATABASE_URL or the embedded database."""
+    if url := os.environ.get("DATABASE_URL"):
+        asyncio.run(migrate_from_command_line(url))
+        return
+    server = embedded.open_server(embedded.default_data_dir(), say=print)
+    try:
+        asyncio.run(migrate_from_command_line(server.url))
+    finally:
+        server.close()
+
+
+given: Connection | None = context.config.attributes.get("connection")
+if given is None:
+    main()
+else:
+    migrate(given)
