@@ -80,6 +80,12 @@ class Service:
         return self.process.pid
 
     @property
+    def title(self) -> str:
+        code = self._process.poll() if self._process is not None else None
+        state = "running" if code is None else f"exit code {code}"
+        return f"output of `app {self._command}` ({state})"
+
+    @property
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -119,10 +125,14 @@ class Service:
             os.kill(self.pid, signal.SIGKILL)
             self.process.wait(STOP_SECONDS)
 
+    def ask_to_stop(self) -> None:
+        """SIGTERM, without waiting."""
+        os.kill(self.pid, signal.SIGTERM)
+
     def terminate(self, timeout: float = STOP_SECONDS) -> int:
         """SIGTERM; its exit code. Fails if it has not ended within `timeout` seconds."""
         if self.alive:
-            os.kill(self.pid, signal.SIGTERM)
+            self.ask_to_stop()
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -178,5 +188,4 @@ class Service:
             raise AssertionError(report)
 
     def _report(self, title: str) -> str:
-        code = self._process.poll() if self._process is not None else None
-        return f"app {self._command}: {title} (exit code {code}); its output:\n{self.output()}"
+        return f"{title}; {self.title}:\n{self.output()}"

@@ -45,7 +45,8 @@ def sdk(server: ModelServer) -> Iterator[openai.OpenAI]:
 
 
 def ask(sdk: openai.OpenAI, model: str, *messages: Any, **options: Any) -> Any:
-    return sdk.chat.completions.create(model=model, messages=list(messages or (USER,)), **options)
+    create: Any = sdk.chat.completions.create
+    return create(model=model, messages=list(messages or (USER,)), **options)
 
 
 def streamed(sdk: openai.OpenAI, model: str) -> list[Any]:

@@ -67,7 +67,7 @@ class ToolServer(Server):
     ) -> None:
         super().__init__(port)
         self._log = log
-        self._witness = witness
+        self.witness = witness
         self._changed = threading.Condition()
         self._lines: list[str] = []
         self._behaviours: dict[str, tuple[Behaviour, ...]] = {}
@@ -145,8 +145,8 @@ class ToolServer(Server):
         hit.number = number = self._arrive(hit)
         outcome = "abandoned"
         try:
-            if self._witness is not None and counts:
-                seen = await self._witness(hit)
+            if self.witness is not None and counts:
+                seen = await self.witness(hit)
                 self._write({"line": "seen", "number": number, "started_seen": seen})
             if not counts and key not in self._behaviours:
                 return web.json_response({})
