@@ -1,0 +1,74 @@
+"""Who asks: bearer keys, in the Authorization header alone."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Request
+
+from app.api.services import services_of
+from app.domain.errors import ForbiddenError, InsufficientScopeError, UnauthenticatedError
+from app.domain.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope
+
+MAX_TOKEN_BYTES: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """Any one of the scopes; none named: any valid key. Routes check it before they read the
+    request's body; as a dependency it then answers what was found."""
+
+    any_of: tuple[Scope, ...]
+    operator: bool = False
+
+    async def __call__(self, request: Request) -> Principal:
+        principal: Principal | None = getattr(request.state, "principal", None)
+        if principal is None:
+            principal = await _authenticated(request)
+            request.state.principal = principal
+        if not principal.may(self.any_of):
+            raise InsufficientScopeError(self.any_of)
+        if self.operator and not principal.operator:
+            raise ForbiddenError("Only an admin key of the project `default` may do that.")
+        return principal
+
+
+def require(*any_of: Scope, operator: bool = False) -> Any:
+    """For `Annotated[Principal, require(Scope.RUNS_WRITE)]`."""
+    return Depends(Requirement(any_of, operator))
+
+
+AnyKey = Annotated[Principal, require()]
+RunsReader = Annotated[Principal, require(*READ_RUNS)]
+RunsWriter = Annotated[Principal, require(Scope.RUNS_WRITE)]
+ToolsReader = Annotated[Principal, require(*READ_TOOLS)]
+ToolsWriter = Annotated[Principal, require(Scope.TOOLS_WRITE)]
+ApprovalsReader = Annotated[Principal, require(*READ_APPROVALS)]
+ApprovalsDecider = Annotated[Principal, require(Scope.APPROVALS_DECIDE)]
+Admin = Annotated[Principal, require(Scope.ADMIN)]
+Operator = Annotated[Principal, require(Scope.ADMIN, operator=True)]
+
+
+async def _authenticated(request: Request) -> Principal:
+    token = bearer_token(request)
+    principal = await services_of(request).authenticate(token)
+    if principal is None:
+        raise UnauthenticatedError("This API key is not valid.", token_given=True)
+    return principal
+
+
+def bearer_token(request: Request) -> str:
+    """Raises UnauthenticatedError. Exactly one header counts: two are refused, since a proxy may
+    have looked at the other one."""
+    values = [value for name, value in request.scope["headers"] if name == b"authorization"]
+    if len(values) != 1:
+        raise UnauthenticatedError
+    scheme, _, token = values[0].partition(b" ")
+    token = token.strip()
+    if scheme.lower() != b"bearer" or not token:
+        raise UnauthenticatedError
+    try:
+        if len(token) > MAX_TOKEN_BYTES:
+            raise ValueError
+        return token.decode()
+    except ValueError:
+        raise UnauthenticatedError("This API key is not valid.", token_given=True) from None

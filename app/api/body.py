@@ -1,0 +1,105 @@
+"""Reading a request: how large, which type, strictly JSON, and then the model it must be."""
+
+import asyncio
+import re
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from app.domain import strict_json
+from app.domain.errors import (
+    FieldError,
+    InvalidRequestError,
+    PayloadTooLargeError,
+    RequestTimeoutError,
+    UnsupportedMediaTypeError,
+)
+
+MAX_BYTES: Final = 1_048_576
+"""The default for every route; `Services.max_body_bytes` may say otherwise."""
+READ_SECONDS: Final = 30.0
+
+_JSON_TYPE: Final = re.compile(
+    r'application/(?:[\w.+-]+\+)?json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?;?\s*',
+    re.IGNORECASE | re.ASCII,
+)
+
+
+class ReadRequest(Request):
+    """A request whose body was read and validated; `json()` is the model's instance, which
+    FastAPI passes on as it is."""
+
+    raw: bytes = b""
+    validated: Any = None
+
+    async def body(self) -> bytes:
+        return self.raw
+
+    async def json(self) -> Any:
+        return self.validated
+
+
+async def read(request: Request, max_bytes: int, adapter: TypeAdapter[Any] | None) -> ReadRequest:
+    """`adapter` is what the body must be; None: the route takes no body, or an empty object."""
+    done = ReadRequest(request.scope, request.receive)
+    if not _has_body(request):
+        return done
+    done.raw = await _read_bytes(request, max_bytes)
+    if not done.raw:
+        return done
+    _check_type(request)
+    value = strict_json.parse(done.raw)
+    done.validated = _no_body(value) if adapter is None else _validated(adapter, done.raw, value)
+    return done
+
+
+def _has_body(request: Request) -> bool:
+    headers = request.headers
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+async def _read_bytes(request: Request, max_bytes: int) -> bytes:
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > max_bytes:
+        raise PayloadTooLargeError(max_bytes)
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > max_bytes:
+                    raise PayloadTooLargeError(max_bytes)
+                chunks.append(chunk)
+    except TimeoutError:
+        raise RequestTimeoutError from None
+    return b"".join(chunks)
+
+
+def _check_type(request: Request) -> None:
+    content_type = request.headers.get("content-type", "")
+    if content_type != "application/json" and not _JSON_TYPE.fullmatch(content_type):
+        raise UnsupportedMediaTypeError
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedMediaTypeError("A compressed body is not taken; send it as it is.")
+
+
+def _validated(adapter: TypeAdapter[Any], raw: bytes, value: JsonValue) -> Any:
+    """From the text, not from `value`: only there strict models take arrays as tuples, texts as
+    times, and so on."""
+    try:
+        return adapter.validate_json(raw)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        raise RequestValidationError(
+            [{**item, "loc": ("body", *item["loc"])} for item in found], body=value
+        ) from None
+
+
+def _no_body(value: JsonValue) -> None:
+    if value != {}:
+        paths = list(value)[:1] if isinstance(value, dict) else [""]
+        errors = [FieldError(path, "this request takes no body") for path in paths]
+        raise InvalidRequestError(errors=errors)

@@ -1,0 +1,140 @@
+"""The words of openapi.json that stand at no handler: the introduction, the tags, and the fields
+of models that the domain defines."""
+
+from collections.abc import Mapping
+from typing import Final
+
+VERSION: Final = "0.1.0"
+"""As in pyproject.toml; a checkout that was not installed has no other place for it."""
+
+INTRODUCTION: Final = """\
+Runward runs LLM agents durably: a run is accepted, its tool calls are made once, a person is \
+asked where that was wanted, and every step is an event that never changes.
+
+Bodies are strict JSON: unknown fields, duplicate keys, NUL and nesting deeper than 64 are \
+refused. Errors are `application/problem+json` with a stable `code`. Lists are walked with \
+`limit`, `after` and `order`. Every POST that creates or decides takes an `Idempotency-Key`. An \
+id of another project is answered exactly like an unknown one."""
+
+TAGS: Final[Mapping[str, str]] = {
+    "Runs": "Start, follow, cancel and continue runs.",
+    "Approvals": "Calls that wait for a person, and the decisions about them.",
+    "Tools": "The registered tools: HTTP endpoints of yours, in any language.",
+    "Agents": "Named, versioned sets of model, instructions, tools and limits.",
+    "Callbacks": "Where a tool that answered 202 delivers its result.",
+    "Keys": "API keys of the project.",
+    "Projects": "For operators: the projects of this installation.",
+    "Service": "What this installation can do, and whether it is well.",
+}
+
+_TOOL: Final = {
+    "name": "What the model calls it; unique in the project.",
+    "description": "What it does and when to use it, for the model.",
+    "parameters": "A JSON Schema of the arguments, an object. Calls that do not match it are not "
+    "sent.",
+    "output_schema": "A JSON Schema of the result. One that does not match is an error result.",
+    "type": "How it is executed: `webhook`, a signed POST to `url`.",
+    "url": "Where a webhook tool is called.",
+    "headers": "Sent with every call.",
+    "strict": "Holds the model to the schema: every property required, none beside them. "
+    "Optional ones become nullable.",
+    "timeout_seconds": "For one attempt, from DNS to the last byte. Wins over the run's "
+    "`tool_timeout_seconds`.",
+    "on_timeout": "After a timeout: tell the model (`return_error`), end the run (`fail_run`), or "
+    "tell the model a text of yours.",
+    "on_error": "The same after an error.",
+    "idempotent": "Repeating a call under the same id does no harm, so Runward may.",
+    "on_unknown": "When a call was sent and nobody knows whether it took effect: tell the model, "
+    "`ask` a person, or end the run.",
+    "retry": "How often and how long between attempts, where trying again is allowed.",
+    "approval": "Whether a person is asked before a call: `never`, `always`, or a CEL rule over "
+    "`args`, `context`, `run` and `tool`.",
+    "approval_expires_seconds": "After which nobody has answered.",
+    "reject_message": "What the model is told about a rejection without words.",
+    "enabled": "Whether models see it: yes, no, or a CEL rule, asked every turn.",
+    "guardrails": "Checks around a call; none can be named yet.",
+    "concurrency": "How many calls of it one run has in flight.",
+    "max_output_bytes": "A longer result is cut for the model and kept whole.",
+    "metadata": "Your own notes; rules see them as `tool.metadata`.",
+}
+
+FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "RegisterTool": _TOOL,
+    "PatchTool": _TOOL,
+    "Tool": _TOOL,
+    "NewTool": _TOOL,
+    "Retry": {
+        "max_attempts": "Attempts in all, the first included.",
+        "initial_seconds": "Before the second attempt; it doubles from there.",
+        "max_seconds": "At most, between two attempts.",
+        "on": "HTTP statuses after which even a tool that is not idempotent is tried again.",
+    },
+    "Concurrency": {
+        "limit": "Calls in flight.",
+        "group": "Tools of one group share the limit.",
+        "serial": "The call runs alone, after every earlier and before every later one.",
+    },
+    "When": {"when": "A CEL expression that answers true or false."},
+    "Text": {"message": "What the model reads."},
+    "Limits": {
+        "max_turns": "Model calls, resumes included.",
+        "max_tool_calls": "Tool calls in all.",
+        "max_tokens": "Input and output tokens together.",
+        "deadline_seconds": "Wall time from the run's creation, waiting included.",
+        "tool_timeout_seconds": "For tools that set none of their own.",
+        "max_parallel_tool_calls": "Calls in flight at once.",
+    },
+    "NamedTool": {"name": "The tool that the model must call."},
+    "StopAt": {"stop_at": "Tools whose result ends the run."},
+    "FixedOutput": {"output": "The run's output then."},
+    "Approve": {
+        "decision": "`approve`: the call is sent as it is.",
+        "digest": "Of the call as it was shown; another one is refused with 409.",
+        "remember": "Decide likewise about later calls.",
+    },
+    "Reject": {
+        "decision": "`reject`: the call is never sent.",
+        "digest": "Of the call as it was shown; another one is refused with 409.",
+        "message": "What the model is told.",
+        "remember": "Decide likewise about later calls.",
+    },
+    "Edit": {
+        "decision": "`edit`: the call is sent with other arguments.",
+        "digest": "Of the call as it was shown; another one is refused with 409.",
+        "arguments": "The new arguments, whole; the tool's schema checks them.",
+        "message": "Why, for the log.",
+    },
+    "Respond": {
+        "decision": "`respond`: the tool is not called; this is its result.",
+        "digest": "Of the call as it was shown; another one is refused with 409.",
+        "output": "The result, any JSON.",
+    },
+    "Remember": {
+        "scope": "`run`: the rest of this run.",
+        "exact_arguments": "Only calls with the very same arguments.",
+        "expires_seconds": "For how long.",
+    },
+    "ResolvedCompleted": {
+        "resolution": "`completed`: it took effect.",
+        "output": "What it answered, for the model.",
+    },
+    "ResolvedFailed": {
+        "resolution": "`failed`: it did not take effect.",
+        "message": "What the model is told.",
+    },
+    "ResolvedRetry": {"resolution": "`retry`: it did not take effect; send it again."},
+    "Progress": {
+        "status": "`progress`: still working.",
+        "progress": "From 0 to 1.",
+        "message": "For whoever watches; the model does not see it.",
+    },
+    "CallbackCompleted": {
+        "status": "`completed`: here is the result.",
+        "output": "The result, any JSON.",
+    },
+    "CallbackFailed": {
+        "status": "`failed`: there will be no result.",
+        "message": "What went wrong, for the model.",
+    },
+}
+"""Schema -> field -> description."""

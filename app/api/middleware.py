@@ -1,0 +1,99 @@
+"""Around every request: its id, HEAD, safe headers, and the last answer when all else failed."""
+
+import re
+from typing import Final
+from uuid import uuid4
+
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.problems import answer_for, framework_problem
+
+_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_ALWAYS: Final = ((b"x-content-type-options", b"nosniff"),)
+_UNLESS_SAID: Final = (b"cache-control", b"no-store")
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class Surroundings:
+    """Outermost of ours. An exception that reaches it has no handler: it is logged under the
+    request's id, and the client learns the id alone."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+        answer = _Answer(send, request_id, head=scope["method"] == "HEAD")
+        if answer.head:
+            scope = {**scope, "method": "GET"}
+        try:
+            await self.app(scope, answer.receiving(receive), answer.send)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            if answer.started:
+                raise  # the server cuts the connection, so that the client sees it is not whole
+            await self._answer(error, Request(scope), receive, answer)
+
+    async def _answer(
+        self, error: Exception, request: Request, receive: Receive, answer: "_Answer"
+    ) -> None:
+        response = answer_for(request, error)
+        if response is None:
+            log.exception(
+                "request.failed",
+                request_id=answer.request_id,
+                method=request.method,
+                route=getattr(request.scope.get("route"), "path", None),
+                exc_info=error,
+            )
+            response = framework_problem(request, 500)
+        await response(request.scope, receive, answer.send)
+
+
+class _Answer:
+    """The way out. For HEAD it lets the head pass, then tells the handler that the client left,
+    which ends streams too."""
+
+    def __init__(self, send: Send, request_id: str, *, head: bool) -> None:
+        self._send = send
+        self.request_id = request_id
+        self.head = head
+        self.started = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            headers = list(message.get("headers", ()))
+            headers.append((b"x-request-id", self.request_id.encode()))
+            headers.extend(_ALWAYS)
+            if not any(name == _UNLESS_SAID[0] for name, _ in headers):
+                headers.append(_UNLESS_SAID)
+            await self._send({**message, "headers": headers})
+            if self.head:
+                await self._send({"type": "http.response.body", "body": b""})
+        elif not self.head:
+            await self._send(message)
+
+    def receiving(self, receive: Receive) -> Receive:
+        if not self.head:
+            return receive
+
+        async def until_answered() -> Message:
+            return {"type": "http.disconnect"} if self.started else await receive()
+
+        return until_answered
+
+
+def _request_id(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+            return value.decode()
+    return f"req_{uuid4().hex}"

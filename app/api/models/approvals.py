@@ -1,0 +1,74 @@
+"""An approval, as answers show it. What may be decided is in `app.domain.approvals`."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from app.api.models.base import APPROVAL_ID, AT, DIGEST, RUN_ID, Shown, example
+from app.domain.approvals import ApprovalStatus
+from app.domain.json import JsonObject
+
+
+class Approval(Shown):
+    """One call that waits for a person, or that a person has decided about."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            id=APPROVAL_ID,
+            object="approval",
+            run_id=RUN_ID,
+            call_id="call_1",
+            tool="pay",
+            tool_version=1,
+            url="https://tools.example.com/pay",
+            arguments={"amount": 500},
+            digest=DIGEST,
+            status="pending",
+            allowed_decisions=["approve", "reject", "edit", "respond"],
+            path=[],
+            agent=None,
+            requested_at=AT,
+            expires_at=AT,
+            decided_at=None,
+            decided_by=None,
+            message=None,
+        )
+    )
+
+    id: str
+    """What decisions name."""
+    object: Literal["approval"] = "approval"
+    """`approval`."""
+    run_id: str
+    """The run that waits."""
+    call_id: str
+    """The call's id in its run."""
+    tool: str
+    """The tool that would be called."""
+    tool_version: int
+    """Its version, as the model was shown it."""
+    url: str | None = None
+    """The full address that would be called."""
+    arguments: JsonObject
+    """The exact arguments that would be sent, after an edit the new ones."""
+    digest: str
+    """Of tool, version, target and arguments; a decision may carry it."""
+    status: ApprovalStatus
+    """`pending` until someone decides, time passes, the run ends, or the tool changes."""
+    allowed_decisions: list[str]
+    """`approve`, `reject`, `edit`, `respond`."""
+    path: list[str] = Field(default_factory=list[str])
+    """The agents from the run that was started down to the one that asks; empty for its own."""
+    agent: str | None
+    """Whose call it is; null for an inline run."""
+    requested_at: datetime
+    """When it was asked."""
+    expires_at: datetime
+    """When it counts as unanswered."""
+    decided_at: datetime | None
+    """When it was decided or closed."""
+    decided_by: str | None
+    """The id of the key that decided; null if nobody did."""
+    message: str | None
+    """The decider's words."""

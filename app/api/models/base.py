@@ -1,0 +1,46 @@
+"""What request and response models have in common."""
+
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic_core import to_json
+
+MAX_METADATA_BYTES: Final = 16_384
+
+RUN_ID: Final = "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
+APPROVAL_ID: Final = "apr_019a5f1e8a417d528c1e5b7a9f3d2c60"
+TOOL_ID: Final = "tool_019a5f1e6b2a7c4d8e9f0a1b2c3d4e5f"
+KEY_ID: Final = "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d"
+PROJECT_ID: Final = "proj_019a5f1e4a0c7e298b1d3f5a7c9e0b2d"
+AT: Final = "2026-11-02T09:30:00.125000Z"
+DIGEST: Final = "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e3d2c1b0a"
+"""For the examples in openapi.json."""
+
+
+class Shown(BaseModel):
+    """An answer. Built by our own code, so not strict. Docstrings under fields are their
+    descriptions in openapi.json."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Asked(BaseModel):
+    """A request's body: unknown fields are refused and nothing is coerced."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
+    )
+
+
+def example(**value: Any) -> Any:
+    return {"examples": [value]}
+
+
+def _small(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if len(to_json(value)) > MAX_METADATA_BYTES:
+        raise ValueError(f"must be at most {MAX_METADATA_BYTES} bytes as JSON")
+    return value
+
+
+Metadata = Annotated[dict[str, JsonValue], Field(max_length=64), AfterValidator(_small)]
+"""The caller's own notes: up to 64 keys and 16 KiB."""

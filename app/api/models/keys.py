@@ -1,0 +1,96 @@
+"""API keys and projects."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
+
+from app.api.models.base import AT, KEY_ID, PROJECT_ID, Asked, Shown, example
+from app.domain.scopes import Scope
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+def _once_each(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
+    if len(set(scopes)) != len(scopes):
+        raise ValueError("must name each scope once")
+    return scopes
+
+
+class CreateKey(Asked):
+    """A new key of the project."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(name="ci", scopes=["runs:read", "runs:write"], expires_at=None)
+    )
+
+    name: Name
+    """What it is for."""
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_once_each)]
+    """What it may do; no scope implies another."""
+    expires_at: AwareDatetime | None = None
+    """When it stops working, with its offset from UTC; null for never."""
+
+
+class Key(Shown):
+    """A key, without its secret."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            id=KEY_ID,
+            object="key",
+            name="ci",
+            scopes=["runs:read", "runs:write"],
+            created_at=AT,
+            expires_at=None,
+            revoked_at=None,
+        )
+    )
+
+    id: str
+    """Stands in the audit log and in `decided_by`."""
+    object: Literal["key"] = "key"
+    """`key`."""
+    name: str
+    """What it is for."""
+    scopes: list[Scope]
+    """What it may do."""
+    created_at: datetime
+    """When it was made."""
+    expires_at: datetime | None
+    """When it stops working."""
+    revoked_at: datetime | None
+    """When it was revoked."""
+
+
+class NewKey(Key):
+    """A key just made."""
+
+    key: str
+    """`rw_…`: the key itself. Shown this once."""
+
+
+class CreateProject(Asked):
+    """A new project: its tools, runs and keys are its own."""
+
+    model_config = ConfigDict(json_schema_extra=example(name="Billing"))
+
+    name: Name
+    """Any text."""
+
+
+class Project(Shown):
+    """A project."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(id=PROJECT_ID, object="project", name="Billing", created_at=AT)
+    )
+
+    id: str
+    """What its keys are made under."""
+    object: Literal["project"] = "project"
+    """`project`."""
+    name: str
+    """Any text."""
+    created_at: datetime
+    """When it was made."""

@@ -1,0 +1,286 @@
+"""A run, its events and its ledger, as answers show them."""
+
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field, JsonValue
+
+from app.api.models.base import APPROVAL_ID, AT, DIGEST, RUN_ID, Shown, example
+from app.domain.calls import CallOutcome, CallPhase, Reason
+from app.domain.json import JsonObject
+from app.domain.run import RunStatus
+
+
+class Usage(Shown):
+    """Tokens that the run has used so far, as its models reported them."""
+
+    input_tokens: int = 0
+    """Read by the model."""
+    output_tokens: int = 0
+    """Written by the model."""
+    cached_tokens: int = 0
+    """Of those read, how many the vendor had cached."""
+    reasoning_tokens: int = 0
+    """Of those written, how many were reasoning."""
+    total_tokens: int = 0
+    """Read and written together."""
+
+
+class RunError(Shown):
+    """Why a run failed."""
+
+    code: str
+    """For a program."""
+    message: str
+    """For a person."""
+
+
+class IncompleteDetails(Shown):
+    """Which limit ended the run."""
+
+    reason: str
+    """`max_turns`, `max_tool_calls`, `max_tokens`, `deadline`, `output_schema` …"""
+    message: str | None = None
+    """For a person."""
+
+
+class ApprovalAction(Shown):
+    """A person must decide about a call: POST /v1/approvals/{approval_id}/decision."""
+
+    type: Literal["approval"] = "approval"
+    """`approval`."""
+    approval_id: str
+    """What to decide."""
+    call_id: str
+    """The call's id in its run."""
+    tool: str
+    """The tool that would be called."""
+    agent: str | None = None
+    """Whose call it is; null for an inline run."""
+    arguments: JsonObject
+    """The exact arguments that would be sent."""
+    digest: str
+    """Of exactly this call; a decision may carry it, and is refused if it is another."""
+    expires_at: datetime
+    """When it counts as unanswered."""
+    allowed_decisions: list[str]
+    """`approve`, `reject`, `edit`, `respond`."""
+    path: list[str] = Field(default_factory=list[str])
+    """The agents from the run that was started down to the one that asks; empty for its own."""
+
+
+class CallAction(Shown):
+    """A call waits for someone else: the client's own result (`tool_result`), a person's word on
+    an unknown outcome (`resolve`), or the tool's callback (`callback`)."""
+
+    type: Literal["tool_result", "resolve", "callback"]
+    """Which of them."""
+    call_id: str
+    """The call's id in its run."""
+    tool: str
+    """The tool that was called."""
+    arguments: JsonObject
+    """Its arguments."""
+
+
+RequiredAction: TypeAlias = Annotated[ApprovalAction | CallAction, Field(discriminator="type")]
+
+
+class Run(Shown):
+    """One execution of an agent, from its input to its last event."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            id=RUN_ID,
+            object="run",
+            status="requires_action",
+            agent=None,
+            model="offline:rules",
+            session_id=None,
+            continued_from=None,
+            turn=1,
+            usage={
+                "input_tokens": 41,
+                "output_tokens": 12,
+                "cached_tokens": 0,
+                "reasoning_tokens": 0,
+                "total_tokens": 53,
+            },
+            output=None,
+            output_parsed=None,
+            error=None,
+            incomplete_details=None,
+            required_actions=[
+                {
+                    "type": "approval",
+                    "approval_id": APPROVAL_ID,
+                    "call_id": "call_1",
+                    "tool": "pay",
+                    "agent": None,
+                    "arguments": {"amount": 500},
+                    "digest": DIGEST,
+                    "expires_at": AT,
+                    "allowed_decisions": ["approve", "reject", "edit", "respond"],
+                    "path": [],
+                }
+            ],
+            last_sequence=6,
+            created_at=AT,
+            started_at=AT,
+            ended_at=None,
+            context=None,
+            metadata={"order": "A-1017"},
+        )
+    )
+
+    id: str
+    """The same across all pauses."""
+    object: Literal["run"] = "run"
+    """`run`."""
+    status: RunStatus
+    """`completed`, `failed`, `cancelled`, `incomplete` and `expired` are final. In
+    `requires_action` nothing runs until someone does what `required_actions` says."""
+    agent: str | None
+    """The agent that has the run now; null for an inline one."""
+    model: str | list[str]
+    """As it was asked for."""
+    session_id: str | None = None
+    """The conversation it belongs to."""
+    continued_from: str | None = None
+    """The run that this one goes on from."""
+    turn: int
+    """Model calls so far."""
+    usage: Usage
+    """Tokens so far."""
+    output: JsonValue
+    """The final output: text, or what a tool that ended the run returned. Null until then."""
+    output_parsed: JsonValue = None
+    """The output as JSON where `output_schema` asked for it."""
+    error: RunError | None
+    """Of a failed run."""
+    incomplete_details: IncompleteDetails | None
+    """Of an incomplete run."""
+    required_actions: list[RequiredAction]
+    """What someone outside must do, whatever the status."""
+    last_sequence: int
+    """The number of the newest event."""
+    created_at: datetime
+    """When it was accepted."""
+    started_at: datetime | None
+    """When a worker took it first."""
+    ended_at: datetime | None
+    """When it ended."""
+    context: JsonObject | None
+    """As it was given."""
+    metadata: JsonObject
+    """As it was given."""
+
+
+class Event(Shown):
+    """One entry of a run's log. Polling and streaming show the same."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            id="evt_019a5f1e9b527c638d2f6c8bab4e3d71",
+            type="tool_call.started",
+            sequence=4,
+            run_id=RUN_ID,
+            created_at=AT,
+            data={"call_id": "call_1", "tool": "pay", "attempt": 1, "digest": DIGEST},
+        )
+    )
+
+    id: str
+    """Unique everywhere."""
+    type: str
+    """Such as `tool_call.started`; docs/events.md lists them."""
+    sequence: int
+    """1, 2, 3 … without gaps in each run; also the SSE `id`."""
+    run_id: str
+    """Whose log it is."""
+    created_at: datetime
+    """When it was committed, by the database's clock."""
+    data: JsonObject
+    """What the type says it is."""
+
+
+class ToolCall(Shown):
+    """One row of a run's ledger: a call from the model's request to its result."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            id="call_019a5f1e8c537e648f3a7d9cbc5f4e82",
+            object="tool_call",
+            call_id="call_1",
+            run_id=RUN_ID,
+            turn=1,
+            tool="pay",
+            tool_version=1,
+            arguments={"amount": 500},
+            original_arguments=None,
+            digest=DIGEST,
+            phase="settled",
+            attempt=1,
+            approval_id=APPROVAL_ID,
+            outcome="completed",
+            reason=None,
+            output={"paid": True},
+            is_error=False,
+            detail=None,
+            metadata=None,
+            timeout_seconds=30,
+            created_at=AT,
+            started_at=AT,
+            deadline_at=None,
+            ended_at=AT,
+        )
+    )
+
+    id: str
+    """Unique everywhere: the `webhook-id` and `Idempotency-Key` that the tool got."""
+    object: Literal["tool_call"] = "tool_call"
+    """`tool_call`."""
+    call_id: str
+    """The model's own id, unique in its run."""
+    run_id: str
+    """Whose call it is."""
+    turn: int
+    """The turn whose response asked for it."""
+    tool: str
+    """The tool's name, as the model wrote it."""
+    tool_version: int | None
+    """Null for a tool that does not exist."""
+    arguments: JsonObject
+    """What is sent, or was."""
+    original_arguments: JsonObject | None = None
+    """The model's own, where a person changed them."""
+    digest: str
+    """Of tool, version, target and arguments."""
+    phase: CallPhase
+    """Where the call is."""
+    attempt: int
+    """How often it was sent, or was about to be."""
+    approval_id: str | None = None
+    """The approval that it needed."""
+    outcome: CallOutcome | None = None
+    """How it ended; null until `phase` is `settled`."""
+    reason: Reason | None = None
+    """Why it failed, was rejected or was not run."""
+    output: JsonValue = None
+    """What the model reads, whole."""
+    is_error: bool = False
+    """Whether the model is told that it failed."""
+    detail: str | None = None
+    """For operators."""
+    metadata: JsonObject | None = None
+    """What the tool said beside its output; the model never sees it."""
+    timeout_seconds: float | None = None
+    """Of the last attempt."""
+    created_at: datetime
+    """When the model asked for it."""
+    started_at: datetime | None = None
+    """When it was sent last."""
+    deadline_at: datetime | None = None
+    """Until when its callback may come."""
+    ended_at: datetime | None = None
+    """When it was settled."""

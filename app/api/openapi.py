@@ -1,0 +1,153 @@
+"""openapi.json: what FastAPI derives from the routes, completed with errors, scopes and words."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from app.api.descriptions import FIELDS, INTRODUCTION, TAGS
+from app.api.models.problem import Problem
+from app.api.problems import MEDIA_TYPE
+from app.api.routes import RouteRules
+
+Json: TypeAlias = dict[str, Any]
+
+_REFS: Final = "#/components/schemas/{model}"
+_CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_PROBLEMS: Final[Mapping[int, str]] = {
+    400: "The body is not the JSON that is accepted here.",
+    401: "There is no valid API key.",
+    403: "The key lacks the scope for that.",
+    404: "There is no such thing, or it belongs to another project.",
+    409: "The state of the resource does not allow that. `x-should-retry: false` where trying "
+    "again cannot help.",
+    410: "Too late: it was kept, and changes nothing.",
+    413: "The body is too large.",
+    415: "The body is not JSON in UTF-8.",
+    422: "A value is wrong; `errors` names each path.",
+    424: "Another service that this needs did not answer.",
+    429: "More than the project may do now; see Retry-After. Nothing was changed.",
+    500: "A fault in Runward. Its log has it by the request id.",
+    503: "Not now; see Retry-After. Whether anything was changed is unknown: retry with the same "
+    "Idempotency-Key.",
+}
+_REQUEST_ID: Final[Json] = {
+    "X-Request-Id": {
+        "description": "The client's own, if it sent one that is sane; else made.",
+        "schema": {"type": "string"},
+    }
+}
+_RETRY_AFTER: Final[Json] = {
+    "Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}
+}
+
+
+def install(app: FastAPI) -> None:
+    """`app.openapi()` then makes the document once."""
+
+    def once() -> Json:
+        if app.openapi_schema is None:
+            app.openapi_schema = build(app)
+        return app.openapi_schema
+
+    app.openapi = once
+
+
+def build(app: FastAPI) -> Json:
+    routes = [r for r in app.router.routes if isinstance(r, APIRoute) and r.include_in_schema]
+    used = {tag for route in routes for tag in route.tags}
+    document = get_openapi(
+        title=app.title,
+        version=app.version,
+        description=INTRODUCTION,
+        routes=routes,
+        tags=[{"name": name, "description": text} for name, text in TAGS.items() if name in used],
+    )
+    document.setdefault("paths", {})
+    for route in routes:
+        for method in route.methods or ():
+            _complete(document["paths"][route.path_format][method.lower()], route, method)
+    _components(document)
+    return _renamed(document)
+
+
+def _complete(operation: Json, route: APIRoute, method: str) -> None:
+    rules = RouteRules.of(route)
+    scopes = [scope for needed in rules.requirements for scope in needed.any_of]
+    if scopes:
+        words = " or ".join(f"`{scope}`" for scope in scopes)
+        text = operation.get("description", "").rstrip()
+        operation["description"] = f"{text}\n\nNeeds the scope {words}.".lstrip()
+    operation["security"] = [{"bearer": []}] if rules.requirements else []
+    responses: Json = operation["responses"]
+    for status in _problem_statuses(route, rules, method, declared=map(int, responses)):
+        responses[str(status)] = {"$ref": f"#/components/responses/{_component(status)}"}
+    for status, response in responses.items():
+        if status.startswith("2"):
+            response["headers"] = response.get("headers", {}) | _REQUEST_ID
+    operation["responses"] = dict(sorted(responses.items()))
+
+
+def _problem_statuses(
+    route: APIRoute, rules: RouteRules, method: str, declared: Iterable[int]
+) -> Iterator[int]:
+    yield from (status for status in declared if status >= 400)
+    yield from (422, 500, 503)
+    if rules.requirements:
+        yield from (401, 429)
+    if any(needed.any_of for needed in rules.requirements):
+        yield 403
+    if route.param_convertors:
+        yield 404
+    if method in _CHANGING:
+        yield 409
+    if rules.body is not None:
+        yield from (400, 413, 415)
+
+
+def _components(document: Json) -> None:
+    components: Json = document.setdefault("components", {})
+    schemas: Json = components.setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    problem = Problem.model_json_schema(ref_template=_REFS, mode="serialization")
+    schemas.update(problem.pop("$defs"))
+    schemas["Problem"] = problem
+    for name, fields in FIELDS.items():
+        for field, text in fields.items():
+            for schema in (schemas.get(name), schemas.get(f"{name}-Input")):
+                if schema is not None and field in schema.get("properties", {}):
+                    schema["properties"][field].setdefault("description", text)
+    components["schemas"] = dict(sorted(schemas.items()))
+    components["responses"] = {_component(s): _response(s, text) for s, text in _PROBLEMS.items()}
+    components["securitySchemes"] = {
+        "bearer": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "An API key of the project, in the Authorization header alone.",
+        }
+    }
+
+
+def _component(status: int) -> str:
+    return HTTPStatus(status).phrase.replace(" ", "").replace("-", "")
+
+
+def _response(status: int, text: str) -> Json:
+    return {
+        "description": text,
+        "headers": _REQUEST_ID | (_RETRY_AFTER if status in {429, 503} else {}),
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+
+
+def _renamed(document: Json) -> Json:
+    """`Page_Run_`, as Pydantic calls a list of runs, is `RunList`."""
+    text = re.sub(r"\bPage_([A-Za-z]+)_", r"\1List", json.dumps(document))
+    text = re.sub(r"\bPage\[([A-Za-z]+)\]", r"\1List", text)
+    return json.loads(text)

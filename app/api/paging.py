@@ -1,0 +1,88 @@
+"""Lists: one envelope, one way to walk them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Generic, Literal, TypeVar
+from uuid import UUID
+
+from fastapi import Depends, Query
+from pydantic import BaseModel, ConfigDict
+
+from app.domain.errors import FieldError, InvalidRequestError
+from app.domain.ids import Prefix, parse
+
+MAX_LIMIT: Final = 200
+
+Row = TypeVar("Row")
+Item = TypeVar("Item")
+
+
+class Page(BaseModel, Generic[Item]):
+    """A page of a list. Pass `last_id` as `after` to get the next one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    object: Literal["list"] = "list"
+    data: list[Item]
+    first_id: str | None
+    """The id of the first item; null if the page is empty."""
+    last_id: str | None
+    """The id of the last item; null if the page is empty."""
+    has_more: bool
+    """Whether there is anything after this page."""
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[Row],
+        limit: int,
+        show: Callable[[Row], Item],
+        id_of: Callable[[Item], str],
+    ) -> "Page[Item]":
+        """`rows` are up to `limit` + 1: the one too many says that there is more."""
+        data = [show(row) for row in rows[:limit]]
+        return cls(
+            data=data,
+            first_id=id_of(data[0]) if data else None,
+            last_id=id_of(data[-1]) if data else None,
+            has_more=len(rows) > limit,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How a list is asked for."""
+
+    limit: int
+    after: str | None
+    descending: bool
+
+    def after_id(self, prefix: Prefix) -> UUID | None:
+        """Raises InvalidRequestError where `after` is not an id of this list's kind."""
+        if self.after is None:
+            return None
+        value = parse(prefix, self.after)
+        if value is None:
+            raise InvalidRequestError(
+                errors=[FieldError("query.after", f"must be an id like {prefix}_…")]
+            )
+        return value
+
+
+async def _walk(
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
+    ] = 20,
+    after: Annotated[
+        str | None,
+        Query(max_length=128, description="The `last_id` of the page before this one."),
+    ] = None,
+    order: Annotated[
+        Literal["asc", "desc"], Query(description="By time of creation: `desc` is newest first.")
+    ] = "desc",
+) -> Walk:
+    return Walk(limit, after, order == "desc")
+
+
+Walking = Annotated[Walk, Depends(_walk)]
+"""A handler's parameter: `limit`, `after` and `order`."""

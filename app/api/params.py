@@ -1,0 +1,134 @@
+"""Path, query and header values that several routes share."""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from fastapi import Depends, Header, Path, Query
+from pydantic import PlainValidator, WithJsonSchema
+
+from app.domain import errors as e
+from app.domain.ids import ApprovalId, CallId, KeyId, Prefix, ProjectId, RunId, parse
+from app.domain.tools import NAME_PATTERN
+
+MAX_WAIT_SECONDS: Final = 60.0
+MAX_SEQUENCE: Final = 2**53
+
+_PREFER_WAIT: Final = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])", re.I)
+
+
+def _id_of(prefix: Prefix, unknown: type[e.NotFoundError]) -> Callable[[Any], UUID]:
+    """A text that is no id is answered like an unknown id."""
+
+    def parsed(shown: Any) -> UUID:
+        value = parse(prefix, str(shown))
+        if value is None:
+            raise unknown
+        return value
+
+    return parsed
+
+
+def _id_schema(prefix: Prefix) -> WithJsonSchema:
+    example = f"{prefix}_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
+    return WithJsonSchema(
+        {"type": "string", "pattern": f"^{prefix}_[0-9a-f]{{32}}$", "examples": [example]}
+    )
+
+
+RunPath = Annotated[
+    RunId,
+    PlainValidator(_id_of(Prefix.RUN, e.RunNotFoundError)),
+    _id_schema(Prefix.RUN),
+    Path(description="The run's id."),
+]
+ApprovalPath = Annotated[
+    ApprovalId,
+    PlainValidator(_id_of(Prefix.APPROVAL, e.ApprovalNotFoundError)),
+    _id_schema(Prefix.APPROVAL),
+    Path(description="The approval's id."),
+]
+KeyPath = Annotated[
+    KeyId,
+    PlainValidator(_id_of(Prefix.KEY, e.KeyNotFoundError)),
+    _id_schema(Prefix.KEY),
+    Path(description="The key's id."),
+]
+ProjectPath = Annotated[
+    ProjectId,
+    PlainValidator(_id_of(Prefix.PROJECT, e.ProjectNotFoundError)),
+    _id_schema(Prefix.PROJECT),
+    Path(description="The project's id."),
+]
+
+
+def _tool_name(value: Any) -> str:
+    if not re.fullmatch(NAME_PATTERN, str(value)):
+        raise e.ToolNotFoundError
+    return str(value)
+
+
+ToolPath = Annotated[
+    str,
+    PlainValidator(_tool_name),
+    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["pay"]}),
+    Path(description="The tool's name."),
+]
+CallPath = Annotated[
+    CallId, Path(description="The call's id, as the model or Runward made it.", max_length=512)
+]
+"""For paths with `{call_id:path}`: a model's id may contain a slash."""
+
+
+async def _wait(
+    wait: Annotated[
+        float | None,
+        Query(
+            ge=0,
+            le=MAX_WAIT_SECONDS,
+            allow_inf_nan=False,
+            description="Hold the answer for up to so many seconds, until the run settles: it "
+            "has ended, or someone outside must act.",
+        ),
+    ] = None,
+    prefer: Annotated[
+        str | None, Header(max_length=256, description="`wait=30` is the same as `?wait=30`.")
+    ] = None,
+) -> float:
+    if wait is not None:
+        return wait
+    found = _PREFER_WAIT.search(prefer) if prefer else None
+    return min(float(found[1]), MAX_WAIT_SECONDS) if found else 0.0
+
+
+Wait = Annotated[float, Depends(_wait)]
+"""Seconds; 0 is at once. From `?wait=` or, where that is not given, `Prefer: wait=`."""
+
+
+async def _after(
+    after: Annotated[
+        int | None,
+        Query(ge=0, le=MAX_SEQUENCE, description="The sequence number of the last event seen."),
+    ] = None,
+    last_event_id: Annotated[
+        int | None,
+        Header(ge=0, le=MAX_SEQUENCE, description="What EventSource sends when it reconnects."),
+    ] = None,
+) -> int:
+    return last_event_id if last_event_id is not None else after or 0
+
+
+AfterSequence = Annotated[int, Depends(_after)]
+"""Last-Event-ID wins over `?after=`: a reconnecting EventSource repeats the old URL."""
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=255,
+        pattern=r"^[\x21-\x7e]+$",
+        description="The same key and body within 24 hours make one resource and one answer.",
+    ),
+]
+"""A handler's parameter, named `idempotency_key`, default None."""

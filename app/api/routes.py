@@ -1,0 +1,102 @@
+"""What every route does before its handler: who asks, is the path sane, are the query's names
+known, is the body what it must be. In this order, so that a stranger costs nothing."""
+
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
+
+from app.api import body
+from app.api.auth import Requirement
+from app.api.services import services_of
+from app.domain.errors import FieldError, InvalidRequestError, NotFoundError
+from app.domain.json import cleaned_text
+
+
+class StrictRoute(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        rules = RouteRules.of(self)
+
+        async def strictly(request: Request) -> Response:
+            for requirement in rules.requirements:
+                await requirement(request)
+            check_path(request)
+            rules.check_query(request)
+            limit = services_of(request).max_body_bytes
+            return await handle(await body.read(request, limit, rules.body))
+
+        return strictly
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRules:
+    requirements: tuple[Requirement, ...]
+    single: frozenset[str]
+    """Query parameters that may stand once."""
+    body: TypeAdapter[Any] | None
+
+    @classmethod
+    def of(cls, route: APIRoute) -> "RouteRules":
+        parts = list(_flat(route.dependant))
+        return cls(
+            requirements=tuple(p.call for p in parts if isinstance(p.call, Requirement)),
+            single=frozenset(field.alias for part in parts for field in part.query_params),
+            body=_adapter(route),
+        )
+
+    def check_query(self, request: Request) -> None:
+        if not request.scope["query_string"]:
+            return
+        errors: list[FieldError] = []
+        seen: set[str] = set()
+        for name, value in request.query_params.multi_items():
+            path = f"query.{name[:64]}"
+            if name not in self.single:
+                errors.append(FieldError(path, "unknown query parameter"))
+            elif name in seen:
+                errors.append(FieldError(path, "must stand once"))
+            elif not is_text(value):
+                errors.append(FieldError(path, "must be text without the NUL character"))
+            seen.add(name)
+        if errors:
+            raise InvalidRequestError(errors=errors[:20])
+
+
+def router(tag: str, prefix: str = "/v1") -> APIRouter:
+    """The handlers of one resource. Their names are the operation ids of openapi.json."""
+    return APIRouter(
+        prefix=prefix,
+        tags=[tag],
+        route_class=StrictRoute,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+
+
+def check_path(request: Request) -> None:
+    if not all(is_text(str(value)) for value in request.path_params.values()):
+        raise NotFoundError
+
+
+def is_text(value: str) -> bool:
+    """Whether PostgreSQL could hold it: no NUL, no lone surrogates."""
+    return cleaned_text(value) is value
+
+
+def _flat(dependant: Dependant) -> Iterator[Dependant]:
+    yield dependant
+    for inner in dependant.dependencies:
+        yield from _flat(inner)
+
+
+def _adapter(route: APIRoute) -> TypeAdapter[Any] | None:
+    if route.body_field is None:
+        return None
+    info = route.body_field.field_info
+    shape: Any = Annotated[info.annotation, info]  # pyright: ignore
+    return TypeAdapter[Any](shape)

@@ -1,0 +1,177 @@
+"""A small application on the API's foundation, served over real HTTP: one route for each thing
+that the foundation does."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import contextmanager
+from typing import Annotated
+from uuid import UUID
+
+import uvicorn
+from asyncpg.exceptions import (  # pyright: ignore[reportMissingTypeStubs]
+    AdminShutdownError,
+    CharacterNotInRepertoireError,
+)
+from fastapi import Body, Query, Response
+from fastapi.responses import StreamingResponse
+from sqlalchemy.exc import DBAPIError
+
+from app.api.answers import answer, created
+from app.api.app import create_app
+from app.api.auth import AnyKey, Operator, RunsReader, RunsWriter
+from app.api.models.start_run import CancelRun, ClientResult, StartRun
+from app.api.paging import Page, Walking
+from app.api.params import AfterSequence, CallPath, IdempotencyKey, RunPath, ToolPath, Wait
+from app.api.routes import router
+from app.api.services import Using
+from app.domain import errors
+from app.domain.ids import KeyId, Prefix, ProjectId, show
+from app.domain.scopes import Principal, Scope
+
+READER, WRITER, OPERATOR, BROKEN = "reader-key", "writer-key", "operator-kéy", "broken-key"
+MAX_BODY_BYTES = 4096
+RUN = "run_" + "0" * 31 + "1"
+
+routes = router("Runs")
+
+
+@routes.post("/runs", status_code=202)
+async def start_run(
+    who: RunsWriter, run: StartRun, wait: Wait, idempotency_key: IdempotencyKey = None
+) -> Response:
+    shown = {
+        "input": str(run.messages()[0].content),
+        "tools": list(run.tools),
+        "key": idempotency_key,
+        "wait": wait,
+        "by": show(Prefix.KEY, who.key_id),
+    }
+    return created(shown, f"/v1/runs/{RUN}", status=202)
+
+
+@routes.get("/runs")
+async def list_runs(
+    who: RunsReader, walk: Walking, status: Annotated[str | None, Query(max_length=20)] = None
+) -> Page[str]:
+    walk.after_id(Prefix.RUN)
+    names = [f"{status}-{n}" for n in range(walk.limit + 1)]
+    return Page[str].of(names, walk.limit, str.upper, str)
+
+
+@routes.get("/runs/{run_id}")
+async def get_run(who: RunsReader, run_id: RunPath) -> Response:
+    if run_id.int != 1:
+        raise errors.RunNotFoundError
+    return answer({"id": show(Prefix.RUN, run_id)})
+
+
+@routes.delete("/runs/{run_id}", status_code=204)
+async def delete_run(who: RunsWriter, run_id: RunPath) -> Response:
+    return Response(status_code=204)
+
+
+@routes.post("/runs/{run_id}/cancel")
+async def cancel_run(
+    who: RunsWriter, run_id: RunPath, how: Annotated[CancelRun | None, Body()] = None
+) -> Response:
+    return answer({"mode": (how or CancelRun()).mode})
+
+
+@routes.get("/runs/{run_id}/events")
+async def stream_events(who: RunsReader, run_id: RunPath, after: AfterSequence) -> Response:
+    async def frames() -> AsyncIterator[bytes]:
+        number = after
+        while True:
+            number += 1
+            yield f"id: {number}\n\n".encode()
+            await asyncio.sleep(0.01)
+
+    return StreamingResponse(frames(), media_type="text/event-stream")
+
+
+@routes.post("/runs/{run_id}/tool_calls/{call_id:path}/result")
+async def give_result(
+    who: RunsWriter, run_id: RunPath, call_id: CallPath, result: ClientResult
+) -> Response:
+    return answer({"call_id": call_id, "output": result.output, "error": result.error})
+
+
+@routes.post("/tools/{name}/rotate_secret")
+async def rotate_secret(who: AnyKey, name: ToolPath) -> Response:
+    return answer({"name": name})
+
+
+@routes.get("/projects")
+async def list_projects(who: Operator) -> Response:
+    return answer({"project": str(who.project_id)})
+
+
+FAILURES: dict[str, Callable[[], Exception]] = {
+    "bug": lambda: RuntimeError("the password is hunter2"),
+    "refused": ConnectionRefusedError,
+    "shutdown": lambda: DBAPIError("SELECT 1", {}, AdminShutdownError("going down")),
+    "data": lambda: DBAPIError("SELECT 1", {}, CharacterNotInRepertoireError("NUL")),
+    "group": lambda: ExceptionGroup("two", [TimeoutError(), OSError()]),
+    "limit": lambda: errors.TooManyRequestsError(retry_after=7.2),
+    "decided": lambda: errors.ApprovalAlreadyDecidedError(
+        extra={"approval": {"status": "rejected"}}
+    ),
+    "in-flight": errors.IdempotencyInFlightError,
+    "late": errors.LateCallbackError,
+}
+
+
+@routes.get("/fail/{how}")
+async def fail(how: str, services: Using) -> Response:
+    raise FAILURES[how]()
+
+
+@routes.get("/fail-late")
+async def fail_late() -> Response:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"one"
+        raise RuntimeError("the password is hunter2")
+
+    return StreamingResponse(pieces())
+
+
+class Keys:
+    """The services that the foundation needs, with keys in a table."""
+
+    max_body_bytes = MAX_BODY_BYTES
+
+    async def authenticate(self, token: str) -> Principal | None:
+        if token == BROKEN:
+            raise ConnectionRefusedError
+        scopes = {
+            READER: {Scope.RUNS_READ},
+            WRITER: {Scope.RUNS_WRITE},
+            OPERATOR: {Scope.ADMIN},
+        }.get(token)
+        if scopes is None:
+            return None
+        project, key = ProjectId(UUID(int=7)), KeyId(UUID(int=9))
+        return Principal(project, key, frozenset(scopes), operator=token == OPERATOR)
+
+
+@contextmanager
+def serving() -> Generator[str]:
+    """Yields the address of the application, on a thread and port of its own."""
+    app = create_app(Keys(), [routes])
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = threading.Event()
+    while not server.started:
+        assert thread.is_alive()
+        deadline.wait(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(10)

@@ -1,0 +1,40 @@
+"""The error tree and its HTTP numbers."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from app.api.problems import status_of
+from app.domain import errors
+from app.domain.errors import AppError
+
+
+def kinds(root: type[AppError] = AppError) -> Iterator[type[AppError]]:
+    for kind in root.__subclasses__():
+        yield kind
+        yield from kinds(kind)
+
+
+@pytest.mark.parametrize("kind", list(kinds()))
+def test_every_error_has_an_http_status(kind: type[AppError]) -> None:
+    assert 400 <= status_of(kind) < 600
+
+
+def test_codes_are_unique_and_stable_words() -> None:
+    codes = [kind.code for kind in kinds()]
+    assert len(set(codes)) == len(codes)
+    assert all(code.replace("_", "").islower() for code in codes)
+
+
+def test_a_subclass_has_the_number_of_its_nearest_ancestor() -> None:
+    assert status_of(errors.RunNotFoundError) == 404
+    assert status_of(errors.IdempotencyMismatchError) == 422
+    with pytest.raises(KeyError):
+        status_of(AppError)
+
+
+def test_an_error_says_what_happened() -> None:
+    assert str(errors.RunNotFoundError()) == "There is no such run."
+    assert str(errors.InsufficientScopeError(["a", "b"])) == (
+        "This key lacks the scope for that: a or b."
+    )
