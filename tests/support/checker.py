@@ -213,11 +213,12 @@ def calls_complete_once(evidence: Evidence) -> Found:
 
 
 def an_approval_is_decided_once(evidence: Evidence) -> Found:
+    """A decision that was remembered decides calls that have no approval of their own."""
     for run_id, log in evidence.logs.items():
         decided = Counter(
-            str(event["data"].get("approval_id"))
+            str(event["data"]["approval_id"])
             for event in log
-            if event["type"] == "tool_call.approval_decided"
+            if event["type"] == "tool_call.approval_decided" and "approval_id" in event["data"]
         )
         for approval_id, count in decided.items():
             if count > 1:

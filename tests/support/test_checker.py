@@ -179,6 +179,16 @@ def test_an_unknown_outcome_may_be_tried_again_by_a_person() -> None:
     ]
 
 
+def test_a_remembered_decision_may_cover_many_calls() -> None:
+    covered = [
+        event(1, "run.created"),
+        event(2, "tool_call.approval_decided", call_id="c1", decision="approve", remembered=True),
+        event(3, "tool_call.approval_decided", call_id="c2", decision="approve", remembered=True),
+        event(4, "run.completed"),
+    ]
+    assert broken(replace(sound(), logs={RUN: covered}, hits=[], readers=[])) == []
+
+
 def test_503_is_fine_during_an_outage_and_only_503() -> None:
     statuses = [("GET /v1/runs", 503), ("GET /v1/runs", 500)]
     evidence = replace(sound(), statuses=statuses, outage=True)
