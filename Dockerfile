@@ -1,0 +1,27 @@
+# Runward without the embedded PostgreSQL: it needs DATABASE_URL.
+ARG BASE=python:3.13-slim
+
+FROM ${BASE} AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+RUN python3 -m venv /opt/venv
+COPY requirements-image.lock .
+RUN /opt/venv/bin/python -m pip install --require-hashes --no-deps --requirement requirements-image.lock
+WORKDIR /srv/runward
+COPY app app
+COPY migrations migrations
+RUN /opt/venv/bin/python -m compileall -q app migrations
+
+FROM ${BASE}
+RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin runward
+COPY --from=build /opt/venv /opt/venv
+COPY --from=build /srv/runward /srv/runward
+COPY LICENSE /srv/runward/
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 RUNWARD_HOST=0.0.0.0 RUNWARD_PORT=8080
+WORKDIR /srv/runward
+USER 10001
+EXPOSE 8080
+# Longer than RUNWARD_DRAIN_SECONDS must be the time that `docker stop` gives: see docker-compose.yml.
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 CMD ["python", "-c", \
+  "import os, urllib.request; urllib.request.urlopen(f'http://127.0.0.1:{os.environ[\"RUNWARD_PORT\"]}/readyz', timeout=4)"]
+CMD ["python", "-m", "app", "serve"]
