@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
 
+from app.api.given import Given
 from app.api.services import services_of
 from app.domain.errors import ForbiddenError, InsufficientScopeError, UnauthenticatedError
 from app.domain.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope
@@ -13,23 +14,22 @@ MAX_TOKEN_BYTES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
-    """Any one of the scopes; none named: any valid key. Routes check it before they read the
-    request's body; as a dependency it then answers what was found."""
+class Requirement(Given):
+    """Any one of the scopes; none named: any valid key. Checked before the body is read."""
 
     any_of: tuple[Scope, ...]
     operator: bool = False
 
-    async def __call__(self, request: Request) -> Principal:
-        principal: Principal | None = getattr(request.state, "principal", None)
-        if principal is None:
-            principal = await _authenticated(request)
-            request.state.principal = principal
+    async def prepare(self, request: Request) -> None:
+        principal = await _authenticated(request)
         if not principal.may(self.any_of):
             raise InsufficientScopeError(self.any_of)
         if self.operator and not principal.operator:
             raise ForbiddenError("Only an admin key of the project `default` may do that.")
-        return principal
+        request.state.principal = principal
+
+    def value(self, request: Request) -> Principal:
+        return request.state.principal
 
 
 def require(*any_of: Scope, operator: bool = False) -> Any:

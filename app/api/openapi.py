@@ -8,12 +8,11 @@ from typing import Any, Final, TypeAlias
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 
 from app.api.descriptions import FIELDS, INTRODUCTION, TAGS
 from app.api.models.problem import Problem
 from app.api.problems import MEDIA_TYPE
-from app.api.routes import RouteRules
+from app.api.routes import StrictRoute
 
 Json: TypeAlias = dict[str, Any]
 
@@ -59,7 +58,7 @@ def install(app: FastAPI) -> None:
 
 
 def build(app: FastAPI) -> Json:
-    routes = [r for r in app.router.routes if isinstance(r, APIRoute) and r.include_in_schema]
+    routes = [r for r in app.router.routes if isinstance(r, StrictRoute) and r.include_in_schema]
     used = {tag for route in routes for tag in route.tags}
     document = get_openapi(
         title=app.title,
@@ -76,16 +75,15 @@ def build(app: FastAPI) -> Json:
     return _renamed(document)
 
 
-def _complete(operation: Json, route: APIRoute, method: str) -> None:
-    rules = RouteRules.of(route)
-    scopes = [scope for needed in rules.requirements for scope in needed.any_of]
-    if scopes:
-        words = " or ".join(f"`{scope}`" for scope in scopes)
+def _complete(operation: Json, route: StrictRoute, method: str) -> None:
+    needed = route.rules.requirement
+    if needed is not None and needed.any_of:
+        words = " or ".join(f"`{scope}`" for scope in needed.any_of)
         text = operation.get("description", "").rstrip()
         operation["description"] = f"{text}\n\nNeeds the scope {words}.".lstrip()
-    operation["security"] = [{"bearer": []}] if rules.requirements else []
+    operation["security"] = [{"bearer": []}] if needed else []
     responses: Json = operation["responses"]
-    for status in _problem_statuses(route, rules, method, declared=map(int, responses)):
+    for status in _problem_statuses(route, method, declared=map(int, responses)):
         responses[str(status)] = {"$ref": f"#/components/responses/{_component(status)}"}
     for status, response in responses.items():
         if status.startswith("2"):
@@ -93,20 +91,18 @@ def _complete(operation: Json, route: APIRoute, method: str) -> None:
     operation["responses"] = dict(sorted(responses.items()))
 
 
-def _problem_statuses(
-    route: APIRoute, rules: RouteRules, method: str, declared: Iterable[int]
-) -> Iterator[int]:
+def _problem_statuses(route: StrictRoute, method: str, declared: Iterable[int]) -> Iterator[int]:
     yield from (status for status in declared if status >= 400)
     yield from (422, 500, 503)
-    if rules.requirements:
+    if (needed := route.rules.requirement) is not None:
         yield from (401, 429)
-    if any(needed.any_of for needed in rules.requirements):
-        yield 403
+        if needed.any_of:
+            yield 403
     if route.param_convertors:
         yield 404
     if method in _CHANGING:
         yield 409
-    if rules.body is not None:
+    if route.rules.body is not None:
         yield from (400, 413, 415)
 
 

@@ -23,7 +23,9 @@ class Page(BaseModel, Generic[Item]):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     object: Literal["list"] = "list"
+    """`list`."""
     data: list[Item]
+    """In the order that was asked for."""
     first_id: str | None
     """The id of the first item; null if the page is empty."""
     last_id: str | None

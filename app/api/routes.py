@@ -12,19 +12,22 @@ from pydantic import TypeAdapter
 
 from app.api import body
 from app.api.auth import Requirement
+from app.api.given import Given, take_over
 from app.api.services import services_of
 from app.domain.errors import FieldError, InvalidRequestError, NotFoundError
 from app.domain.json import cleaned_text
 
 
 class StrictRoute(APIRoute):
+    rules: "RouteRules"
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        self.rules = rules = RouteRules.of(self)
         handle = super().get_route_handler()
-        rules = RouteRules.of(self)
 
         async def strictly(request: Request) -> Response:
-            for requirement in rules.requirements:
-                await requirement(request)
+            for given in rules.given:
+                await given.prepare(request)
             check_path(request)
             rules.check_query(request)
             limit = services_of(request).max_body_bytes
@@ -35,19 +38,24 @@ class StrictRoute(APIRoute):
 
 @dataclass(frozen=True, slots=True)
 class RouteRules:
-    requirements: tuple[Requirement, ...]
+    given: tuple[Given, ...]
     single: frozenset[str]
     """Query parameters that may stand once."""
     body: TypeAdapter[Any] | None
 
     @classmethod
     def of(cls, route: APIRoute) -> "RouteRules":
+        given = take_over(route.dependant)
         parts = list(_flat(route.dependant))
         return cls(
-            requirements=tuple(p.call for p in parts if isinstance(p.call, Requirement)),
+            given=given,
             single=frozenset(field.alias for part in parts for field in part.query_params),
             body=_adapter(route),
         )
+
+    @property
+    def requirement(self) -> Requirement | None:
+        return next((given for given in self.given if isinstance(given, Requirement)), None)
 
     def check_query(self, request: Request) -> None:
         if not request.scope["query_string"]:

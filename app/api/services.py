@@ -5,6 +5,7 @@ from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 
+from app.api.given import Given
 from app.domain.scopes import Principal
 
 
@@ -22,9 +23,13 @@ def services_of(request: Request) -> Services:
     return request.app.state.services
 
 
-async def _services(request: Request) -> Services:
-    return services_of(request)
+class _Using(Given):
+    async def prepare(self, request: Request) -> None:
+        """They are there from the start."""
+
+    def value(self, request: Request) -> Services:
+        return services_of(request)
 
 
-Using = Annotated[Services, Depends(_services)]
+Using = Annotated[Services, Depends(_Using())]
 """A handler's parameter."""

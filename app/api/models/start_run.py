@@ -84,7 +84,8 @@ class StartRun(Asked):
     def _agent_or_model(self) -> Self:
         if (self.agent is None) == (self.model is None):
             raise ValueError("must have either agent or model")
-        if self.agent is not None and (own := self.model_fields_set - _OF_THE_RUN):
+        own = self.model_fields_set - _OF_THE_RUN - {"model"}
+        if self.agent is not None and own:
             raise ValueError(f"{min(own)} belongs to the agent and cannot stand beside it")
         return self
 

@@ -1,0 +1,187 @@
+"""The request and response models: what they take, and that openapi.json can explain them."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, cast
+
+import pytest
+from fastapi import Body, FastAPI
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from app.api import openapi
+from app.api.auth import AnyKey
+from app.api.models import approvals, base, keys, runs, start_run, tools
+from app.api.models.problem import Problem
+from app.api.models.start_run import StartRun
+from app.api.models.tools import HIDDEN, PatchTool, Tool, patched
+from app.api.paging import Page
+from app.api.routes import router
+from app.domain.agents import AgentConfig
+from app.domain.approvals import Decision
+from app.domain.items import MediaPart, Message, TextPart
+from app.domain.resolve import Callback, Resolution
+from app.domain.tools import ToolSpec
+
+PAY = {"name": "pay", "parameters": {"type": "object"}, "url": "https://x.example", "headers": {}}
+
+
+def start(**fields: Any) -> StartRun:
+    given = {"model": "offline:rules", "input": "hi", **fields}
+    return StartRun.model_validate_json(TypeAdapter(dict[str, Any]).dump_json(given))
+
+
+def test_an_inline_run_may_say_everything_that_an_agent_may() -> None:
+    for name, field in AgentConfig.model_fields.items():
+        inline = StartRun.model_fields[name]
+        if name == "model":
+            continue
+        assert inline.get_default(call_default_factory=True) == field.get_default(
+            call_default_factory=True
+        ), name
+        assert inline.annotation == field.annotation, name
+        assert inline.metadata == field.metadata, name
+
+
+def test_an_inline_run_becomes_the_configuration_it_names() -> None:
+    config = start(tools=["pay"], limits={"max_turns": 3}).config()
+    assert config == AgentConfig.model_validate_json(
+        '{"model": "offline:rules", "tools": ["pay"], "limits": {"max_turns": 3}}'
+    )
+    assert config.model_fields_set == {"model", "tools", "limits"}
+
+
+def test_input_is_text_or_messages() -> None:
+    assert start(input="").messages() == (Message("user", ""),)
+    parts = [
+        {"type": "text", "text": "what is this?"},
+        {"type": "image", "data": "AAAA", "media_type": "image/png"},
+        {"type": "file", "url": "https://x.example/a.pdf", "filename": "a.pdf"},
+    ]
+    messages = start(
+        input=[{"role": "system", "content": "be kind"}, {"role": "user", "content": parts}]
+    ).messages()
+    assert messages == (
+        Message("system", "be kind"),
+        Message(
+            "user",
+            (
+                TextPart("what is this?"),
+                MediaPart("image", data="AAAA", media_type="image/png"),
+                MediaPart("file", url="https://x.example/a.pdf", filename="a.pdf"),
+            ),
+        ),
+    )
+
+
+NO_RUN: list[dict[str, Any]] = [
+    {"agent": "a"},
+    {"model": None},
+    {"model": None, "agent": "a", "tools": ["pay"]},
+    {"metadata": {"a": "x" * 16_384}},
+    {"input": [{"role": "user", "content": []}]},
+    {"input": [{"role": "user", "content": [{"type": "image", "data": "AAAA"}]}]},
+    {"input": [{"role": "user", "content": [{"type": "image", "url": "file:///etc"}]}]},
+]
+
+
+@pytest.mark.parametrize("fields", NO_RUN)
+def test_what_makes_no_run_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        start(**fields)
+
+
+def test_a_run_of_an_agent_takes_what_is_the_runs_own() -> None:
+    run = start(model=None, agent="a", metadata={"k": 1}, limits={"max_turns": 2}, context={})
+    assert run.agent == "a"
+
+
+def test_a_patch_changes_what_it_gives_and_nothing_else() -> None:
+    spec = ToolSpec.model_validate({**PAY, "timeout_seconds": 3})
+    patch = PatchTool.model_validate_json(
+        '{"timeout_seconds": null, "retry": {"on": [409]}, "approval": "always"}'
+    )
+    changed = patched(spec, patch)
+    assert (changed.timeout_seconds, changed.approval, changed.retry.on) == (None, "always", (409,))
+    assert changed.url == spec.url
+    assert patched(spec, PatchTool()) == spec
+
+
+@pytest.mark.parametrize("patch", ['{"name": "b"}', '{"type": "webhook"}', '{"strict": null}'])
+def test_a_patch_keeps_to_the_tools_rules(patch: str) -> None:
+    with pytest.raises(ValidationError):
+        PatchTool.model_validate_json(patch)
+
+
+def test_a_tool_shows_no_header_values() -> None:
+    spec = ToolSpec.model_validate({**PAY, "headers": {"Authorization": "Bearer secret"}})
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    shown = Tool.of(spec, id="tool_1", version=2, created_at=now, updated_at=now)
+    assert shown.headers == {"Authorization": HIDDEN}
+    assert "secret" not in shown.model_dump_json()
+    assert shown.model_dump(mode="json")["object"] == "tool"
+
+
+def test_a_list_of_rows_one_longer_than_its_limit_has_more() -> None:
+    page = Page[int].of([1, 2, 3], 2, lambda row: row * 10, str)
+    assert (page.data, page.first_id, page.last_id, page.has_more) == ([10, 20], "10", "20", True)
+    assert Page[int].of([], 2, int, str).last_id is None
+
+
+def handler(body: Any = None) -> Any:
+    async def handle(who: AnyKey, body: Any) -> None: ...
+
+    async def answer(who: AnyKey) -> None: ...
+
+    if body is None:
+        return answer
+    handle.__annotations__["body"] = Annotated[body, Body()]
+    return handle
+
+
+def every_model() -> FastAPI:
+    """An application whose openapi.json holds every model."""
+    modules = (runs, approvals, tools, keys, start_run)
+    models = {
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, BaseModel)
+        and value.__module__ == module.__name__
+        and not value.__name__.startswith("_")
+    }
+    asked = {model for model in models if issubclass(model, base.Asked | tools.RegisterTool)}
+    bodies: list[Any] = [*asked, Decision, Resolution, Callback]
+    answers: list[Any] = [*(models - asked), Page[runs.Run]]
+    routes = router("Service")
+    for number, shape in enumerate(bodies):
+        routes.add_api_route(f"/b{number}", handler(shape), methods=["POST"], name=f"b{number}")
+    for number, shape in enumerate(answers):
+        routes.add_api_route(f"/a{number}", handler(), response_model=shape, name=f"a{number}")
+    app = FastAPI()
+    app.router.routes.extend(routes.routes)
+    return app
+
+
+def test_every_field_of_every_model_is_described() -> None:
+    schemas = openapi.build(every_model())["components"]["schemas"]
+    assert {"StartRun", "RunList", "PatchTool", "Edit", "Problem", "Limits"} <= schemas.keys()
+    missing = [
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, value in schema.get("properties", {}).items()
+        if not value.get("description")
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(runs.Run, runs.Event, runs.ToolCall, approvals.Approval, keys.Key, keys.Project),
+        *(Problem, StartRun, keys.CreateKey, keys.CreateProject, tools.RegisterTool, tools.Tool),
+    ],
+)
+def test_every_example_is_one(model: type[BaseModel]) -> None:
+    extra = cast(dict[str, Any], model.model_config.get("json_schema_extra"))
+    for example in extra["examples"]:
+        model.model_validate_json(TypeAdapter(Any).dump_json(example))
