@@ -93,7 +93,8 @@ async def _wait(
         ),
     ] = None,
     prefer: Annotated[
-        str | None, Header(max_length=256, description="`wait=30` is the same as `?wait=30`.")
+        str | None,
+        Header(alias="Prefer", max_length=256, description="`wait=30` is the same as `?wait=30`."),
     ] = None,
 ) -> float:
     if wait is not None:
@@ -113,7 +114,12 @@ async def _after(
     ] = None,
     last_event_id: Annotated[
         int | None,
-        Header(ge=0, le=MAX_SEQUENCE, description="What EventSource sends when it reconnects."),
+        Header(
+            alias="Last-Event-ID",
+            ge=0,
+            le=MAX_SEQUENCE,
+            description="What EventSource sends when it reconnects.",
+        ),
     ] = None,
 ) -> int:
     return last_event_id if last_event_id is not None else after or 0
@@ -125,6 +131,7 @@ AfterSequence = Annotated[int, Depends(_after)]
 IdempotencyKey = Annotated[
     str | None,
     Header(
+        alias="Idempotency-Key",
         min_length=1,
         max_length=255,
         pattern=r"^[\x21-\x7e]+$",

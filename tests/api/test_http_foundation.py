@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from app.api import body as reading
 from tests.api.foundation import (
     BROKEN,
     MAX_BODY_BYTES,
@@ -111,14 +112,14 @@ TABLE: dict[str, Bad] = {
     "idempotency key": Bad(
         422,
         "invalid_request",
-        "header.idempotency-key",
+        "header.Idempotency-Key",
         body=GOOD,
         headers={"Idempotency-Key": "k" * 256},
     ),
     "last event id": Bad(
         422,
         "invalid_request",
-        "header.last-event-id",
+        "header.Last-Event-ID",
         "GET",
         f"/v1/runs/{RUN}/events",
         headers={"Last-Event-ID": "latest"},
@@ -315,9 +316,9 @@ def test_a_chunked_body_has_the_same_limit(http: httpx2.Client) -> None:
 
 
 def test_a_body_of_exactly_the_limit_is_taken(http: httpx2.Client) -> None:
-    body = GOOD + b" " * (MAX_BODY_BYTES - len(GOOD))
+    whole = GOOD + b" " * (MAX_BODY_BYTES - len(GOOD))
     headers = bearer(WRITER) | {"Content-Type": JSON}
-    assert http.post("/v1/runs", content=body, headers=headers).status_code == 202
+    assert http.post("/v1/runs", content=whole, headers=headers).status_code == 202
 
 
 def test_sixty_four_levels_are_taken(http: httpx2.Client) -> None:
@@ -527,14 +528,29 @@ def test_answers_are_not_kept_by_others(http: httpx2.Client) -> None:
 
 def test_a_client_that_hangs_up_in_its_body_disturbs_nobody(http: httpx2.Client, url: str) -> None:
     address = urlsplit(url)
-    assert address.hostname is not None and address.port is not None
     head = (
         f"POST /v1/runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {WRITER}\r\n"
         "Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
     )
-    with socket.create_connection((address.hostname, address.port)) as connection:
+    with socket.create_connection((str(address.hostname), address.port or 0)) as connection:
         connection.sendall(head.encode())
     assert http.get("/v1/runs", headers=bearer(READER)).status_code == 200
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "READ_SECONDS", 0.05)
+    address = urlsplit(url)
+    head = (
+        f"POST /v1/runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {WRITER}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
+    )
+    with socket.create_connection((str(address.hostname), address.port or 0), 10) as connection:
+        connection.sendall(head.encode())
+        answer = connection.recv(65536).decode()
+    assert answer.startswith("HTTP/1.1 408 ")
+    assert "application/problem+json" in answer
 
 
 def test_the_docs_page_executes_and_fetches_nothing(http: httpx2.Client) -> None:
