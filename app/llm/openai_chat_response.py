@@ -1,0 +1,274 @@
+"""What Chat Completions answers, merged into one ModelResponse: whole bodies and streams.
+
+A stream's tool calls are told apart by (index, id), since some servers number every call 0. The
+finish reason never decides whether there are calls. Plain dicts throughout: one frame costs
+about 3 us here, and 80 us as the SDK's objects.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, cast
+
+from pydantic_core import from_json
+
+from app.domain.items import Reasoning
+from app.domain.json import cleaned_text, compact
+from app.domain.response import ModelResponse, RequestedCall, Usage
+from app.llm.base import ArgumentsDelta, OnDelta, TextDelta
+from app.llm.failures import broken_stream, invalid_response, reported_failure
+
+Frame: TypeAlias = Mapping[str, Any]
+
+VENDOR: Final = "openai-chat"
+DONE: Final = b"[DONE]"
+FINISHES: Final = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+}
+CUT_OFF: Final = frozenset({"length", "content_filter"})
+
+
+class EventLines:
+    """The `data` of server-sent events, from bytes that were cut anywhere."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []  # the beginning of a line, in pieces
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        if b"\n" not in chunk:
+            self._rest.append(chunk)
+            return []
+        lines = b"".join((*self._rest, chunk)).split(b"\n")
+        self._rest = [lines.pop()]
+        return self._events(lines)
+
+    def end(self) -> list[bytes]:
+        """What a stream holds that ends without its last blank line."""
+        return self._events([b"".join(self._rest), b""])
+
+    def _events(self, lines: list[bytes]) -> list[bytes]:
+        events: list[bytes] = []
+        data = self._data
+        for line in lines:
+            if line.startswith(b"data:"):
+                data.append(line[5:].strip(b" \r"))
+            elif data and line in (b"", b"\r"):
+                events.append(b"\n".join(data))
+                data.clear()
+        return events
+
+
+@dataclass(slots=True)
+class _Call:
+    position: int
+    index: int | None
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list[str])
+
+    @property
+    def complete(self) -> bool:
+        return _is_object("".join(self.arguments))
+
+
+class Merge:
+    """One response in the making. `feed` takes the frames in order; `result` is for the end."""
+
+    def __init__(self, on_delta: OnDelta) -> None:
+        self._on_delta = on_delta
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[_Call] = []
+        self._finish: str | None = None
+        self._usage = Usage()
+        self.done = False
+
+    def feed(self, data: bytes) -> None:
+        """Raises ModelError for a frame that is not JSON and for an error that the server
+        reports inside the stream."""
+        if data == DONE:
+            self.done = True
+            return
+        frame = parse_object(data)
+        choice = self._opened(frame)
+        if choice is not None:
+            delta = _mapping(choice.get("delta"))
+            self._take(delta)
+            self._take_calls(delta, streamed=True)
+
+    def whole(self, body: bytes) -> ModelResponse:
+        """A response that came in one piece, not as a stream."""
+        choice = self._opened(parse_object(body))
+        if choice is None:
+            raise invalid_response("it has no choices")
+        message = _mapping(choice.get("message"))
+        self._take(message)
+        self._take_calls(message, streamed=False)
+        self.done = True
+        return self.result()
+
+    def result(self) -> ModelResponse:
+        """Raises ModelError if the stream ended before the response did."""
+        if self._finish is None and not self.done:
+            raise broken_stream()
+        calls = self._requested()
+        finish = FINISHES.get(self._finish or "stop", "other")
+        if finish in ("stop", "tool_calls", "other"):
+            finish = "tool_calls" if calls else "stop" if finish == "tool_calls" else finish
+        reasoning = _joined(self._reasoning)
+        return ModelResponse(
+            text=_joined(self._text),
+            calls=calls,
+            refusal=_joined(self._refusal) or None,
+            reasoning=(Reasoning(VENDOR, {"text": reasoning}),) if reasoning else (),
+            finish=finish,
+            usage=self._usage,
+        )
+
+    def _opened(self, frame: Frame) -> Frame | None:
+        """The one choice of a frame, after what stands beside it was taken."""
+        if frame.get("error"):
+            raise reported_failure(frame["error"])
+        if usage := frame.get("usage"):
+            self._usage = _usage(_mapping(usage))
+        choices = frame.get("choices")
+        if not isinstance(choices, list) or not choices:
+            return None
+        choice = _mapping(cast(list[Any], choices)[0])
+        finish = choice.get("finish_reason")
+        if finish == "error":
+            raise reported_failure(choice.get("error"))
+        if isinstance(finish, str):
+            self._finish = finish
+        return choice
+
+    def _take(self, delta: Frame) -> None:
+        if content := delta.get("content"):
+            text = content if isinstance(content, str) else _text_parts(content)
+            if text:
+                self._text.append(text)
+                self._on_delta(TextDelta(cleaned_text(text)))
+        if refusal := delta.get("refusal"):
+            self._refusal.append(str(refusal))
+        if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
+            self._reasoning.append(str(reasoning))
+
+    def _take_calls(self, delta: Frame, *, streamed: bool) -> None:
+        entries: Any = delta.get("tool_calls")
+        if not isinstance(entries, list):
+            return
+        for at, value in enumerate(cast(list[Any], entries)):
+            entry = _mapping(value)
+            self._take_call(entry, entry.get("index") if streamed else at)
+
+    def _take_call(self, entry: Frame, index: int | None) -> None:
+        function = _mapping(entry.get("function"))
+        call_id, name = str(entry.get("id") or ""), str(function.get("name") or "")
+        piece: Any = function.get("arguments")
+        text = piece if isinstance(piece, str) else "" if piece is None else compact(piece)
+        call = self._call_of(index, call_id)
+        if call is None or (name and _begins_another(call, call_id, name, text)):
+            call = _Call(len(self._calls), index, call_id)
+            self._calls.append(call)
+        if name and name != call.name and not call.arguments:
+            call.name += name
+        if text:
+            call.arguments.append(text)
+        self._on_delta(ArgumentsDelta(call.position, call.id, call.name, cleaned_text(text)))
+
+    def _call_of(self, index: int | None, call_id: str) -> _Call | None:
+        """The latest call that a piece may belong to: without an id, the latest of its index."""
+        for call in reversed(self._calls):
+            same_index = index is None or call.index == index
+            if same_index and (not call_id or call.id == call_id):
+                return call
+        return None
+
+    def _requested(self) -> tuple[RequestedCall, ...]:
+        """The last call is cut off if the response was; without a finish reason, if it is no
+        whole JSON object."""
+        calls = [
+            RequestedCall(cleaned_text(c.id), cleaned_text(c.name), _joined(c.arguments))
+            for c in self._calls
+        ]
+        cut = self._finish is not None and FINISHES.get(self._finish) in CUT_OFF
+        if calls and self._finish is None:
+            cut = not self._calls[-1].complete
+        if calls and cut:
+            last = calls.pop()
+            calls.append(RequestedCall(last.call_id, last.name, last.arguments, truncated=True))
+        return tuple(calls)
+
+
+def _begins_another(call: _Call, call_id: str, name: str, text: str) -> bool:
+    """A piece that names a function may go on with its call, or begin the next one of a server
+    that numbers all alike: nothing can follow a whole object, and where there are no ids,
+    another name is another call."""
+    if call.arguments and text.strip() and call.complete:
+        return True
+    return not (call_id or call.id) and bool(call.name) and name != call.name
+
+
+def parse_object(data: bytes) -> Frame:
+    """A JSON object. Lone surrogates, which from_json refuses, are let through: a server may
+    cut an emoji in half between two frames."""
+    try:
+        value: Any = from_json(data)
+    except ValueError:
+        try:
+            value = json.loads(data)
+        except ValueError:
+            raise invalid_response("it is not JSON") from None
+        except RecursionError:
+            raise invalid_response("it is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise invalid_response("it is not a JSON object")
+    return cast(Frame, value)
+
+
+def _joined(pieces: list[str]) -> str:
+    """The pieces as one text that can be stored; halves of an emoji find each other."""
+    text = "".join(pieces)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return cleaned_text(text)
+
+
+def _is_object(arguments: str) -> bool:
+    try:
+        return not arguments or isinstance(from_json(arguments), dict)
+    except ValueError:
+        return False
+
+
+def _mapping(value: Any) -> Frame:
+    return cast(Frame, value) if isinstance(value, dict) else {}
+
+
+def _text_parts(content: Any) -> str:
+    """Some servers send a list of parts where OpenAI sends text."""
+    parts = cast(list[Any], content) if isinstance(content, list) else []
+    return "".join(str(_mapping(part).get("text") or "") for part in parts)
+
+
+def _usage(usage: Frame) -> Usage:
+    return Usage(
+        input=_count(usage, "prompt_tokens"),
+        output=_count(usage, "completion_tokens"),
+        cached_input=_count(_mapping(usage.get("prompt_tokens_details")), "cached_tokens"),
+        reasoning=_count(_mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
+    )
+
+
+def _count(usage: Frame, name: str) -> int:
+    value = usage.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
