@@ -1,0 +1,76 @@
+"""Which models there are: `vendor:model` to the Model that speaks to it, and the vendor's name
+for it, verbatim."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from app.llm.base import Model
+from app.llm.offline import Offline
+from app.llm.openai_chat import OpenAIChat
+from app.llm.settings import check_settings
+
+OFFLINE_MODELS: Final = frozenset({"rules"})
+LATER: Final = frozenset({"openai-responses", "anthropic", "gemini", "bedrock"})
+VENDORS: Final = (
+    "Models are written vendor:model. There are openai:NAME (any server that speaks Chat "
+    "Completions) and offline:rules (a rule-based stand-in that needs no key)."
+)
+
+
+class UnknownModelError(ValueError):
+    """The text is for the caller: it says what there is instead."""
+
+
+class ModelCatalog:
+    """One Model per vendor, shared by all runs; nothing is opened before it is used.
+    With a base URL, `openai:` also works without a key."""
+
+    def __init__(self, *, openai_api_key: str | None, openai_base_url: str | None) -> None:
+        self._offline = Offline()
+        self._openai: OpenAIChat | None = None
+        if openai_api_key or openai_base_url:
+            self._openai = OpenAIChat(openai_api_key, openai_base_url)
+
+    def resolve(self, model: str) -> tuple[Model, str]:
+        """Raises UnknownModelError."""
+        vendor, colon, name = model.partition(":")
+        if not colon or not name:
+            raise UnknownModelError(f"'{model}' does not name a model. {VENDORS}")
+        match vendor:
+            case "offline" if name in OFFLINE_MODELS:
+                return self._offline, name
+            case "openai" if self._openai is not None:
+                return self._openai, name
+            case "openai":
+                raise UnknownModelError(
+                    f"'{model}' cannot be reached: OPENAI_API_KEY is missing in the service's "
+                    "environment (or OPENAI_BASE_URL, for a server that needs no key). "
+                    "'offline:rules' works without."
+                )
+            case _ if vendor in LATER:
+                raise UnknownModelError(
+                    f"'{model}': {vendor} is not available in this version. {VENDORS}"
+                )
+            case _:
+                raise UnknownModelError(f"There is no model '{model}'. {VENDORS}")
+
+    def known(self, model: str) -> None:
+        """For the moment when an agent or a run is made. Raises UnknownModelError."""
+        self.resolve(model)
+
+    def check_settings(self, model: str, settings: Mapping[str, JsonValue]) -> list[str]:
+        """What is wrong with `model_settings` for this model, one line each. The offline model
+        takes what the others take, and needs none of it. Raises UnknownModelError."""
+        self.resolve(model)
+        return check_settings(settings)
+
+    async def open(self) -> None:
+        """Optional, at the start of a process: saves the first call the import of an SDK."""
+        if self._openai is not None:
+            await self._openai.open()
+
+    async def aclose(self) -> None:
+        if self._openai is not None:
+            await self._openai.aclose()
