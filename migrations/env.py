@@ -4,10 +4,11 @@ import asyncio
 import os
 
 from alembic import context
-from sqlalchemy import Connection, NullPool, make_url
+from sqlalchemy import Connection, NullPool
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.store import embedded
+from app.store.db import sqlalchemy_url
 from app.store.tables import metadata
 
 
@@ -23,9 +24,7 @@ def migrate(connection: Connection) -> None:
 
 
 async def migrate_from_command_line(url: str) -> None:
-    engine = create_async_engine(
-        make_url(url).set(drivername="postgresql+asyncpg"), poolclass=NullPool
-    )
+    engine = create_async_engine(sqlalchemy_url(url), poolclass=NullPool)
     async with engine.connect() as connection:
         await connection.run_sync(migrate)
     await engine.dispose()

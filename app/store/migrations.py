@@ -14,8 +14,10 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, NullPool, make_url, text
+from sqlalchemy import Connection, NullPool, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from app.store.db import sqlalchemy_url
 
 LOCK_KEY = 0x52756E77617264
 """Of the session's advisory lock: "Runward" in ASCII."""
@@ -59,9 +61,7 @@ def _config() -> Config:
 
 @asynccontextmanager
 async def _connect(url: str) -> AsyncGenerator[AsyncConnection]:
-    engine = create_async_engine(
-        make_url(url).set(drivername="postgresql+asyncpg"), poolclass=NullPool
-    )
+    engine = create_async_engine(sqlalchemy_url(url), poolclass=NullPool)
     try:
         async with engine.connect() as connection:
             yield connection

@@ -19,6 +19,7 @@ from sqlalchemy import URL, NullPool, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from app.store import embedded, migrations
+from app.store.db import sqlalchemy_url
 
 TEMPLATE_LOCK = 0x74656D706C617465
 MIN_MEMORY_BYTES = 4 * 1024**3
@@ -59,7 +60,7 @@ class TestRun:
 
     def server_url(self) -> URL:
         if given := os.environ.get("DATABASE_URL"):
-            return make_url(given).set(drivername="postgresql+asyncpg")
+            return make_url(sqlalchemy_url(given))
         # The share is never given up: `end` stops the server, after the last worker.
         return make_url(embedded.open_server(self.folder, say=lambda _: None).url)
 
