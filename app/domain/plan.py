@@ -61,7 +61,7 @@ def take_response(
 ) -> tuple[RunState, Changes]:
     """Raises UnusableResponseError."""
     number = state.turn + 1
-    asked = list(_read_calls(state, response, turn.mint))
+    asked = list(_read_calls(state, response, turn))
     changes = Changes(progress=True)
     segment = Segment(SegmentKind.RESPONSE, number, state.agent, _items(response, asked))
     changes.segments.append(segment)
@@ -109,13 +109,11 @@ def _items(response: ModelResponse, asked: list[_Asked]) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def _read_calls(
-    state: RunState, response: ModelResponse, mint: Callable[[], UUID]
-) -> Iterator[_Asked]:
+def _read_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterator[_Asked]:
     """The calls with ids and parsed arguments; the same call asked for twice comes once."""
     seen: dict[CallId, str] = {}
     for requested in response.calls:
-        one = _read(requested, mint)
+        one = _read(requested, turn)
         what = canonical([one.name, one.arguments, one.raw])
         if one.id in seen:
             if seen[one.id] != what:
@@ -135,12 +133,14 @@ def _read_calls(
         yield one
 
 
-def _read(requested: RequestedCall, mint: Callable[[], UUID]) -> _Asked:
+def _read(requested: RequestedCall, turn: Turn) -> _Asked:
     shown = cleaned_text(requested.call_id)
     if not shown or len(shown) > MAX_CALL_ID:
-        shown = show(Prefix.CALL, mint())
+        shown = show(Prefix.CALL, turn.mint())
     name = cleaned_text(requested.name)
     parsed = parse_arguments(requested.arguments)
+    if isinstance(parsed, dict) and name in turn.tools:
+        parsed = turn.tools[name].arguments.without_nulls(parsed)
     raw = cleaned_text(requested.arguments)
     if requested.truncated:
         arguments = parsed if isinstance(parsed, dict) else {}

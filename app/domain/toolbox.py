@@ -40,8 +40,8 @@ def compile_tool(spec: ToolSpec, version: int) -> Tool:
     return Tool(
         spec=spec,
         version=version,
-        arguments=Validator(spec.parameters),
-        output=Validator(spec.output_schema) if spec.output_schema is not None else None,
+        arguments=Validator(spec.parameters, strict=spec.strict),
+        output=None if spec.output_schema is None else Validator(spec.output_schema, at="output"),
         approval=compile_rule(spec.approval.when) if isinstance(spec.approval, When) else None,
         enabled=compile_rule(spec.enabled.when) if isinstance(spec.enabled, When) else None,
     )

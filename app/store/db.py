@@ -1,6 +1,5 @@
 """Connections. Statements run on SQLAlchemy Core; hot ones are `text()` on AUTOCOMMIT."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
@@ -15,7 +14,8 @@ Tx: TypeAlias = AsyncConnection
 
 STATEMENT_TIMEOUT: Final = timedelta(seconds=30)
 CONNECT_TIMEOUT: Final = timedelta(seconds=10)
-_RETRY_ALONE: Final = ("22", "23", "54")
+_OUTAGE: Final = ("08", "40", "53", "55", "57", "58")
+"""SQLSTATE classes: connection, rollback, resources, lock not available, operator, system."""
 
 
 class UnsafeDatabaseError(Exception):
@@ -87,12 +87,16 @@ def sqlstate(error: DBAPIError) -> str:
     return str(getattr(error.orig, "sqlstate", None) or "")
 
 
-def is_data_error(error: DBAPIError) -> bool:
-    """The statement failed for its data (SQLSTATE 22, 23, 54): nothing was written, and the
-    same data will fail again."""
-    return sqlstate(error)[:2] in _RETRY_ALONE
+def is_outage(error: BaseException) -> bool:
+    """PostgreSQL is away, restarting, overloaded or had to give up: nothing is wrong with the
+    statement, and whether a commit happened is unknown."""
+    if isinstance(error, OSError | TimeoutError):
+        return True
+    if not isinstance(error, DBAPIError):
+        return False
+    return error.connection_invalidated or sqlstate(error)[:2] in _OUTAGE
 
 
-async def one(tx: Tx, statement: str, values: Mapping[str, Any]) -> Any:
-    """The only row, or None."""
-    return (await tx.execute(text(statement), values)).one_or_none()
+async def backend_pid(tx: Tx) -> int:
+    """The server process behind the connection: what its NOTIFYs are marked with."""
+    return (await tx.execute(text("SELECT pg_backend_pid()"))).scalar_one()

@@ -1,0 +1,48 @@
+"""Before a call starts: is it still the call that was shown, and that was approved?"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from uuid import UUID
+
+from app.domain import texts
+from app.domain.approvals import ApprovalStatus
+from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from app.domain.plan import gate
+from app.domain.settle import settle
+from app.domain.state import Changes, RunState
+from app.domain.toolbox import Tool
+
+
+def recheck(
+    state: RunState, changes: Changes, call: Call, now: Mapping[str, Tool], mint: Callable[[], UUID]
+) -> RunState:
+    """`now`: the tools that are enabled, in their current versions. A call that may start comes
+    back as it was; one whose tool is gone is settled; one whose approval binds to something
+    else is asked about again."""
+    tool = now.get(call.tool)
+    if tool is None:
+        text = texts.unknown_tool(call.tool, now)
+        result = Result(CallOutcome.FAILED, text, Reason.UNKNOWN_TOOL)
+        return settle(state, changes, call, result)
+    if call.approved_digest is None:
+        return state
+    digest = call_digest(call.tool, tool.version, tool.spec.url, call.arguments)
+    if digest == call.approved_digest:
+        return state
+    if call.approval_id is not None:
+        changes.closed_approvals[call.approval_id] = ApprovalStatus.VOID
+    again = replace(
+        call,
+        phase=CallPhase.READY,
+        version=tool.version,
+        digest=digest,
+        approval_id=None,
+        approved_digest=None,
+    )
+    changes.put(again)
+    if problems := tool.arguments.problems(again.arguments):
+        text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])
+        return settle(
+            state, changes, again, Result(CallOutcome.FAILED, text, Reason.INVALID_ARGUMENTS)
+        )
+    return gate(state, changes, again, tool, mint)

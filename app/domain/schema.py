@@ -1,0 +1,214 @@
+"""JSON Schemas of tools: checked at registration, compiled once, asked at every call.
+
+Paths are dotted: `parameters.properties.amount.type` in a schema, `arguments.items.0.amount` in
+a call. Nothing outside a schema is ever fetched.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, TypeAlias, cast
+
+import jsonschema_rs
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from app.domain.errors import FieldError
+from app.domain.json import JsonObject, cleaned, compact
+from app.domain.schema_explain import MAX_PROBLEMS, MAX_SHOWN, Explanation, shown
+from app.domain.schema_strict import NullRemover, closed, strict_form, strict_problems
+from app.domain.schema_walk import (
+    Pointer,
+    RemoteReferenceError,
+    Subschemas,
+    expansion,
+    follow,
+    pointer_of,
+    refuse_remote,
+    walk,
+)
+
+__all__ = ["Problem", "SchemaError", "Validator", "check_schema", "parse_arguments", "strict_form"]
+
+Problem: TypeAlias = FieldError
+
+MAX_SCHEMA_BYTES: Final = 65_536
+MAX_SCHEMA_DEPTH: Final = 100
+"""Objects and arrays inside each other."""
+MAX_EXPANSION: Final = 100_000
+"""Subschemas, once every reference is replaced by its target."""
+MAX_ARGUMENTS_DEPTH: Final = 64
+MAX_ARGUMENTS: Final = 1_048_576
+"""Characters of what a model gave as the arguments of one call."""
+
+_DRAFTS: Final = (
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-04/schema",
+)
+_INDIRECT: Final = ("$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
+_TYPES: Final = "array, boolean, integer, null, number, object, string"
+
+
+class SchemaError(ValueError):
+    """A schema that registration would have refused."""
+
+
+def check_schema(
+    schema: JsonValue, *, strict: bool, at: str = "parameters", object_root: bool = True
+) -> list[Problem]:
+    """What is wrong with a schema, to be said at registration. `object_root`: it describes the
+    arguments of a call, which are always an object."""
+    if not isinstance(schema, dict):
+        return [Problem(at, f"must be a JSON Schema, an object; it is {shown(schema)}")]
+    if _depth(schema) > MAX_SCHEMA_DEPTH:
+        return [Problem(at, f"must not be nested deeper than {MAX_SCHEMA_DEPTH} levels")]
+    if (size := len(compact(schema).encode())) > MAX_SCHEMA_BYTES:
+        return [Problem(at, f"must not be larger than {MAX_SCHEMA_BYTES} bytes; it has {size}")]
+    for find in (_meta_problems, _reference_problems, _compile_problems):
+        if found := list(_at(at, find(schema))):
+            return found
+    if object_root and schema.get("type") != "object":
+        kind = shown(schema.get("type")) if "type" in schema else "missing"
+        return [Problem(f"{at}.type", f'must be "object" at the root; it is {kind}')]
+    return list(_at(at, strict_problems(schema))) if strict else []
+
+
+class Validator:
+    """`strict`: `schema` is checked as schema_strict says. `at` begins every path.
+
+    Raises SchemaError. Keeps what it compiles, so make one for each version of a tool."""
+
+    def __init__(self, schema: JsonObject, *, strict: bool = False, at: str = "arguments") -> None:
+        schema = {key: value for key, value in schema.items() if key != "$id"}
+        self._schema = closed(schema) if strict else schema
+        self._strict = strict
+        self._at = at
+        self._parts = Subschemas(self._schema)
+        self._validator = _compile(self._schema)
+
+    def without_nulls(self, value: JsonObject) -> JsonObject:
+        """`value` as it is checked and to be sent: in a strict tool without the nulls that stand
+        for optional properties left out."""
+        if not self._strict or self._validator.is_valid(value):
+            return value
+        return cast(JsonObject, NullRemover(self._parts).clean(value))
+
+    def problems(self, value: JsonValue) -> list[Problem]:
+        """At most MAX_PROBLEMS. Empty: `without_nulls(value)` fits."""
+        if isinstance(value, dict):
+            value = self.without_nulls(value)
+        if self._validator.is_valid(value):
+            return []
+        explanation = Explanation(self._parts)
+        explanation.look(value, self._at)
+        return explanation.problems
+
+
+def parse_arguments(raw: str) -> JsonObject | list[Problem]:
+    """The arguments that a model gave for a call: `{}` for an empty text. What PostgreSQL cannot
+    hold is replaced."""
+    at = "arguments"
+    if not raw.strip():
+        return {}
+    if len(raw) > MAX_ARGUMENTS:
+        return [Problem(at, f"must not be longer than {MAX_ARGUMENTS} characters")]
+    try:
+        value = cast(JsonValue, from_json(raw, allow_inf_nan=False))
+    except ValueError as error:
+        return [Problem(at, f"are not valid JSON: {_shortened(str(error))}")]
+    if not isinstance(value, dict):
+        return [Problem(at, f"must be a JSON object; it is {shown(value)}")]
+    if _depth(value) > MAX_ARGUMENTS_DEPTH:
+        return [Problem(at, f"must not be nested deeper than {MAX_ARGUMENTS_DEPTH} levels")]
+    return cast(JsonObject, cleaned(value)[0])
+
+
+def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
+    try:
+        return jsonschema_rs.validator_for(schema, retriever=refuse_remote, validate_formats=True)
+    except (ValueError, RemoteReferenceError) as error:
+        raise SchemaError(_shortened(_message(error))) from None
+
+
+def _meta_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
+    draft = schema.get("$schema", _DRAFTS[0])
+    if not isinstance(draft, str) or draft.removesuffix("#") not in _DRAFTS:
+        yield ("$schema",), f"must be one of {', '.join(_DRAFTS)}, or left out"
+        return
+    meta = jsonschema_rs.validator_for({"$schema": draft, "$ref": draft}, retriever=refuse_remote)
+    seen: set[Pointer] = set()
+    for error in meta.iter_errors(schema):
+        pointer = tuple(str(step) for step in error.instance_path)
+        if pointer in seen:
+            continue
+        seen.add(pointer)
+        if pointer and pointer[-1] == "type":
+            yield pointer, f"must be one of {_TYPES}, or an array of them"
+        else:
+            yield pointer, _shortened(error.message)
+
+
+def _reference_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
+    for pointer, node in walk(schema):
+        for keyword in (*_INDIRECT, *(("$id",) if pointer else ())):
+            if keyword in node:
+                yield (*pointer, keyword), 'is not supported; refer with "$ref": "#/$defs/…"'
+        reference = node.get("$ref")
+        if not isinstance(reference, str):
+            continue
+        target = pointer_of(reference)
+        if target is None:
+            yield (
+                (*pointer, "$ref"),
+                "must point into the schema itself (#/$defs/…); nothing is ever fetched",
+            )
+            continue
+        try:
+            follow(schema, target)
+        except LookupError:
+            yield (*pointer, "$ref"), f"points to {_shortened(reference)}, which does not exist"
+
+
+def _compile_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
+    if expansion(schema) > MAX_EXPANSION:
+        yield (
+            (),
+            f"describes more than {MAX_EXPANSION} subschemas once its references are followed; "
+            "refer less often to what itself refers to much",
+        )
+        return
+    try:
+        _compile(schema)
+    except SchemaError as error:
+        yield (), f"is not a usable JSON Schema: {error}"
+
+
+def _at(at: str, found: Iterator[tuple[Pointer, str]]) -> Iterator[Problem]:
+    for pointer, message in islice(found, MAX_PROBLEMS):
+        yield Problem(".".join((at, *(_shortened(step) for step in pointer))), message)
+
+
+def _depth(value: JsonValue) -> int:
+    """Not recursive: the depth is what is being measured. Looks no deeper than needed."""
+    level, depth = [value], 0
+    while containers := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        if depth > max(MAX_SCHEMA_DEPTH, MAX_ARGUMENTS_DEPTH):
+            break
+        level = [
+            below
+            for item in containers
+            for below in (item.values() if isinstance(item, dict) else item)
+        ]
+    return depth
+
+
+def _message(error: Exception) -> str:
+    return error.message if isinstance(error, jsonschema_rs.ValidationError) else str(error)
+
+
+def _shortened(text: str) -> str:
+    half = MAX_SHOWN
+    return text if len(text) <= 2 * half else f"{text[:half]} … {text[-half:]}"

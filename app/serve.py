@@ -1,0 +1,150 @@
+"""Running processes: the API, the worker, or both, from open services to a clean end."""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+import structlog
+import uvicorn
+
+from app.api.app import create_app
+from app.settings import Settings
+from app.store import keys
+from app.store.notify import Listener
+from app.wiring import Services, open_services
+from app.worker.main import Worker
+
+log = structlog.get_logger()
+
+GRACE_SECONDS: Final = 5
+"""How long open HTTP requests may take to end after SIGTERM; streams end at once."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: ours stop the worker too."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+async def run_process(
+    settings: Settings,
+    database_url: str,
+    *,
+    serves: bool,
+    works: bool,
+    ready: Callable[[Services], None] | None = None,
+) -> None:
+    """Until SIGTERM or SIGINT. `ready` is called once requests are answered."""
+    async with open_services(settings, database_url) as services, _stop_signal() as stop:
+        if settings.bootstrap_key is not None:
+            async with services.database.pool.begin() as tx:
+                secret = settings.bootstrap_key.get_secret_value()
+                await keys.ensure_key(tx, services.vault, name="bootstrap", secret=secret)
+        worker = None
+        if works:
+            worker = Worker(
+                services,
+                concurrency=settings.worker_concurrency,
+                lease=settings.lease_seconds,
+                drain=settings.drain_seconds,
+            )
+            services.worker_has_room = lambda: worker.has_room
+            services.adopt = worker.adopt
+            services.wake_worker = worker.wake
+        listen_url = settings.listen_url.get_secret_value() if settings.listen_url else None
+        listener = _listener(services, worker, listen_url or database_url)
+        listening = asyncio.create_task(listener.run(), name="listener")
+        parts = [asyncio.create_task(worker.run(stop), name="worker")] if worker else []
+        if serves:
+            await services.models.open()
+            serve = _serve(settings, services, stop, ready)
+            parts.append(asyncio.create_task(serve, name="api"))
+        elif ready is not None:
+            ready(services)
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            stop.set()
+            services.stopping.set()
+            await asyncio.gather(*parts)
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
+
+def _listener(services: Services, worker: Worker | None, url: str) -> Listener:
+    def on_run(run_id: object) -> None:
+        services.feed.hint(run_id)  # pyright: ignore[reportArgumentType]
+        if worker is not None:
+            worker.nudge(run_id)  # pyright: ignore[reportArgumentType]
+
+    def on_work() -> None:
+        if worker is not None:
+            worker.wake()
+
+    def on_tools(project_id: object) -> None:
+        services.toolbox.forget(project_id)  # pyright: ignore[reportArgumentType]
+        if worker is not None:
+            worker.tools_changed(project_id)  # pyright: ignore[reportArgumentType]
+
+    return Listener(
+        url, on_run=on_run, on_work=on_work, on_tools=on_tools, own=services.own_backends
+    )
+
+
+async def _serve(
+    settings: Settings,
+    services: Services,
+    stop: asyncio.Event,
+    ready: Callable[[Services], None] | None,
+) -> None:
+    server = _Server(
+        uvicorn.Config(
+            create_app(services),
+            host=settings.host,
+            port=settings.port,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=75,
+        )
+    )
+    serving = asyncio.create_task(server.serve())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        while not (server.started or serving.done()):
+            await asyncio.sleep(0.01)
+        if server.started and ready is not None:
+            ready(services)
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        services.stopping.set()
+        server.should_exit = True
+        await serving
+    finally:
+        stopping.cancel()
+
+
+@asynccontextmanager
+async def _stop_signal() -> AsyncGenerator[asyncio.Event]:
+    """Set at the first SIGTERM or SIGINT; a second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def ask(number: signal.Signals) -> None:
+        if stop.is_set():
+            raise SystemExit(128 + number)
+        log.info("stopping", signal=number.name)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ask, number)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

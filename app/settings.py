@@ -1,0 +1,85 @@
+"""Every environment variable, with its unit and default. Read by `wiring` and the commands only;
+`docs/deploying.md` lists the same."""
+
+from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+Network = IPv4Network | IPv6Network
+
+
+def _comma_separated(value: Any) -> Any:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _seconds(value: Any) -> Any:
+    return timedelta(seconds=float(value)) if isinstance(value, str | int | float) else value
+
+
+Seconds = Annotated[timedelta, BeforeValidator(_seconds)]
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_prefix="RUNWARD_",
+        frozen=True,
+        extra="ignore",
+        use_attribute_docstrings=True,
+        env_ignore_empty=True,
+        populate_by_name=True,
+    )
+
+    database_url: SecretStr | None = Field(None, validation_alias=AliasChoices("DATABASE_URL"))
+    """PostgreSQL 15 or newer. Without it, `serve` starts the embedded one."""
+    data_dir: Path | None = None
+    """Where the embedded PostgreSQL keeps its data. `.runward`; as root `/var/lib/runward`."""
+    host: str = "127.0.0.1"
+    """The address to listen on."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    """The port to listen on."""
+    public_url: str | None = None
+    """Where tools reach this API: callback URLs begin with it. http://HOST:PORT."""
+    bootstrap_key: Annotated[SecretStr, Field(min_length=32)] | None = None
+    """An API key of 32 characters or more with every scope, for the project `default`."""
+    secret_key: Annotated[SecretStr, Field(min_length=32)] | None = None
+    """Encrypts stored secrets and peppers API keys; the same for every process. `serve` on the
+    embedded database makes one in its data folder."""
+    allow_private_targets: Annotated[
+        tuple[Network, ...], NoDecode, BeforeValidator(_comma_separated)
+    ] = ()
+    """CIDRs, comma-separated, that tools may reach although they are private. The embedded
+    default allows loopback."""
+    allowed_ports: str = "80,443,1024-65535"
+    """The ports that tools may be reached on."""
+    worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 256
+    """Runs that one worker carries at once."""
+    lease_seconds: Annotated[Seconds, Field(ge=timedelta(seconds=1))] = timedelta(seconds=30)
+    """How long a worker that is not heard of keeps its runs, in seconds."""
+    drain_seconds: Seconds = timedelta(seconds=25)
+    """How long tool calls in flight may go on after SIGTERM, in seconds."""
+    tool_timeout_seconds: Seconds = timedelta(seconds=30)
+    """For tools and runs that set no timeout of their own, in seconds."""
+    max_body_bytes: Annotated[int, Field(ge=1024)] = 1_048_576
+    """The largest request body, in bytes."""
+    streams_per_key: Annotated[int, Field(ge=1)] = 20
+    """Event streams that one API key may have open at once in one process."""
+    database_connections: Annotated[int, Field(ge=4, le=200)] = 16
+    """Connections of one process to PostgreSQL, besides one that listens and one for leases."""
+    pgbouncer: bool = False
+    """Whether DATABASE_URL leads through PgBouncer in transaction mode; see also LISTEN_URL."""
+    listen_url: SecretStr | None = None
+    """A direct address of the same database for LISTEN, where DATABASE_URL is PgBouncer's."""
+    log_level: str = "info"
+    """debug, info, warning or error."""
+    log_format: str = "auto"
+    """json, text, or auto: text on a terminal."""
+    openai_api_key: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("OPENAI_API_KEY")
+    )
+    """For models named `openai:…`."""
+    openai_base_url: str | None = Field(None, validation_alias=AliasChoices("OPENAI_BASE_URL"))
+    """An OpenAI-compatible endpoint to use instead of OpenAI's, ending in /v1."""

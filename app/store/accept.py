@@ -1,0 +1,60 @@
+"""Accepting runs: concurrent POSTs share one commit."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.domain.json import parse
+from app.store.db import is_outage
+from app.store.group import Result
+from app.store.runs import ACCEPT, NewRun, accept_values
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """`tool_versions`: of the run's tools, as they were in the accepting commit."""
+
+    at: datetime
+    tool_versions: dict[str, int]
+
+
+class AcceptWriter:
+    """Unlike a step, an accept is not sent again when PostgreSQL goes away in the middle: the
+    caller gets an error that says nothing about the outcome, and retries with its key."""
+
+    def __init__(self, engine: AsyncEngine, lease: timedelta) -> None:
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._lease = lease
+        self._connection: AsyncConnection | None = None
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(DBAPIError, OSError):
+                await connection.invalidate()
+            await connection.close()
+
+    async def write(self, batch: Sequence[NewRun]) -> Sequence[Result[Accepted]]:
+        try:
+            if self._connection is None:
+                self._connection = await self._engine.connect()
+            rows = await self._connection.execute(ACCEPT, accept_values(batch, self._lease))
+        except (DBAPIError, OSError) as error:
+            if is_outage(error):
+                await self.close()
+                return [error] * len(batch)
+            if len(batch) == 1:
+                return [error]
+            return [(await self.write([new]))[0] for new in batch]
+        accepted = {row.id: Accepted(row.at, _versions(row.tool_versions)) for row in rows}
+        return [accepted[new.id] for new in batch]
+
+
+def _versions(text: str) -> dict[str, int]:
+    found = parse(text)
+    assert isinstance(found, dict)
+    return {name: version for name, version in found.items() if isinstance(version, int)}

@@ -1,0 +1,287 @@
+"""The gate: how a worker writes a run that it has leased. Many runs share one commit."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import chain, repeat
+from typing import Any, Final, Literal, TypeAlias
+from uuid import UUID
+
+import structlog
+from pydantic import JsonValue
+from sqlalchemy import CursorResult, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.domain.ids import ProjectId, RunId
+from app.domain.json import JsonObject
+from app.domain.response import Usage
+from app.domain.run import MOVES, TERMINAL, Move
+from app.domain.state import Changes
+from app.store.db import backend_pid, is_outage
+from app.store.group import Result
+from app.store.ids import mint
+from app.store.records import RECORDS, Records, as_json, run_hint
+
+log = structlog.get_logger()
+
+_ROW_WAIT: Final = text("SET LOCAL lock_timeout = '5s'")
+"""How long a step whose run is locked by somebody else waits, alone, before it asks again."""
+RECONNECT_DELAYS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Seconds between tries while PostgreSQL is away; the last one repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Where a step takes the run. `output` and the rest only with a terminal move; `delay`
+    says when a released run may be claimed again."""
+
+    move: Move
+    output: JsonValue = None
+    parsed: JsonValue = None
+    error: JsonObject | None = None
+    incomplete: JsonObject | None = None
+    delay: timedelta = timedelta(0)
+    keep_claim: bool = False
+    """A hand-back: it does not count as a claim without progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One write of one leased run. `seen`: the version it was decided on, where it starts
+    something, parks or finishes; None where it records what has happened."""
+
+    project_id: ProjectId
+    run_id: RunId
+    fence: int
+    changes: Changes
+    seen: int | None
+    turn: int
+    usage: Usage
+    ending: Ending | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """`last_seq` is the number of the step's last event, `at` the database's time."""
+
+    last_seq: int
+    version: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Somebody changed the run since it was loaded: nothing was written; load, decide again."""
+
+    version: int
+
+
+Written: TypeAlias = Committed | Moved | Literal["lost"]
+"""`lost`: the lease is somebody else's, or nobody's. Nothing was written."""
+Entries: TypeAlias = Sequence[tuple[Step, UUID]]
+Send: TypeAlias = Callable[[Entries], Awaitable[dict[UUID, Written | None]]]
+"""None for a step: its run's row was locked by somebody else, or is gone."""
+
+_HEAD: Final = """
+WITH s AS (
+  SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid,
+    fence bigint, seen bigint, k int, write_id uuid, progress bool, status text, ended bool,
+    turn int, input_tokens bigint, output_tokens bigint, cached_tokens bigint,
+    reasoning_tokens bigint, output json, parsed json, error json, incomplete json,
+    delay float8, keep_claim bool)
+), l AS (
+  SELECT r.id, r.version, r.fence FROM runs r
+  JOIN s ON r.project_id = s.project_id AND r.id = s.id
+  ORDER BY r.id FOR UPDATE OF r {skip}
+), g AS (
+  UPDATE runs r SET
+    last_seq = r.last_seq + s.k,
+    last_write_id = s.write_id,
+    claims = CASE WHEN s.progress THEN 0 WHEN s.keep_claim THEN greatest(r.claims - 1, 0)
+      ELSE r.claims END,
+    status = coalesce(s.status, r.status),
+    lease_expires_at = CASE WHEN s.status IS NULL
+      THEN clock_timestamp() + CAST(:lease AS interval) END,
+    available_at = CASE WHEN s.delay IS NULL THEN r.available_at
+      ELSE clock_timestamp() + make_interval(secs => s.delay) END,
+    ended_at = CASE WHEN s.ended THEN clock_timestamp() END,
+    turn = s.turn, input_tokens = s.input_tokens, output_tokens = s.output_tokens,
+    cached_tokens = s.cached_tokens, reasoning_tokens = s.reasoning_tokens,
+    output = s.output, output_parsed = s.parsed, error = s.error,
+    incomplete_details = s.incomplete
+  FROM s JOIN l ON l.id = s.id
+  WHERE r.project_id = s.project_id AND r.id = s.id AND r.fence = s.fence
+    AND r.status = 'in_progress' AND r.lease_expires_at > clock_timestamp()
+    AND (s.seen IS NULL OR r.version = s.seen)
+  RETURNING r.project_id, r.id, r.last_seq, r.version, s.k, clock_timestamp() AS at
+),"""
+_TAIL: Final = """, hint AS MATERIALIZED (
+  SELECT pg_notify('runward_runs', :hint),
+    CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
+)
+SELECT s.id, l.id IS NOT NULL AS locked, l.fence = s.fence AS same_fence, l.version AS version,
+  g.last_seq, g.at
+FROM s LEFT JOIN l ON l.id = s.id LEFT JOIN g ON g.id = s.id CROSS JOIN hint"""
+
+STEP: Final = text(_HEAD.format(skip="SKIP LOCKED") + RECORDS + _TAIL)
+STEP_ALONE: Final = text(_HEAD.format(skip="") + RECORDS + _TAIL)
+_WHAT_HAPPENED: Final = text(
+    "SELECT last_write_id, last_seq, version, clock_timestamp() AS at FROM runs"
+    " WHERE project_id = :project_id AND id = :id"
+)
+
+
+class StepWriter:
+    """Writes batches of steps on a connection of its own; a step whose run is locked goes alone
+    over the pool, so no batch waits for a row."""
+
+    def __init__(self, engine: AsyncEngine, lease: timedelta, own_backends: set[int]) -> None:
+        self._own_backends = own_backends
+        self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._engine = engine
+        self._lease = lease
+        self._connection: AsyncConnection | None = None
+
+    async def close(self) -> None:
+        await self._drop_connection()
+
+    async def write(self, steps: Sequence[Step]) -> Sequence[Result[Written]]:
+        """One result a step, in order. Waits as long as PostgreSQL is away: the lease decides
+        whether the step still counts when it is back."""
+        entries = [(step, mint()) for step in steps]
+        results = await self._batch(entries)
+        return [results[write_id] for _, write_id in entries]
+
+    async def _batch(self, entries: Entries) -> dict[UUID, Result[Written]]:
+        try:
+            found = await self._persist(entries, self._on_own_connection)
+        except DBAPIError as error:
+            if len(entries) == 1:
+                return {entries[0][1]: error}
+            one_by_one: dict[UUID, Result[Written]] = {}
+            for entry in entries:
+                one_by_one |= await self._batch([entry])
+            return one_by_one
+        results: dict[UUID, Result[Written]] = {}
+        for entry in entries:
+            written = found[entry[1]]
+            results[entry[1]] = (
+                asyncio.create_task(self._by_itself(entry)) if written is None else written
+            )
+        return results
+
+    async def _by_itself(self, entry: tuple[Step, UUID]) -> Written:
+        found = await self._persist([entry], self._in_transaction)
+        return found[entry[1]] or "lost"
+
+    async def _persist(self, entries: Entries, send: Send) -> dict[UUID, Written | None]:
+        """Send until PostgreSQL has answered. Where a connection was lost in the commit, look
+        first whether it had happened. Raises DBAPIError for what no retry cures."""
+        done: dict[UUID, Written | None] = {}
+        for delay in chain(RECONNECT_DELAYS, repeat(RECONNECT_DELAYS[-1])):
+            try:
+                left = [entry for entry in entries if entry[1] not in done]
+                return done | (await send(left) if left else {})
+            except (DBAPIError, OSError) as error:
+                if not is_outage(error):
+                    raise
+                log.warning("commit_retried", error=type(error).__name__, steps=len(entries))
+                await self._drop_connection()
+                await asyncio.sleep(delay)
+            done |= await self._already(entries)
+        raise AssertionError("repeat() does not end")
+
+    async def _already(self, entries: Entries) -> dict[UUID, Written | None]:
+        """The steps whose `write_id` their run bears: they were committed."""
+        found: dict[UUID, Written | None] = {}
+        try:
+            async with self._engine.connect() as tx:
+                for step, write_id in entries:
+                    where = {"project_id": step.project_id, "id": step.run_id}
+                    row = (await tx.execute(_WHAT_HAPPENED, where)).one_or_none()
+                    if row is not None and row.last_write_id == write_id:
+                        found[write_id] = Committed(row.last_seq, row.version, row.at)
+        except (DBAPIError, OSError) as error:
+            if not is_outage(error):
+                raise
+        return found
+
+    async def _on_own_connection(self, entries: Entries) -> dict[UUID, Written | None]:
+        if self._connection is None:
+            self._connection = await self._autocommit.connect()
+            self._own_backends.add(await backend_pid(self._connection))
+        return _read(entries, await self._connection.execute(STEP, self._values(entries)))
+
+    async def _in_transaction(self, entries: Entries) -> dict[UUID, Written | None]:
+        async with self._engine.begin() as tx:
+            await tx.execute(_ROW_WAIT)
+            return _read(entries, await tx.execute(STEP_ALONE, self._values(entries)))
+
+    def _values(self, entries: Entries) -> dict[str, Any]:
+        records = Records()
+        for step, _ in entries:
+            records.add(step.run_id, step.changes)
+        return {
+            "steps": as_json(_head_row(step, write_id) for step, write_id in entries),
+            "lease": self._lease,
+            "hint": run_hint(step.run_id for step, _ in entries),
+            "wakes": any(s.ending and s.ending.move is Move.RELEASE for s, _ in entries),
+            **records.values(),
+        }
+
+    async def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(DBAPIError, OSError):
+                await connection.invalidate()
+            await connection.close()
+
+
+def _read(entries: Entries, rows: CursorResult[Any]) -> dict[UUID, Written | None]:
+    by_run = {row.id: row for row in rows}
+    found: dict[UUID, Written | None] = {}
+    for step, write_id in entries:
+        row = by_run[step.run_id]
+        if not row.locked:
+            found[write_id] = None
+        elif row.last_seq is not None:
+            found[write_id] = Committed(row.last_seq, row.version, row.at)
+        elif row.same_fence and step.seen is not None and row.version != step.seen:
+            found[write_id] = Moved(row.version)
+        else:
+            found[write_id] = "lost"
+    return found
+
+
+def _head_row(step: Step, write_id: UUID) -> dict[str, Any]:
+    ending = step.ending
+    row: dict[str, Any] = {
+        "project_id": step.project_id,
+        "id": step.run_id,
+        "fence": step.fence,
+        "seen": step.seen,
+        "k": len(step.changes.events),
+        "write_id": write_id,
+        "progress": step.changes.progress,
+        "turn": step.turn,
+        "input_tokens": step.usage.input,
+        "output_tokens": step.usage.output,
+        "cached_tokens": step.usage.cached_input,
+        "reasoning_tokens": step.usage.reasoning,
+    }
+    if ending is not None:
+        target = MOVES[ending.move].target
+        row |= {
+            "status": target,
+            "ended": target in TERMINAL,
+            "output": ending.output,
+            "parsed": ending.parsed,
+            "error": ending.error,
+            "incomplete": ending.incomplete,
+            "delay": ending.delay.total_seconds(),
+            "keep_claim": ending.keep_claim,
+        }
+    return row

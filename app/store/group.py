@@ -1,0 +1,86 @@
+"""Group commit: what arrives while one flush is in flight goes into the next, as one statement.
+
+No timers: an idle process commits at once, a busy one batches.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Final, Generic, TypeAlias, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+Result: TypeAlias = R | BaseException | asyncio.Task[R]
+"""A task: this entry could not go with the others and is on its way alone."""
+
+MAX_BATCH: Final = 256
+"""Entries in one flush."""
+
+
+class GroupCommit(Generic[T, R]):
+    """`flush` gets up to MAX_BATCH entries and answers with one result or error for each."""
+
+    def __init__(self, flush: Callable[[Sequence[T]], Awaitable[Sequence[Result[R]]]]):
+        self._flush = flush
+        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._alone: set[asyncio.Task[R]] = set()
+
+    async def __aenter__(self) -> "GroupCommit[T, R]":
+        self._task = asyncio.create_task(self._run(), name="group-commit")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._task is not None
+        tasks = [self._task, *self._alone]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for _, future in self._waiting:
+            future.cancel()
+
+    async def __call__(self, entry: T) -> R:
+        """Returns when the entry is committed, or refused."""
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((entry, future))
+        self._wake.set()
+        return await future
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                count = min(len(self._waiting), MAX_BATCH)
+                batch = [self._waiting.popleft() for _ in range(count)]
+                try:
+                    results = await self._flush([entry for entry, _ in batch])
+                except Exception as error:  # handed to those who wait for it
+                    results = [error] * len(batch)
+                for (_, future), result in zip(batch, results, strict=True):
+                    self._answer(future, result)
+
+    def _answer(self, future: asyncio.Future[R], result: Result[R]) -> None:
+        if isinstance(result, asyncio.Task):
+            self._alone.add(result)
+            result.add_done_callback(lambda task: self._answer_alone(future, task))
+        elif future.done():
+            return
+        elif isinstance(result, BaseException):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+
+    def _answer_alone(self, future: asyncio.Future[R], task: asyncio.Task[R]) -> None:
+        self._alone.discard(task)
+        if task.cancelled():
+            future.cancel()
+        else:
+            self._answer(future, task.exception() or task.result())

@@ -1,0 +1,165 @@
+"""Who waits for what in this process, and the one LISTEN connection that wakes them.
+
+Every hint may be lost, doubled or wrong: whoever is woken looks for himself, and looks anyway
+at named intervals. Correctness never depends on this module.
+"""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+import asyncpg
+import structlog
+from sqlalchemy.engine import make_url
+
+from app.domain.ids import RunId
+from app.store.events import StoredEvent
+
+log = structlog.get_logger()
+
+RECONNECT_SECONDS: Final = 0.5
+KEEPALIVE_SECONDS: Final = 15.0
+"""A LISTEN connection can die silently, so it is asked for a sign of life."""
+MAX_PUSHED: Final = 256
+"""Events and deltas kept for a slow reader; beyond that it reads from the database again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransientEvent:
+    """Shown while it happens, never stored, without a number. `json` is the whole event."""
+
+    type: str
+    json: str
+
+
+class Follower:
+    """One reader of one run. `pushed` holds what this process has seen go by."""
+
+    __slots__ = ("_wake", "pushed")
+
+    def __init__(self) -> None:
+        self._wake = asyncio.Event()
+        self.pushed: deque[StoredEvent | TransientEvent] = deque()
+
+    def push(self, what: StoredEvent | TransientEvent) -> None:
+        if len(self.pushed) >= MAX_PUSHED:
+            self.pushed.clear()
+        self.pushed.append(what)
+        self._wake.set()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Until there may be something new, at most `seconds`."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        self._wake.clear()
+
+
+class Feed:
+    """In-process: from those who write runs to those who read them."""
+
+    def __init__(self) -> None:
+        self._followers: dict[UUID, list[Follower]] = defaultdict(list)
+
+    @contextmanager
+    def follow(self, run_id: RunId) -> Iterator[Follower]:
+        follower = Follower()
+        self._followers[run_id].append(follower)
+        try:
+            yield follower
+        finally:
+            rest = self._followers[run_id]
+            rest.remove(follower)
+            if not rest:
+                del self._followers[run_id]
+
+    def followed(self, run_id: RunId) -> bool:
+        return run_id in self._followers
+
+    def publish(self, run_id: RunId, events: Sequence[StoredEvent]) -> None:
+        for follower in self._followers.get(run_id, ()):
+            for event in events:
+                follower.push(event)
+
+    def publish_transient(self, run_id: RunId, event: TransientEvent) -> None:
+        for follower in self._followers.get(run_id, ()):
+            follower.push(event)
+
+    def hint(self, run_id: UUID | None) -> None:
+        """The run changed; None: any may have."""
+        if run_id is not None:
+            for follower in self._followers.get(run_id, ()):
+                follower.wake()
+            return
+        for followers in self._followers.values():
+            for follower in followers:
+                follower.wake()
+
+
+class Listener:
+    """Turns NOTIFY into calls: `on_run(id or None)`, `on_work()`, `on_tools(project)`. What the
+    backends in `own` send is not passed on: this process knows it already."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        on_run: Callable[[UUID | None], None],
+        on_work: Callable[[], None],
+        on_tools: Callable[[UUID | None], None],
+        own: Set[int],
+    ) -> None:
+        self._dsn = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        self._on_run = on_run
+        self._on_work = on_work
+        self._on_tools = on_tools
+        self._own = own
+
+    async def run(self) -> None:
+        """Listens until cancelled. After every (re)connect everybody is woken, since hints were
+        lost meanwhile."""
+        while True:
+            try:
+                await self._listen()
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                log.warning("listen_lost", error=type(error).__name__)
+            await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _listen(self) -> None:
+        connection = await asyncpg.connect(self._dsn, timeout=10)
+        try:
+            for channel in ("runward_runs", "runward_work", "runward_tools"):
+                await connection.add_listener(channel, self._received)
+            self._on_run(None)
+            self._on_work()
+            self._on_tools(None)
+            while True:
+                await asyncio.sleep(KEEPALIVE_SECONDS)
+                async with asyncio.timeout(5):
+                    await connection.execute("SELECT 1")
+        finally:
+            connection.terminate()
+
+    def _received(self, _: object, sender: int, channel: str, payload: object) -> None:
+        if sender in self._own:
+            return
+        hint = str(payload)
+        match channel:
+            case "runward_work":
+                self._on_work()
+            case "runward_tools":
+                self._on_tools(UUID(hint) if hint else None)
+            case _ if hint == "*":
+                self._on_run(None)
+            case _:
+                for shown in hint.split(","):
+                    self._on_run(UUID(shown))

@@ -1,0 +1,244 @@
+"""Queries on runs: accept, claim, load, lock, change from outside. None of them commits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import text
+
+from app.domain.agents import AgentConfig
+from app.domain.ids import ProjectId, RunId
+from app.domain.json import JsonObject, parse
+from app.domain.run import MOVES, TERMINAL, Move, RunStatus
+from app.domain.state import Changes, RunState
+from app.store import codec
+from app.store.db import Tx
+from app.store.records import RECORDS, Records, as_json, run_hint
+
+MAX_CLAIMS: Final = 3
+"""Claims without progress after which a run is quarantined."""
+
+_WITH_HISTORY: Final = """
+  (SELECT json_agg(i ORDER BY i.seq) FROM run_items i
+    WHERE i.project_id = r.project_id AND i.run_id = r.id) AS segments,"""
+_STATE: Final = """
+  SELECT r.project_id, r.id, r.fence, r.version, r.status, r.agent, r.config, r.context, r.turn,
+  r.input_tokens, r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.cancel_requested_at,
+  r.last_seq,
+  CAST(extract(epoch FROM r.deadline_at - clock_timestamp()) AS float8) AS seconds_left,
+  {history}
+  (SELECT json_agg(c ORDER BY c.turn, c.position) FROM tool_calls c
+    WHERE c.project_id = r.project_id AND c.run_id = r.id) AS calls,
+  (SELECT json_agg(m ORDER BY m.id) FROM remembered_decisions m
+    WHERE m.project_id = r.project_id AND m.run_id = r.id
+      AND (m.expires_at IS NULL OR m.expires_at > clock_timestamp())) AS remembered,
+  (SELECT json_object_agg(t.name, t.version) FROM tools t
+    WHERE t.project_id = r.project_id AND t.deleted_at IS NULL
+      AND t.name IN (SELECT json_array_elements_text(r.config -> 'tools'))) AS current_tools"""
+
+CLAIM: Final = text(
+    """
+WITH c AS (
+  SELECT project_id, id FROM runs
+  WHERE status = 'queued' AND available_at <= clock_timestamp() AND claims < :max_claims
+  ORDER BY available_at LIMIT :count FOR UPDATE SKIP LOCKED
+), r AS (
+  UPDATE runs r SET status = 'in_progress', fence = r.fence + 1, claims = r.claims + 1,
+    lease_expires_at = clock_timestamp() + CAST(:lease AS interval),
+    started_at = coalesce(r.started_at, clock_timestamp()), last_seq = r.last_seq + 1
+  FROM c WHERE r.project_id = c.project_id AND r.id = c.id
+  RETURNING r.*, clock_timestamp() AS at
+), events AS (
+  INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)
+  SELECT project_id, id, last_seq,
+    CASE WHEN fence = 1 THEN 'run.started' ELSE 'run.resumed' END, '{}', at FROM r
+)"""
+    + _STATE.format(history=_WITH_HISTORY)
+    + " FROM r"
+)
+LOAD: Final = text(
+    _STATE.format(history=_WITH_HISTORY)
+    + " FROM runs r WHERE r.project_id = :project_id AND r.id = :id"
+)
+LOCK: Final = text(
+    "SELECT 1 FROM runs WHERE project_id = :project_id AND id = ANY(CAST(:ids AS uuid[]))"
+    " ORDER BY id FOR UPDATE"
+)
+CHANGE: Final = text(
+    """
+WITH s AS (
+  SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid, k int,
+    status text, ended bool, fences bool, cancel_requested bool, error json, incomplete json)
+), g AS (
+  UPDATE runs r SET
+    last_seq = r.last_seq + s.k, version = r.version + 1,
+    fence = r.fence + CASE WHEN s.fences THEN 1 ELSE 0 END,
+    status = coalesce(s.status, r.status),
+    lease_expires_at = CASE WHEN s.status IS NULL THEN r.lease_expires_at END,
+    available_at = CASE WHEN s.status = 'queued' THEN clock_timestamp() ELSE r.available_at END,
+    cancel_requested_at = CASE WHEN s.cancel_requested
+      THEN coalesce(r.cancel_requested_at, clock_timestamp()) ELSE r.cancel_requested_at END,
+    ended_at = CASE WHEN s.ended THEN clock_timestamp() END,
+    error = s.error, incomplete_details = s.incomplete
+  FROM s WHERE r.project_id = s.project_id AND r.id = s.id
+  RETURNING r.project_id, r.id, r.last_seq, s.k, clock_timestamp() AS at
+),"""
+    + RECORDS
+    + """, hint AS MATERIALIZED (
+  SELECT pg_notify('runward_runs', :hint),
+    CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
+)
+SELECT g.last_seq FROM g CROSS JOIN hint"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What POST /v1/runs accepted. `lease`: it is claimed at once by the process that accepts."""
+
+    project_id: ProjectId
+    id: RunId
+    agent: str | None
+    config: AgentConfig
+    context: JsonObject | None
+    metadata: JsonObject
+    created_by: UUID
+    changes: Changes
+    lease: bool
+    idempotency: tuple[str, str] | None = None
+    """The key and the body's digest."""
+
+
+ACCEPT: Final = text(
+    """
+WITH s AS (
+  SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid, agent text,
+    config json, context json, metadata jsonb, created_by uuid, k int, lease bool,
+    deadline float8, key text, body_digest text)
+), g AS (
+  INSERT INTO runs (project_id, id, status, agent, config, tool_versions, context, metadata,
+    created_by, fence, claims, lease_expires_at, started_at, last_seq, deadline_at, created_at)
+  SELECT s.project_id, s.id, CASE WHEN s.lease THEN 'in_progress' ELSE 'queued' END, s.agent,
+    s.config, coalesce((SELECT json_object_agg(t.name, t.version) FROM tools t
+      WHERE t.project_id = s.project_id AND t.deleted_at IS NULL
+        AND t.name IN (SELECT json_array_elements_text(s.config -> 'tools'))), '{}'),
+    s.context, s.metadata, s.created_by,
+    CASE WHEN s.lease THEN 1 ELSE 0 END, CASE WHEN s.lease THEN 1 ELSE 0 END,
+    CASE WHEN s.lease THEN clock_timestamp() + CAST(:lease AS interval) END,
+    CASE WHEN s.lease THEN clock_timestamp() END, s.k,
+    clock_timestamp() + make_interval(secs => s.deadline), clock_timestamp()
+  FROM s
+  RETURNING project_id, id, last_seq, last_seq AS k, created_at AS at, tool_versions, deadline_at
+),"""
+    + RECORDS
+    + """, keys AS (
+  INSERT INTO idempotency_keys (project_id, key, route, body_digest, resource, expires_at)
+  SELECT s.project_id, s.key, 'POST /v1/runs', s.body_digest, s.id::text,
+    clock_timestamp() + interval '24 hours'
+  FROM s WHERE s.key IS NOT NULL
+), hint AS MATERIALIZED (
+  SELECT CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
+)
+SELECT g.id, g.at, g.tool_versions FROM g CROSS JOIN hint"""
+)
+
+
+async def claim(tx: Tx, count: int, lease: timedelta) -> list[RunState]:
+    """Up to `count` runs, oldest first, leased under a new fence and loaded."""
+    values = {"count": count, "lease": lease, "max_claims": MAX_CLAIMS}
+    rows = (await tx.execute(CLAIM, values)).mappings().all()
+    return [codec.state_from_row(_parsed(dict(row))) for row in rows]
+
+
+async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
+    """The run as it is now; None: there is none."""
+    values = {"project_id": project_id, "id": run_id}
+    row = (await tx.execute(LOAD, values)).mappings().one_or_none()
+    if row is None:
+        return None
+    return RunStatus(row["status"]), codec.state_from_row(_parsed(dict(row)))
+
+
+async def lock(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
+    """The run as it is, and as it stays until the transaction ends."""
+    await tx.execute(LOCK, {"project_id": project_id, "ids": [run_id]})
+    return await load(tx, project_id, run_id)
+
+
+async def change(
+    tx: Tx,
+    state: RunState,
+    changes: Changes,
+    *,
+    move: Move | None = None,
+    error: JsonObject | None = None,
+    incomplete: JsonObject | None = None,
+    void_lease: bool = False,
+    cancel_requested: bool = False,
+    closed: Sequence[dict[str, Any]] = (),
+) -> int:
+    """Write what somebody other than the lease's holder did; the caller has locked the run.
+    Answers with the number of the last event."""
+    target = None if move is None else MOVES[move].target
+    head = {
+        "project_id": state.project_id,
+        "id": state.id,
+        "k": len(changes.events),
+        "status": target,
+        "ended": target in TERMINAL,
+        "fences": void_lease,
+        "cancel_requested": cancel_requested,
+        "error": error,
+        "incomplete": incomplete,
+    }
+    records = Records()
+    records.add(state.id, changes)
+    records.closed += closed
+    values = {
+        "steps": as_json([head]),
+        "hint": run_hint([state.id]),
+        "wakes": target is RunStatus.QUEUED,
+        **records.values(),
+    }
+    return (await tx.execute(CHANGE, values)).scalar_one()
+
+
+def _parsed(row: dict[str, Any]) -> dict[str, Any]:
+    """asyncpg hands JSON over as text."""
+    for key in ("config", "context", "segments", "calls", "remembered", "current_tools"):
+        if isinstance(row.get(key), str):
+            row[key] = parse(row[key])
+    return row
+
+
+def accept_values(batch: Sequence[NewRun], lease: timedelta) -> dict[str, Any]:
+    """The parameters of ACCEPT."""
+    records = Records()
+    rows: list[dict[str, Any]] = []
+    for new in batch:
+        records.add(new.id, new.changes)
+        key, body_digest = new.idempotency or (None, None)
+        rows.append(
+            {
+                "project_id": new.project_id,
+                "id": new.id,
+                "agent": new.agent,
+                "config": codec.config_to_json(new.config),
+                "context": new.context,
+                "metadata": new.metadata,
+                "created_by": new.created_by,
+                "k": len(new.changes.events),
+                "lease": new.lease,
+                "deadline": new.config.limits.deadline_seconds,
+                "key": key,
+                "body_digest": body_digest,
+            }
+        )
+    return {
+        "steps": as_json(rows),
+        "lease": lease,
+        "wakes": any(not new.lease for new in batch),
+        **records.values(),
+    }

@@ -1,0 +1,104 @@
+"""What time makes due: expired leases, approvals, callbacks, deadlines, crash loops, old keys."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import text
+
+from app.domain.ids import ApprovalId, CallId, ProjectId, RunId
+from app.store.db import Tx
+from app.store.runs import MAX_CLAIMS
+
+BATCH: Final = 200
+"""Rows of one kind in one sweep; the next follows at once where there were so many."""
+
+_LEASES: Final = text(
+    """
+WITH lost AS (
+  SELECT project_id, id FROM runs
+  WHERE status = 'in_progress' AND lease_expires_at <= clock_timestamp()
+  ORDER BY id LIMIT :batch FOR UPDATE SKIP LOCKED
+), freed AS (
+  UPDATE runs r SET status = 'queued', lease_expires_at = NULL, available_at = clock_timestamp()
+  FROM lost WHERE r.project_id = lost.project_id AND r.id = lost.id
+    AND r.status = 'in_progress' AND r.lease_expires_at <= clock_timestamp()
+  RETURNING r.id
+), hint AS MATERIALIZED (
+  SELECT pg_notify('runward_work', '') FROM freed LIMIT 1
+)
+SELECT freed.id FROM freed LEFT JOIN hint ON true"""
+)
+_APPROVALS: Final = text(
+    "SELECT project_id, id FROM approvals"
+    " WHERE status = 'pending' AND expires_at <= clock_timestamp() ORDER BY expires_at LIMIT :batch"
+)
+_CALLBACKS: Final = text(
+    "SELECT project_id, run_id, call_id FROM tool_calls"
+    " WHERE phase = 'awaiting_callback' AND deadline_at <= clock_timestamp()"
+    " ORDER BY deadline_at LIMIT :batch"
+)
+_DEADLINES: Final = text(
+    "SELECT project_id, id FROM runs WHERE status IN ('queued', 'requires_action')"
+    " AND deadline_at <= clock_timestamp() ORDER BY deadline_at LIMIT :batch"
+)
+_CRASH_LOOPS: Final = text(
+    "SELECT project_id, id FROM runs WHERE status = 'queued' AND claims >= :max_claims"
+    " LIMIT :batch"
+)
+_OLD_KEYS: Final = text(
+    "DELETE FROM idempotency_keys WHERE (project_id, key) IN (SELECT project_id, key"
+    " FROM idempotency_keys WHERE expires_at <= clock_timestamp() LIMIT :batch)"
+)
+HEARTBEAT: Final = text(
+    """
+UPDATE runs r SET lease_expires_at = clock_timestamp() + CAST(:lease AS interval)
+FROM unnest(CAST(:projects AS uuid[]), CAST(:ids AS uuid[]), CAST(:fences AS bigint[]))
+  AS h(project_id, id, fence)
+WHERE r.project_id = h.project_id AND r.id = h.id AND r.fence = h.fence
+  AND r.status = 'in_progress' AND r.lease_expires_at > clock_timestamp()
+RETURNING r.id"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DueCallback:
+    project_id: ProjectId
+    run_id: RunId
+    call_id: CallId
+
+
+async def free_expired_leases(tx: Tx) -> list[UUID]:
+    """The runs that wait for a worker again. Their next claim makes a new fence."""
+    return list((await tx.execute(_LEASES, {"batch": BATCH})).scalars())
+
+
+async def due_approvals(tx: Tx) -> list[tuple[ProjectId, ApprovalId]]:
+    rows = await _all(tx, _APPROVALS)
+    return [(ProjectId(row.project_id), ApprovalId(row.id)) for row in rows]
+
+
+async def due_callbacks(tx: Tx) -> list[DueCallback]:
+    rows = await _all(tx, _CALLBACKS)
+    return [
+        DueCallback(ProjectId(row.project_id), RunId(row.run_id), CallId(row.call_id))
+        for row in rows
+    ]
+
+
+async def due_deadlines(tx: Tx) -> list[tuple[ProjectId, RunId]]:
+    return [(ProjectId(row.project_id), RunId(row.id)) for row in await _all(tx, _DEADLINES)]
+
+
+async def crash_loops(tx: Tx) -> list[tuple[ProjectId, RunId]]:
+    rows = await tx.execute(_CRASH_LOOPS, {"batch": BATCH, "max_claims": MAX_CLAIMS})
+    return [(ProjectId(row.project_id), RunId(row.id)) for row in rows]
+
+
+async def drop_old_idempotency_keys(tx: Tx) -> None:
+    await tx.execute(_OLD_KEYS, {"batch": BATCH})
+
+
+async def _all(tx: Tx, statement: Any) -> Sequence[Any]:
+    return (await tx.execute(statement, {"batch": BATCH})).all()

@@ -1,0 +1,55 @@
+"""Secrets at rest, and what is derived from the instance's one key.
+
+AES-256-GCM (NIST SP 800-38D) with a random 96-bit nonce in front; the associated data names
+table, column, project and row, so that a ciphertext moved elsewhere does not open.
+"""
+
+import hashlib
+import hmac
+import os
+from typing import Final
+from uuid import UUID
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+_NONCE_BYTES: Final = 12
+MIN_KEY_CHARACTERS: Final = 32
+
+
+class Vault:
+    """`secret_key` is RUNWARD_SECRET_KEY: 32 characters or more, the same for every process."""
+
+    def __init__(self, secret_key: str) -> None:
+        if len(secret_key) < MIN_KEY_CHARACTERS:
+            raise ValueError(f"the secret key needs {MIN_KEY_CHARACTERS} characters or more")
+        self._root = secret_key.encode()
+        self._cipher = AESGCM(self._derive(b"stored secrets"))
+        self._pepper = self._derive(b"api keys")
+        self._callbacks = self._derive(b"callback tokens")
+
+    def seal(self, secret: str, *, column: str, project_id: UUID, row: str) -> bytes:
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, secret.encode(), _where(column, project_id, row))
+
+    def open(self, sealed: bytes, *, column: str, project_id: UUID, row: str) -> str:
+        """Raises cryptography.exceptions.InvalidTag: another key, another place, or altered."""
+        nonce, box = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+        return self._cipher.decrypt(nonce, box, _where(column, project_id, row)).decode()
+
+    def key_digest(self, api_key: str) -> bytes:
+        """HMAC-SHA-256 of an API key, under a pepper that is not in the database."""
+        return hmac.digest(self._pepper, api_key.encode(), "sha256")
+
+    def callback_mac(self, what: bytes) -> bytes:
+        """128 bits that only this instance can make."""
+        return hmac.digest(self._callbacks, what, "sha256")[:16]
+
+    def _derive(self, purpose: bytes) -> bytes:
+        """HKDF (RFC 5869) with SHA-256."""
+        return HKDF(SHA256(), 32, salt=None, info=b"runward " + purpose).derive(self._root)
+
+
+def _where(column: str, project_id: UUID, row: str) -> bytes:
+    return hashlib.sha256(f"{column}\0{project_id.hex}\0{row}".encode()).digest()

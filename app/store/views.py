@@ -1,0 +1,202 @@
+"""Runs, calls and conversations as the API shows them: plain reads, nothing is locked."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import Select, select, text
+
+from app.domain.calls import Call, CallPhase
+from app.domain.ids import ProjectId, RunId
+from app.domain.json import JsonObject
+from app.domain.run import RunStatus
+from app.store import codec
+from app.store.db import Tx
+from app.store.tables import approvals, idempotency_keys, late_callbacks, runs, tool_calls
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """The head row. `config` is what was asked for, without defaults."""
+
+    id: RunId
+    status: RunStatus
+    agent: str | None
+    config: JsonObject
+    turn: int
+    usage: dict[str, int]
+    output: Any
+    output_parsed: Any
+    error: JsonObject | None
+    incomplete_details: JsonObject | None
+    context: JsonObject | None
+    metadata: JsonObject
+    last_seq: int
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """A ledger row with its times; `deadline_at` is that of its last attempt."""
+
+    call: Call
+    created_at: datetime
+    started_at: datetime | None
+    deadline_at: datetime | None
+    ended_at: datetime | None
+
+
+_COLUMNS: Final = (
+    runs.c.id,
+    runs.c.status,
+    runs.c.agent,
+    runs.c.config,
+    runs.c.turn,
+    runs.c.input_tokens,
+    runs.c.output_tokens,
+    runs.c.cached_tokens,
+    runs.c.reasoning_tokens,
+    runs.c.output,
+    runs.c.output_parsed,
+    runs.c.error,
+    runs.c.incomplete_details,
+    runs.c.context,
+    runs.c.metadata,
+    runs.c.last_seq,
+    runs.c.created_at,
+    runs.c.started_at,
+    runs.c.ended_at,
+)
+
+
+async def get_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> RunView | None:
+    query = select(*_COLUMNS).where(runs.c.project_id == project_id, runs.c.id == run_id)
+    row = (await tx.execute(query)).one_or_none()
+    return None if row is None else _run(row)
+
+
+async def search_runs(
+    tx: Tx,
+    project_id: ProjectId,
+    *,
+    status: str | None,
+    agent: str | None,
+    after: UUID | None,
+    limit: int,
+    descending: bool,
+) -> list[RunView]:
+    """In the order in which they were created."""
+    query: Select[Any] = select(*_COLUMNS).where(runs.c.project_id == project_id)
+    if status is not None:
+        query = query.where(runs.c.status == status)
+    if agent is not None:
+        query = query.where(runs.c.agent == agent)
+    if after is not None:
+        query = query.where(runs.c.id < after if descending else runs.c.id > after)
+    order = runs.c.id.desc() if descending else runs.c.id
+    return [_run(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+
+
+_STATUS: Final = text(
+    "SELECT status, last_seq FROM runs WHERE project_id = :project_id AND id = :id"
+)
+
+
+async def status_of(
+    tx: Tx, project_id: ProjectId, run_id: RunId
+) -> tuple[RunStatus, int] | None:
+    """With the number of the last event."""
+    row = (await tx.execute(_STATUS, {"project_id": project_id, "id": run_id})).one_or_none()
+    return None if row is None else (RunStatus(row.status), row.last_seq)
+
+
+async def calls_of(
+    tx: Tx, project_id: ProjectId, run_id: RunId, *, phases: tuple[CallPhase, ...] = ()
+) -> list[CallView]:
+    """In the order in which the model asked for them."""
+    query = select(tool_calls).where(
+        tool_calls.c.project_id == project_id, tool_calls.c.run_id == run_id
+    )
+    if phases:
+        query = query.where(tool_calls.c.phase.in_(phases))
+    rows = await tx.execute(query.order_by(tool_calls.c.turn, tool_calls.c.position))
+    return [_call(row) for row in rows]
+
+
+async def pending_approvals(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[Any]:
+    query = (
+        select(approvals)
+        .where(approvals.c.project_id == project_id, approvals.c.run_id == run_id)
+        .where(approvals.c.status == "pending")
+    )
+    return list(await tx.execute(query))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    route: str
+    body_digest: str
+    resource: str
+    answer: Any
+
+
+async def kept_answer(tx: Tx, project_id: ProjectId, key: str) -> KeptAnswer | None:
+    """What was answered under an Idempotency-Key."""
+    query = select(idempotency_keys).where(
+        idempotency_keys.c.project_id == project_id, idempotency_keys.c.key == key
+    )
+    row = (await tx.execute(query)).one_or_none()
+    if row is None:
+        return None
+    return KeptAnswer(row.route, row.body_digest, row.resource, row.answer)
+
+
+async def keep_late_callback(
+    tx: Tx, project_id: ProjectId, run_id: RunId, call_id: str, body: Any, row_id: UUID
+) -> None:
+    await tx.execute(
+        late_callbacks.insert().values(
+            project_id=project_id, id=row_id, run_id=run_id, call_id=call_id, body=body
+        )
+    )
+
+
+def _run(row: Any) -> RunView:
+    return RunView(
+        id=RunId(row.id),
+        status=RunStatus(row.status),
+        agent=row.agent,
+        config=row.config,
+        turn=row.turn,
+        usage={
+            "input_tokens": row.input_tokens,
+            "output_tokens": row.output_tokens,
+            "cached_tokens": row.cached_tokens,
+            "reasoning_tokens": row.reasoning_tokens,
+            "total_tokens": row.input_tokens + row.output_tokens,
+        },
+        output=row.output,
+        output_parsed=row.output_parsed,
+        error=row.error,
+        incomplete_details=row.incomplete_details,
+        context=row.context,
+        metadata=row.metadata,
+        last_seq=row.last_seq,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+    )
+
+
+def _call(row: Any) -> CallView:
+    fields = dict(row._mapping)
+    fields["id"] = str(fields["id"])
+    if fields["approval_id"] is not None:
+        fields["approval_id"] = str(fields["approval_id"])
+    call = codec.call_from_row(fields)
+    return CallView(call, row.created_at, row.started_at, row.deadline_at, row.ended_at)
+
+

@@ -1,0 +1,150 @@
+"""The composition root: Settings in, open Services out. It chooses and connects; no logic."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import asyncio
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.domain.calls import Call
+from app.domain.ids import ProjectId, RunId
+from app.domain.run import RunStatus
+from app.domain.scopes import Principal
+from app.domain.state import RunState
+from app.egress.client import Egress
+from app.llm.catalog import ModelCatalog
+from app.loop.execute import Engine
+from app.loop.toolbox import Toolbox
+from app.settings import Settings
+from app.store import callback_tokens, runs
+from app.store.accept import Accepted, AcceptWriter
+from app.store.authenticate import Authenticator
+from app.store.callback_tokens import CallRef
+from app.store.commit import StepWriter
+from app.store.db import Database, check_safety, open_database
+from app.store.group import GroupCommit
+from app.store.notify import Feed
+from app.store.runs import NewRun
+from app.store.vault import Vault
+from app.tools.webhook import Webhook
+
+
+def _never() -> bool:
+    return False
+
+
+def _nothing() -> None:
+    pass
+
+
+def _adopt_nothing(state: RunState) -> None:
+    raise AssertionError(f"run {state.id} was leased to a process that does not work")
+
+
+@dataclass(slots=True)
+class Services:
+    """What the API and the worker are made of. The last fields are what the API needs of a
+    worker in the same process; where there is none they do nothing."""
+
+    database: Database
+    autocommit: AsyncEngine
+    vault: Vault
+    feed: Feed
+    toolbox: Toolbox
+    models: ModelCatalog
+    egress: Egress
+    engine: Engine
+    accept: Callable[[NewRun], Awaitable[Accepted]]
+    authenticate: Callable[[str], Awaitable[Principal | None]]
+    own_backends: set[int]
+    lease: timedelta
+    public_url: str
+    max_body_bytes: int
+    streams_per_key: int
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    worker_has_room: Callable[[], bool] = _never
+    adopt: Callable[[RunState], None] = _adopt_nothing
+    wake_worker: Callable[[], None] = _nothing
+
+
+@asynccontextmanager
+async def open_services(settings: Settings, database_url: str) -> AsyncGenerator[Services]:
+    assert settings.secret_key is not None
+    async with AsyncExitStack() as stack:
+        database = open_database(
+            database_url,
+            pool_size=settings.database_connections,
+            through_pgbouncer=settings.pgbouncer,
+        )
+        stack.push_async_callback(database.close)
+        await check_safety(database)
+        vault = Vault(settings.secret_key.get_secret_value())
+        own_backends: set[int] = set()
+        steps = StepWriter(database.pool, settings.lease_seconds, own_backends)
+        stack.push_async_callback(steps.close)
+        accepts = AcceptWriter(database.pool, settings.lease_seconds)
+        stack.push_async_callback(accepts.close)
+        key = settings.openai_api_key
+        models = ModelCatalog(
+            openai_api_key=key.get_secret_value() if key else None,
+            openai_base_url=settings.openai_base_url,
+        )
+        stack.push_async_callback(models.aclose)
+        egress = Egress(
+            allow_private=settings.allow_private_targets, allowed_ports=settings.allowed_ports
+        )
+        stack.push_async_callback(egress.aclose)
+        feed = Feed()
+        toolbox = Toolbox(database.pool, vault)
+        public_url = settings.public_url or f"http://{settings.host}:{settings.port}"
+        engine = Engine(
+            commit=await stack.enter_async_context(GroupCommit(steps.write)),
+            load=_loader(database),
+            toolbox=toolbox,
+            models=models,
+            webhook=Webhook(egress),
+            feed=feed,
+            callback=_callbacks(vault, public_url),
+            tool_timeout=settings.tool_timeout_seconds,
+        )
+        yield Services(
+            database=database,
+            autocommit=database.pool.execution_options(isolation_level="AUTOCOMMIT"),
+            vault=vault,
+            feed=feed,
+            toolbox=toolbox,
+            models=models,
+            egress=egress,
+            engine=engine,
+            accept=await stack.enter_async_context(GroupCommit(accepts.write)),
+            authenticate=Authenticator(database.pool, vault),
+            own_backends=own_backends,
+            lease=settings.lease_seconds,
+            public_url=public_url,
+            max_body_bytes=settings.max_body_bytes,
+            streams_per_key=settings.streams_per_key,
+        )
+
+
+def _loader(
+    database: Database,
+) -> Callable[[ProjectId, RunId, int], Awaitable[RunState | None]]:
+    async def load(project_id: ProjectId, run_id: RunId, fence: int) -> RunState | None:
+        async with database.pool.connect() as tx:
+            found = await runs.load(tx, project_id, run_id)
+        if found is None or found[0] is not RunStatus.IN_PROGRESS or found[1].fence != fence:
+            return None
+        return found[1]
+
+    return load
+
+
+def _callbacks(vault: Vault, public_url: str) -> Callable[[RunState, Call], tuple[str, str]]:
+    def callback(state: RunState, call: Call) -> tuple[str, str]:
+        token = callback_tokens.make(vault, CallRef(state.project_id, state.id, call.uuid))
+        return f"{public_url}/v1/callbacks/{token}", token
+
+    return callback

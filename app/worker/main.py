@@ -1,0 +1,158 @@
+"""The process around the loop: claim, keep leases, sweep, and hand back on the way out."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+import structlog
+from sqlalchemy.exc import DBAPIError
+
+from app.domain.ids import Prefix, show
+from app.domain.state import RunState
+from app.loop.execute import Execution
+from app.store import runs
+from app.store.db import is_outage
+from app.wiring import Services
+from app.worker.leases import Heartbeat, Held
+from app.worker.reaper import Reaper
+
+log = structlog.get_logger()
+
+POLL_SECONDS: Final = 1.0
+"""NOTIFY is only a hint, and a claim skips runs that are locked at that moment."""
+
+
+class Worker:
+    """Up to `concurrency` runs at once, as tasks of one event loop."""
+
+    def __init__(
+        self, services: Services, *, concurrency: int, lease: timedelta, drain: timedelta
+    ) -> None:
+        self._services = services
+        self._concurrency = concurrency
+        self._lease = lease
+        self._drain = drain
+        self._executions: dict[UUID, Execution] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._draining = False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a run may be accepted already leased to this process."""
+        return not self._draining and len(self._executions) < self._concurrency
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop`, and then as long as the drain takes."""
+        heartbeat = Heartbeat(
+            self._services.database.url, self._lease, held=self._held, lost=self._lost
+        )
+        reaper = Reaper(self._services.database, self._services.vault)
+        background = [
+            asyncio.create_task(heartbeat.run(), name="heartbeat"),
+            asyncio.create_task(reaper.run(), name="reaper"),
+            asyncio.create_task(self._claim_forever(), name="claim"),
+        ]
+        stopping = asyncio.create_task(stop.wait())
+        log.info("worker_started", concurrency=self._concurrency)
+        try:
+            done, _ = await asyncio.wait(
+                [*background, stopping], return_when=asyncio.FIRST_COMPLETED
+            )
+            background[2].cancel()
+            await self._hand_back()
+            for task in done - {stopping}:
+                task.result()  # a background task never ends by itself: this raises
+        finally:
+            for task in [*background, stopping, *self._tasks]:
+                task.cancel()
+            await asyncio.gather(*background, stopping, *self._tasks, return_exceptions=True)
+            log.info("worker_stopped")
+
+    def adopt(self, state: RunState) -> None:
+        """Execute a run that is leased to this process."""
+        execution = Execution(self._services.engine, state)
+        self._executions[state.id] = execution
+        task = asyncio.create_task(self._execute(execution), name=f"run {state.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def wake(self) -> None:
+        """There may be something to claim."""
+        self._wake.set()
+
+    def nudge(self, run_id: UUID | None) -> None:
+        """A run was changed by somebody; None: any may have been."""
+        if run_id is None:
+            for execution in self._executions.values():
+                execution.nudge()
+        elif (execution := self._executions.get(run_id)) is not None:
+            execution.nudge()
+
+    def tools_changed(self, project_id: UUID | None) -> None:
+        for execution in self._executions.values():
+            if project_id in (None, execution.project_id):
+                execution.nudge()
+
+    async def _execute(self, execution: Execution) -> None:
+        run_id, fence = execution.lease
+        try:
+            await execution.run()
+        except Exception:
+            # The lease runs out, the run is claimed again, and quarantined if that goes on.
+            log.exception("execution_failed", run=show(Prefix.RUN, run_id), fence=fence)
+        finally:
+            if self._executions.get(run_id) is execution:
+                del self._executions[run_id]
+            if len(self._executions) == self._concurrency - 1:
+                self._wake.set()
+
+    async def _claim_forever(self) -> None:
+        while True:
+            self._wake.clear()
+            claimed = 0
+            try:
+                claimed = await self._claim()
+            except (DBAPIError, OSError) as error:
+                if not is_outage(error):
+                    raise
+                log.warning("claim_failed", error=type(error).__name__)
+            if not claimed:
+                try:
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+
+    async def _claim(self) -> int:
+        room = self._concurrency - len(self._executions)
+        if room <= 0:
+            return 0
+        async with self._services.autocommit.connect() as tx:
+            states = await runs.claim(tx, room, self._lease)
+        for state in states:
+            self.adopt(state)
+            self._services.feed.hint(state.id)
+        return len(states)
+
+    async def _hand_back(self) -> None:
+        """Model calls are dropped, tool calls in flight may finish; then every run goes back."""
+        self._draining = True
+        for execution in self._executions.values():
+            execution.drain()
+        if self._tasks:
+            log.info("draining", runs=len(self._tasks))
+            await asyncio.wait(self._tasks, timeout=self._drain.total_seconds())
+
+    def _held(self) -> Sequence[Held]:
+        return [
+            Held(execution.project_id, *execution.lease) for execution in self._executions.values()
+        ]
+
+    def _lost(self, leases: Iterable[Held]) -> None:
+        for held in leases:
+            execution = self._executions.get(held.run_id)
+            if execution is not None and execution.lease == (held.run_id, held.fence):
+                execution.lose()

@@ -1,0 +1,72 @@
+"""Once a second: what time has made due. Any number of workers may sweep at once."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import structlog
+from sqlalchemy.exc import DBAPIError
+
+from app.domain.errors import AppError
+from app.store import outside, sweep
+from app.store.db import Database, Tx, is_outage
+from app.store.vault import Vault
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+INTERVAL_SECONDS: Final = 1.0
+KEYS_EVERY: Final = 600
+"""Sweeps between two looks for old idempotency keys."""
+
+
+class Reaper:
+    def __init__(self, database: Database, vault: Vault) -> None:
+        self._database = database
+        self._vault = vault
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        sweeps = random.randrange(KEYS_EVERY)  # noqa: S311  # workers take turns
+        while True:
+            sweeps += 1
+            try:
+                await self.sweep()
+                if sweeps % KEYS_EVERY == 0:
+                    await self._alone(sweep.drop_old_idempotency_keys)
+            except (DBAPIError, OSError) as error:
+                if not is_outage(error):
+                    raise
+                log.warning("sweep_failed", error=type(error).__name__)
+            await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
+
+    async def sweep(self) -> None:
+        """One of each kind; each row in a transaction of its own, so that none holds another."""
+        freed = await self._alone(sweep.free_expired_leases)
+        if freed:
+            log.info("leases_expired", runs=len(freed))
+        await self._each(sweep.crash_loops, lambda tx, due: outside.quarantine(tx, *due))
+        await self._each(sweep.due_approvals, lambda tx, due: outside.expire_approval(tx, *due))
+        await self._each(
+            sweep.due_callbacks,
+            lambda tx, due: outside.expire_callback(
+                tx, self._vault, due.project_id, due.run_id, due.call_id
+            ),
+        )
+        await self._each(sweep.due_deadlines, lambda tx, due: outside.expire_run(tx, *due))
+
+    async def _each(
+        self,
+        find: Callable[[Tx], Awaitable[Sequence[T]]],
+        settle: Callable[[Tx, T], Awaitable[Any]],
+    ) -> None:
+        for due in await self._alone(find):
+            try:
+                await self._alone(lambda tx, due=due: settle(tx, due))
+            except AppError as error:  # the run is gone
+                log.info("sweep_skipped", code=error.code)
+
+    async def _alone(self, act: Callable[[Tx], Awaitable[T]]) -> T:
+        async with self._database.pool.begin() as tx:
+            return await act(tx)
