@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.store import embedded
 from app.store.db import sqlalchemy_url
+from app.store.migrations import default_differs
 from app.store.tables import metadata
 
 
@@ -17,7 +18,7 @@ def migrate(connection: Connection) -> None:
         connection=connection,
         target_metadata=metadata,
         transaction_per_migration=True,
-        compare_server_default=True,
+        compare_server_default=default_differs,
     )
     with context.begin_transaction():
         context.run_migrations()

@@ -14,7 +14,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, NullPool, text
+from sqlalchemy import JSON, Column, Connection, NullPool, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from app.store.db import sqlalchemy_url
@@ -48,6 +48,20 @@ async def is_current(url: str) -> bool:
 
 def head() -> str | None:
     return ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def default_differs(
+    _context: object,
+    _found_column: object,
+    column: "Column[object]",
+    found: str | None,
+    _default: object,
+    wanted: str | None,
+) -> bool | None:
+    """For Alembic's comparison: json has no equality, so its text decides. None: ask PostgreSQL."""
+    if not isinstance(column.type, JSON):
+        return None
+    return (found or "").partition("::")[0] != (wanted or "").partition("::")[0]
 
 
 def _config() -> Config:

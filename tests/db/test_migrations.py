@@ -22,7 +22,7 @@ async def test_many_processes_may_migrate_at_once(empty_database_url: str) -> No
 
 async def test_the_migrated_schema_is_the_one_in_the_models(database_url: str) -> None:
     def differences(connection: Connection) -> list[Any]:
-        options = {"compare_server_default": True}
+        options = {"compare_server_default": migrations.default_differs}
         return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
 
     engine = create_async_engine(database_url, poolclass=NullPool)
