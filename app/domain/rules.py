@@ -25,7 +25,7 @@ MAX_RULE: Final = 4096
 MAX_NESTING: Final = 3
 """`all`, `exists`, `filter` … inside each other."""
 MAX_WORK: Final = 5e8
-"""Rule's length x bytes it looks at x times it may look; half a second at the very worst, since
+"""Rule's length x bytes it looks at x times it may look; under a second at the very worst, since
 the library bounds how often it looks (10,000 times) but not at how much."""
 REGEX_WORK: Final = 500
 """How many times dearer a regular expression can be than anything else of its length."""
@@ -64,9 +64,9 @@ class Rule:
     def decide(self, variables: Mapping[str, JsonValue]) -> bool | RuleFailure:
         """A variable that is missing or null is an empty object."""
         values = {name: variables.get(name) or {} for name in self._names}
-        if self._work(values) > MAX_WORK:
-            return RuleFailure("The values are too large for this rule.")
         try:
+            if self._work(values) > MAX_WORK:
+                return RuleFailure("The values are too large for this rule.")
             answer = self._expression.eval(data=values)
             kind, value = answer.type().name(), answer.value()
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
@@ -103,10 +103,8 @@ def compile_rule(text: str) -> Rule:
 
 
 def _load_cel() -> ModuleType:
-    # Here, not on top: slow to import, and not every process has rules.
-    from cel_expr_python import (  # noqa: PLC0415
-        cel,  # pyright: ignore[reportMissingTypeStubs]
-    )
+    # Slow to import, and not every process has rules.
+    from cel_expr_python import cel  # noqa: PLC0415  # pyright: ignore
 
     return cel
 
@@ -145,6 +143,8 @@ def _readable(message: str) -> str:
     if place is None:
         return _shortened(text)
     line, column, what = place.groups()
+    if what.startswith("undeclared reference"):
+        what += f"; a rule sees {', '.join(VARIABLES)}"
     return _shortened(f"Line {line}, column {column}: {what}")
 
 

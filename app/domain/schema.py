@@ -18,7 +18,6 @@ from app.domain.schema_explain import MAX_PROBLEMS, MAX_SHOWN, Explanation, show
 from app.domain.schema_strict import NullRemover, closed, strict_form, strict_problems
 from app.domain.schema_walk import (
     Pointer,
-    RemoteReferenceError,
     Subschemas,
     expansion,
     follow,
@@ -52,7 +51,11 @@ _TYPES: Final = "array, boolean, integer, null, number, object, string"
 
 
 class SchemaError(ValueError):
-    """A schema that registration would have refused."""
+    """A schema that registration would have refused. `pointer`: what is wrong in it."""
+
+    def __init__(self, message: str, pointer: Pointer = ()) -> None:
+        super().__init__(message)
+        self.pointer = pointer
 
 
 def check_schema(
@@ -128,8 +131,11 @@ def parse_arguments(raw: str) -> JsonObject | list[Problem]:
 def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
     try:
         return jsonschema_rs.validator_for(schema, retriever=refuse_remote, validate_formats=True)
-    except (ValueError, RemoteReferenceError) as error:
-        raise SchemaError(_shortened(_message(error))) from None
+    except jsonschema_rs.ValidationError as error:
+        pointer = tuple(str(step) for step in error.instance_path)
+        raise SchemaError(_shortened(error.message), pointer) from None
+    except ValueError as error:
+        raise SchemaError(_shortened(str(error))) from None
 
 
 def _meta_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
@@ -182,7 +188,7 @@ def _compile_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
     try:
         _compile(schema)
     except SchemaError as error:
-        yield (), f"is not a usable JSON Schema: {error}"
+        yield error.pointer, f"cannot be used: {error}"
 
 
 def _at(at: str, found: Iterator[tuple[Pointer, str]]) -> Iterator[Problem]:
@@ -203,10 +209,6 @@ def _depth(value: JsonValue) -> int:
             for below in (item.values() if isinstance(item, dict) else item)
         ]
     return depth
-
-
-def _message(error: Exception) -> str:
-    return error.message if isinstance(error, jsonschema_rs.ValidationError) else str(error)
 
 
 def _shortened(text: str) -> str:

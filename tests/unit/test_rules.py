@@ -1,0 +1,131 @@
+"""Rules in CEL: what they answer, and that every failure is one, quickly."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from app.domain.json import JsonObject
+from app.domain.rules import RuleError, RuleFailure, compile_rule
+
+NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+
+
+def decide(rule: str, args: JsonObject) -> bool | RuleFailure:
+    return compile_rule(rule).decide({"args": args, "context": {}, "run": {}, "tool": {}})
+
+
+@pytest.mark.parametrize(
+    ("rule", "args", "answer"),
+    [
+        ("args.amount > 100", {"amount": 500}, True),
+        ("args.amount > 100", {"amount": 500.5}, True),
+        ("args.amount > 100", {"amount": 50}, False),
+        ("args.amount > 100", {"amount": 99.9}, False),
+        ("args.amount > 100.5", {"amount": 101}, True),
+        ("args.amount == 100", {"amount": 100.0}, True),
+        ("double(args.amount) * 1.5 > 100.0", {"amount": 80}, True),
+        ("args.x == 'v'", {"x": "v"}, True),
+        ("args.x == 'v'", {"x": "w"}, False),
+        ("args.urgent", {"urgent": True}, True),
+        ("has(args.amount) && args.amount > 100", {}, False),
+        ("args.to.endsWith('@example.com')", {"to": "a@example.com"}, True),
+        ("args.lines.exists(line, line.price > 3)", {"lines": [{"price": 4}]}, True),
+        ("args.x == null", {"x": None}, True),
+        ("args['odd key'] in ['a', 'b']", {"odd key": "a"}, True),
+    ],
+)
+def test_a_rule_answers_true_or_false(rule: str, args: JsonObject, *, answer: bool) -> None:
+    assert decide(rule, args) is answer
+
+
+@given(amount=NUMBERS, limit=st.integers(-(2**53), 2**53))
+def test_numbers_of_both_kinds_compare_as_numbers(amount: float, limit: int) -> None:
+    assert decide(f"args.amount > {limit}", {"amount": amount}) is (amount > limit)
+
+
+@pytest.mark.parametrize(
+    ("rule", "args"),
+    [
+        ("args.amount > 100", {}),
+        ("args.amount > 100", {"amount": "500"}),
+        ("args.amount > 100", {"amount": None}),
+        ("args.amount > 100", {"amount": 2**70}),
+        ("args.text == 'x'", {"text": "\ud800"}),
+        ("args.amount", {"amount": 1}),
+        ("args.amount", {"amount": "true"}),
+        ("args.list.all(a, args.list.all(b, a != b))", {"list": list(range(2000))}),
+    ],
+)
+def test_a_rule_that_cannot_answer_is_a_failure_and_never_an_answer(
+    rule: str, args: JsonObject
+) -> None:
+    failure = decide(rule, args)
+    assert isinstance(failure, RuleFailure)
+    assert failure.reason
+
+
+def test_all_four_variables_can_be_asked() -> None:
+    rule = compile_rule("args.a == 1 && context.b == 2 && run.c == 3 && tool.name == 'refund'")
+    values: dict[str, JsonValue] = {
+        "args": {"a": 1},
+        "context": {"b": 2},
+        "run": {"c": 3},
+        "tool": {"name": "refund"},
+    }
+    assert rule.decide(values) is True
+
+
+def test_a_missing_context_is_an_empty_one() -> None:
+    rule = compile_rule("has(context.tier) && context.tier == 'gold'")
+    assert rule.decide({"args": {}, "context": None}) is False
+    assert rule.decide({}) is False
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("args.amount >", "Line 1, column 14"),
+        ("args.a == 1 &&\n  arg.b == 2", "Line 2"),
+        ("amount > 100", "a rule sees args, context, run, tool"),
+        ("1 + 1", "answers with int"),
+        ("'yes'", "answers with string"),
+        ("", "Line 1"),
+        ("true" + " || true" * 1000, "longer than"),
+        ("(" * 300 + "true" + ")" * 300, "recursion"),
+        ("args.l.all(a, a.all(b, b.all(c, c.all(d, d))))", "lists inside lists"),
+        ("[args.s].map(a, a + a).map(a, a + a).map(a, a + a).map(a, a + a) == []", "lists inside"),
+    ],
+)
+def test_a_bad_rule_is_refused_with_the_place(rule: str, said: str) -> None:
+    with pytest.raises(RuleError, match=said):
+        compile_rule(rule)
+
+
+@pytest.mark.parametrize(
+    ("rule", "args"),
+    [
+        ("||".join(["args.s.matches('(.|x){900}y')"] * 100), {"s": "x" * 65_536}),
+        ("args.s.matches('(.|x){900}y')", {"s": "x" * 1_000_000}),
+        (
+            "args.l.all(a, size(args.s + args.s) > 0)",
+            {"l": list(range(9_000)), "s": "x" * 100_000},
+        ),
+        (
+            "[args.s + args.s].exists(a, [a + a + a].exists(b, [b + b + b].exists(c, c == '')))",
+            {"s": "x" * 500_000},
+        ),
+    ],
+)
+def test_a_rule_that_would_take_long_fails_at_once(rule: str, args: JsonObject) -> None:
+    compiled = compile_rule(rule)
+    begun = time.process_time()
+    assert compiled.decide({"args": args}) == RuleFailure("The values are too large for this rule.")
+    assert time.process_time() - begun < 1
+
+
+def test_only_the_variables_that_a_rule_names_count_against_its_work() -> None:
+    rule = compile_rule("args.x == 'args.big, run.big'")
+    assert rule.decide({"args": {"x": 1}, "run": {"big": "x" * 50_000_000}}) is False
