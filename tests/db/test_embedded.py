@@ -1,5 +1,6 @@
 """The embedded PostgreSQL, with real processes that are stopped and killed."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -174,6 +175,22 @@ async def test_the_terminal_s_ctrl_c_does_not_reach_the_server(machine: Machine)
     assert pid is not None
     assert os.getsid(pid) != os.getsid(0)
     await server.stop()
+
+
+async def test_a_start_that_is_cancelled_leaves_no_server(machine: Machine) -> None:
+    loop, starting = asyncio.get_running_loop(), asyncio.Event()
+
+    def say(line: str) -> None:
+        if line == "Starting PostgreSQL":
+            loop.call_soon_threadsafe(starting.set)
+
+    start = asyncio.create_task(embedded.start(machine.data_dir, say=say))
+    await starting.wait()
+    start.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await start
+    assert machine.postmaster() is None
 
 
 async def test_the_data_of_another_major_version_is_refused(machine: Machine) -> None:
