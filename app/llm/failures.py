@@ -72,7 +72,8 @@ def reported_failure(error: Any) -> ModelError:
 
 
 def unreachable() -> ModelError:
-    return ModelError("model_unreachable", "The model server could not be reached.", transient=True)
+    text = "The model server could not be reached, or hung up without an answer."
+    return ModelError("model_unreachable", text, transient=True)
 
 
 def misconfigured() -> ModelError:

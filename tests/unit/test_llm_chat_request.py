@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.ids import CallId
@@ -238,6 +238,7 @@ RESPONSES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(RESPONSES, st.randoms(use_true_random=False))
 def test_whatever_happened_every_call_has_its_result_directly_after_it(
     responses: list[tuple[str, int, bool]], order: Any

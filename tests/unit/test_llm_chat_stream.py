@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.response import ModelResponse, Usage
@@ -282,6 +282,7 @@ STREAM: list[bytes] = [
 ]
 
 
+@settings(deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 2000), max_size=30),
     newline=st.sampled_from([b"\n", b"\r\n"]),

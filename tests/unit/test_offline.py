@@ -5,7 +5,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.ids import CallId
@@ -308,6 +308,7 @@ WORDS = st.lists(
 ).map(" ".join)
 
 
+@settings(deadline=None)
 @given(SHAPES, WORDS)
 def test_invented_arguments_have_the_types_that_the_schema_asks_for(shape: Any, text: str) -> None:
     schema: Any = {"type": "object", "properties": {"value": shape}, "required": ["value"]}
