@@ -56,6 +56,11 @@ class ModelCatalog:
             case _:
                 raise UnknownModelError(f"There is no model '{model}'. {VENDORS}")
 
+    @property
+    def vendors(self) -> list[str]:
+        """Those that models can be asked of here."""
+        return ["offline", *(["openai"] if self._openai is not None else [])]
+
     def known(self, model: str) -> None:
         """For the moment when an agent or a run is made. Raises UnknownModelError."""
         self.resolve(model)

@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from app.domain.response import ModelResponse
 from app.llm import failures
 from app.llm.base import ModelError, ModelRequest, OnDelta
-from app.llm.openai_chat_request import request_body
+from app.llm.openai_chat_request import Functions, request_body
 from app.llm.openai_chat_response import EventLines, Merge
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class OpenAIChat:
         if not (self._api_key.isascii() and self._api_key.isprintable()):
             raise ValueError("The model vendor's API key holds characters that no key has.")
         self._base_url = base_url or DEFAULT_BASE_URL
+        self._functions = Functions()
         self._line: _Line | None = None
         self._opening = asyncio.Lock()
 
@@ -87,7 +88,9 @@ class OpenAIChat:
 
     async def _ask(self, line: _Line, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
         stream = request.settings.get("stream") is not False
-        content = to_json(request_body(request, stream=stream), inf_nan_mode="null")
+        content = to_json(
+            request_body(request, self._functions, stream=stream), inf_nan_mode="null"
+        )
         sent = line.http.build_request("POST", line.url, headers=line.headers, content=content)
         try:
             response = await line.http.send(sent, stream=True)

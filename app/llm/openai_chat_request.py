@@ -22,21 +22,23 @@ from app.domain.items import (
     ToolResult,
 )
 from app.domain.json import JsonObject
+from app.domain.schema import strict_form
 from app.domain.tools import ToolSpec
 from app.llm.base import ModelRequest, ToolChoice
 
 OUTPUT_NAME: Final = "output"
+MAX_FUNCTIONS: Final = 4096
 RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
 
 
-def request_body(request: ModelRequest, *, stream: bool) -> JsonObject:
+def request_body(request: ModelRequest, functions: "Functions", *, stream: bool) -> JsonObject:
     """Settings are taken as they are: `check_settings` has judged them at creation."""
     body: JsonObject = {
         "model": request.model,
         "messages": messages(request.instructions, request.items),
     }
     if request.tools:
-        body["tools"] = [_tool(spec) for spec in request.tools]
+        body["tools"] = [functions.of(spec) for spec in request.tools]
         if request.tool_choice != "auto":
             body["tool_choice"] = _choice(request.tool_choice)
         if not request.parallel_tool_calls:
@@ -69,12 +71,32 @@ def _set(body: JsonObject, name: str, value: JsonValue) -> None:
         body[RENAMED_SETTINGS.get(name, name)] = value
 
 
-def _tool(spec: ToolSpec) -> JsonObject:
-    function: JsonObject = {"name": spec.name, "parameters": spec.parameters}
+class Functions:
+    """Tools as functions, each written once: a tool version keeps its ToolSpec between turns and
+    runs, and the strict form of a schema takes its time."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[ToolSpec, JsonObject]] = {}  # the spec keeps its id taken
+
+    def of(self, spec: ToolSpec) -> JsonObject:
+        kept = self._kept.get(id(spec))
+        if kept is not None:
+            return kept[1]
+        if len(self._kept) >= MAX_FUNCTIONS:
+            self._kept.clear()
+        function = _function(spec)
+        self._kept[id(spec)] = spec, function
+        return function
+
+
+def _function(spec: ToolSpec) -> JsonObject:
+    function: JsonObject = {"name": spec.name}
     if spec.description:
         function["description"] = spec.description
     if spec.strict:
-        function["strict"] = True
+        function |= {"parameters": strict_form(spec.parameters), "strict": True}
+    else:
+        function["parameters"] = spec.parameters
     return {"type": "function", "function": function}
 
 

@@ -10,7 +10,7 @@ from app.domain.ids import CallId
 from app.domain.items import Item, MediaPart, Message, Reasoning, TextPart, ToolCall, ToolResult
 from app.domain.tools import ToolSpec
 from app.llm.base import ModelRequest
-from app.llm.openai_chat_request import is_strict, messages, request_body
+from app.llm.openai_chat_request import Functions, is_strict, messages, request_body
 from app.llm.settings import check_settings
 from tests.support import chat_rules
 
@@ -33,7 +33,7 @@ def result(call_id: str, output: Any = "ok", *parts: TextPart | MediaPart) -> To
 
 def body_of(*items: Item, stream: bool = True, **fields: Any) -> dict[str, Any]:
     request = ModelRequest("m", fields.pop("instructions", ""), items, **fields)
-    body: dict[str, Any] = request_body(request, stream=stream)
+    body: dict[str, Any] = request_body(request, Functions(), stream=stream)
     assert chat_rules.check(body) == []
     return body
 
@@ -160,6 +160,28 @@ def test_tools_are_functions_with_their_strictness() -> None:
         "function": {"name": "a", "description": "does a", "parameters": CLOSED, "strict": True},
     }
     assert second["function"] == {"name": "b", "parameters": CLOSED}
+
+
+def test_a_strict_tool_is_shown_in_the_form_that_vendors_take() -> None:
+    parameters: dict[str, Any] = {
+        "type": "object",
+        "properties": {"x": {"type": "string"}, "y": {"type": "integer"}},
+        "required": ["x"],
+    }
+    tool = ToolSpec(name="a", parameters=parameters)
+    (sent,) = body_of(Message("user", "go"), tools=(tool,))["tools"]
+    shown = sent["function"]["parameters"]
+    assert shown["required"] == ["x", "y"]
+    assert shown["properties"]["y"] == {"type": ["integer", "null"]}
+    assert shown["additionalProperties"] is False
+    assert tool.parameters["required"] == ["x"]
+
+
+def test_functions_are_written_once_and_never_mixed_up() -> None:
+    functions = Functions()
+    first, second = spec("a"), spec("a", description="newer")
+    assert functions.of(first) is functions.of(first)
+    assert functions.of(first) != functions.of(second)
 
 
 def test_settings_get_the_names_of_the_protocol_and_null_is_left_out() -> None:
