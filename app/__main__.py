@@ -85,7 +85,7 @@ def openapi(
     ] = False,
 ) -> None:
     """Print the API's contract (OpenAPI 3.1)."""
-    from app.api.openapi import contract  # noqa: PLC0415  # slow, and only needed here
+    from app.api.routers import contract  # noqa: PLC0415  # slow, and only needed here
 
     text = json.dumps(contract(), indent=2, ensure_ascii=False) + "\n"
     path = Path("openapi/openapi.json")

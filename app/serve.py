@@ -10,6 +10,8 @@ import structlog
 import uvicorn
 
 from app.api.app import create_app
+from app.api.following import wake_those_behind
+from app.api.routers import ROUTERS
 from app.settings import Settings
 from app.store import keys
 from app.store.notify import Listener
@@ -57,22 +59,25 @@ async def run_process(
             services.wake_worker = worker.wake
         listen_url = settings.listen_url.get_secret_value() if settings.listen_url else None
         listener = _listener(services, worker, listen_url or database_url)
-        listening = asyncio.create_task(listener.run(), name="listener")
+        background = [asyncio.create_task(listener.run(), name="listener")]
         parts = [asyncio.create_task(worker.run(stop), name="worker")] if worker else []
         if serves:
             await services.models.open()
+            background.append(asyncio.create_task(wake_those_behind(services), name="following"))
             serve = _serve(settings, services, stop, ready)
             parts.append(asyncio.create_task(serve, name="api"))
         elif ready is not None:
             ready(services)
         try:
-            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*parts, *background], return_when=asyncio.FIRST_COMPLETED)
             stop.set()
             services.stopping.set()
+            services.feed.hint(None)
             await asyncio.gather(*parts)
         finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
 
 
 def _listener(services: Services, worker: Worker | None, url: str) -> Listener:
@@ -103,7 +108,7 @@ async def _serve(
 ) -> None:
     server = _Server(
         uvicorn.Config(
-            create_app(services),
+            create_app(services, ROUTERS),
             host=settings.host,
             port=settings.port,
             log_config=None,
@@ -123,6 +128,7 @@ async def _serve(
             ready(services)
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         services.stopping.set()
+        services.feed.hint(None)
         server.should_exit = True
         await serving
     finally:

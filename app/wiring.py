@@ -1,11 +1,12 @@
 """The composition root: Settings in, open Services out. It chooses and connects; no logic."""
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-
-import asyncio
+from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -64,6 +65,8 @@ class Services:
     public_url: str
     max_body_bytes: int
     streams_per_key: int
+    streams: Counter[UUID] = field(default_factory=Counter[UUID])
+    """Open event streams of each API key."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     worker_has_room: Callable[[], bool] = _never
     adopt: Callable[[RunState], None] = _adopt_nothing

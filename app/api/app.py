@@ -16,7 +16,7 @@ from app.api.services import Services
 from app.domain.errors import AppError
 
 
-def create_app(services: Services, routers: Iterable[APIRouter] = ()) -> FastAPI:
+def create_app(services: Services | None, routers: Iterable[APIRouter] = ()) -> FastAPI:
     app = FastAPI(
         title="Runward",
         version=VERSION,

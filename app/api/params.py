@@ -63,15 +63,24 @@ ProjectPath = Annotated[
 ]
 
 
-def _tool_name(value: Any) -> str:
-    if not re.fullmatch(NAME_PATTERN, str(value)):
-        raise e.ToolNotFoundError
-    return str(value)
+def _name_of(unknown: type[e.NotFoundError]) -> Callable[[Any], str]:
+    def parsed(value: Any) -> str:
+        if not re.fullmatch(NAME_PATTERN, str(value)):
+            raise unknown
+        return str(value)
+
+    return parsed
 
 
+AgentPath = Annotated[
+    str,
+    PlainValidator(_name_of(e.AgentNotFoundError)),
+    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["clerk"]}),
+    Path(description="The agent's name."),
+]
 ToolPath = Annotated[
     str,
-    PlainValidator(_tool_name),
+    PlainValidator(_name_of(e.ToolNotFoundError)),
     WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["pay"]}),
     Path(description="The tool's name."),
 ]

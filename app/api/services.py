@@ -1,26 +1,15 @@
-"""What the API needs of the rest of Runward."""
+"""What the API needs of the rest of Runward, as a handler's parameter."""
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Protocol
+from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
 from app.api.given import Given
-from app.domain.scopes import Principal
-
-
-class Services(Protocol):
-    @property
-    def authenticate(self) -> Callable[[str], Awaitable[Principal | None]]:
-        """Who a bearer token stands for. None: nobody, or no longer."""
-        ...
-
-    @property
-    def max_body_bytes(self) -> int: ...
+from app.wiring import Services
 
 
 def services_of(request: Request) -> Services:
-    return request.app.state.services
+    return cast(Services, request.app.state.services)
 
 
 class _Using(Given):

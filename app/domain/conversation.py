@@ -9,23 +9,25 @@ from app.domain.ids import CallId
 from app.domain.items import Item, TextPart, ToolResult
 from app.domain.json import compact
 from app.domain.plan import WARN_AT, identical_before
-from app.domain.state import RunState, tool_calls_of
+from app.domain.state import RunState, Segment, tool_calls_of
 
 
 def conversation(state: RunState) -> tuple[Item, ...]:
     """Results stand directly after the response that asked for them, in the model's order,
     whenever they came."""
-    return tuple(_walk(state))
+    return tuple(item for item, _ in attributed(state))
 
 
-def _walk(state: RunState) -> Iterator[Item]:
+def attributed(state: RunState) -> Iterator[tuple[Item, Segment]]:
+    """Each item with the segment that it belongs to."""
     answered: set[CallId] = set()
     for segment in state.segments:
-        yield from segment.items
+        for item in segment.items:
+            yield item, segment
         for asked in tool_calls_of(segment):
             call = state.calls[asked.call_id]
             if call.result is not None:
-                yield _result(state, call, again=call.id in answered)
+                yield _result(state, call, again=call.id in answered), segment
                 answered.add(call.id)
 
 

@@ -153,6 +153,12 @@ class CallNotWaitingError(ConflictError):
     text = "This tool call does not wait for that."
 
 
+class TooEarlyError(ConflictError):
+    code = "too_early"
+    retry = True
+    text = "The tool's own answer to the call has not arrived yet. Try again in a moment."
+
+
 class ResultAlreadyGivenError(ConflictError):
     code = "result_already_given"
     text = "This tool call has another result already."

@@ -55,7 +55,7 @@ class RunState:
     """Tool name -> the lowest version this run may use: the current one when it was accepted."""
     context: JsonObject | None
     turn: int = 0
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     segments: tuple[Segment, ...] = ()
     calls: Mapping[CallId, Call] = field(default_factory=dict[CallId, Call])
     remembered: tuple[Remembered, ...] = ()
@@ -128,6 +128,18 @@ class Changes:
 
     def add(self, type_: str, **data: JsonValue) -> None:
         self.events.append(Event(type_, data))
+
+    def copy(self) -> "Changes":
+        """For a step that may be refused: what it adds is not in the original."""
+        return Changes(
+            list(self.events),
+            list(self.segments),
+            dict(self.inserted),
+            dict(self.updated),
+            list(self.approvals),
+            dict(self.closed_approvals),
+            self.progress,
+        )
 
     @property
     def empty(self) -> bool:

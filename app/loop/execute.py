@@ -5,12 +5,10 @@ decides: that is `app.domain.decide`.
 """
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable, Mapping
-from copy import copy
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Any, Final, assert_never
 
 import structlog
 
@@ -20,7 +18,6 @@ from app.domain.decide import Action, AskModel, Finish, Park, RunTools, next_act
 from app.domain.ids import CallId, Prefix, ProjectId, RunId, show
 from app.domain.items import Message
 from app.domain.json import JsonObject
-from app.domain.outcomes import Failed, Outcome, Why
 from app.domain.plan import Turn, UnusableResponseError, take_response
 from app.domain.recheck import recheck
 from app.domain.response import ModelResponse
@@ -41,12 +38,12 @@ from app.domain.toolbox import Surroundings, Tool, is_enabled
 from app.llm.base import ModelError
 from app.llm.catalog import ModelCatalog
 from app.loop.ask_model import Retried, ask_model, request_for
+from app.loop.run_tools import CallsInFlight, jitter
 from app.loop.toolbox import Armed, Toolbox
 from app.store.commit import Committed, Ending, Moved, Step, Written
 from app.store.events import shown_now
 from app.store.ids import mint
 from app.store.notify import Feed
-from app.tools.base import Invocation
 from app.tools.base import Tool as Executor
 
 log = structlog.get_logger()
@@ -78,9 +75,6 @@ class LeaseLostError(Exception):
     """Somebody else owns the run, or it was cancelled: drop it, write nothing."""
 
 
-Retry: TypeAlias = Literal["retry"]
-
-
 class Execution:
     """One claim of one run, from its load to its end, park or hand-back."""
 
@@ -89,8 +83,7 @@ class Execution:
         self._state = state
         self._changes = Changes()
         self._tools: Mapping[tuple[str, int], Armed] = {}
-        self._tasks: dict[CallId, asyncio.Task[Outcome | Retry]] = {}
-        self._deadlines: dict[CallId, float] = {}
+        self._in_flight = CallsInFlight(engine.webhook, engine.callback)
         self._nudged = asyncio.Event()
         self._draining = False
         self._lost = False
@@ -129,15 +122,13 @@ class Execution:
         except LeaseLostError:
             log.info("lease_lost", run=show(Prefix.RUN, self._state.id), fence=self._state.fence)
         finally:
-            for task in self._tasks.values():
-                task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await self._in_flight.close()
 
     async def _step(self) -> bool:
         """Decide and do one thing. True: this claim is over."""
         if self._lost:
             raise LeaseLostError
-        if self._draining and not self._tasks:
+        if self._draining and not self._in_flight:
             return await self._end(Ending(Move.RELEASE, keep_claim=True), self._changes)
         action = self._decide()
         match action:
@@ -237,7 +228,6 @@ class Execution:
 
     async def _run_tools(self, calls: tuple[CallId, ...]) -> bool:
         now = self._enabled()
-        before = self._changes
         for call_id in calls:
             call = self._state.calls[call_id]
             self._state = recheck(self._state, self._changes, call, now, mint)
@@ -248,9 +238,8 @@ class Execution:
         ]
         if not ready and calls:
             return False
-        assert before is self._changes
         await self._start(ready)
-        if self._tasks:
+        if self._in_flight:
             await self._collect()
         return False
 
@@ -260,7 +249,7 @@ class Execution:
         if not calls:
             await self._record()
             return
-        state, changes = self._state, _copied(self._changes)
+        state, changes = self._state, self._changes.copy()
         started: list[Call] = []
         for call in calls:
             state, one = start(state, changes, call, seconds=self._seconds_for(call))
@@ -272,63 +261,33 @@ class Execution:
             return
         self._state, self._changes = state, Changes()
         for call in started:
-            self._deadlines.setdefault(call.id, _now() + (call.timeout_seconds or 0))
-            self._tasks[call.id] = asyncio.create_task(self._invoke(call))
-
-    async def _invoke(self, call: Call) -> Outcome:
-        """Never raises, so that a defect in a tool's executor is that call's failure."""
-        armed = self._armed(call)
-        url, token = self._engine.callback(self._state, call)
-        invocation = Invocation(
-            project_id=self._state.project_id,
-            run_id=self._state.id,
-            call_id=call.id,
-            call_uuid=call.uuid,
-            tool=armed.tool.spec,
-            tool_version=armed.tool.version,
-            agent=self._state.agent,
-            arguments=call.arguments,
-            context=self._state.context,
-            attempt=call.attempt,
-            fence=call.fence,
-            seconds=max(0.0, self._deadlines[call.id] - _now()),
-            callback_url=url,
-            callback_token=token,
-            secrets=armed.secrets,
-        )
-        try:
-            return await self._engine.webhook.invoke(invocation)
-        except Exception as error:
-            log.exception("tool_executor_failed", tool=call.tool, call=show(Prefix.CALL, call.uuid))
-            return Failed(Why.UNKNOWN, f"Runward's own executor failed: {type(error).__name__}.")
+            self._in_flight.launch(state, call, self._armed(call))
 
     async def _collect(self) -> None:
         """Wait for results, or for somebody's change; take in all that are there."""
-        await self._wait(set(self._tasks.values()), None)
+        await self._wait(self._in_flight.tasks, None)
         if self._nudged.is_set():
             await self._look()
-        retries: list[Call] = []
-        for call_id in [call_id for call_id, task in self._tasks.items() if task.done()]:
-            outcome = self._tasks.pop(call_id).result()
+        again: list[Call] = []
+        for call_id, outcome in self._in_flight.take_done():
             call = self._state.calls[call_id]
             if outcome == "retry":
-                retries.append(call)
+                again.append(call)
                 continue
-            left = self._deadlines[call_id] - _now()
-            verdict = judge(
-                self._armed(call).tool, call, outcome, seconds_left=left, jitter=_jitter()
-            )
+            left = self._in_flight.seconds_left(call)
+            tool = self._armed(call).tool
+            verdict = judge(tool, call, outcome, seconds_left=left, jitter=jitter())
             if isinstance(verdict, TryAgain):
-                self._tasks[call_id] = asyncio.create_task(_after(verdict.after))
+                self._in_flight.retry_after(call, verdict.after)
             else:
                 self._state = conclude(self._state, self._changes, call, verdict)
-        if retries:
-            await self._start(retries)
+        if again:
+            await self._start(again)
 
     # Ending this claim.
 
     async def _park(self, park: Park) -> bool:
-        changes = _copied(self._changes)
+        changes = self._changes.copy()
         changes.add("run.waiting", waiting_for=[self._waiting(call_id) for call_id in park.waiting])
         return await self._end(Ending(Move.PARK), changes)
 
@@ -346,7 +305,7 @@ class Execution:
                 return {"type": "resolve", **about}
 
     async def _finish(self, finish: Finish) -> bool:
-        changes = _copied(self._changes)
+        changes = self._changes.copy()
         reason = (
             Reason.RUN_CANCELLED if finish.status is RunStatus.CANCELLED else Reason.RUN_ENDED
         )
@@ -475,7 +434,7 @@ class Execution:
     def _seconds_for(self, call: Call) -> float:
         """The call's own timeout, the run's, or the service's; never more than the run has left.
         A retry has what its first attempt left."""
-        if call.id in self._deadlines and call.timeout_seconds is not None:
+        if self._in_flight.was_tried(call) and call.timeout_seconds is not None:
             return call.timeout_seconds
         own = self._armed(call).tool.spec.timeout_seconds
         seconds = (
@@ -488,8 +447,7 @@ class Execution:
         return seconds
 
     async def _wait(
-        self, tasks: "set[asyncio.Task[Outcome | Retry]] | set[asyncio.Task[ModelResponse]]",
-        timeout: float | None,
+        self, tasks: Collection[asyncio.Task[Any]], timeout: float | None
     ) -> None:
         """Until one of the tasks is done, or a nudge comes."""
         nudged = asyncio.create_task(self._nudged.wait())
@@ -501,25 +459,5 @@ class Execution:
             nudged.cancel()
 
 
-async def _after(seconds: float) -> Retry:
-    await asyncio.sleep(seconds)
-    return "retry"
-
-
-def _copied(changes: Changes) -> Changes:
-    fresh = copy(changes)
-    fresh.events = list(changes.events)
-    fresh.segments = list(changes.segments)
-    fresh.inserted = dict(changes.inserted)
-    fresh.updated = dict(changes.updated)
-    fresh.approvals = list(changes.approvals)
-    fresh.closed_approvals = dict(changes.closed_approvals)
-    return fresh
-
-
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _jitter() -> float:
-    return random.random()  # noqa: S311  # spreads retries, guards nothing

@@ -1,7 +1,7 @@
 """Tool versions ready for use, kept between runs: parsed and compiled once."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -30,6 +30,7 @@ class Toolbox:
         self._pool = pool
         self._vault = vault
         self._kept: OrderedDict[tuple[UUID, str, int], Armed] = OrderedDict()
+        self._known: dict[UUID, set[str]] = {}
 
     async def fetch(
         self, project_id: ProjectId, wanted: Iterable[tuple[str, int]]
@@ -47,7 +48,23 @@ class Toolbox:
                 self._kept.popitem(last=False)
         return {pair: self._kept[key] for pair in pairs if (key := (project_id, *pair)) in self._kept}
 
+    async def missing(self, project_id: ProjectId, names: Sequence[str]) -> list[str]:
+        """The names under which no tool is registered. Known ones are remembered until something
+        about the project's tools changes."""
+        known = self._known.setdefault(project_id, set())
+        unsure = [name for name in names if name not in known]
+        if not unsure:
+            return []
+        async with self._pool.connect() as tx:
+            found = await registry.current_versions(tx, project_id, unsure)
+        known |= found.keys()
+        return [name for name in unsure if name not in found]
+
     def forget(self, project_id: UUID | None) -> None:
         """Something about the project's tools changed (a secret, say); None: of any project."""
         for key in [key for key in self._kept if project_id in (None, key[0])]:
             del self._kept[key]
+        if project_id is None:
+            self._known.clear()
+        else:
+            self._known.pop(project_id, None)

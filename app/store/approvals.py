@@ -80,6 +80,15 @@ async def search(
     return [_approval(row) for row in await tx.execute(query.order_by(order).limit(limit))]
 
 
+async def pending_of(
+    tx: Tx, project_id: ProjectId, run_ids: Sequence[RunId]
+) -> list[Approval]:
+    query = _query(project_id).where(
+        approvals.c.run_id.in_(run_ids), approvals.c.status == ApprovalStatus.PENDING
+    )
+    return [_approval(row) for row in await tx.execute(query.order_by(approvals.c.id))]
+
+
 def closed_rows(run_id: RunId, decided: Sequence[Decided], by: str) -> list[dict[str, Any]]:
     """For `runs.change`: what was decided, and by whom."""
     return [

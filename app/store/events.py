@@ -71,3 +71,17 @@ async def read_after(
     values = {"project_id": project_id, "run_id": run_id, "after": after, "count": count}
     rows = await tx.execute(_AFTER, values)
     return [shown(run_id, row.seq, row.type, row.created_at, row.data) for row in rows]
+
+
+_LAST: Final = text(
+    "SELECT r.id, r.last_seq FROM unnest(CAST(:projects AS uuid[]), CAST(:ids AS uuid[]))"
+    " AS f(project_id, id) JOIN runs r ON r.project_id = f.project_id AND r.id = f.id"
+)
+
+
+async def last_sequences(
+    tx: Tx, followed: Sequence[tuple[ProjectId, UUID]]
+) -> dict[UUID, int]:
+    """The number of the last event of each run."""
+    values = {"projects": [one for one, _ in followed], "ids": [one for _, one in followed]}
+    return {row.id: row.last_seq for row in await tx.execute(_LAST, values)}

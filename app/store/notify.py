@@ -6,7 +6,7 @@ at named intervals. Correctness never depends on this module.
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +16,7 @@ import asyncpg
 import structlog
 from sqlalchemy.engine import make_url
 
-from app.domain.ids import RunId
+from app.domain.ids import ProjectId, RunId
 from app.store.events import StoredEvent
 
 log = structlog.get_logger()
@@ -39,10 +39,13 @@ class TransientEvent:
 class Follower:
     """One reader of one run. `pushed` holds what this process has seen go by."""
 
-    __slots__ = ("_wake", "pushed")
+    __slots__ = ("_wake", "project_id", "pushed", "seen")
 
-    def __init__(self) -> None:
+    def __init__(self, project_id: ProjectId) -> None:
+        self.project_id = project_id
         self._wake = asyncio.Event()
+        self.seen = 0
+        """The number of the last event that the reader has had."""
         self.pushed: deque[StoredEvent | TransientEvent] = deque()
 
     def push(self, what: StoredEvent | TransientEvent) -> None:
@@ -54,14 +57,15 @@ class Follower:
     def wake(self) -> None:
         self._wake.set()
 
-    async def wait(self, seconds: float) -> None:
-        """Until there may be something new, at most `seconds`."""
+    async def wait(self, seconds: float) -> bool:
+        """Until there may be something new, at most `seconds`. False: nothing came."""
         try:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
         except TimeoutError:
-            pass
+            return False
         self._wake.clear()
+        return True
 
 
 class Feed:
@@ -71,8 +75,8 @@ class Feed:
         self._followers: dict[UUID, list[Follower]] = defaultdict(list)
 
     @contextmanager
-    def follow(self, run_id: RunId) -> Iterator[Follower]:
-        follower = Follower()
+    def follow(self, project_id: ProjectId, run_id: RunId) -> Iterator[Follower]:
+        follower = Follower(project_id)
         self._followers[run_id].append(follower)
         try:
             yield follower
@@ -84,6 +88,18 @@ class Feed:
 
     def followed(self, run_id: RunId) -> bool:
         return run_id in self._followers
+
+    def behind(self, last: Mapping[UUID, int]) -> None:
+        """Wake the readers of those runs whose last event they have not had."""
+        for run_id, sequence in last.items():
+            for follower in self._followers.get(run_id, ()):
+                if follower.seen < sequence:
+                    follower.wake()
+
+    @property
+    def runs(self) -> list[tuple[ProjectId, UUID]]:
+        """Those that somebody follows here."""
+        return [(readers[0].project_id, run_id) for run_id, readers in self._followers.items()]
 
     def publish(self, run_id: RunId, events: Sequence[StoredEvent]) -> None:
         for follower in self._followers.get(run_id, ()):

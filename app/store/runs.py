@@ -134,8 +134,8 @@ WITH s AS (
 ),"""
     + RECORDS
     + """, keys AS (
-  INSERT INTO idempotency_keys (project_id, key, route, body_digest, resource, expires_at)
-  SELECT s.project_id, s.key, 'POST /v1/runs', s.body_digest, s.id::text,
+  INSERT INTO idempotency_keys (project_id, key, route, body_digest, resource_id, expires_at)
+  SELECT s.project_id, s.key, 'POST /v1/runs', s.body_digest, s.id,
     clock_timestamp() + interval '24 hours'
   FROM s WHERE s.key IS NOT NULL
 ), hint AS MATERIALIZED (

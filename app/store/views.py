@@ -1,8 +1,9 @@
 """Runs, calls and conversations as the API shows them: plain reads, nothing is locked."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from sqlalchemy import Select, select, text
@@ -12,8 +13,9 @@ from app.domain.ids import ProjectId, RunId
 from app.domain.json import JsonObject
 from app.domain.run import RunStatus
 from app.store import codec
+from app.store.approvals import Approval, pending_of
 from app.store.db import Tx
-from app.store.tables import approvals, idempotency_keys, late_callbacks, runs, tool_calls
+from app.store.tables import idempotency_keys, late_callbacks, runs, tool_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,13 @@ class CallView:
     ended_at: datetime | None
 
 
+USAGE: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "reasoning_tokens",
+    "total_tokens",
+)
 _COLUMNS: Final = (
     runs.c.id,
     runs.c.status,
@@ -126,21 +135,38 @@ async def calls_of(
     return [_call(row) for row in rows]
 
 
-async def pending_approvals(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[Any]:
+Waiting: TypeAlias = Approval | CallView
+"""What someone outside must do: decide, or settle or answer a call."""
+
+
+async def waiting_for(
+    tx: Tx, project_id: ProjectId, run_ids: Sequence[RunId]
+) -> dict[RunId, list[Waiting]]:
+    """Of each run, in the order in which the model asked."""
+    found: dict[RunId, list[Waiting]] = {run_id: [] for run_id in run_ids}
+    if not run_ids:
+        return found
+    for asked in await pending_of(tx, project_id, run_ids):
+        found[asked.run_id].append(asked)
+    phases = (CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_RESOLUTION)
     query = (
-        select(approvals)
-        .where(approvals.c.project_id == project_id, approvals.c.run_id == run_id)
-        .where(approvals.c.status == "pending")
+        select(tool_calls)
+        .where(tool_calls.c.project_id == project_id, tool_calls.c.run_id.in_(run_ids))
+        .where(tool_calls.c.phase.in_(phases))
+        .order_by(tool_calls.c.turn, tool_calls.c.position)
     )
-    return list(await tx.execute(query))
+    for row in await tx.execute(query):
+        found[RunId(row.run_id)].append(_call(row))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
+    """`resource_id` is what the first request made or changed."""
+
     route: str
     body_digest: str
-    resource: str
-    answer: Any
+    resource_id: UUID
 
 
 async def kept_answer(tx: Tx, project_id: ProjectId, key: str) -> KeptAnswer | None:
@@ -151,7 +177,7 @@ async def kept_answer(tx: Tx, project_id: ProjectId, key: str) -> KeptAnswer | N
     row = (await tx.execute(query)).one_or_none()
     if row is None:
         return None
-    return KeptAnswer(row.route, row.body_digest, row.resource, row.answer)
+    return KeptAnswer(row.route, row.body_digest, row.resource_id)
 
 
 async def keep_late_callback(

@@ -20,8 +20,7 @@ def upgrade() -> None:
     sa.Column('key', sa.Text(), nullable=False),
     sa.Column('route', sa.Text(), nullable=False),
     sa.Column('body_digest', sa.Text(), nullable=False),
-    sa.Column('resource', sa.Text(), nullable=False),
-    sa.Column('answer', sa.JSON(), nullable=True),
+    sa.Column('resource_id', sa.Uuid(), nullable=False),
     sa.Column('created_at', sa.DateTime(timezone=True), server_default=sa.text('clock_timestamp()'), nullable=False),
     sa.Column('expires_at', sa.DateTime(timezone=True), nullable=False),
     sa.PrimaryKeyConstraint('project_id', 'key', name=op.f('idempotency_keys_pk'))

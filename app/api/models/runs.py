@@ -204,6 +204,32 @@ class Event(Shown):
     """What the type says it is."""
 
 
+class ItemPage(Shown):
+    """A run's conversation, whole: messages `{role, content}`, and items with a `type` of
+    `tool_call`, `tool_result` or `reasoning`; each with its `agent` and `turn`."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            object="list",
+            data=[{"role": "user", "content": "Please pay(amount=500)", "agent": None, "turn": 0}],
+            first_id=None,
+            last_id=None,
+            has_more=False,
+        )
+    )
+
+    object: Literal["list"] = "list"
+    """`list`."""
+    data: list[JsonObject]
+    """In order; every call is directly followed by its result."""
+    first_id: str | None = None
+    """Items have no ids of their own."""
+    last_id: str | None = None
+    """Items have no ids of their own."""
+    has_more: bool = False
+    """Always false: the conversation comes whole."""
+
+
 class ToolCall(Shown):
     """One row of a run's ledger: a call from the model's request to its result."""
 

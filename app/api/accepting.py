@@ -1,0 +1,199 @@
+"""From a request to an accepted run: everything it names is checked, then it is one commit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.exc import DBAPIError
+
+from app.api.models.start_run import StartRun
+from app.domain import errors as e
+from app.domain.agents import AgentConfig, Limits, NamedTool
+from app.domain.errors import FieldError
+from app.domain.ids import ProjectId, RunId
+from app.domain.json import digest, parse
+from app.domain.run import RunStatus
+from app.domain.schema import check_schema
+from app.domain.scopes import Principal
+from app.domain.state import Changes, RunState, Segment, SegmentKind
+from app.llm.catalog import UnknownModelError
+from app.store import codec, registry, views
+from app.store.accept import Accepted
+from app.store.db import sqlstate
+from app.store.ids import mint
+from app.store.runs import NewRun
+from app.store.views import RunView
+from app.wiring import Services
+
+ROUTE = "POST /v1/runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """`replayed`: the key was used before; the run is as it is now."""
+
+    run: RunView
+    replayed: bool
+
+
+async def accept(
+    services: Services, who: Principal, asked: StartRun, body: bytes, key: str | None
+) -> Answered:
+    """After this the run and its first event are committed. Raises AppErrors."""
+    idempotency = None
+    if key is not None:
+        idempotency = (key, digest(parse(body)))
+        if (kept := await _replay(services, who.project_id, *idempotency)) is not None:
+            return kept
+    config = await _config(services, who.project_id, asked)
+    new = _new_run(services, who, asked, config, idempotency)
+    try:
+        accepted = await services.accept(new)
+    except DBAPIError as error:
+        if idempotency is None or sqlstate(error) != "23505":
+            raise
+        kept = await _replay(services, who.project_id, *idempotency)
+        if kept is None:
+            raise
+        return kept
+    if new.lease:
+        services.adopt(_state(new, accepted))
+    else:
+        services.wake_worker()
+    return Answered(_view(new, accepted), replayed=False)
+
+
+async def _replay(
+    services: Services, project_id: ProjectId, key: str, body_digest: str
+) -> Answered | None:
+    async with services.database.pool.connect() as tx:
+        kept = await views.kept_answer(tx, project_id, key)
+        if kept is None:
+            return None
+        if (kept.route, kept.body_digest) != (ROUTE, body_digest):
+            raise e.IdempotencyMismatchError
+        run = await views.get_run(tx, project_id, RunId(kept.resource_id))
+    if run is None:
+        raise e.RunNotFoundError
+    return Answered(run, replayed=True)
+
+
+async def _config(services: Services, project_id: ProjectId, asked: StartRun) -> AgentConfig:
+    """What the run is to be, with every name in it resolved."""
+    if asked.agent is None:
+        config = asked.config()
+    else:
+        async with services.database.pool.connect() as tx:
+            agent = await registry.get_agent(tx, project_id, asked.agent)
+        if agent is None:
+            raise e.UnknownAgentError(
+                f"There is no agent '{asked.agent}'.",
+                errors=[FieldError("agent", "is not registered")],
+            )
+        config = agent.config.model_copy(update={"limits": merged(agent.config.limits, asked.limits)})
+    check_models(services, config)
+    missing = await services.toolbox.missing(project_id, config.tools)
+    if missing:
+        raise e.UnknownToolError(
+            f"Not registered: {', '.join(missing)}. Register a tool with POST /v1/tools.",
+            errors=[
+                FieldError(f"tools.{config.tools.index(name)}", "is not registered")
+                for name in missing
+            ],
+        )
+    return config
+
+
+def merged(base: Limits, given: Limits) -> Limits:
+    """The agent's limits, with what the run itself says in their place."""
+    return base.model_copy(update={name: getattr(given, name) for name in given.model_fields_set})
+
+
+def check_models(services: Services, config: AgentConfig) -> None:
+    """Raises for models, settings and schemas that no run could use."""
+    for model in config.models:
+        try:
+            wrong = services.models.check_settings(model, config.model_settings)
+        except UnknownModelError as error:
+            text = str(error)
+            raise e.UnknownModelError(text, errors=[FieldError("model", text)]) from None
+        if wrong:
+            raise e.InvalidRequestError(
+                errors=[FieldError("model_settings", line) for line in wrong]
+            )
+    if config.output_schema is not None:
+        problems: Sequence[FieldError] = check_schema(
+            config.output_schema, strict=False, at="output_schema", object_root=False
+        )
+        if problems:
+            raise e.InvalidRequestError(errors=problems)
+    choice = config.tool_choice
+    if isinstance(choice, NamedTool) and choice.name not in config.tools:
+        raise e.InvalidRequestError(
+            errors=[FieldError("tool_choice.name", "must be one of the run's tools")]
+        )
+
+
+def _new_run(
+    services: Services,
+    who: Principal,
+    asked: StartRun,
+    config: AgentConfig,
+    idempotency: tuple[str, str] | None,
+) -> NewRun:
+    """With room in this process the run is leased to it at once: one commit less."""
+    lease = services.worker_has_room()
+    changes = Changes()
+    model = config.model if isinstance(config.model, str) else list(config.model)
+    changes.add("run.created", agent=asked.agent, model=model, tools=list(config.tools))
+    if lease:
+        changes.add("run.started")
+    segment = Segment(SegmentKind.INPUT, 0, asked.agent, asked.messages())
+    changes.segments.append(segment)
+    return NewRun(
+        project_id=who.project_id,
+        id=RunId(mint()),
+        agent=asked.agent,
+        config=config,
+        context=asked.context,
+        metadata=asked.metadata,
+        created_by=who.key_id,
+        changes=changes,
+        lease=lease,
+        idempotency=idempotency,
+    )
+
+
+def _state(new: NewRun, accepted: Accepted) -> RunState:
+    return RunState(
+        project_id=new.project_id,
+        id=new.id,
+        fence=1,
+        version=0,
+        agent=new.agent,
+        config=new.config,
+        pinned=accepted.tool_versions,
+        context=new.context,
+        segments=tuple(new.changes.segments),
+        seconds_left=new.config.limits.deadline_seconds,
+    )
+
+
+def _view(new: NewRun, accepted: Accepted) -> RunView:
+    return RunView(
+        id=new.id,
+        status=RunStatus.IN_PROGRESS if new.lease else RunStatus.QUEUED,
+        agent=new.agent,
+        config=codec.config_to_json(new.config),
+        turn=0,
+        usage=dict.fromkeys(views.USAGE, 0),
+        output=None,
+        output_parsed=None,
+        error=None,
+        incomplete_details=None,
+        context=new.context,
+        metadata=new.metadata,
+        last_seq=len(new.changes.events),
+        created_at=accepted.at,
+        started_at=accepted.at if new.lease else None,
+        ended_at=None,
+    )

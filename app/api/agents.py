@@ -1,0 +1,91 @@
+"""/v1/agents: what runs are started from by name."""
+
+from fastapi import Response
+
+from app.api import shapes
+from app.api.accepting import check_models
+from app.api.answers import answer, created, nothing
+from app.api.auth import ToolsReader, ToolsWriter
+from app.api.models.agents import Agent, PatchAgent, RegisterAgent
+from app.api.paging import Page, Walking
+from app.api.params import AgentPath
+from app.api.routes import router
+from app.api.services import Using
+from app.domain import errors as e
+from app.store import registry
+
+routes = router("Agents")
+
+
+@routes.post("/agents", status_code=201, response_model=Agent)
+async def register_agent(who: ToolsWriter, services: Using, agent: RegisterAgent) -> Response:
+    """Register an agent. Its tools are looked up when a run starts."""
+    config = agent.config()
+    check_models(services, config)
+    async with services.database.pool.begin() as tx:
+        made = await registry.put_agent(
+            tx,
+            who.project_id,
+            agent.name,
+            config,
+            description=agent.description,
+            metadata=agent.metadata,
+            replace=False,
+        )
+    if made is None:
+        raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
+    return created(shapes.agent(made), f"/v1/agents/{agent.name}")
+
+
+@routes.get("/agents", response_model=Page[Agent])
+async def list_agents(who: ToolsReader, services: Using, walk: Walking) -> Response:
+    """List agents by name."""
+    async with services.autocommit.connect() as tx:
+        found = await registry.list_agents(
+            tx, who.project_id, after=walk.after, limit=walk.limit + 1, descending=walk.descending
+        )
+    return answer(Page[Agent].of(found, walk.limit, shapes.agent, lambda agent: agent.name))
+
+
+@routes.get("/agents/{name}", response_model=Agent)
+async def get_agent(who: ToolsReader, services: Using, name: AgentPath) -> Response:
+    """One agent, in its current version."""
+    async with services.autocommit.connect() as tx:
+        found = await registry.get_agent(tx, who.project_id, name)
+    if found is None:
+        raise e.AgentNotFoundError
+    return answer(shapes.agent(found))
+
+
+@routes.patch("/agents/{name}", response_model=Agent)
+async def change_agent(
+    who: ToolsWriter, services: Using, name: AgentPath, patch: PatchAgent
+) -> Response:
+    """Change an agent: that makes its next version. Runs that have started keep theirs."""
+    async with services.database.pool.begin() as tx:
+        former = await registry.get_agent(tx, who.project_id, name)
+        if former is None:
+            raise e.AgentNotFoundError
+        config = patch.applied_to(former.config)
+        check_models(services, config)
+        given = patch.model_fields_set
+        changed = await registry.put_agent(
+            tx,
+            who.project_id,
+            name,
+            config,
+            description=patch.description if "description" in given else former.description,
+            metadata=patch.metadata if "metadata" in given else former.metadata,
+            replace=True,
+        )
+    assert changed is not None
+    return answer(shapes.agent(changed))
+
+
+@routes.delete("/agents/{name}", status_code=204)
+async def delete_agent(who: ToolsWriter, services: Using, name: AgentPath) -> Response:
+    """Delete an agent. Runs that have started go on."""
+    async with services.database.pool.begin() as tx:
+        if not await registry.delete_agent(tx, who.project_id, name):
+            raise e.AgentNotFoundError
+    return nothing()

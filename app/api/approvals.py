@@ -1,0 +1,78 @@
+"""/v1/approvals: the inbox, and decisions."""
+
+from typing import Annotated
+
+from fastapi import Query, Response
+
+from app.api import shapes
+from app.api.answers import answer
+from app.api.auth import ApprovalsDecider, ApprovalsReader
+from app.api.models.approvals import Approval
+from app.api.paging import Page, Walking
+from app.api.params import ApprovalPath
+from app.api.routes import router
+from app.api.services import Using
+from app.domain import errors as e
+from app.domain.approvals import ApprovalStatus, Decision
+from app.domain.ids import Prefix, RunId, parse, show
+from app.store import approvals, outside
+
+routes = router("Approvals")
+
+
+@routes.get("/approvals", response_model=Page[Approval])
+async def list_approvals(
+    who: ApprovalsReader,
+    services: Using,
+    walk: Walking,
+    status: Annotated[ApprovalStatus | None, Query(description="`pending` is the inbox.")] = None,
+    run_id: Annotated[
+        str | None, Query(max_length=64, description="Only those of one run.")
+    ] = None,
+    tool: Annotated[
+        str | None, Query(max_length=64, description="Only those of one tool.")
+    ] = None,
+) -> Response:
+    """List approvals. An unknown run has none."""
+    run = None if run_id is None else parse(Prefix.RUN, run_id)
+    if run_id is not None and run is None:
+        return answer(Page[Approval].of([], walk.limit, shapes.approval, lambda one: one.id))
+    async with services.autocommit.connect() as tx:
+        found = await approvals.search(
+            tx,
+            who.project_id,
+            status=status,
+            run_id=None if run is None else RunId(run),
+            tool=tool,
+            after=walk.after_id(Prefix.APPROVAL),
+            limit=walk.limit + 1,
+            descending=walk.descending,
+        )
+    return answer(Page[Approval].of(found, walk.limit, shapes.approval, lambda one: one.id))
+
+
+@routes.get("/approvals/{approval_id}", response_model=Approval)
+async def get_approval(
+    who: ApprovalsReader, services: Using, approval_id: ApprovalPath
+) -> Response:
+    """One approval, pending or not."""
+    async with services.autocommit.connect() as tx:
+        found = await approvals.get(tx, who.project_id, approval_id)
+    if found is None:
+        raise e.ApprovalNotFoundError
+    return answer(shapes.approval(found))
+
+
+@routes.post("/approvals/{approval_id}/decision", response_model=Approval)
+async def decide_approval(
+    who: ApprovalsDecider, services: Using, approval_id: ApprovalPath, decision: Decision
+) -> Response:
+    """Decide about one call; the run goes on by itself. The first decision wins: the same again
+    is answered like the first, another with 409 and the one that won."""
+    by = show(Prefix.KEY, who.key_id)
+    async with services.database.pool.begin() as tx:
+        decided = await outside.decide(
+            tx, services.vault, who.project_id, approval_id, decision, by
+        )
+    services.wake_worker()
+    return answer(shapes.approval(decided))

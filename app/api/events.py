@@ -1,0 +1,93 @@
+"""/v1/runs/{id}/events: the same log, polled or streamed."""
+
+import asyncio
+from typing import Annotated, Literal
+
+from fastapi import Header, Query, Response
+
+from app.api.auth import RunsReader
+from app.api.models.runs import Event
+from app.api.paging import Page
+from app.api.params import AfterSequence, RunPath, Wait
+from app.api.routes import router
+from app.api.services import Using
+from app.api.stream import event_stream
+from app.api.waiting import LOOK_SECONDS
+from app.domain import errors as e
+from app.domain.ids import Prefix, ProjectId, RunId
+from app.domain.run import TERMINAL
+from app.store import events, views
+from app.store.events import StoredEvent
+from app.wiring import Services
+
+routes = router("Runs")
+
+
+@routes.get(
+    "/runs/{run_id}/events",
+    response_model=Page[Event],
+    responses={
+        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        204: {"description": "The run has ended, and the client has all its events."},
+    },
+)
+async def list_events(
+    who: RunsReader,
+    services: Using,
+    run_id: RunPath,
+    after: AfterSequence,
+    wait: Wait,
+    limit: Annotated[
+        int, Query(ge=1, le=1000, description="How many events a page holds at most.")
+    ] = 100,
+    until: Annotated[
+        Literal["settled"] | None,
+        Query(description="End the stream also when the run waits for someone."),
+    ] = None,
+    accept: Annotated[
+        str, Header(description="`text/event-stream` streams; anything else is a page.")
+    ] = "*/*",
+) -> Response:
+    """A run's events after a sequence number: a page of JSON (with `wait`, as soon as there is
+    one), or a stream of server-sent events that ends with the run."""
+    if "text/event-stream" in accept:
+        settled = until is not None
+        return await event_stream(services, who, run_id, after=after, until_settled=settled)
+    found = await _poll(services, who.project_id, run_id, after, limit + 1, wait)
+    return Response(_page(found, limit, run_id), media_type="application/json")
+
+
+async def _poll(
+    services: Services, project_id: ProjectId, run_id: RunId, after: int, count: int, wait: float
+) -> list[StoredEvent]:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + wait
+    with services.feed.follow(project_id, run_id) as follower:
+        follower.seen = after
+        while True:
+            async with services.autocommit.connect() as tx:
+                status = await views.status_of(tx, project_id, run_id)
+                if status is None:
+                    raise e.RunNotFoundError
+                found = await events.read_after(tx, project_id, run_id, after, count)
+            left = end - loop.time()
+            over = found or left <= 0 or status[0] in TERMINAL
+            if over or services.stopping.is_set():
+                return found
+            follower.pushed.clear()
+            await follower.wait(min(left, LOOK_SECONDS))
+
+
+def _page(found: list[StoredEvent], limit: int, run_id: RunId) -> str:
+    """The events as they are stored, without parsing and printing them again."""
+    shown = found[:limit]
+    data = ",".join(event.json for event in shown)
+    first, last = "null", "null"
+    if shown:
+        first, last = (f'"{Prefix.EVENT}_{run_id.hex}_{one.sequence}"' for one in (shown[0], shown[-1]))
+    more = "true" if len(found) > limit else "false"
+    return (
+        f'{{"object":"list","data":[{data}],"first_id":{first},"last_id":{last},"has_more":{more}}}'
+    )
+
+

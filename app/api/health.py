@@ -1,0 +1,58 @@
+"""Is the process alive, can it serve, what can it do, and how is it doing."""
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from app.api.answers import answer
+from app.api.auth import AnyKey
+from app.api.descriptions import VERSION
+from app.api.routes import router
+from app.api.services import Using
+from app.domain import errors as e
+from app.store.db import is_outage
+
+probes: APIRouter = router("Service", prefix="")
+routes: APIRouter = router("Service")
+
+
+@probes.get("/healthz")
+async def healthz() -> Response:
+    """The process answers."""
+    return answer({"status": "ok"})
+
+
+@probes.get("/readyz")
+async def readyz(services: Using) -> Response:
+    """The process can serve: its database answers, and it is not stopping. Else 503."""
+    if services.stopping.is_set():
+        raise e.UnavailableError("This process is stopping.", retry_after=1)
+    try:
+        async with services.autocommit.connect() as tx:
+            await tx.execute(text("SELECT 1"))
+    except (DBAPIError, OSError) as error:
+        if not is_outage(error):
+            raise
+        raise e.UnavailableError("The database cannot be reached.", retry_after=1) from error
+    return answer({"status": "ready"})
+
+
+@probes.get("/metrics")
+async def metrics() -> Response:
+    """Prometheus' text format."""
+    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
+
+@routes.get("/capabilities")
+async def capabilities(who: AnyKey, services: Using) -> Response:
+    """What this version can do."""
+    return answer(
+        {
+            "object": "capabilities",
+            "version": VERSION,
+            "tool_types": ["webhook"],
+            "model_vendors": services.models.vendors,
+            "scopes": sorted(who.scopes),
+        }
+    )

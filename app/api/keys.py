@@ -1,0 +1,107 @@
+"""/v1/keys and /v1/projects."""
+
+from fastapi import Response
+
+from app.api import shapes
+from app.api.answers import answer, created
+from app.api.auth import Admin, Operator
+from app.api.models.keys import CreateKey, CreateProject, Key, NewKey, Project
+from app.api.paging import Page, Walking
+from app.api.params import KeyPath, ProjectPath
+from app.api.routes import router
+from app.api.services import Using
+from app.domain import errors as e
+from app.domain.ids import Prefix, ProjectId
+from app.store import keys
+from app.wiring import Services
+
+routes = router("Keys")
+projects = router("Projects")
+
+
+@routes.post("/keys", status_code=201, response_model=NewKey)
+async def create_key(who: Admin, services: Using, key: CreateKey) -> Response:
+    """Make a key of this project. The answer has the key itself, this once."""
+    return await _made(services, who.project_id, key)
+
+
+@routes.get("/keys", response_model=Page[Key])
+async def list_keys(who: Admin, services: Using, walk: Walking) -> Response:
+    """List this project's keys, without their secrets."""
+    async with services.autocommit.connect() as tx:
+        found = await keys.list_keys(
+            tx,
+            who.project_id,
+            after=walk.after_id(Prefix.KEY),
+            limit=walk.limit + 1,
+            descending=walk.descending,
+        )
+    return answer(Page[Key].of(found, walk.limit, shapes.key, lambda key: key.id))
+
+
+@routes.get("/keys/{key_id}", response_model=Key)
+async def get_key(who: Admin, services: Using, key_id: KeyPath) -> Response:
+    """One key, without its secret."""
+    async with services.autocommit.connect() as tx:
+        found = await keys.get_key(tx, who.project_id, key_id)
+    if found is None:
+        raise e.KeyNotFoundError
+    return answer(shapes.key(found))
+
+
+@routes.delete("/keys/{key_id}", response_model=Key)
+async def revoke_key(who: Admin, services: Using, key_id: KeyPath) -> Response:
+    """Revoke a key. It stops working within five seconds, everywhere."""
+    async with services.database.pool.begin() as tx:
+        found = await keys.revoke_key(tx, who.project_id, key_id)
+    if found is None:
+        raise e.KeyNotFoundError
+    return answer(shapes.key(found))
+
+
+@projects.post("/projects", status_code=201, response_model=Project)
+async def create_project(who: Operator, services: Using, project: CreateProject) -> Response:
+    """Make a project: tools, runs and keys of its own."""
+    async with services.database.pool.begin() as tx:
+        made = shapes.project(await keys.add_project(tx, project.name))
+    return created(made, f"/v1/projects/{made.id}")
+
+
+@projects.get("/projects", response_model=Page[Project])
+async def list_projects(who: Operator, services: Using, walk: Walking) -> Response:
+    """List all projects."""
+    async with services.autocommit.connect() as tx:
+        found = await keys.list_projects(
+            tx,
+            after=walk.after_id(Prefix.PROJECT),
+            limit=walk.limit + 1,
+            descending=walk.descending,
+        )
+    return answer(Page[Project].of(found, walk.limit, shapes.project, lambda one: one.id))
+
+
+@projects.post("/projects/{project_id}/keys", status_code=201, response_model=NewKey)
+async def create_project_key(
+    who: Operator, services: Using, project_id: ProjectPath, key: CreateKey
+) -> Response:
+    """Make a key of any project, such as its first one."""
+    async with services.autocommit.connect() as tx:
+        if await keys.get_project(tx, project_id) is None:
+            raise e.ProjectNotFoundError
+    return await _made(services, project_id, key)
+
+
+async def _made(services: Services, project_id: ProjectId, asked: CreateKey) -> Response:
+    secret = keys.new_secret()
+    async with services.database.pool.begin() as tx:
+        made = await keys.add_key(
+            tx,
+            services.vault,
+            project_id,
+            name=asked.name,
+            scopes=tuple(str(scope) for scope in asked.scopes),
+            secret=secret,
+            expires_at=asked.expires_at,
+        )
+    shown = NewKey(**dict(shapes.key(made)), key=secret)
+    return created(shown, f"/v1/keys/{shown.id}")

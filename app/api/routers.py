@@ -1,0 +1,25 @@
+"""All resources of the API, in the order in which openapi.json shows them."""
+
+from typing import Any, Final
+
+from app.api import agents, approvals, events, health, keys, openapi, runs, tool_calls, tools
+from app.api.app import create_app
+
+ROUTERS: Final = (
+    runs.routes,
+    events.routes,
+    approvals.routes,
+    tool_calls.routes,
+    tool_calls.callbacks,
+    tools.routes,
+    agents.routes,
+    keys.routes,
+    keys.projects,
+    health.routes,
+    health.probes,
+)
+
+
+def contract() -> dict[str, Any]:
+    """openapi.json: what the code says, without a database."""
+    return openapi.build(create_app(None, ROUTERS))

@@ -1,0 +1,145 @@
+"""/v1/runs: start, list, poll, cancel; the conversation and the ledger."""
+
+from typing import Annotated
+
+from fastapi import Header, Query, Request, Response
+
+from app.api import shapes
+from app.api.accepting import accept
+from app.api.answers import answer
+from app.api.auth import RunsReader, RunsWriter
+from app.api.body import ReadRequest
+from app.api.models.runs import ItemPage, Run, ToolCall
+from app.api.models.start_run import CancelRun, StartRun
+from app.api.paging import Page, Walking
+from app.api.params import IdempotencyKey, RunPath, Wait
+from app.api.routes import router
+from app.api.services import Using
+from app.api.stream import event_stream
+from app.api.waiting import until_settled
+from app.domain import errors as e
+from app.domain.conversation import attributed
+from app.domain.ids import Prefix, ProjectId, RunId, show
+from app.domain.items import item_to_json
+from app.domain.run import TERMINAL, RunStatus
+from app.store import outside, runs, views
+from app.wiring import Services
+
+routes = router("Runs")
+
+
+@routes.post("/runs", status_code=202, response_model=Run)
+async def start_run(
+    who: RunsWriter,
+    services: Using,
+    request: Request,
+    run: StartRun,
+    wait: Wait,
+    idempotency_key: IdempotencyKey = None,
+    accept_header: Annotated[
+        str, Header(alias="Accept", description="`text/event-stream` answers with the events.")
+    ] = "*/*",
+) -> Response:
+    """Accept a run. The answer means that it and its first event are committed."""
+    assert isinstance(request, ReadRequest)
+    accepted = await accept(services, who, run, request.raw, idempotency_key)
+    run_id = accepted.run.id
+    headers = {"Location": f"/v1/runs/{show(Prefix.RUN, run_id)}"}
+    if accepted.replayed:
+        headers["Idempotent-Replayed"] = "true"
+    if "text/event-stream" in accept_header:
+        return await event_stream(services, who, run_id, after=0, headers=headers)
+    if wait:
+        await until_settled(services, who.project_id, run_id, wait)
+    elif not accepted.replayed:
+        return answer(shapes.run(accepted.run), 202, headers)
+    return answer(await read_run(services, who.project_id, run_id), 202, headers)
+
+
+@routes.get("/runs", response_model=Page[Run])
+async def list_runs(
+    who: RunsReader,
+    services: Using,
+    walk: Walking,
+    status: Annotated[
+        RunStatus | None, Query(description="Only runs that are so now.")
+    ] = None,
+    agent: Annotated[
+        str | None, Query(max_length=64, description="Only runs of this agent.")
+    ] = None,
+) -> Response:
+    """List runs, newest first."""
+    async with services.autocommit.connect() as tx:
+        found = await views.search_runs(
+            tx,
+            who.project_id,
+            status=status,
+            agent=agent,
+            after=walk.after_id(Prefix.RUN),
+            limit=walk.limit + 1,
+            descending=walk.descending,
+        )
+        open_ids = [run.id for run in found if run.status not in TERMINAL]
+        waiting = await views.waiting_for(tx, who.project_id, open_ids)
+    page = Page[Run].of(
+        found, walk.limit, lambda run: shapes.run(run, waiting.get(run.id, ())), lambda run: run.id
+    )
+    return answer(page)
+
+
+@routes.get("/runs/{run_id}", response_model=Run)
+async def get_run(who: RunsReader, services: Using, run_id: RunPath, wait: Wait) -> Response:
+    """Poll a run; with `wait`, hold until it has ended or needs someone."""
+    if wait:
+        await until_settled(services, who.project_id, run_id, wait)
+    return answer(await read_run(services, who.project_id, run_id))
+
+
+async def read_run(services: Services, project_id: ProjectId, run_id: RunId) -> Run:
+    """Raises RunNotFoundError."""
+    async with services.autocommit.connect() as tx:
+        view = await views.get_run(tx, project_id, run_id)
+        if view is None:
+            raise e.RunNotFoundError
+        if view.status in TERMINAL or view.turn == 0:
+            return shapes.run(view)
+        waiting = await views.waiting_for(tx, project_id, [run_id])
+    return shapes.run(view, waiting[run_id])
+
+
+@routes.get("/runs/{run_id}/items", response_model=ItemPage)
+async def list_items(who: RunsReader, services: Using, run_id: RunPath) -> Response:
+    """The conversation as the model sees it: every call directly followed by its result."""
+    async with services.autocommit.connect() as tx:
+        found = await runs.load(tx, who.project_id, run_id)
+    if found is None:
+        raise e.RunNotFoundError
+    shown = [
+        item_to_json(item) | {"agent": segment.agent, "turn": segment.turn}
+        for item, segment in attributed(found[1])
+    ]
+    return answer(ItemPage(data=shown))
+
+
+@routes.get("/runs/{run_id}/tool_calls", response_model=Page[ToolCall])
+async def list_tool_calls(who: RunsReader, services: Using, run_id: RunPath) -> Response:
+    """The ledger, whole, in the order in which the model asked."""
+    async with services.autocommit.connect() as tx:
+        if await views.status_of(tx, who.project_id, run_id) is None:
+            raise e.RunNotFoundError
+        found = await views.calls_of(tx, who.project_id, run_id)
+    page = Page[ToolCall].of(
+        found, len(found), lambda one: shapes.tool_call(run_id, one), lambda one: one.call_id
+    )
+    return answer(page)
+
+
+@routes.post("/runs/{run_id}/cancel", response_model=Run)
+async def cancel_run(
+    who: RunsWriter, services: Using, run_id: RunPath, how: CancelRun | None = None
+) -> Response:
+    """After the answer nothing new starts. Works whether or not a worker is alive."""
+    after_turn = how is not None and how.mode == "after_turn"
+    async with services.database.pool.begin() as tx:
+        await outside.cancel(tx, who.project_id, run_id, after_turn=after_turn)
+    return answer(await read_run(services, who.project_id, run_id))

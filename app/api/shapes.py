@@ -1,0 +1,163 @@
+"""From what the store has read to what answers show."""
+
+from collections.abc import Sequence
+
+from app.api.models.agents import Agent
+from app.api.models.approvals import Approval
+from app.api.models.keys import Key, Project
+from app.api.models.runs import (
+    ApprovalAction,
+    CallAction,
+    IncompleteDetails,
+    RequiredAction,
+    Run,
+    RunError,
+    ToolCall,
+    Usage,
+)
+from app.api.models.tools import Tool
+from app.domain.calls import CallPhase
+from app.domain.ids import Prefix, RunId, show
+from app.domain.scopes import Scope
+from app.store import approvals, keys
+from app.store.registry import RegisteredAgent, RegisteredTool
+from app.store.views import CallView, RunView, Waiting
+
+
+def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
+    details, error = view.incomplete_details, view.error
+    return Run.model_construct(
+        id=show(Prefix.RUN, view.id),
+        status=view.status,
+        agent=view.agent,
+        model=view.config["model"],
+        session_id=None,
+        continued_from=None,
+        turn=view.turn,
+        usage=Usage.model_construct(**view.usage),
+        output=view.output,
+        output_parsed=view.output_parsed,
+        error=None if error is None else RunError.model_construct(**error),
+        incomplete_details=None if details is None else IncompleteDetails.model_construct(**details),
+        required_actions=[required_action(one) for one in waiting],
+        last_sequence=view.last_seq,
+        created_at=view.created_at,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+        context=view.context,
+        metadata=view.metadata,
+    )
+
+
+def required_action(one: Waiting) -> RequiredAction:
+    if isinstance(one, approvals.Approval):
+        return ApprovalAction(
+            approval_id=show(Prefix.APPROVAL, one.id),
+            call_id=one.call_id,
+            tool=one.tool,
+            agent=one.agent,
+            arguments=one.arguments,
+            digest=one.digest,
+            expires_at=one.expires_at,
+            allowed_decisions=list(one.allowed_decisions),
+        )
+    callback = one.call.phase is CallPhase.AWAITING_CALLBACK
+    return CallAction(
+        type="callback" if callback else "resolve",
+        call_id=one.call.id,
+        tool=one.call.tool,
+        arguments=one.call.arguments,
+    )
+
+
+def approval(one: approvals.Approval) -> Approval:
+    """After an edit the new arguments and digest, which are those that were sent."""
+    decision = one.decision or {}
+    message = decision.get("message")
+    return Approval(
+        id=show(Prefix.APPROVAL, one.id),
+        run_id=show(Prefix.RUN, one.run_id),
+        call_id=one.call_id,
+        tool=one.tool,
+        tool_version=one.tool_version,
+        url=one.url,
+        arguments=one.arguments,
+        digest=one.digest,
+        status=one.status,
+        allowed_decisions=list(one.allowed_decisions),
+        agent=one.agent,
+        requested_at=one.requested_at,
+        expires_at=one.expires_at,
+        decided_at=one.decided_at,
+        decided_by=one.decided_by,
+        message=message if isinstance(message, str) else None,
+    )
+
+
+def tool_call(run_id: RunId, view: CallView) -> ToolCall:
+    call, result = view.call, view.call.result
+    return ToolCall(
+        id=show(Prefix.CALL, call.uuid),
+        call_id=call.id,
+        run_id=show(Prefix.RUN, run_id),
+        turn=call.turn,
+        tool=call.tool,
+        tool_version=call.version,
+        arguments=call.arguments,
+        original_arguments=call.original,
+        digest=call.digest,
+        phase=call.phase,
+        attempt=call.attempt,
+        approval_id=None if call.approval_id is None else show(Prefix.APPROVAL, call.approval_id),
+        outcome=result.outcome if result else None,
+        reason=result.reason if result else None,
+        output=(result.output if result.full is None else result.full) if result else None,
+        is_error=result.is_error if result else False,
+        detail=result.detail if result else None,
+        metadata=result.metadata if result else None,
+        timeout_seconds=call.timeout_seconds,
+        created_at=view.created_at,
+        started_at=view.started_at,
+        deadline_at=view.deadline_at,
+        ended_at=view.ended_at,
+    )
+
+
+def tool(one: RegisteredTool) -> Tool:
+    return Tool.of(one.spec, **tool_about(one))
+
+
+def tool_about(one: RegisteredTool) -> dict[str, object]:
+    return {
+        "id": show(Prefix.TOOL, one.id),
+        "version": one.version,
+        "created_at": one.created_at,
+        "updated_at": one.updated_at,
+    }
+
+
+def key(one: keys.Key) -> Key:
+    return Key(
+        id=show(Prefix.KEY, one.id),
+        name=one.name,
+        scopes=[Scope(scope) for scope in one.scopes],
+        created_at=one.created_at,
+        expires_at=one.expires_at,
+        revoked_at=one.revoked_at,
+    )
+
+
+def project(one: keys.Project) -> Project:
+    return Project(id=show(Prefix.PROJECT, one.id), name=one.name, created_at=one.created_at)
+
+
+def agent(one: RegisteredAgent) -> Agent:
+    return Agent.of(
+        one.config,
+        name=one.name,
+        description=one.description,
+        metadata=one.metadata,
+        version=one.version,
+        created_at=one.created_at,
+        updated_at=one.updated_at,
+    )

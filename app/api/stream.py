@@ -1,0 +1,124 @@
+"""The event log over SSE (WHATWG HTML, server-sent events): stored events bear their number as
+`id:`, transient ones bear none. A stream holds no database connection while it waits."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+from uuid import UUID
+
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+
+from app.domain import errors as e
+from app.domain.ids import ProjectId, RunId
+from app.domain.run import SETTLED, TERMINAL
+from app.domain.scopes import Principal
+from app.store import events, views
+from app.store.events import StoredEvent
+from app.store.notify import Follower
+from app.wiring import Services
+
+PAGE: Final = 500
+"""Events read at once."""
+HEARTBEAT_SECONDS: Final = 15.0
+RETRY_MS: Final = 1000
+_HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+async def event_stream(
+    services: Services,
+    who: Principal,
+    run_id: RunId,
+    *,
+    after: int,
+    until_settled: bool = False,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Raises RunNotFoundError and TooManyRequestsError before anything is sent. Where the run
+    has ended and the client has every event, 204 tells EventSource to stop reconnecting."""
+    async with services.autocommit.connect() as tx:
+        found = await views.status_of(tx, who.project_id, run_id)
+    if found is None:
+        raise e.RunNotFoundError
+    status, last = found
+    if status in TERMINAL and after >= last:
+        return Response(status_code=204)
+    if services.streams[who.key_id] >= services.streams_per_key:
+        raise e.TooManyRequestsError(
+            f"This key has {services.streams_per_key} streams open; close one.", retry_after=5
+        )
+    frames = _frames(services, who.project_id, run_id, after, until_settled=until_settled)
+    return StreamingResponse(
+        _counted(services.streams, who.key_id, frames),
+        media_type="text/event-stream",
+        headers={**_HEADERS, **(headers or {})},
+    )
+
+
+async def _counted(
+    streams: Counter[UUID], key_id: UUID, frames: AsyncIterator[str]
+) -> AsyncIterator[str]:
+    streams[key_id] += 1
+    try:
+        async for frame in frames:
+            yield frame
+    finally:
+        streams[key_id] -= 1
+        if not streams[key_id]:
+            del streams[key_id]
+
+
+async def _frames(
+    services: Services, project_id: ProjectId, run_id: RunId, after: int, *, until_settled: bool
+) -> AsyncIterator[str]:
+    with services.feed.follow(project_id, run_id) as follower:
+        follower.seen = after
+        yield f"retry: {RETRY_MS}\n\n"
+        while not services.stopping.is_set():
+            async with services.autocommit.connect() as tx:
+                stored = await events.read_after(tx, project_id, run_id, follower.seen, PAGE)
+                found = await views.status_of(tx, project_id, run_id) if until_settled else None
+            if stored:
+                follower.seen = stored[-1].sequence
+                yield "".join(_frame(event) for event in stored)
+            if stored and stored[-1].is_last:
+                return
+            if found is not None and found[0] in SETTLED and found[1] == follower.seen:
+                return
+            if len(stored) == PAGE:
+                continue
+            while (pushed := _pushed(follower)) is not None and not services.stopping.is_set():
+                text, over = pushed
+                if text:
+                    yield text
+                if over:
+                    return
+                if until_settled and "event: run.waiting\n" in text:
+                    break
+                if not follower.pushed and not await follower.wait(HEARTBEAT_SECONDS):
+                    yield ": still here\n\n"
+                if not follower.pushed:
+                    break  # a hint without events, or nothing: look in the database
+
+
+def _pushed(follower: Follower) -> tuple[str, bool] | None:
+    """What went by in this process, as frames, and whether it ends the stream. None: something
+    was missed, so the database is to be read."""
+    frames: list[str] = []
+    while follower.pushed:
+        one = follower.pushed.popleft()
+        if not isinstance(one, StoredEvent):
+            frames.append(f"event: {one.type}\ndata: {one.json}\n\n")
+        elif one.sequence == follower.seen + 1:
+            follower.seen = one.sequence
+            frames.append(_frame(one))
+            if one.is_last:
+                return "".join(frames), True
+        elif one.sequence > follower.seen:
+            follower.pushed.clear()
+            return None if not frames else ("".join(frames), False)
+    return "".join(frames), False
+
+
+def _frame(event: StoredEvent) -> str:
+    return f"id: {event.sequence}\nevent: {event.type}\ndata: {event.json}\n\n"

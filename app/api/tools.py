@@ -1,0 +1,137 @@
+"""/v1/tools: register, list, change, try, delete."""
+
+
+from fastapi import Response
+
+from app.api import shapes
+from app.api.answers import answer, created, nothing
+from app.api.auth import ToolsReader, ToolsWriter
+from app.api.models.tools import NewTool, PatchTool, RegisterTool, Tool, ToolSecret, patched
+from app.api.paging import Page, Walking
+from app.api.params import ToolPath
+from app.api.routes import router
+from app.api.services import Using
+from app.domain import errors as e
+from app.domain.errors import FieldError
+from app.domain.rules import RuleError, compile_rule
+from app.domain.schema import check_schema
+from app.domain.tools import ToolSpec, When
+from app.egress.targets import TargetError
+from app.store import registry
+from app.tools import signing
+from app.tools.webhook import check_headers
+from app.wiring import Services
+
+routes = router("Tools")
+
+
+
+@routes.post("/tools", status_code=201, response_model=NewTool)
+async def register_tool(who: ToolsWriter, services: Using, tool: RegisterTool) -> Response:
+    """Register a tool. The answer has its signing secret, this once."""
+    spec = ToolSpec.model_construct(**dict(tool))
+    await check_tool(services, spec)
+    secret = signing.new_secret()
+    async with services.database.pool.begin() as tx:
+        made = await registry.add_tool(tx, services.vault, who.project_id, spec, secret)
+        if made is None:
+            raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
+    services.toolbox.forget(who.project_id)
+    shown = NewTool.of(made.spec, **shapes.tool_about(made), secret=secret)
+    return created(shown, f"/v1/tools/{spec.name}")
+
+
+@routes.get("/tools", response_model=Page[Tool])
+async def list_tools(who: ToolsReader, services: Using, walk: Walking) -> Response:
+    """List tools by name."""
+    async with services.autocommit.connect() as tx:
+        found = await registry.list_tools(
+            tx,
+            who.project_id,
+            after=walk.after,
+            limit=walk.limit + 1,
+            descending=walk.descending,
+        )
+    return answer(Page[Tool].of(found, walk.limit, shapes.tool, lambda tool: tool.name))
+
+
+@routes.get("/tools/{name}", response_model=Tool)
+async def get_tool(who: ToolsReader, services: Using, name: ToolPath) -> Response:
+    """One tool, in its current version."""
+    async with services.autocommit.connect() as tx:
+        found = await registry.get_tool(tx, who.project_id, name)
+    if found is None:
+        raise e.ToolNotFoundError
+    return answer(shapes.tool(found))
+
+
+@routes.patch("/tools/{name}", response_model=Tool)
+async def change_tool(
+    who: ToolsWriter, services: Using, name: ToolPath, patch: PatchTool
+) -> Response:
+    """Change a tool: that makes its next version. Pending approvals of the version before become
+    void and are asked again."""
+    async with services.autocommit.connect() as tx:
+        before = await registry.get_tool(tx, who.project_id, name)
+    if before is None:
+        raise e.ToolNotFoundError
+    await check_tool(services, patched(before.spec, patch))
+    async with services.database.pool.begin() as tx:
+        former = await registry.lock_tool(tx, who.project_id, name)
+        if former is None:
+            raise e.ToolNotFoundError
+        changed = await registry.change_tool(
+            tx, who.project_id, former, patched(former.spec, patch)
+        )
+    services.toolbox.forget(who.project_id)
+    assert changed is not None
+    return answer(shapes.tool(changed))
+
+
+@routes.delete("/tools/{name}", status_code=204)
+async def delete_tool(who: ToolsWriter, services: Using, name: ToolPath) -> Response:
+    """Delete a tool. Runs that name it no longer see it."""
+    async with services.database.pool.begin() as tx:
+        if not await registry.delete_tool(tx, who.project_id, name):
+            raise e.ToolNotFoundError
+    services.toolbox.forget(who.project_id)
+    return nothing()
+
+
+@routes.post("/tools/{name}/rotate_secret", response_model=ToolSecret)
+async def rotate_tool_secret(who: ToolsWriter, services: Using, name: ToolPath) -> Response:
+    """Make a new signing secret. For 24 hours calls are signed with the former one too."""
+    secret = signing.new_secret()
+    async with services.database.pool.begin() as tx:
+        if not await registry.rotate_secret(tx, services.vault, who.project_id, name, secret):
+            raise e.ToolNotFoundError
+    services.toolbox.forget(who.project_id)
+    return answer(ToolSecret(secret=secret))
+
+
+async def check_tool(services: Services, spec: ToolSpec) -> None:
+    """What the model of the request cannot see: schemas, rules, headers, the target. Raises
+    InvalidRequestError that names every path."""
+    errors: list[FieldError] = list(check_schema(spec.parameters, strict=spec.strict))
+    if spec.output_schema is not None:
+        errors += check_schema(
+            spec.output_schema, strict=False, at="output_schema", object_root=False
+        )
+    for field, rule in (("approval.when", spec.approval), ("enabled.when", spec.enabled)):
+        if isinstance(rule, When):
+            try:
+                compile_rule(rule.when)
+            except RuleError as error:
+                errors.append(FieldError(field, str(error)))
+    errors += check_headers(spec.headers)
+    if spec.url is None:
+        errors.append(FieldError("url", "is needed for a webhook"))
+    else:
+        try:
+            await services.egress.check_target(spec.url)
+        except TargetError as error:
+            errors.append(FieldError("url", str(error)))
+    if errors:
+        raise e.InvalidRequestError(errors=errors)
+
+
