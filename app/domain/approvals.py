@@ -63,9 +63,7 @@ class Respond(_Decision):
     output: JsonValue
 
 
-Decision: TypeAlias = Annotated[
-    Approve | Reject | Edit | Respond, Field(discriminator="decision")
-]
+Decision: TypeAlias = Annotated[Approve | Reject | Edit | Respond, Field(discriminator="decision")]
 
 STATUS_AFTER: Final[Mapping[str, ApprovalStatus]] = {
     "approve": ApprovalStatus.APPROVED,
@@ -159,9 +157,7 @@ def _decide_one(
             result = Result(CallOutcome.REJECTED, text, Reason.DECLINED)
             state = settle(state, changes, call, result)
         case Respond(output=output):
-            result = replace(
-                completed(output, tool.spec.max_output_bytes), reason=Reason.RESPONDED
-            )
+            result = replace(completed(output, tool.spec.max_output_bytes), reason=Reason.RESPONDED)
             state = settle(state, changes, call, result)
         case Approve() | Edit():
             pass

@@ -5,7 +5,7 @@ path: load the state, ask `next_action`, do it, commit the result, ask again.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 

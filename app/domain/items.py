@@ -90,7 +90,8 @@ def item_to_json(item: Item) -> JsonObject:
             shown: JsonValue = (
                 content if isinstance(content, str) else [part_to_json(part) for part in content]
             )
-            return {"role": role, "content": shown} | ({"refusal": True} if refusal else {})
+            message: JsonObject = {"role": role, "content": shown}
+            return message | {"refusal": True} if refusal else message
         case ToolCall():
             call: JsonObject = {
                 "type": "tool_call",
@@ -141,7 +142,8 @@ def part_to_json(part: Part) -> JsonObject:
         "media_type": part.media_type,
         "filename": part.filename,
     }
-    return {"type": part.type} | {key: value for key, value in fields.items() if value is not None}
+    shown: JsonObject = {"type": part.type}
+    return shown | {key: value for key, value in fields.items() if value is not None}
 
 
 def parts_from_json(value: JsonValue) -> tuple[Part, ...]:

@@ -32,7 +32,7 @@ def parse(text: str | bytes) -> JsonValue:
 
 
 def cleaned(value: JsonValue) -> tuple[JsonValue, bool]:
-    """`value` without what PostgreSQL cannot hold (NUL, lone surrogates), and whether it changed."""
+    """`value` without what PostgreSQL cannot hold (NUL, lone surrogates); whether it changed."""
     clean = _clean(value)
     return clean, clean != value
 

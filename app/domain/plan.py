@@ -56,9 +56,7 @@ class _Asked:
     problem: Result | None
 
 
-def take_response(
-    state: RunState, response: ModelResponse, turn: Turn
-) -> tuple[RunState, Changes]:
+def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple[RunState, Changes]:
     """Raises UnusableResponseError."""
     number = state.turn + 1
     asked = list(_read_calls(state, response, turn))
@@ -144,16 +142,16 @@ def _read(requested: RequestedCall, turn: Turn) -> _Asked:
     raw = cleaned_text(requested.arguments)
     if requested.truncated:
         arguments = parsed if isinstance(parsed, dict) else {}
-        return _Asked(CallId(shown), name, arguments, raw, _failed(Reason.TRUNCATED, texts.TRUNCATED))
+        return _Asked(
+            CallId(shown), name, arguments, raw, _failed(Reason.TRUNCATED, texts.TRUNCATED)
+        )
     if isinstance(parsed, dict):
         return _Asked(CallId(shown), name, parsed, None, None)
     text = texts.invalid_arguments(name, [(p.path, p.message) for p in parsed])
     return _Asked(CallId(shown), name, {}, raw, _failed(Reason.INVALID_ARGUMENTS, text))
 
 
-def _enter(
-    state: RunState, changes: Changes, one: _Asked, position: int, turn: Turn
-) -> RunState:
+def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: Turn) -> RunState:
     """The call enters the ledger: ready, waiting for a person, or settled without having run."""
     tool = turn.tools.get(one.name)
     version = tool.version if tool else None

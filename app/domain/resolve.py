@@ -56,9 +56,7 @@ Callback: TypeAlias = Annotated[
 ]
 
 
-def resolve(
-    state: RunState, changes: Changes, call: Call, tool: Tool, how: Resolution
-) -> RunState:
+def resolve(state: RunState, changes: Changes, call: Call, tool: Tool, how: Resolution) -> RunState:
     match how:
         case ResolvedCompleted(output=output):
             result = replace(completed(output, tool.spec.max_output_bytes), reason=Reason.RESOLVED)

@@ -51,9 +51,9 @@ def judge(
         case Waits():
             return AwaitCallback()
         case Failed():
-            if (delay := _retry_delay(tool.spec, call, outcome, jitter)) is not None:
-                if delay < seconds_left:
-                    return TryAgain(delay)
+            delay = _retry_delay(tool.spec, call, outcome, jitter)
+            if delay is not None and delay < seconds_left:
+                return TryAgain(delay)
             return _gave_up(tool.spec, call, outcome)
         case _:
             assert_never(outcome)
@@ -66,7 +66,9 @@ def _finished(tool: Tool, done: Done) -> Result:
         detail = f"The output does not match output_schema: {first.path} {first.message}"
         return _on_failure(
             tool.spec.on_error,
-            Result(CallOutcome.FAILED, texts.INVALID_RESPONSE, Reason.INVALID_OUTPUT, detail=detail),
+            Result(
+                CallOutcome.FAILED, texts.INVALID_RESPONSE, Reason.INVALID_OUTPUT, detail=detail
+            ),
         )
     return completed(output, tool.spec.max_output_bytes, done)
 
@@ -228,9 +230,7 @@ def start(
     return state.with_call(started), started
 
 
-def recover(
-    state: RunState, changes: Changes, tool_of: Callable[[Call], Tool | None]
-) -> RunState:
+def recover(state: RunState, changes: Changes, tool_of: Callable[[Call], Tool | None]) -> RunState:
     """Calls that were in flight when their worker was lost: an idempotent one is ready again,
     any other may have taken effect and is not repeated."""
     for call in state.open_calls:
@@ -248,9 +248,7 @@ def recover(
     return state
 
 
-def close_open_calls(
-    state: RunState, changes: Changes, reason: Reason
-) -> RunState:
+def close_open_calls(state: RunState, changes: Changes, reason: Reason) -> RunState:
     """The run ends: every open call gets a truthful result, every open request is withdrawn."""
     text = texts.CANCELLED if reason is Reason.RUN_CANCELLED else texts.RUN_ENDED
     for call in state.open_calls:

@@ -9,13 +9,16 @@ INVALID_RESPONSE: Final = "The tool answered with something that is not a valid 
 UNKNOWN_OUTCOME: Final = "It may or may not have taken effect; verify before repeating."
 INTERRUPTED: Final = f"The tool did not answer completely. {UNKNOWN_OUTCOME}"
 NOT_APPROVED: Final = "Tool execution was not approved."
-DECLINED_BEFORE: Final = "An identical call was declined earlier in this run; it was not asked again."
+DECLINED_BEFORE: Final = (
+    "An identical call was declined earlier in this run; it was not asked again."
+)
 NOBODY_ANSWERED: Final = (
     "Nobody answered the request for approval in time, so the tool was not run. "
     "This is not a rejection."
 )
 TRUNCATED: Final = (
-    "The response was cut off in the middle of this call, so it was not run. Make it again, shorter."
+    "The response was cut off in the middle of this call, so it was not run. "
+    "Make it again, shorter."
 )
 TOO_MANY_CALLS: Final = "The run has used all its tool calls; this one was not run."
 REPEATED_WARNING: Final = (
