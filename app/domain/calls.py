@@ -107,6 +107,11 @@ class Call:
     timeout_seconds: float | None = None
     result: Result | None = None
 
+    @property
+    def asked(self) -> JsonObject:
+        """The arguments as the model gave them."""
+        return self.arguments if self.original is None else self.original
+
 
 def call_digest(tool: str, version: int | None, url: str | None, arguments: JsonObject) -> str:
     """What an approval binds to: the tool, its version, its target and the exact arguments."""

@@ -26,6 +26,11 @@ def digest(value: JsonValue) -> str:
     return "sha256:" + hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
+def same(one: JsonValue, other: JsonValue) -> bool:
+    """Equal as JSON: to Python, `true` is 1 too."""
+    return one == other and canonical(one) == canonical(other)
+
+
 def parse(text: str | bytes) -> JsonValue:
     """Parse JSON. Raises ValueError; NaN and Infinity are refused."""
     return from_json(text, allow_inf_nan=False)

@@ -9,7 +9,7 @@ from app.domain import texts
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
 from app.domain.ids import ApprovalId, CallId, Prefix, show
 from app.domain.items import Item, Message, ToolCall
-from app.domain.json import JsonObject, canonical, cleaned_text, compact, digest
+from app.domain.json import JsonObject, canonical, cleaned_text, compact, digest, same
 from app.domain.response import ModelResponse, RequestedCall
 from app.domain.schema import parse_arguments
 from app.domain.settle import settle
@@ -121,8 +121,8 @@ def _read_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterato
             continue
         seen[one.id] = what
         known = state.calls.get(one.id)
-        if known is not None and (
-            known.tool != one.name or (known.original or known.arguments) != one.arguments
+        if known is not None and not (
+            (known.tool, known.raw) == (one.name, one.raw) and same(known.asked, one.arguments)
         ):
             raise UnusableResponseError(
                 "call_id_reused",
@@ -139,16 +139,12 @@ def _read(requested: RequestedCall, turn: Turn) -> _Asked:
     parsed = parse_arguments(requested.arguments)
     if isinstance(parsed, dict) and name in turn.tools:
         parsed = turn.tools[name].arguments.without_nulls(parsed)
-    raw = cleaned_text(requested.arguments)
-    if requested.truncated:
-        arguments = parsed if isinstance(parsed, dict) else {}
-        return _Asked(
-            CallId(shown), name, arguments, raw, _failed(Reason.TRUNCATED, texts.TRUNCATED)
-        )
+    cut_off = _failed(Reason.TRUNCATED, texts.TRUNCATED) if requested.truncated else None
     if isinstance(parsed, dict):
-        return _Asked(CallId(shown), name, parsed, None, None)
+        return _Asked(CallId(shown), name, parsed, None, cut_off)
     text = texts.invalid_arguments(name, [(p.path, p.message) for p in parsed])
-    return _Asked(CallId(shown), name, {}, raw, _failed(Reason.INVALID_ARGUMENTS, text))
+    invalid = _failed(Reason.INVALID_ARGUMENTS, text)
+    return _Asked(CallId(shown), name, {}, cleaned_text(requested.arguments), cut_off or invalid)
 
 
 def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: Turn) -> RunState:
@@ -262,9 +258,9 @@ def covering(
 def identical_before(state: RunState, call: Call) -> int:
     """How many calls of the run before this one had the same name and arguments."""
     return sum(
-        other.tool == call.tool
-        and (other.original or other.arguments) == call.arguments
-        and (other.turn, other.position) < (call.turn, call.position)
+        (other.turn, other.position) < (call.turn, call.position)
+        and (other.tool, other.raw) == (call.tool, call.raw)
+        and same(other.asked, call.asked)
         for other in state.calls.values()
     )
 
