@@ -182,11 +182,11 @@ def _ask_within_limits(state: RunState) -> Action:
         return AskModel()
     message = f"The run made as many model calls as it may ({limits.max_turns})."
     match config.on_max_turns:
-        case "summarise":
+        case "summarise" if state.turn == limits.max_turns:
             return AskModel(tools_off=True)
         case "fail":
             return Finish(RunStatus.FAILED, code="max_turns", message=message)
-        case "incomplete":
+        case "incomplete" | "summarise":  # or it asked for calls instead of summarising
             return _incomplete("max_turns", message)
         case FixedOutput(output=output):
             return Finish(RunStatus.COMPLETED, output=output, code="max_turns")
