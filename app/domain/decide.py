@@ -115,7 +115,7 @@ def _startable(
     for call in calls:
         cap = caps.get(call.tool, FREE)
         if cap.serial and call.phase is not CallPhase.SETTLED:
-            if call.phase is CallPhase.READY and not unsettled_before and room > 0:
+            if call.phase is CallPhase.READY and not unsettled_before and not in_flight:
                 start.append(call.id)
             break
         if call.phase is CallPhase.READY and room > 0 and used[_group(call, caps)] < cap.limit:
