@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import structlog
+import structlog.tracebacks
 import typer
 from pydantic import ValidationError
 
@@ -258,13 +259,21 @@ def configure_logging(settings: Settings) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.dict_tracebacks if not text else structlog.dev.set_exc_info,
-            structlog.dev.ConsoleRenderer() if text else structlog.processors.JSONRenderer(),
+            *_renderers(text=text),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def _renderers(*, text: bool) -> list[Any]:
+    """Tracebacks without local variables: those hold keys, prompts and arguments."""
+    if text:
+        plain = structlog.dev.plain_traceback
+        return [structlog.dev.set_exc_info, structlog.dev.ConsoleRenderer(exception_formatter=plain)]
+    frames = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+    return [structlog.processors.ExceptionRenderer(frames), structlog.processors.JSONRenderer()]
 
 
 def main() -> None:

@@ -60,9 +60,9 @@ async def run_process(
         listen_url = settings.listen_url.get_secret_value() if settings.listen_url else None
         listener = _listener(services, worker, listen_url or database_url)
         background = [asyncio.create_task(listener.run(), name="listener")]
+        opening = asyncio.create_task(services.models.open(), name="models")
         parts = [asyncio.create_task(worker.run(stop), name="worker")] if worker else []
         if serves:
-            await services.models.open()
             background.append(asyncio.create_task(wake_those_behind(services), name="following"))
             serve = _serve(settings, services, stop, ready)
             parts.append(asyncio.create_task(serve, name="api"))
@@ -75,9 +75,9 @@ async def run_process(
             services.feed.hint(None)
             await asyncio.gather(*parts)
         finally:
-            for task in background:
+            for task in [*background, opening]:
                 task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+            await asyncio.gather(*background, opening, return_exceptions=True)
 
 
 def _listener(services: Services, worker: Worker | None, url: str) -> Listener:

@@ -71,9 +71,8 @@ def required_action(one: Waiting) -> RequiredAction:
 
 
 def approval(one: approvals.Approval) -> Approval:
-    """After an edit the new arguments and digest, which are those that were sent."""
     decision = one.decision or {}
-    message = decision.get("message")
+    message, edited = decision.get("message"), decision.get("arguments")
     return Approval(
         id=show(Prefix.APPROVAL, one.id),
         run_id=show(Prefix.RUN, one.run_id),
@@ -82,6 +81,7 @@ def approval(one: approvals.Approval) -> Approval:
         tool_version=one.tool_version,
         url=one.url,
         arguments=one.arguments,
+        edited_arguments=edited if isinstance(edited, dict) else None,
         digest=one.digest,
         status=one.status,
         allowed_decisions=list(one.allowed_decisions),

@@ -19,7 +19,7 @@ from app.domain.tools import ToolSpec, When
 from app.egress.targets import TargetError
 from app.store import registry
 from app.tools import signing
-from app.tools.webhook import check_headers
+from app.tools.webhook_headers import check_headers
 from app.wiring import Services
 
 routes = router("Tools")
@@ -31,7 +31,7 @@ async def register_tool(who: ToolsWriter, services: Using, tool: RegisterTool) -
     """Register a tool. The answer has its signing secret, this once."""
     spec = ToolSpec.model_construct(**dict(tool))
     await check_tool(services, spec)
-    secret = signing.new_secret()
+    secret = signing.make_secret()
     async with services.database.pool.begin() as tx:
         made = await registry.add_tool(tx, services.vault, who.project_id, spec, secret)
         if made is None:
@@ -101,7 +101,7 @@ async def delete_tool(who: ToolsWriter, services: Using, name: ToolPath) -> Resp
 @routes.post("/tools/{name}/rotate_secret", response_model=ToolSecret)
 async def rotate_tool_secret(who: ToolsWriter, services: Using, name: ToolPath) -> Response:
     """Make a new signing secret. For 24 hours calls are signed with the former one too."""
-    secret = signing.new_secret()
+    secret = signing.make_secret()
     async with services.database.pool.begin() as tx:
         if not await registry.rotate_secret(tx, services.vault, who.project_id, name, secret):
             raise e.ToolNotFoundError

@@ -136,7 +136,8 @@ def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator |
     if any(_because(call, Reason.REPEATED) for call in calls):
         return _incomplete("repeated_calls", "The model repeated the same call five times.")
     if (stopped := _stopping_result(state, calls)) is not None:
-        return _finish_with(state, stopped.output, schema)
+        output = stopped.output if stopped.full is None else stopped.full
+        return _finish_with(state, output, schema)
     if _has_answered(state):
         return _answer(state, schema)
     if any(_because(call, Reason.LIMIT) for call in calls):

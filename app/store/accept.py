@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.domain.json import parse
 from app.store.db import is_outage
 from app.store.group import Result
 from app.store.runs import ACCEPT, NewRun, accept_values
@@ -50,11 +49,5 @@ class AcceptWriter:
             if len(batch) == 1:
                 return [error]
             return [(await self.write([new]))[0] for new in batch]
-        accepted = {row.id: Accepted(row.at, _versions(row.tool_versions)) for row in rows}
+        accepted = {row.id: Accepted(row.at, row.tool_versions) for row in rows}
         return [accepted[new.id] for new in batch]
-
-
-def _versions(text: str) -> dict[str, int]:
-    found = parse(text)
-    assert isinstance(found, dict)
-    return {name: version for name, version in found.items() if isinstance(version, int)}

@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
+from pydantic_core import from_json
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from app.domain.json import compact
 
 Tx: TypeAlias = AsyncConnection
 """An open transaction. Query functions take it and never commit: its owner does."""
@@ -51,6 +54,9 @@ def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine
         max_overflow=0,
         pool_timeout=CONNECT_TIMEOUT.total_seconds(),
         pool_reset_on_return=None,
+        json_deserializer=from_json,
+        json_serializer=compact,
+        hide_parameters=True,  # they hold arguments and prompts, and errors get logged
         connect_args=arguments,
     )
 

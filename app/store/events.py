@@ -59,7 +59,7 @@ def utc(at: datetime) -> str:
 
 
 _AFTER: Final = text(
-    "SELECT seq, type, data, created_at FROM run_events"
+    "SELECT seq, type, CAST(data AS text) AS data, created_at FROM run_events"
     " WHERE project_id = :project_id AND run_id = :run_id AND seq > :after"
     " ORDER BY seq LIMIT :count"
 )

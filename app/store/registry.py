@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from app.domain.agents import AgentConfig
 from app.domain.ids import ProjectId
-from app.domain.json import JsonObject, parse
+from app.domain.json import JsonObject
 from app.domain.tools import ToolSpec
 from app.store.codec import config_from_json, config_to_json
 from app.store.db import Tx
@@ -206,7 +206,7 @@ async def read_versions(
     )
     found: list[ToolVersion] = []
     for row in rows:
-        spec = ToolSpec.model_validate(parse(row.spec), strict=False)
+        spec = ToolSpec.model_validate(row.spec, strict=False)
         sealed = [box for box in (row.secret, row.former) if box is not None]
         secrets = tuple(
             vault.open(box, column=_SECRET, project_id=project_id, row=row.name) for box in sealed

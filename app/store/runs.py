@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from app.domain.agents import AgentConfig
 from app.domain.ids import ProjectId, RunId
-from app.domain.json import JsonObject, parse
+from app.domain.json import JsonObject
 from app.domain.run import MOVES, TERMINAL, Move, RunStatus
 from app.domain.state import Changes, RunState
 from app.store import codec
@@ -149,7 +149,7 @@ async def claim(tx: Tx, count: int, lease: timedelta) -> list[RunState]:
     """Up to `count` runs, oldest first, leased under a new fence and loaded."""
     values = {"count": count, "lease": lease, "max_claims": MAX_CLAIMS}
     rows = (await tx.execute(CLAIM, values)).mappings().all()
-    return [codec.state_from_row(_parsed(dict(row))) for row in rows]
+    return [codec.state_from_row(dict(row)) for row in rows]
 
 
 async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
@@ -158,7 +158,7 @@ async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus,
     row = (await tx.execute(LOAD, values)).mappings().one_or_none()
     if row is None:
         return None
-    return RunStatus(row["status"]), codec.state_from_row(_parsed(dict(row)))
+    return RunStatus(row["status"]), codec.state_from_row(dict(row))
 
 
 async def lock(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
@@ -203,14 +203,6 @@ async def change(
         **records.values(),
     }
     return (await tx.execute(CHANGE, values)).scalar_one()
-
-
-def _parsed(row: dict[str, Any]) -> dict[str, Any]:
-    """asyncpg hands JSON over as text."""
-    for key in ("config", "context", "segments", "calls", "remembered", "current_tools"):
-        if isinstance(row.get(key), str):
-            row[key] = parse(row[key])
-    return row
 
 
 def accept_values(batch: Sequence[NewRun], lease: timedelta) -> dict[str, Any]:

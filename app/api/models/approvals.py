@@ -51,7 +51,9 @@ class Approval(Shown):
     url: str | None = None
     """The full address that would be called."""
     arguments: JsonObject
-    """The exact arguments that would be sent, after an edit the new ones."""
+    """The exact arguments that were asked about."""
+    edited_arguments: JsonObject | None = None
+    """What a person put in their place, where the decision was `edit`."""
     digest: str
     """Of tool, version, target and arguments; a decision may carry it."""
     status: ApprovalStatus

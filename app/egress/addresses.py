@@ -1,0 +1,115 @@
+"""Which addresses may be connected to. An explicit list, not `ipaddress.is_global`: that one
+passes NAT64-embedded metadata addresses, `::127.0.0.1`, multicast and a cloud's own services.
+
+IPv6 is allowed only inside 2000::/3, which is all that is handed out as public; so mapped,
+compatible, NAT64, link-local, unique-local, multicast and unspecified addresses fall away
+together. IPv4 has no such block; its list is the registry of special purposes.
+"""
+
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import Final, TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+DEFAULT_PORTS: Final = "80,443,1024-65535"
+
+_REFUSED: Final[tuple[tuple[str, str], ...]] = (
+    ("0.0.0.0/8", "this host"),
+    ("10.0.0.0/8", "private"),
+    ("100.64.0.0/10", "carrier-grade NAT"),
+    ("127.0.0.0/8", "loopback"),
+    ("168.63.129.16/32", "a cloud's own service"),
+    ("169.254.0.0/16", "link-local, where clouds keep their metadata"),
+    ("172.16.0.0/12", "private"),
+    ("192.0.0.0/24", "protocol assignments"),
+    ("192.0.2.0/24", "documentation"),
+    ("192.31.196.0/24", "AS112"),
+    ("192.52.193.0/24", "AMT"),
+    ("192.88.99.0/24", "6to4 relay"),
+    ("192.168.0.0/16", "private"),
+    ("192.175.48.0/24", "AS112"),
+    ("198.18.0.0/15", "benchmarking"),
+    ("198.51.100.0/24", "documentation"),
+    ("203.0.113.0/24", "documentation"),
+    ("224.0.0.0/4", "multicast"),
+    ("240.0.0.0/4", "reserved"),
+    ("2001::/23", "protocol assignments, Teredo among them"),
+    ("2001:db8::/32", "documentation"),
+    ("2002::/16", "6to4"),
+    ("2620:4f:8000::/48", "AS112"),
+    ("3fff::/20", "documentation"),
+)
+_TABLE: Final = tuple((ip_network(network), what) for network, what in _REFUSED)
+_PUBLIC_V6: Final = IPv6Network("2000::/3")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`allow_private`: networks that the operator opened; any port may be reached there."""
+
+    allow_private: tuple[Network, ...]
+    allowed_ports: tuple[range, ...]
+
+    def refusal(self, address: Address, port: int) -> str | None:
+        """Why `address` may not be connected to; None if it may."""
+        if self.is_opened(address):
+            return None
+        special = purpose(address)
+        if special is not None:
+            return f"the address {address} is not public ({special})"
+        return self.port_refusal(port)
+
+    def port_refusal(self, port: int) -> str | None:
+        if any(port in ports for ports in self.allowed_ports):
+            return None
+        shown = ", ".join(
+            str(ports[0]) if len(ports) == 1 else f"{ports[0]}-{ports[-1]}"
+            for ports in self.allowed_ports
+            if ports
+        )
+        return f"port {port} is not allowed (allowed: {shown})"
+
+    def is_opened(self, address: Address) -> bool:
+        return any(_contains(network, address) for network in self.allow_private)
+
+
+def purpose(address: Address) -> str | None:
+    """What a special address is for; None for a public one."""
+    if isinstance(address, IPv6Address) and address not in _PUBLIC_V6:
+        return "outside the public IPv6 range"
+    for network, what in _TABLE:
+        if _contains(network, address):
+            return what
+    return None
+
+
+def parse_ports(text: str) -> tuple[range, ...]:
+    """`80,443,1024-65535`. Raises ValueError."""
+    ports: list[range] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        first, dash, last = part.partition("-")
+        ports.append(range(int(first), int(last if dash else first) + 1))
+        if not ports[-1] or not 1 <= ports[-1][0] <= ports[-1][-1] <= 65_535:
+            raise ValueError(f"'{part}' is neither a port nor a range of ports")
+    return tuple(ports)
+
+
+def parse_address(text: str) -> Address | None:
+    """An address as every resolver writes it, without a zone; None for anything else."""
+    try:
+        return ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def _contains(network: Network, address: Address) -> bool:
+    return network.version == address.version and address in network

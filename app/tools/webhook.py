@@ -1,0 +1,129 @@
+"""Tools that are somebody's HTTP endpoint: one signed POST is one attempt."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final, assert_never
+
+from pydantic import JsonValue
+
+from app.domain.ids import Prefix, show
+from app.domain.json import JsonObject, compact
+from app.domain.outcomes import Failed, Outcome, Why
+from app.egress.answers import Answer, Missing, NoAnswer
+from app.egress.client import Egress
+from app.tools.base import Invocation
+from app.tools.signing import signed_headers
+from app.tools.webhook_answer import interpret
+
+MAX_RESPONSE_BYTES: Final = 1_048_576
+"""At least as much is read of any answer; more where the tool's max_output_bytes says so."""
+NOTICE_SECONDS: Final = 5.0
+NOTICE_RESPONSE_BYTES: Final = 1024
+
+_WHY: Final = {
+    Missing.NOT_SENT: Why.NOT_SENT,
+    Missing.INCOMPLETE: Why.UNKNOWN,
+    Missing.TIMEOUT: Why.TIMEOUT,
+}
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _product() -> str:
+    try:
+        return f"runward/{version('runward')}"
+    except PackageNotFoundError:  # run from a checkout
+        return "runward"
+
+
+class Webhook:
+    """Implements `Tool`. Receivers check `now`, the time of the signature, against their own
+    clock; nothing else here depends on one."""
+
+    def __init__(self, egress: Egress, *, now: Callable[[], datetime] = _now) -> None:
+        self._egress = egress
+        self._now = now
+        self._user_agent = _product()
+
+    async def invoke(self, call: Invocation) -> Outcome:
+        limit = max(MAX_RESPONSE_BYTES, call.tool.max_output_bytes)
+        answer = await self._post(call, call_id_of(call), call_body(call), call.seconds, limit)
+        match answer:
+            case Answer():
+                return interpret(answer)
+            case NoAnswer():
+                return Failed(_WHY[answer.missing], answer.detail, permanent=answer.permanent)
+            case Failed():
+                return answer
+            case _:
+                assert_never(answer)
+
+    async def notify_cancelled(self, call: Invocation, reason: str) -> bool:
+        """Tell the tool that nobody waits for its answer any more. Best effort, one attempt;
+        whether it was told. Never raises."""
+        notice_id = f"{call_id_of(call)}_cancelled"
+        body = cancel_notice(call, reason)
+        answer = await self._post(call, notice_id, body, NOTICE_SECONDS, NOTICE_RESPONSE_BYTES)
+        return isinstance(answer, Answer) and 200 <= answer.status < 300
+
+    async def _post(
+        self, call: Invocation, message_id: str, body: JsonObject, seconds: float, limit: int
+    ) -> Answer | NoAnswer | Failed:
+        if call.tool.url is None:
+            return Failed(Why.NOT_SENT, "The tool has no URL.", permanent=True)
+        if not call.secrets:
+            return Failed(Why.NOT_SENT, "The tool has no signing secret.", permanent=True)
+        raw = compact(body).encode()
+        headers = {
+            **call.tool.headers,
+            **signed_headers(call.secrets, message_id, self._now(), raw),
+            "idempotency-key": message_id,
+            "content-type": "application/json",
+            "user-agent": self._user_agent,
+        }
+        return await self._egress.send(
+            "POST", call.tool.url, headers, raw, seconds=seconds, max_response_bytes=limit
+        )
+
+
+def call_id_of(call: Invocation) -> str:
+    """The id that is unique everywhere and the same for every attempt at the call."""
+    return show(Prefix.CALL, call.call_uuid)
+
+
+def call_body(call: Invocation) -> JsonObject:
+    """What the tool receives. `deadline_ms`: for how long the answer is waited for."""
+    context: JsonValue = dict(call.context) if call.context is not None else None
+    return {
+        "type": "tool_call",
+        **_about(call),
+        "arguments": call.arguments,
+        "context": context,
+        "attempt": call.attempt,
+        "fence": call.fence,
+        "deadline_ms": int(call.seconds * 1000),
+        "callback": {"url": call.callback_url, "token": call.callback_token},
+    }
+
+
+def cancel_notice(call: Invocation, reason: str) -> JsonObject:
+    return {
+        "type": "tool_call.cancelled",
+        **_about(call),
+        "attempt": call.attempt,
+        "fence": call.fence,
+        "reason": reason,
+    }
+
+
+def _about(call: Invocation) -> JsonObject:
+    return {
+        "run_id": show(Prefix.RUN, call.run_id),
+        "call_id": call.call_id,
+        "tool": call.tool.name,
+        "tool_version": call.tool_version,
+        "agent": call.agent,
+    }
