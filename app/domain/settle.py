@@ -114,7 +114,9 @@ def _gave_up(spec: ToolSpec, call: Call, failed: Failed) -> Verdict:
         case Why.UNKNOWN:
             return unknown(spec, failed.detail)
         case Why.NOT_SENT:
-            result = Result(CallOutcome.FAILED, texts.NOT_SENT, Reason.NOT_SENT)
+            before = call.attempt > 1 and (spec.idempotent or spec.retry.on)  # may have been sent
+            text = texts.NOT_REACHED if before else texts.NOT_SENT
+            result = Result(CallOutcome.FAILED, text, Reason.NOT_SENT)
         case Why.INVALID_RESPONSE:
             result = Result(CallOutcome.FAILED, texts.INVALID_RESPONSE, Reason.INVALID_RESPONSE)
         case Why.UNAVAILABLE | Why.ERROR:
@@ -252,18 +254,14 @@ def close_open_calls(state: RunState, changes: Changes, reason: Reason) -> RunSt
     """The run ends: every open call gets a truthful result, every open request is withdrawn."""
     text = texts.CANCELLED if reason is Reason.RUN_CANCELLED else texts.RUN_ENDED
     for call in state.open_calls:
-        sent = call.phase in (
-            CallPhase.STARTED,
-            CallPhase.AWAITING_CALLBACK,
-            CallPhase.AWAITING_RESOLUTION,
-        )
+        sent = call.attempt > 0
         if call.approval_id is not None and call.phase is CallPhase.AWAITING_APPROVAL:
             changes.closed_approvals[call.approval_id] = "withdrawn"
         result = Result(
             CallOutcome.CANCELLED,
             f"{text} {texts.UNKNOWN_OUTCOME}" if sent else text,
             reason,
-            detail="The call was in flight." if sent else None,
+            detail="The call may have been sent." if sent else None,
         )
         state = settle(state, changes, call, result)
     return state

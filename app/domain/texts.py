@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 TOOL_ERROR: Final = "An error occurred while running the tool. Please try again."
-NOT_SENT: Final = "The tool could not be reached. It has not run."
+NOT_REACHED: Final = "The tool could not be reached."
+NOT_SENT: Final = f"{NOT_REACHED} It has not run."
 INVALID_RESPONSE: Final = "The tool answered with something that is not a valid result."
 UNKNOWN_OUTCOME: Final = "It may or may not have taken effect; verify before repeating."
 INTERRUPTED: Final = f"The tool did not answer completely. {UNKNOWN_OUTCOME}"
@@ -27,7 +28,7 @@ REPEATED_WARNING: Final = (
 REPEATED: Final = "This identical call was made too often; it was not run."
 STORED: Final = "(This call has run already; this is its stored result.)"
 CANCELLED: Final = "The run was cancelled before this call finished."
-RUN_ENDED: Final = "The run ended before this call was run."
+RUN_ENDED: Final = "The run ended before this call finished."
 
 
 def timed_out(tool: str, seconds: float, *, idempotent: bool) -> str:
