@@ -86,5 +86,35 @@ async def _walk(
     return Walk(limit, after, order == "desc")
 
 
+async def _walk_in_order(
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
+    ] = 100,
+    after: Annotated[
+        str | None,
+        Query(max_length=600, description="The `last_id` of the page before this one."),
+    ] = None,
+    order: Annotated[
+        Literal["asc", "desc"], Query(description="`asc` is as it happened.")
+    ] = "asc",
+) -> Walk:
+    return Walk(limit, after, order == "desc")
+
+
 Walking = Annotated[Walk, Depends(_walk)]
-"""A handler's parameter: `limit`, `after` and `order`."""
+"""A handler's parameter: `limit`, `after` and `order`, newest first."""
+WalkingInOrder = Annotated[Walk, Depends(_walk_in_order)]
+"""The same for what belongs to one run: as it happened."""
+
+
+def page_of(whole: Sequence[Item], walk: Walk, id_of: Callable[[Item], str]) -> Page[Item]:
+    """A page of a list that was read whole, because it is small."""
+    rows = list(reversed(whole)) if walk.descending else list(whole)
+    if walk.after is not None:
+        ids = [id_of(row) for row in rows]
+        if walk.after not in ids:
+            raise InvalidRequestError(
+                errors=[FieldError("query.after", "must be the last_id of a page of this list")]
+            )
+        rows = rows[ids.index(walk.after) + 1 :]
+    return Page[Item].of(rows, walk.limit, lambda row: row, id_of)

@@ -11,7 +11,7 @@ from app.api.auth import RunsReader, RunsWriter
 from app.api.body import ReadRequest
 from app.api.models.runs import ItemPage, Run, ToolCall
 from app.api.models.start_run import CancelRun, StartRun
-from app.api.paging import Page, Walking
+from app.api.paging import Page, Walking, WalkingInOrder, page_of
 from app.api.params import IdempotencyKey, RunPath, Wait
 from app.api.routes import router
 from app.api.services import Using
@@ -21,6 +21,7 @@ from app.domain import errors as e
 from app.domain.conversation import attributed
 from app.domain.ids import Prefix, ProjectId, RunId, show
 from app.domain.items import item_to_json
+from app.domain.json import JsonObject
 from app.domain.run import TERMINAL, RunStatus
 from app.store import outside, runs, views
 from app.wiring import Services
@@ -108,30 +109,33 @@ async def read_run(services: Services, project_id: ProjectId, run_id: RunId) -> 
 
 
 @routes.get("/runs/{run_id}/items", response_model=ItemPage)
-async def list_items(who: RunsReader, services: Using, run_id: RunPath) -> Response:
+async def list_items(
+    who: RunsReader, services: Using, run_id: RunPath, walk: WalkingInOrder
+) -> Response:
     """The conversation as the model sees it: every call directly followed by its result."""
     async with services.autocommit.connect() as tx:
         found = await runs.load(tx, who.project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
-    shown = [
-        item_to_json(item) | {"agent": segment.agent, "turn": segment.turn}
-        for item, segment in attributed(found[1])
+    shown: list[JsonObject] = [
+        {"id": f"{Prefix.ITEM}_{run_id.hex}_{number}", **item_to_json(item)}
+        | {"agent": segment.agent, "turn": segment.turn}
+        for number, (item, segment) in enumerate(attributed(found[1]), start=1)
     ]
-    return answer(ItemPage(data=shown))
+    return answer(page_of(shown, walk, lambda item: str(item["id"])))
 
 
 @routes.get("/runs/{run_id}/tool_calls", response_model=Page[ToolCall])
-async def list_tool_calls(who: RunsReader, services: Using, run_id: RunPath) -> Response:
-    """The ledger, whole, in the order in which the model asked."""
+async def list_tool_calls(
+    who: RunsReader, services: Using, run_id: RunPath, walk: WalkingInOrder
+) -> Response:
+    """The ledger, in the order in which the model asked."""
     async with services.autocommit.connect() as tx:
         if await views.status_of(tx, who.project_id, run_id) is None:
             raise e.RunNotFoundError
         found = await views.calls_of(tx, who.project_id, run_id)
-    page = Page[ToolCall].of(
-        found, len(found), lambda one: shapes.tool_call(run_id, one), lambda one: one.call_id
-    )
-    return answer(page)
+    shown = [shapes.tool_call(run_id, one) for one in found]
+    return answer(page_of(shown, walk, lambda call: call.id))
 
 
 @routes.post("/runs/{run_id}/cancel", response_model=Run)

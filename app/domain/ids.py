@@ -26,6 +26,7 @@ class Prefix(StrEnum):
     KEY = "key"
     PROJECT = "proj"
     EVENT = "evt"
+    ITEM = "item"
 
 
 def show(prefix: Prefix, value: UUID) -> str:

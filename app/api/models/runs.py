@@ -205,15 +205,23 @@ class Event(Shown):
 
 
 class ItemPage(Shown):
-    """A run's conversation, whole: messages `{role, content}`, and items with a `type` of
-    `tool_call`, `tool_result` or `reasoning`; each with its `agent` and `turn`."""
+    """A page of a run's conversation: messages `{role, content}`, and items with a `type` of
+    `tool_call`, `tool_result` or `reasoning`; each with its `id`, `agent` and `turn`."""
 
     model_config = ConfigDict(
         json_schema_extra=example(
             object="list",
-            data=[{"role": "user", "content": "Please pay(amount=500)", "agent": None, "turn": 0}],
-            first_id=None,
-            last_id=None,
+            data=[
+                {
+                    "id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+                    "role": "user",
+                    "content": "Please pay(amount=500)",
+                    "agent": None,
+                    "turn": 0,
+                }
+            ],
+            first_id="item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+            last_id="item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
             has_more=False,
         )
     )
@@ -222,12 +230,12 @@ class ItemPage(Shown):
     """`list`."""
     data: list[JsonObject]
     """In order; every call is directly followed by its result."""
-    first_id: str | None = None
-    """Items have no ids of their own."""
-    last_id: str | None = None
-    """Items have no ids of their own."""
-    has_more: bool = False
-    """Always false: the conversation comes whole."""
+    first_id: str | None
+    """The id of the first item; null if the page is empty."""
+    last_id: str | None
+    """The id of the last item; null if the page is empty."""
+    has_more: bool
+    """Whether there is anything after this page."""
 
 
 class ToolCall(Shown):

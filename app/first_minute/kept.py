@@ -1,0 +1,31 @@
+"""Secrets that are made once and kept in the data folder."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Final
+
+from pydantic import SecretStr
+
+MIN_CHARACTERS: Final = 32
+
+
+def kept(path: Path, make: Callable[[], str]) -> SecretStr:
+    """The file's text; if there is no file, one is made that its owner alone may read. Of several
+    processes at once the first one's counts."""
+    if not path.exists():
+        with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-") as fresh:
+            fresh.write(make() + "\n")
+            fresh.flush()
+            os.fsync(fresh.fileno())
+            with suppress(FileExistsError):
+                os.link(fresh.name, path)
+    value = path.read_text().strip()
+    if len(value) < MIN_CHARACTERS:
+        raise SystemExit(
+            f"{path} holds no key of {MIN_CHARACTERS} characters or more. Restore it, or remove it "
+            "to have a new one made (what the old one protects is then lost)."
+        )
+    return SecretStr(value)

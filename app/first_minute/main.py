@@ -1,0 +1,158 @@
+"""What `serve` does before it serves, with every slow step shown.
+
+Without DATABASE_URL it is one person's machine: the embedded PostgreSQL, a secret key and an API
+key kept beside its data, tools on this machine allowed, and the tools of `examples/` served and
+registered. With DATABASE_URL it is somebody's server: that is migrated, and nothing is made up.
+"""
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_network
+from typing import Final
+
+from app.first_minute import example_tools
+from app.first_minute.banner import Banner
+from app.first_minute.kept import kept
+from app.first_minute.progress import Progress
+from app.settings import Settings
+from app.store import embedded, keys, migrations
+
+LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+"""What tools may reach on the embedded database, unless the operator says something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    settings: Settings
+    database_url: str
+    banner: Banner
+
+
+async def serve_everything(settings: Settings, *, examples: bool) -> None:
+    """Until SIGTERM or SIGINT; then what was started here is stopped again."""
+    _check_port(settings)
+    async with _ended_by_sigterm(), AsyncExitStack() as stack:
+        with Progress(sys.stdout) as progress:
+            if settings.database_url is None:
+                prepared = await _on_this_machine(stack, settings, progress, examples=examples)
+            else:
+                prepared = await _on_a_server(
+                    settings, settings.database_url.get_secret_value(), progress
+                )
+            progress.step("Loading the API and the worker")
+            run_process = _load_run_process()
+        await run_process(
+            prepared.settings,
+            prepared.database_url,
+            serves=True,
+            works=True,
+            ready=partial(_show, prepared.banner),
+        )
+
+
+async def _on_this_machine(
+    stack: AsyncExitStack, settings: Settings, progress: Progress, *, examples: bool
+) -> Prepared:
+    data_dir = settings.data_dir or embedded.default_data_dir()
+    server = await embedded.start(data_dir, say=progress.step)
+    stack.push_async_callback(server.stop)
+    progress.step("Migrating the database")
+    await migrations.upgrade(server.url)
+    secret_key = settings.secret_key or kept(
+        data_dir / "secret-key", partial(secrets.token_hex, 32)
+    )
+    api_key = settings.bootstrap_key or kept(data_dir / "api-key", keys.new_secret)
+    settings = settings.model_copy(
+        update={
+            "secret_key": secret_key,
+            "bootstrap_key": api_key,
+            "allow_private_targets": settings.allow_private_targets or LOOPBACK,
+        }
+    )
+    tools_url = None
+    if examples and example_tools.FOLDER.is_dir():
+        progress.step("Registering the example tools")
+        serving = example_tools.served(
+            server.url, secret_key, prefer_port=settings.port + 1 if settings.port else 0
+        )
+        tools_url = await stack.enter_async_context(serving)
+    banner = Banner(
+        address=_address(settings),
+        api_key=api_key.get_secret_value(),
+        data_dir=data_dir,
+        tools_url=tools_url,
+        loopback_alone=settings.allow_private_targets == LOOPBACK,
+        openai=settings.openai_api_key is not None or settings.openai_base_url is not None,
+    )
+    return Prepared(settings, server.url, banner)
+
+
+async def _on_a_server(settings: Settings, url: str, progress: Progress) -> Prepared:
+    if settings.secret_key is None:
+        raise SystemExit(
+            "RUNWARD_SECRET_KEY is missing: 32 characters or more, the same for every process.\n"
+            "Make one with: openssl rand -hex 32"
+        )
+    progress.step("Migrating the database")
+    await migrations.upgrade(url)
+    return Prepared(settings, url, Banner(_address(settings)))
+
+
+def _load_run_process() -> "Callable[..., Awaitable[None]]":
+    # A second of imports, which comes after the first lines of progress.
+    from app.serve import run_process  # noqa: PLC0415
+
+    return run_process
+
+
+def _show(banner: Banner, _: object) -> None:
+    sys.stdout.write(banner.text())
+    sys.stdout.flush()
+
+
+def _address(settings: Settings) -> str:
+    """Where a person on this machine reaches it."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104
+    return settings.public_url or f"http://{host}:{settings.port}"
+
+
+def _check_port(settings: Settings) -> None:
+    """Before anything slow: a taken port is what goes wrong most often."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        socket.create_server((settings.host, settings.port), family=family).close()
+    except OSError as error:
+        raise SystemExit(
+            f"Cannot listen on {settings.host}, port {settings.port}: "
+            f"{os.strerror(error.errno or 0)}.\n"
+            "RUNWARD_HOST and RUNWARD_PORT choose another: RUNWARD_PORT=8090 make run"
+        ) from None
+
+
+@asynccontextmanager
+async def _ended_by_sigterm() -> AsyncGenerator[None]:
+    """While starting. Once it serves, `run_process` has its own way to stop."""
+    task = asyncio.current_task()
+    assert task is not None
+    asked = False
+
+    def stop() -> None:
+        nonlocal asked
+        asked = True
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if asked:
+            raise SystemExit(128 + signal.SIGTERM) from None
+        raise

@@ -1,0 +1,40 @@
+"""Slow steps, shown as they happen: `Starting PostgreSQL … 0.6 s`."""
+
+import time
+from types import TracebackType
+from typing import Self, TextIO
+
+
+class Progress:
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._begun: float | None = None
+
+    def step(self, what: str) -> None:
+        """`what` begins; the step before it is done."""
+        self._end()
+        self._begun = time.monotonic()
+        self._write(f"{what} … ")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self._end()
+        elif self._begun is not None:
+            self._write("\n")
+
+    def _end(self) -> None:
+        if self._begun is not None:
+            self._write(f"{time.monotonic() - self._begun:.1f} s\n")
+            self._begun = None
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()
