@@ -6,7 +6,7 @@ import sys
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import structlog
 import structlog.tracebacks
@@ -152,9 +152,7 @@ def list_keys(
         await database.close()
         for key in found:
             state = "revoked" if key.revoked_at else "active"
-            typer.echo(
-                f"{show(Prefix.KEY, key.id)}  {state:8} {key.name}  {' '.join(key.scopes)}"
-            )
+            typer.echo(f"{show(Prefix.KEY, key.id)}  {state:8} {key.name}  {' '.join(key.scopes)}")
 
     _run(listed(_settings()))
 
@@ -183,7 +181,7 @@ def revoke_key(
 
 def _settings() -> Settings:
     try:
-        settings = Settings()
+        settings = Settings()  # pyright: ignore[reportCallIssue]  # from the environment
     except ValidationError as error:
         lines = [
             f"  {'.'.join(str(part) for part in one['loc']).upper()}: {one['msg']}"
@@ -225,7 +223,7 @@ def _project(shown: str) -> Any:
     return project
 
 
-def _stop(message: str) -> Any:
+def _stop(message: str) -> NoReturn:
     typer.echo(message, err=True)
     raise typer.Exit(1)
 
@@ -251,9 +249,7 @@ def configure_logging(settings: Settings) -> None:
     level = levels.get(settings.log_level.lower())
     if level is None:
         _stop(f"RUNWARD_LOG_LEVEL must be one of: {', '.join(levels)}.")
-    text = settings.log_format == "text" or (
-        settings.log_format == "auto" and sys.stderr.isatty()
-    )
+    text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -271,14 +267,16 @@ def _renderers(*, text: bool) -> list[Any]:
     """Tracebacks without local variables: those hold keys, prompts and arguments."""
     if text:
         plain = structlog.dev.plain_traceback
-        return [structlog.dev.set_exc_info, structlog.dev.ConsoleRenderer(exception_formatter=plain)]
+        return [
+            structlog.dev.set_exc_info,
+            structlog.dev.ConsoleRenderer(exception_formatter=plain),
+        ]
     frames = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
     return [structlog.processors.ExceptionRenderer(frames), structlog.processors.JSONRenderer()]
 
 
 def main() -> None:
     app()
-
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ async def _serve(
     serving = asyncio.create_task(server.serve())
     stopping = asyncio.create_task(stop.wait())
     try:
-        while not (server.started or serving.done()):
+        while not (server.started or serving.done()):  # noqa: ASYNC110  # uvicorn has no event
             await asyncio.sleep(0.01)
         if server.started and ready is not None:
             ready(services)
@@ -137,12 +137,12 @@ async def _serve(
 
 @asynccontextmanager
 async def _stop_signal() -> AsyncGenerator[asyncio.Event]:
-    """Set at the first SIGTERM or SIGINT; a second one ends the process at once."""
+    """Set at the first SIGTERM or SIGINT; a second Ctrl-C ends the process at once."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
     def ask(number: signal.Signals) -> None:
-        if stop.is_set():
+        if stop.is_set() and number is signal.SIGINT:
             raise SystemExit(128 + number)
         log.info("stopping", signal=number.name)
         stop.set()

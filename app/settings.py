@@ -13,7 +13,11 @@ Network = IPv4Network | IPv6Network
 
 
 def _comma_separated(value: Any) -> Any:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    return (
+        [part.strip() for part in value.split(",") if part.strip()]
+        if isinstance(value, str)
+        else value
+    )
 
 
 def _seconds(value: Any) -> Any:
@@ -77,9 +81,7 @@ class Settings(BaseSettings):
     """debug, info, warning or error."""
     log_format: str = "auto"
     """json, text, or auto: text on a terminal."""
-    openai_api_key: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("OPENAI_API_KEY")
-    )
+    openai_api_key: SecretStr | None = Field(None, validation_alias=AliasChoices("OPENAI_API_KEY"))
     """For models named `openai:…`."""
     openai_base_url: str | None = Field(None, validation_alias=AliasChoices("OPENAI_BASE_URL"))
     """An OpenAI-compatible endpoint to use instead of OpenAI's, ending in /v1."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import JsonValue
 from sqlalchemy.exc import DBAPIError
 
 from app.api.models.start_run import StartRun
@@ -89,7 +90,9 @@ async def _config(services: Services, project_id: ProjectId, asked: StartRun) ->
                 f"There is no agent '{asked.agent}'.",
                 errors=[FieldError("agent", "is not registered")],
             )
-        config = agent.config.model_copy(update={"limits": merged(agent.config.limits, asked.limits)})
+        config = agent.config.model_copy(
+            update={"limits": merged(agent.config.limits, asked.limits)}
+        )
     check_models(services, config)
     missing = await services.toolbox.missing(project_id, config.tools)
     if missing:
@@ -143,8 +146,13 @@ def _new_run(
     """With room in this process the run is leased to it at once: one commit less."""
     lease = services.worker_has_room()
     changes = Changes()
-    model = config.model if isinstance(config.model, str) else list(config.model)
-    changes.add("run.created", agent=asked.agent, model=model, tools=list(config.tools))
+    models: list[JsonValue] = list(config.models)
+    changes.add(
+        "run.created",
+        agent=asked.agent,
+        model=models[0] if isinstance(config.model, str) else models,
+        tools=list[JsonValue](config.tools),
+    )
     if lease:
         changes.add("run.started")
     segment = Segment(SegmentKind.INPUT, 0, asked.agent, asked.messages())

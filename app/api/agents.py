@@ -68,14 +68,13 @@ async def change_agent(
             raise e.AgentNotFoundError
         config = patch.applied_to(former.config)
         check_models(services, config)
-        given = patch.model_fields_set
         changed = await registry.put_agent(
             tx,
             who.project_id,
             name,
             config,
-            description=patch.description if "description" in given else former.description,
-            metadata=patch.metadata if "metadata" in given else former.metadata,
+            description=patch.given("description", former.description),
+            metadata=patch.given("metadata", former.metadata),
             replace=True,
         )
     assert changed is not None

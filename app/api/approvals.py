@@ -29,9 +29,7 @@ async def list_approvals(
     run_id: Annotated[
         str | None, Query(max_length=64, description="Only those of one run.")
     ] = None,
-    tool: Annotated[
-        str | None, Query(max_length=64, description="Only those of one tool.")
-    ] = None,
+    tool: Annotated[str | None, Query(max_length=64, description="Only those of one tool.")] = None,
 ) -> Response:
     """List approvals. An unknown run has none."""
     run = None if run_id is None else parse(Prefix.RUN, run_id)

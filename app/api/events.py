@@ -84,10 +84,10 @@ def _page(found: list[StoredEvent], limit: int, run_id: RunId) -> str:
     data = ",".join(event.json for event in shown)
     first, last = "null", "null"
     if shown:
-        first, last = (f'"{Prefix.EVENT}_{run_id.hex}_{one.sequence}"' for one in (shown[0], shown[-1]))
+        first, last = (
+            f'"{Prefix.EVENT}_{run_id.hex}_{one.sequence}"' for one in (shown[0], shown[-1])
+        )
     more = "true" if len(found) > limit else "false"
     return (
         f'{{"object":"list","data":[{data}],"first_id":{first},"last_id":{last},"has_more":{more}}}'
     )
-
-

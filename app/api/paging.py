@@ -94,9 +94,7 @@ async def _walk_in_order(
         str | None,
         Query(max_length=600, description="The `last_id` of the page before this one."),
     ] = None,
-    order: Annotated[
-        Literal["asc", "desc"], Query(description="`asc` is as it happened.")
-    ] = "asc",
+    order: Annotated[Literal["asc", "desc"], Query(description="`asc` is as it happened.")] = "asc",
 ) -> Walk:
     return Walk(limit, after, order == "desc")
 

@@ -62,9 +62,7 @@ async def list_runs(
     who: RunsReader,
     services: Using,
     walk: Walking,
-    status: Annotated[
-        RunStatus | None, Query(description="Only runs that are so now.")
-    ] = None,
+    status: Annotated[RunStatus | None, Query(description="Only runs that are so now.")] = None,
     agent: Annotated[
         str | None, Query(max_length=64, description="Only runs of this agent.")
     ] = None,

@@ -34,11 +34,13 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
         session_id=None,
         continued_from=None,
         turn=view.turn,
-        usage=Usage.model_construct(**view.usage),
+        usage=Usage.model_construct(None, **view.usage),
         output=view.output,
         output_parsed=view.output_parsed,
-        error=None if error is None else RunError.model_construct(**error),
-        incomplete_details=None if details is None else IncompleteDetails.model_construct(**details),
+        error=None if error is None else RunError.model_construct(None, **error),
+        incomplete_details=None
+        if details is None
+        else IncompleteDetails.model_construct(None, **details),
         required_actions=[required_action(one) for one in waiting],
         last_sequence=view.last_seq,
         created_at=view.created_at,

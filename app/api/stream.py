@@ -71,34 +71,57 @@ async def _counted(
 async def _frames(
     services: Services, project_id: ProjectId, run_id: RunId, after: int, *, until_settled: bool
 ) -> AsyncIterator[str]:
+    """First what is stored, then what goes by in this process; stored again whenever something
+    may have been missed."""
     with services.feed.follow(project_id, run_id) as follower:
         follower.seen = after
         yield f"retry: {RETRY_MS}\n\n"
         while not services.stopping.is_set():
-            async with services.autocommit.connect() as tx:
-                stored = await events.read_after(tx, project_id, run_id, follower.seen, PAGE)
-                found = await views.status_of(tx, project_id, run_id) if until_settled else None
-            if stored:
-                follower.seen = stored[-1].sequence
-                yield "".join(_frame(event) for event in stored)
-            if stored and stored[-1].is_last:
+            text, over = await _stored(services, run_id, follower, until_settled=until_settled)
+            if text:
+                yield text
+            if over:
                 return
-            if found is not None and found[0] in SETTLED and found[1] == follower.seen:
-                return
-            if len(stored) == PAGE:
-                continue
-            while (pushed := _pushed(follower)) is not None and not services.stopping.is_set():
-                text, over = pushed
-                if text:
-                    yield text
-                if over:
+            async for frames, last in _live(services, follower, until_settled=until_settled):
+                yield frames
+                if last:
                     return
-                if until_settled and "event: run.waiting\n" in text:
-                    break
-                if not follower.pushed and not await follower.wait(HEARTBEAT_SECONDS):
-                    yield ": still here\n\n"
-                if not follower.pushed:
-                    break  # a hint without events, or nothing: look in the database
+
+
+async def _stored(
+    services: Services, run_id: RunId, follower: Follower, *, until_settled: bool
+) -> tuple[str, bool]:
+    """The next page as frames, and whether the stream ends with it."""
+    project_id = follower.project_id
+    async with services.autocommit.connect() as tx:
+        stored = await events.read_after(tx, project_id, run_id, follower.seen, PAGE)
+        found = await views.status_of(tx, project_id, run_id) if until_settled else None
+    if stored:
+        follower.seen = stored[-1].sequence
+    settled = found is not None and found[0] in SETTLED and found[1] == follower.seen
+    over = settled or bool(stored and stored[-1].is_last)
+    if len(stored) == PAGE:
+        follower.wake()  # there may be more
+    return "".join(_frame(event) for event in stored), over
+
+
+async def _live(
+    services: Services, follower: Follower, *, until_settled: bool
+) -> AsyncIterator[tuple[str, bool]]:
+    """Frames, and whether they end the stream. Ends when the database is to be read."""
+    while not services.stopping.is_set():
+        pushed = _pushed(follower)
+        if pushed is None:
+            return
+        if pushed[0]:
+            yield pushed
+            if until_settled and "event: run.waiting\n" in pushed[0]:
+                return
+        woken = await follower.wait(HEARTBEAT_SECONDS)
+        if not woken:
+            yield ": still here\n\n", False
+        elif not follower.pushed:
+            return  # a hint without events
 
 
 def _pushed(follower: Follower) -> tuple[str, bool] | None:

@@ -35,9 +35,7 @@ async def resolve_tool_call(
     """Say what became of a call whose outcome is unknown: its result, its failure, or that it did
     not take effect and is to be sent again."""
     async with services.database.pool.begin() as tx:
-        await outside.resolve_call(
-            tx, services.vault, who.project_id, run_id, call_id, resolution
-        )
+        await outside.resolve_call(tx, services.vault, who.project_id, run_id, call_id, resolution)
         calls = await views.calls_of(tx, who.project_id, run_id)
     services.wake_worker()
     [call] = [one for one in calls if one.call.id == call_id]

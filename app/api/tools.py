@@ -1,6 +1,5 @@
 """/v1/tools: register, list, change, try, delete."""
 
-
 from fastapi import Response
 
 from app.api import shapes
@@ -23,7 +22,6 @@ from app.tools.webhook_headers import check_headers
 from app.wiring import Services
 
 routes = router("Tools")
-
 
 
 @routes.post("/tools", status_code=201, response_model=NewTool)
@@ -133,5 +131,3 @@ async def check_tool(services: Services, spec: ToolSpec) -> None:
             errors.append(FieldError("url", str(error)))
     if errors:
         raise e.InvalidRequestError(errors=errors)
-
-

@@ -8,7 +8,6 @@ to the HTTP client as it does here.
 import re
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
 from app.egress.addresses import Address, Policy, parse_address
 
@@ -16,6 +15,7 @@ MAX_URL: Final = 2048
 
 _ALLOWED: Final = re.compile(r"[!#-;=?-\[\]_a-z~%]+")
 """The characters of RFC 3986: neither spaces nor controls, quotes, `<>\\^`{|}` or non-ASCII."""
+_URL: Final = re.compile(r"(https?)://([^/?#]*)(?:[/?#].*)?", re.IGNORECASE)
 _NAME: Final = re.compile(
     r"(?!.{254})(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*"
     r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?",
@@ -32,7 +32,6 @@ class TargetError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Target:
     url: str
-    scheme: str
     host: str
     port: int
     address: Address | None
@@ -48,19 +47,18 @@ def parse_target(url: str, policy: Policy) -> Target:
             "The URL contains a character that must be escaped: a space, a control character, a "
             "quote, a backslash or one outside ASCII. Write names in punycode, the rest as %XX."
         )
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https"):
+    parts = _URL.fullmatch(url)
+    if parts is None:
         raise TargetError("The URL must begin with http:// or https://.")
-    if "@" in parts.netloc:
+    scheme, netloc = parts[1].lower(), parts[2]
+    if "@" in netloc:
         raise TargetError(
             "The URL must not contain a user or password; send credentials as a header."
         )
     if "#" in url:
         raise TargetError("The URL must not contain a fragment (#…); it would not be sent.")
-    host, port = _host_and_port(parts.netloc)
-    target = Target(
-        url, parts.scheme, host, port or (443 if parts.scheme == "https" else 80), _address(host)
-    )
+    host, port = _host_and_port(netloc)
+    target = Target(url, host, port or (443 if scheme == "https" else 80), _address(host))
     if target.address is not None:
         refusal = policy.refusal(target.address, target.port)
     else:

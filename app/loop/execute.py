@@ -5,41 +5,38 @@ decides: that is `app.domain.decide`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 import structlog
 
 from app.domain import texts
-from app.domain.calls import Call, CallPhase, Reason
+from app.domain.calls import Call, CallPhase
 from app.domain.decide import Action, AskModel, Finish, Park, RunTools, next_action
 from app.domain.ids import CallId, Prefix, ProjectId, RunId, show
 from app.domain.items import Message
-from app.domain.json import JsonObject
 from app.domain.plan import Turn, UnusableResponseError, take_response
 from app.domain.recheck import recheck
 from app.domain.response import ModelResponse
-from app.domain.run import Move, RunStatus, ending_event
+from app.domain.run import Move, RunStatus
 from app.domain.schema import Validator
 from app.domain.settle import (
-    EVENT_OUTPUT_BYTES,
     TryAgain,
-    close_open_calls,
     conclude,
-    cut,
     judge,
     recover,
     start,
 )
 from app.domain.state import Changes, RunState, Segment, SegmentKind
-from app.domain.toolbox import Surroundings, Tool, is_enabled
+from app.domain.toolbox import Tool
 from app.llm.base import ModelError
 from app.llm.catalog import ModelCatalog
+from app.loop import endings
 from app.loop.ask_model import Retried, ask_model, request_for
 from app.loop.run_tools import CallsInFlight, jitter
-from app.loop.toolbox import Armed, Toolbox
+from app.loop.toolbox import Armed, Toolbox, ToolSet, surroundings
 from app.store.commit import Committed, Ending, Moved, Step, Written
 from app.store.events import shown_now
 from app.store.ids import mint
@@ -47,13 +44,6 @@ from app.store.notify import Feed
 from app.tools.base import Tool as Executor
 
 log = structlog.get_logger()
-
-_MOVES: Final[Mapping[RunStatus, Move]] = {
-    RunStatus.COMPLETED: Move.COMPLETE,
-    RunStatus.FAILED: Move.FAIL,
-    RunStatus.INCOMPLETE: Move.STOP,
-    RunStatus.CANCELLED: Move.CANCEL,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +72,7 @@ class Execution:
         self._engine = engine
         self._state = state
         self._changes = Changes()
-        self._tools: Mapping[tuple[str, int], Armed] = {}
+        self._tools = ToolSet({})
         self._in_flight = CallsInFlight(engine.webhook, engine.callback)
         self._nudged = asyncio.Event()
         self._draining = False
@@ -145,7 +135,9 @@ class Execution:
 
     def _decide(self) -> Action:
         overdue = self._overdue_at is not None and _now() >= self._overdue_at
-        caps = {name: tool.spec.concurrency for name, tool in self._current().items()}
+        caps = {
+            name: tool.spec.concurrency for name, tool in self._tools.current(self._state).items()
+        }
         return next_action(self._state, overdue=overdue, caps=caps, schema=self._schema)
 
     # Asking the model.
@@ -155,7 +147,7 @@ class Execution:
             self._add_repair(action)
         if not await self._record():
             return False
-        tools = self._enabled()
+        tools = self._tools.enabled(self._state)
         request = request_for(self._state, tools, action)
         asking = asyncio.create_task(
             ask_model(self._engine.models, self._state, request, self._engine.feed, self._retried)
@@ -167,9 +159,9 @@ class Execution:
             return await self._finish(failed)
         if response is None:
             return False
-        around = self._around()
+        turn = Turn(tools, surroundings(self._state), mint)
         try:
-            state, changes = take_response(self._state, response, Turn(tools, around, mint))
+            state, changes = take_response(self._state, response, turn)
         except UnusableResponseError as error:
             self._state = replace(
                 self._state, turn=self._state.turn + 1, usage=self._state.usage + response.usage
@@ -181,16 +173,14 @@ class Execution:
         self._state, self._changes = state, changes
         return False
 
-    async def _unless_stopped(
-        self, asking: asyncio.Task[ModelResponse]
-    ) -> ModelResponse | None:
+    async def _unless_stopped(self, asking: asyncio.Task[ModelResponse]) -> ModelResponse | None:
         """None: draining; the model is asked again by whoever takes the run next."""
         try:
             while not asking.done():
-                timeout = None if self._overdue_at is None else self._overdue_at - _now()
-                if timeout is not None and timeout <= 0:
+                left = None if self._overdue_at is None else self._overdue_at - _now()
+                if left is not None and left <= 0:
                     return None
-                await self._wait({asking}, timeout)
+                await self._wait({asking}, left)
                 if not asking.done() and self._nudged.is_set():
                     await self._look()
                     if self._draining:
@@ -227,7 +217,7 @@ class Execution:
     # Running tools.
 
     async def _run_tools(self, calls: tuple[CallId, ...]) -> bool:
-        now = self._enabled()
+        now = self._tools.enabled(self._state)
         for call_id in calls:
             call = self._state.calls[call_id]
             self._state = recheck(self._state, self._changes, call, now, mint)
@@ -286,50 +276,13 @@ class Execution:
 
     # Ending this claim.
 
-    async def _park(self, park: Park) -> bool:
+    async def _park(self, action: Park) -> bool:
         changes = self._changes.copy()
-        changes.add("run.waiting", waiting_for=[self._waiting(call_id) for call_id in park.waiting])
-        return await self._end(Ending(Move.PARK), changes)
+        return await self._end(endings.park(self._state, changes, action), changes)
 
-    def _waiting(self, call_id: CallId) -> JsonObject:
-        call = self._state.calls[call_id]
-        about: JsonObject = {"call_id": call.id, "tool": call.tool}
-        match call.phase:
-            case CallPhase.AWAITING_APPROVAL:
-                assert call.approval_id is not None
-                shown = show(Prefix.APPROVAL, call.approval_id)
-                return {"type": "approval", "approval_id": shown, **about}
-            case CallPhase.AWAITING_CALLBACK:
-                return {"type": "callback", **about}
-            case _:
-                return {"type": "resolve", **about}
-
-    async def _finish(self, finish: Finish) -> bool:
+    async def _finish(self, action: Finish) -> bool:
         changes = self._changes.copy()
-        reason = (
-            Reason.RUN_CANCELLED if finish.status is RunStatus.CANCELLED else Reason.RUN_ENDED
-        )
-        close_open_calls(self._state, changes, reason)
-        details: JsonObject | None = None
-        if finish.code is not None:
-            name = "code" if finish.status is RunStatus.FAILED else "reason"
-            details = {name: finish.code, "message": finish.message}
-        failed = finish.status is RunStatus.FAILED
-        ending = Ending(
-            _MOVES[finish.status],
-            output=finish.output,
-            parsed=finish.parsed,
-            error=details if failed else None,
-            incomplete=None if failed else details,
-        )
-        shown, full = cut(finish.output, EVENT_OUTPUT_BYTES)
-        data: JsonObject = {"output": shown}
-        if full is not None:
-            data["truncated"] = True
-        if details is not None:
-            data["error" if failed else "incomplete_details"] = details
-        changes.add(ending_event(finish.status), **data)
-        return await self._end(ending, changes)
+        return await self._end(endings.finish(self._state, changes, action), changes)
 
     async def _end(self, ending: Ending, changes: Changes) -> bool:
         """True: committed. False: somebody changed the run; it is decided again."""
@@ -380,13 +333,14 @@ class Execution:
         return written
 
     async def _look(self) -> None:
-        """After a nudge: take over what others changed, unless something of ours is unwritten
-        (then the next commit will tell)."""
+        """After a nudge: take over what others changed. Raises LeaseLostError."""
         self._nudged.clear()
         if self._lost:
             raise LeaseLostError
         if self._changes.empty:
             await self._reload()
+        else:
+            await self._record()
 
     async def _reload(self) -> None:
         state = await self._engine.load(self._state.project_id, self._state.id, self._state.fence)
@@ -406,29 +360,13 @@ class Execution:
         if state.seconds_left is not None:
             self._overdue_at = _now() + state.seconds_left
 
-    def _current(self) -> dict[str, Tool]:
-        """The run's tools as they are now, in the order in which it names them."""
-        return {
-            name: self._tools[name, self._state.pinned[name]].tool
-            for name in self._state.config.tools
-            if (name, self._state.pinned.get(name)) in self._tools
-        }
-
-    def _enabled(self) -> dict[str, Tool]:
-        around = self._around()
-        return {name: tool for name, tool in self._current().items() if is_enabled(tool, around)}
-
-    def _around(self) -> Surroundings:
-        state = self._state
-        run: JsonObject = {"id": show(Prefix.RUN, state.id), "agent": state.agent, "turn": state.turn}
-        return Surroundings(state.context, run)
-
     def _armed(self, call: Call) -> Armed:
-        assert call.version is not None
-        return self._tools[call.tool, call.version]
+        armed = self._tools.of(call)
+        assert armed is not None
+        return armed
 
     def _tool_of(self, call: Call) -> Tool | None:
-        armed = self._tools.get((call.tool, call.version or 0))
+        armed = self._tools.of(call)
         return armed.tool if armed else None
 
     def _seconds_for(self, call: Call) -> float:
@@ -446,14 +384,12 @@ class Execution:
             seconds = max(0.01, min(seconds, self._overdue_at - _now()))
         return seconds
 
-    async def _wait(
-        self, tasks: Collection[asyncio.Task[Any]], timeout: float | None
-    ) -> None:
+    async def _wait(self, tasks: Collection[asyncio.Task[Any]], seconds: float | None) -> None:
         """Until one of the tasks is done, or a nudge comes."""
         nudged = asyncio.create_task(self._nudged.wait())
         try:
             await asyncio.wait(
-                {*tasks, nudged}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+                {*tasks, nudged}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
         finally:
             nudged.cancel()

@@ -8,8 +8,11 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.ids import ProjectId
-from app.domain.toolbox import Tool, compile_tool
+from app.domain.calls import Call
+from app.domain.ids import Prefix, ProjectId, show
+from app.domain.json import JsonObject
+from app.domain.state import RunState
+from app.domain.toolbox import Surroundings, Tool, compile_tool, is_enabled
 from app.store import registry
 from app.store.vault import Vault
 
@@ -25,6 +28,37 @@ class Armed:
     secrets: tuple[str, ...]
 
 
+class ToolSet:
+    """The tools that one run may show, and those that it has open calls of."""
+
+    def __init__(self, armed: Mapping[tuple[str, int], Armed]) -> None:
+        self._armed = armed
+
+    def current(self, state: RunState) -> dict[str, Tool]:
+        """As they are now, in the order in which the run names them."""
+        return {
+            name: self._armed[name, state.pinned[name]].tool
+            for name in state.config.tools
+            if (name, state.pinned.get(name)) in self._armed
+        }
+
+    def enabled(self, state: RunState) -> dict[str, Tool]:
+        """Rules are asked together, so that they all see the same."""
+        around = surroundings(state)
+        current = self.current(state)
+        return {name: tool for name, tool in current.items() if is_enabled(tool, around)}
+
+    def of(self, call: Call) -> Armed | None:
+        """The version that the call was made for. None: it was never registered."""
+        return self._armed.get((call.tool, call.version or 0))
+
+
+def surroundings(state: RunState) -> Surroundings:
+    """What rules may look at."""
+    run: JsonObject = {"id": show(Prefix.RUN, state.id), "agent": state.agent, "turn": state.turn}
+    return Surroundings(state.context, run)
+
+
 class Toolbox:
     def __init__(self, pool: AsyncEngine, vault: Vault) -> None:
         self._pool = pool
@@ -32,9 +66,7 @@ class Toolbox:
         self._kept: OrderedDict[tuple[UUID, str, int], Armed] = OrderedDict()
         self._known: dict[UUID, set[str]] = {}
 
-    async def fetch(
-        self, project_id: ProjectId, wanted: Iterable[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Armed]:
+    async def fetch(self, project_id: ProjectId, wanted: Iterable[tuple[str, int]]) -> ToolSet:
         """By name and version; versions that do not exist are left out."""
         pairs = set(wanted)
         missing = [pair for pair in pairs if (project_id, *pair) not in self._kept]
@@ -46,7 +78,9 @@ class Toolbox:
                 self._kept[project_id, one.spec.name, one.version] = armed
             while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
-        return {pair: self._kept[key] for pair in pairs if (key := (project_id, *pair)) in self._kept}
+        return ToolSet(
+            {pair: self._kept[key] for pair in pairs if (key := (project_id, *pair)) in self._kept}
+        )
 
     async def missing(self, project_id: ProjectId, names: Sequence[str]) -> list[str]:
         """The names under which no tool is registered. Known ones are remembered until something

@@ -43,15 +43,11 @@ class Approval:
 
 def _query(project_id: ProjectId) -> Select[Any]:
     overdue = approvals.c.expires_at <= func.clock_timestamp()
-    return select(approvals, overdue.label("expired")).where(
-        approvals.c.project_id == project_id
-    )
+    return select(approvals, overdue.label("expired")).where(approvals.c.project_id == project_id)
 
 
 async def get(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval | None:
-    row = (
-        await tx.execute(_query(project_id).where(approvals.c.id == approval_id))
-    ).one_or_none()
+    row = (await tx.execute(_query(project_id).where(approvals.c.id == approval_id))).one_or_none()
     return None if row is None else _approval(row)
 
 
@@ -80,9 +76,7 @@ async def search(
     return [_approval(row) for row in await tx.execute(query.order_by(order).limit(limit))]
 
 
-async def pending_of(
-    tx: Tx, project_id: ProjectId, run_ids: Sequence[RunId]
-) -> list[Approval]:
+async def pending_of(tx: Tx, project_id: ProjectId, run_ids: Sequence[RunId]) -> list[Approval]:
     query = _query(project_id).where(
         approvals.c.run_id.in_(run_ids), approvals.c.status == ApprovalStatus.PENDING
     )

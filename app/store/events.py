@@ -79,9 +79,7 @@ _LAST: Final = text(
 )
 
 
-async def last_sequences(
-    tx: Tx, followed: Sequence[tuple[ProjectId, UUID]]
-) -> dict[UUID, int]:
+async def last_sequences(tx: Tx, followed: Sequence[tuple[ProjectId, UUID]]) -> dict[UUID, int]:
     """The number of the last event of each run."""
     values = {"projects": [one for one, _ in followed], "ids": [one for _, one in followed]}
     return {row.id: row.last_seq for row in await tx.execute(_LAST, values)}

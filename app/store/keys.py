@@ -154,6 +154,4 @@ async def revoke_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
 
 
 def _key(row: Any) -> Key:
-    return Key(
-        row.id, row.name, tuple(row.scopes), row.created_at, row.expires_at, row.revoked_at
-    )
+    return Key(row.id, row.name, tuple(row.scopes), row.created_at, row.expires_at, row.revoked_at)

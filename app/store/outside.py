@@ -4,13 +4,12 @@ Each locks the run, decides in the domain under that lock, and writes once. The 
 itself: where it waited, it is queued in the same transaction.
 """
 
-
 from dataclasses import dataclass
 from typing import Final
 
 from app.domain import approvals as rules
 from app.domain import errors as e
-from app.domain.approvals import Approve, ApprovalStatus, Decision, Edit, Reject
+from app.domain.approvals import ApprovalStatus, Approve, Decision, Edit, Reject
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason
 from app.domain.errors import FieldError
 from app.domain.ids import ApprovalId, CallId, ProjectId, RunId
@@ -145,9 +144,7 @@ def _is_result(call: Call, said: Callback) -> bool:
     return not isinstance(said, Progress) and said.message == call.result.output
 
 
-async def cancel(
-    tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bool
-) -> None:
+async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bool) -> None:
     """After this nothing new starts. A run that somebody is working on ends with its turn, if
     so asked. Cancelling twice is fine; raises RunEndedError where it has ended otherwise."""
     status, state = await _locked(tx, project_id, run_id)
@@ -243,5 +240,3 @@ async def _tool_of(tx: Tx, vault: Vault, state: RunState, call: Call) -> Tool:
     wanted = [(call.tool, call.version)]
     [found] = await registry.read_versions(tx, vault, state.project_id, wanted)
     return compile_tool(found.spec, found.version)
-
-

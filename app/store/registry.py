@@ -21,7 +21,7 @@ from app.store.vault import Vault
 
 ROTATION_OVERLAP: Final = timedelta(hours=24)
 """How long a former signing secret still signs beside the new one."""
-_SECRET: Final = "tools.secret"
+_SECRET: Final = "tools.secret"  # noqa: S105  # a column, no secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +215,7 @@ async def read_versions(
     return found
 
 
-async def current_versions(
-    tx: Tx, project_id: ProjectId, names: Sequence[str]
-) -> dict[str, int]:
+async def current_versions(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> dict[str, int]:
     rows = await tx.execute(
         select(tools.c.name, tools.c.version)
         .where(tools.c.project_id == project_id, tools.c.name.in_(names))

@@ -44,8 +44,7 @@ _DEADLINES: Final = text(
     " AND deadline_at <= clock_timestamp() ORDER BY deadline_at LIMIT :batch"
 )
 _CRASH_LOOPS: Final = text(
-    "SELECT project_id, id FROM runs WHERE status = 'queued' AND claims >= :max_claims"
-    " LIMIT :batch"
+    "SELECT project_id, id FROM runs WHERE status = 'queued' AND claims >= :max_claims LIMIT :batch"
 )
 _OLD_KEYS: Final = text(
     "DELETE FROM idempotency_keys WHERE (project_id, key) IN (SELECT project_id, key"

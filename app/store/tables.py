@@ -282,9 +282,7 @@ approvals = Table(
     _one_of("status", ApprovalStatus),
     CheckConstraint("(status = 'pending') = (decided_at IS NULL)", name="decided_iff_not_pending"),
     Index("approvals_run", "project_id", "run_id"),
-    Index(
-        "approvals_inbox", "project_id", "id", postgresql_where=text("status = 'pending'")
-    ),
+    Index("approvals_inbox", "project_id", "id", postgresql_where=text("status = 'pending'")),
     Index("approvals_expiry", "expires_at", postgresql_where=text("status = 'pending'")),
 )
 

@@ -114,9 +114,7 @@ _STATUS: Final = text(
 )
 
 
-async def status_of(
-    tx: Tx, project_id: ProjectId, run_id: RunId
-) -> tuple[RunStatus, int] | None:
+async def status_of(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, int] | None:
     """With the number of the last event."""
     row = (await tx.execute(_STATUS, {"project_id": project_id, "id": run_id})).one_or_none()
     return None if row is None else (RunStatus(row.status), row.last_seq)
@@ -224,5 +222,3 @@ def _call(row: Any) -> CallView:
         fields["approval_id"] = str(fields["approval_id"])
     call = codec.call_from_row(fields)
     return CallView(call, row.created_at, row.started_at, row.deadline_at, row.ended_at)
-
-

@@ -86,6 +86,10 @@ _Optional: type[Asked] = create_model(
 class PatchAgent(_Optional):
     """What to change; a field that is given replaces the old value whole."""
 
+    def given(self, name: str, otherwise: Any) -> Any:
+        """What the client gave, null included, or else `otherwise`."""
+        return getattr(self, name) if name in self.model_fields_set else otherwise
+
     def applied_to(self, config: AgentConfig) -> AgentConfig:
         given = self.model_fields_set & AgentConfig.model_fields.keys()
         return config.model_copy(update={name: getattr(self, name) for name in given})

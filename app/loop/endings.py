@@ -1,0 +1,65 @@
+"""How a claim of a run ends, in the words of the store and of the event log."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from app.domain.calls import CallPhase, Reason
+from app.domain.decide import Finish, Park
+from app.domain.ids import CallId, Prefix, show
+from app.domain.json import JsonObject
+from app.domain.run import Move, RunStatus, ending_event
+from app.domain.settle import EVENT_OUTPUT_BYTES, close_open_calls, cut
+from app.domain.state import Changes, RunState
+from app.store.commit import Ending
+
+_MOVES: Final[Mapping[RunStatus, Move]] = {
+    RunStatus.COMPLETED: Move.COMPLETE,
+    RunStatus.FAILED: Move.FAIL,
+    RunStatus.INCOMPLETE: Move.STOP,
+    RunStatus.CANCELLED: Move.CANCEL,
+}
+
+
+def park(state: RunState, changes: Changes, action: Park) -> Ending:
+    """Adds `run.waiting`, which names what is waited for."""
+    changes.add("run.waiting", waiting_for=[_waiting(state, call_id) for call_id in action.waiting])
+    return Ending(Move.PARK)
+
+
+def _waiting(state: RunState, call_id: CallId) -> JsonObject:
+    call = state.calls[call_id]
+    about: JsonObject = {"call_id": call.id, "tool": call.tool}
+    match call.phase:
+        case CallPhase.AWAITING_APPROVAL:
+            assert call.approval_id is not None
+            shown = show(Prefix.APPROVAL, call.approval_id)
+            return {"type": "approval", "approval_id": shown, **about}
+        case CallPhase.AWAITING_CALLBACK:
+            return {"type": "callback", **about}
+        case _:
+            return {"type": "resolve", **about}
+
+
+def finish(state: RunState, changes: Changes, action: Finish) -> Ending:
+    """Settles what is open and adds the run's last event."""
+    cancelled = action.status is RunStatus.CANCELLED
+    close_open_calls(state, changes, Reason.RUN_CANCELLED if cancelled else Reason.RUN_ENDED)
+    failed = action.status is RunStatus.FAILED
+    details: JsonObject | None = None
+    if action.code is not None:
+        name = "code" if failed else "reason"
+        details = {name: action.code, "message": action.message}
+    shown, full = cut(action.output, EVENT_OUTPUT_BYTES)
+    data: JsonObject = {"output": shown}
+    if full is not None:
+        data["truncated"] = True
+    if details is not None:
+        data["error" if failed else "incomplete_details"] = details
+    changes.add(ending_event(action.status), **data)
+    return Ending(
+        _MOVES[action.status],
+        output=action.output,
+        parsed=action.parsed,
+        error=details if failed else None,
+        incomplete=None if failed else details,
+    )
