@@ -1,8 +1,9 @@
-"""Start a run, follow its events, approve what asks for it, print the answer. Standard library only.
+"""Start a run, follow its events, approve what asks for it, print the answer.
 
     RUNWARD_KEY=rw_… python3 examples/runs/run.py ["text for the model"]
 
-It names the tools `lookup_order` and `refund`, which `make run` registers.
+Python's standard library is all it needs. It names the tools `lookup_order` and `refund`, which
+`make run` registers.
 """
 
 import json
@@ -16,7 +17,10 @@ from typing import Any
 URL = os.environ.get("RUNWARD_URL", "http://127.0.0.1:8080")
 KEY = os.environ["RUNWARD_KEY"]
 ENDED = {"run.completed", "run.failed", "run.cancelled", "run.incomplete", "run.expired"}
-INPUT = 'lookup_order(order="A-1017") refund(order="A-1017", amount=50) refund(order="A-1018", amount=500)'
+INPUT = (
+    'lookup_order(order="A-1017") refund(order="A-1017", amount=50) '
+    'refund(order="A-1018", amount=500)'
+)
 
 
 def send(method: str, path: str, body: Any = None, **headers: str) -> Any:
