@@ -1,0 +1,166 @@
+"""What the tests of the domain build runs, tools and calls with."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
+from uuid import UUID
+
+from app.domain.agents import AgentConfig
+from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from app.domain.ids import ApprovalId, CallId, ProjectId, RunId
+from app.domain.items import Message
+from app.domain.json import JsonObject
+from app.domain.plan import Turn, take_response
+from app.domain.response import ModelResponse, RequestedCall, Usage
+from app.domain.state import Changes, Remembered, RunState, Segment, SegmentKind
+from app.domain.toolbox import Surroundings, Tool, compile_tool
+from app.domain.tools import ToolSpec
+
+AGENT: Final = "clerk"
+URL: Final = "https://tools.example/x"
+SENT: Final = (CallPhase.STARTED, CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_RESOLUTION)
+DONE: Final = Result(CallOutcome.COMPLETED, "done")
+
+
+class Mint:
+    """UUIDs in the order in which they are asked for."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def __call__(self) -> UUID:
+        self.last += 1
+        return UUID(int=self.last)
+
+
+@cache
+def _compiled(spec: str, version: int) -> Tool:
+    return compile_tool(ToolSpec.model_validate_json(spec), version)
+
+
+def tool(name: str = "lookup", version: int = 1, **fields: Any) -> Tool:
+    """Takes any arguments, unless `parameters` says which."""
+    values: dict[str, Any] = {"name": name, "url": URL, "strict": False}
+    values |= {"parameters": {"type": "object"}} | fields
+    spec = ToolSpec.model_validate(values, strict=False)
+    return _compiled(spec.model_dump_json(), version)
+
+
+def state(
+    calls: Iterable[Call] = (),
+    *,
+    turn: int | None = None,
+    segments: tuple[Segment, ...] = (),
+    usage: Usage | None = None,
+    config: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> RunState:
+    """A run under fence 1, in the turn of its last call; `config` over `offline:rules`."""
+    ledger = {call.id: call for call in calls}
+    latest = max((call.turn for call in ledger.values()), default=0)
+    values: dict[str, Any] = {"project_id": ProjectId(UUID(int=1)), "id": RunId(UUID(int=2))}
+    values |= {"fence": 1, "version": 1, "agent": AGENT, "pinned": {}, "context": None} | fields
+    asked = AgentConfig.model_validate({"model": "offline:rules", **(config or {})}, strict=False)
+    return RunState(
+        config=asked,
+        turn=latest if turn is None else turn,
+        usage=usage or Usage(),
+        segments=segments,
+        calls=ledger,
+        **values,
+    )
+
+
+def call(id_: str = "c1", phase: CallPhase = CallPhase.READY, **fields: Any) -> Call:
+    """A call of turn 1. One that is settled is done; one that waits for a person has an
+    approval, one that was sent was sent once."""
+    values: dict[str, Any] = {"tool": "lookup", "version": 1, "arguments": {}, "turn": 1}
+    values |= {"uuid": UUID(int=1000), "position": 0} | fields
+    digest = call_digest(values["tool"], values["version"], URL, values["arguments"])
+    values.setdefault("digest", digest)
+    if phase is CallPhase.SETTLED:
+        values.setdefault("result", DONE)
+    if phase is CallPhase.AWAITING_APPROVAL:
+        values.setdefault("approval_id", ApprovalId(UUID(int=77)))
+    elif phase in SENT:
+        values = {"attempt": 1, "fence": 1, "timeout_seconds": 30.0, **values}
+    return Call(id=CallId(id_), phase=phase, **values)
+
+
+def row_of(*phases: CallPhase, **fields: Any) -> list[Call]:
+    """Calls `c0`, `c1` … of one response, in these phases."""
+    return [call(f"c{i}", phase, position=i, **fields) for i, phase in enumerate(phases)]
+
+
+def failed(reason: Reason | None = Reason.TOOL_ERROR, **fields: Any) -> Result:
+    values: dict[str, Any] = {"outcome": CallOutcome.FAILED, "output": "no"} | fields
+    return Result(reason=reason, **values)
+
+
+def memory(decision: str = "approve", **fields: Any) -> Remembered:
+    """Of the tool `pay`, with any arguments."""
+    values: dict[str, Any] = {"tool": "pay", "version": 1, "agent": AGENT, "message": None}
+    values |= {"arguments_digest": None} | fields
+    return Remembered(decision=decision, **values)
+
+
+def said(text: str, *, turn: int = 1, refusal: bool = False) -> Segment:
+    message = Message("assistant", text, refusal=refusal)
+    return Segment(SegmentKind.RESPONSE, turn, AGENT, (message,))
+
+
+def wants(name: str, arguments: str = "{}", id_: str = "c1", **fields: Any) -> RequestedCall:
+    return RequestedCall(id_, name, arguments, **fields)
+
+
+def response(*calls: RequestedCall, text: str = "", **fields: Any) -> ModelResponse:
+    return ModelResponse(text, calls, **fields)
+
+
+def turn_with(*tools: Tool, context: JsonObject | None = None, mint: Mint | None = None) -> Turn:
+    shown = {one.name: one for one in tools}
+    return Turn(shown, Surroundings(context, {"turn": 1}), mint or Mint())
+
+
+def taken(
+    *calls: RequestedCall, tools: Iterable[Tool] = (), before: RunState | None = None
+) -> tuple[RunState, Changes]:
+    """A run that has just got a response with these calls."""
+    return take_response(before or state(), response(*calls), turn_with(*tools))
+
+
+def types(changes: Changes) -> list[str]:
+    return [event.type for event in changes.events]
+
+
+def event(changes: Changes, type_: str) -> JsonObject:
+    """The data of the only event of this type."""
+    [found] = [event.data for event in changes.events if event.type == type_]
+    return found
+
+
+def only(run: RunState) -> Call:
+    [one] = run.calls.values()
+    return one
+
+
+def phase_of(run: RunState, id_: str = "c1") -> CallPhase:
+    return run.calls[CallId(id_)].phase
+
+
+def reason_of(run: RunState, id_: str = "c1") -> Reason | None:
+    result = run.calls[CallId(id_)].result
+    assert result is not None
+    return result.reason
+
+
+def output_of(run: RunState, id_: str = "c1") -> Any:
+    result = run.calls[CallId(id_)].result
+    assert result is not None
+    return result.output
+
+
+def settled(before: RunState, id_: str, result: Result = DONE) -> RunState:
+    one = before.calls[CallId(id_)]
+    return before.with_call(replace(one, phase=CallPhase.SETTLED, result=result))

@@ -1,0 +1,275 @@
+"""What holds of `next_action` in every state that a run can be in."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
+from app.domain.decide import Action, AskModel, Finish, Park, RunTools, next_action
+from app.domain.ids import CallId
+from app.domain.items import Message, ToolCall
+from app.domain.response import Usage
+from app.domain.run import RunStatus
+from app.domain.schema import Validator
+from app.domain.state import RunState, Segment, SegmentKind
+from app.domain.tools import Concurrency
+from tests.unit.domain_cases import AGENT, call, state
+
+TOOLS: list[str] = ["a", "b", "c", "d"]
+SCHEMA = Validator({"type": "object"}, at="output")
+MOVED_ON = (SegmentKind.INPUT, SegmentKind.REPAIR)
+
+
+@dataclass(frozen=True)
+class Case:
+    run: RunState
+    overdue: bool
+    caps: Mapping[str, Concurrency]
+    schema: Validator | None
+
+    def decide(self) -> Action:
+        return next_action(self.run, overdue=self.overdue, caps=self.caps, schema=self.schema)
+
+    @property
+    def stops(self) -> bool:
+        """Nothing more may start."""
+        fails = any(one.result and one.result.fails_run for one in self.run.turn_calls)
+        return self.overdue or self.run.cancel_after_turn or fails
+
+    def cap(self, one: Call) -> Concurrency:
+        return self.caps.get(one.tool, Concurrency(limit=64))
+
+
+@st.composite
+def results(draw: st.DrawFn) -> Result:
+    outcome = draw(st.sampled_from(CallOutcome))
+    reason = draw(st.none() | st.sampled_from(Reason))
+    fails = outcome is not CallOutcome.COMPLETED and draw(st.integers(0, 9)) == 0
+    return Result(outcome, draw(st.sampled_from(["ok", "{}", {"a": 1}])), reason, fails_run=fails)
+
+
+@st.composite
+def calls_of(draw: st.DrawFn, turn: int) -> list[Call]:
+    phases = draw(st.lists(st.sampled_from(CallPhase), max_size=6))
+    return [
+        call(
+            f"t{turn}c{position}",
+            phase,
+            turn=turn,
+            position=position,
+            tool=draw(st.sampled_from(TOOLS)),
+            **({"result": draw(results())} if phase is CallPhase.SETTLED else {}),
+        )
+        for position, phase in enumerate(phases)
+    ]
+
+
+def answer_of(calls: list[Call], turn: int, text: str, *, refusal: bool) -> Segment:
+    said = Message("assistant", text, refusal=refusal)
+    asked = (ToolCall(one.id, one.tool, "{}") for one in calls)
+    return Segment(SegmentKind.RESPONSE, turn, AGENT, (said, *asked))
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> dict[str, Any]:
+    limits: dict[str, Any] = {
+        "max_turns": draw(st.integers(1, 5)),
+        "max_parallel_tool_calls": draw(st.integers(1, 4)),
+        "max_tokens": draw(st.none() | st.integers(1, 20)),
+    }
+    stop_at = {"stop_at": [draw(st.sampled_from(TOOLS))]}
+    return {
+        "limits": limits,
+        "on_max_turns": draw(
+            st.sampled_from(["incomplete", "summarise", "fail", {"output": "gave up"}])
+        ),
+        "tool_use_behavior": draw(
+            st.sampled_from(["run_llm_again", "stop_on_first_tool", stop_at])
+        ),
+        "repair_attempts": draw(st.integers(0, 2)),
+    }
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """A run in some turn: with calls in any phases, answered, refused, or spoken to again."""
+    turn = draw(st.integers(0, 6))
+    calls = draw(calls_of(turn)) if turn else []
+    segments: list[Segment] = []
+    if turn:
+        text = draw(st.sampled_from(["", "Done.", "{}", "[]"]))
+        segments.append(answer_of(calls, turn, text, refusal=draw(st.booleans())))
+    if all(one.phase is CallPhase.SETTLED for one in calls):
+        message = Message("user", "And?")
+        more = draw(st.lists(st.sampled_from(MOVED_ON), max_size=2))
+        segments += [Segment(kind, turn, AGENT, (message,)) for kind in more]
+    old = [call("old", CallPhase.SETTLED, turn=0, tool=draw(st.sampled_from(TOOLS)))]
+    caps = st.builds(
+        Concurrency,
+        limit=st.integers(1, 3),
+        group=st.sampled_from([None, None, "disk"]),
+        serial=st.booleans(),
+    )
+    run = state(
+        old + calls if turn else [],
+        turn=turn,
+        segments=tuple(segments),
+        usage=Usage(draw(st.integers(0, 30)), 0),
+        config=draw(configs()),
+        cancel_after_turn=draw(st.integers(0, 9)) == 0,
+    )
+    return Case(
+        run=run,
+        overdue=draw(st.integers(0, 9)) == 0,
+        caps=draw(st.dictionaries(st.sampled_from(TOOLS), caps)),
+        schema=draw(st.sampled_from([None, SCHEMA])),
+    )
+
+
+def phases(case: Case) -> dict[CallId, CallPhase]:
+    return {one.id: one.phase for one in case.run.turn_calls}
+
+
+@given(cases())
+def test_the_model_is_never_asked_while_a_call_is_open(case: Case) -> None:
+    if isinstance(case.decide(), AskModel):
+        assert not case.run.open_calls
+        assert not case.stops
+
+
+@given(cases())
+def test_a_run_parks_only_when_nothing_can_run_or_is_in_flight(case: Case) -> None:
+    action = case.decide()
+    if not isinstance(action, Park):
+        return
+    assert not case.stops
+    assert action.waiting == tuple(one.id for one in case.run.turn_calls if one.phase in WAITING)
+    assert CallPhase.STARTED not in phases(case).values()
+    for one in case.run.turn_calls:
+        if one.phase is CallPhase.READY:
+            before = [other for other in case.run.open_calls if other.position < one.position]
+            assert before
+            assert case.cap(one).serial or any(case.cap(other).serial for other in before)
+
+
+@given(cases())
+def test_only_ready_calls_start_and_none_twice(case: Case) -> None:
+    action = case.decide()
+    if isinstance(action, RunTools):
+        assert {phases(case)[one] for one in action.start} <= {CallPhase.READY}
+        assert len(set(action.start)) == len(action.start)
+        assert action.start or CallPhase.STARTED in phases(case).values()
+
+
+@given(cases())
+def test_no_start_exceeds_the_caps_of_the_run_of_a_tool_or_of_a_group(case: Case) -> None:
+    action = case.decide()
+    if not isinstance(action, RunTools):
+        return
+    started = {case.run.calls[one].id for one in action.start}
+    flying = [
+        one for one in case.run.turn_calls if one.id in started or one.phase is CallPhase.STARTED
+    ]
+    room = case.run.config.limits.max_parallel_tool_calls
+    assert not started or len(flying) <= room
+    use = Counter(case.cap(one).group or f"tool {one.tool}" for one in flying)
+    for one in flying:
+        if one.id in started:
+            assert use[case.cap(one).group or f"tool {one.tool}"] <= case.cap(one).limit
+
+
+@given(cases())
+def test_a_serial_call_runs_alone_after_all_before_it_and_before_all_after_it(case: Case) -> None:
+    action = case.decide()
+    if not isinstance(action, RunTools):
+        return
+    for id_ in action.start:
+        one = case.run.calls[id_]
+        before = [other for other in case.run.open_calls if other.position < one.position]
+        assert not any(case.cap(other).serial for other in before)
+        if case.cap(one).serial:
+            assert action.start == (id_,)
+            assert not before
+            assert CallPhase.STARTED not in phases(case).values()
+
+
+@given(cases())
+def test_whoever_has_room_starts(case: Case) -> None:
+    """A worker is never idle beside a ready call that nothing holds back."""
+    action = case.decide()
+    if case.stops or any(case.cap(one).serial for one in case.run.turn_calls):
+        return
+    started = set(action.start) if isinstance(action, RunTools) else set[CallId]()
+    flying = [
+        one for one in case.run.turn_calls if one.id in started or one.phase is CallPhase.STARTED
+    ]
+    use = Counter(case.cap(one).group or f"tool {one.tool}" for one in flying)
+    for one in case.run.turn_calls:
+        if one.phase is CallPhase.READY and one.id not in started:
+            full = len(flying) >= case.run.config.limits.max_parallel_tool_calls
+            assert full or use[case.cap(one).group or f"tool {one.tool}"] >= case.cap(one).limit
+
+
+@given(cases())
+def test_a_run_that_must_stop_starts_nothing_and_lets_what_is_in_flight_finish(case: Case) -> None:
+    action = case.decide()
+    if not case.stops:
+        return
+    if CallPhase.STARTED in phases(case).values():
+        assert action == RunTools(())
+    else:
+        assert isinstance(action, Finish)
+        assert action.status is not RunStatus.COMPLETED
+
+
+@given(cases())
+def test_a_run_ends_with_open_calls_only_where_it_must_stop(case: Case) -> None:
+    action = case.decide()
+    if isinstance(action, Finish) and case.run.open_calls:
+        assert case.stops
+        assert CallPhase.STARTED not in phases(case).values()
+
+
+@given(cases())
+def test_an_end_is_one_that_a_working_run_may_have_and_says_why(case: Case) -> None:
+    action = case.decide()
+    if not isinstance(action, Finish):
+        return
+    match action.status:
+        case RunStatus.COMPLETED:
+            assert action.output is not None
+        case RunStatus.FAILED | RunStatus.INCOMPLETE:
+            assert action.code
+            assert action.message
+        case status:
+            assert status is RunStatus.CANCELLED
+            assert case.run.cancel_after_turn
+
+
+@given(cases())
+def test_the_model_is_asked_only_within_the_run_s_limits(case: Case) -> None:
+    action = case.decide()
+    if not isinstance(action, AskModel):
+        return
+    limits = case.run.config.limits
+    assert limits.max_tokens is None or case.run.usage.total < limits.max_tokens
+    assert case.run.turn < limits.max_turns + action.tools_off
+    if action.tools_off:
+        assert case.run.config.on_max_turns == "summarise"
+        assert not action.repair
+
+
+@given(cases())
+def test_an_error_is_never_the_final_output(case: Case) -> None:
+    action = case.decide()
+    calls = case.run.turn_calls
+    if not isinstance(action, Finish) or action.status is not RunStatus.COMPLETED or not calls:
+        return
+    good = [one.result.output for one in calls if one.result and not one.result.is_error]
+    gave_up = action.code == "max_turns"
+    summary = case.run.turn > case.run.config.limits.max_turns
+    assert gave_up or summary or action.output in good or action.parsed in (*good, {})

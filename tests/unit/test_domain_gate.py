@@ -1,0 +1,136 @@
+"""Which calls wait for a person, and which a decision made before covers."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.domain import texts
+from app.domain.calls import CallOutcome, CallPhase, Reason, Result
+from app.domain.json import JsonObject, digest
+from app.domain.plan import covering, take_response
+from tests.unit.domain_cases import (
+    AGENT,
+    call,
+    event,
+    memory,
+    only,
+    output_of,
+    phase_of,
+    reason_of,
+    response,
+    settled,
+    state,
+    taken,
+    tool,
+    turn_with,
+    types,
+    wants,
+)
+
+GATED = tool("pay", approval="always", approval_expires_seconds=60)
+NO = Result(CallOutcome.REJECTED, "No.", Reason.DECLINED)
+
+
+def test_a_gated_call_waits_for_a_person_who_sees_the_exact_call() -> None:
+    run, changes = taken(wants("pay", '{"amount": 5}'), tools=[GATED])
+    one = only(run)
+    assert one.phase is CallPhase.AWAITING_APPROVAL
+    [asked] = changes.approvals
+    assert (asked.id, asked.call, asked.agent) == (one.approval_id, one, AGENT)
+    assert (asked.url, asked.expires_seconds) == (GATED.spec.url, 60)
+    told = event(changes, "tool_call.approval_requested")
+    assert (told["arguments"], told["digest"]) == ({"amount": 5}, one.digest)
+    assert changes.inserted[one.id] == one
+
+
+@pytest.mark.parametrize(
+    ("amount", "context", "phase"),
+    [
+        (50, {"tier": "gold"}, CallPhase.READY),
+        (500, {"tier": "gold"}, CallPhase.AWAITING_APPROVAL),
+        (50, None, CallPhase.AWAITING_APPROVAL),
+    ],
+)
+def test_a_rule_decides_by_arguments_and_context_and_one_that_fails_asks(
+    amount: int, context: JsonObject | None, phase: CallPhase
+) -> None:
+    gated = tool("pay", approval={"when": "args.amount > 100 || context.tier != 'gold'"})
+    asked = response(wants("pay", f'{{"amount": {amount}}}'))
+    run, _ = take_response(state(), asked, turn_with(gated, context=context))
+    assert only(run).phase is phase
+
+
+def test_a_remembered_approval_covers_later_calls_and_is_told() -> None:
+    before = state(remembered=(memory(),))
+    run, changes = taken(wants("pay"), tools=[GATED], before=before)
+    one = only(run)
+    assert (one.phase, one.approved_digest) == (CallPhase.READY, one.digest)
+    assert event(changes, "tool_call.approval_decided")["remembered"] is True
+    assert changes.approvals == []
+    assert changes.inserted[one.id] == one
+
+
+@pytest.mark.parametrize(
+    ("said", "own", "text"),
+    [("Never.", "No.", "Never."), (None, "No.", "No."), (None, None, texts.NOT_APPROVED)],
+)
+def test_a_remembered_rejection_rejects_later_calls(
+    said: str | None, own: str | None, text: str
+) -> None:
+    before = state(remembered=(memory("reject", message=said),))
+    gated = tool("pay", approval="always", reject_message=own)
+    run, _ = taken(wants("pay"), tools=[gated], before=before)
+    result = only(run).result
+    assert result is not None
+    assert (result.outcome, result.reason) == (CallOutcome.REJECTED, Reason.DECLINED)
+    assert result.output == text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"tool": "refund"},
+        {"version": 2},
+        {"agent": "someone else"},
+        {"arguments_digest": digest({"amount": 1})},
+    ],
+)
+def test_a_remembered_decision_covers_nothing_else(other: dict[str, Any]) -> None:
+    one = call(tool="pay")
+    assert covering((memory(**other),), one, AGENT) is None
+
+
+def test_exact_arguments_are_covered_and_the_latest_decision_wins() -> None:
+    one = call(tool="pay", arguments={"amount": 1})
+    exact = memory(arguments_digest=digest({"amount": 1}))
+    later = memory("reject")
+    assert covering((exact,), one, AGENT) == exact
+    assert covering((exact, later), one, AGENT) == later
+    assert covering((later, exact), one, AGENT) == exact
+
+
+@pytest.mark.parametrize("reason", [Reason.DECLINED, Reason.DECLINED_BEFORE])
+def test_an_identical_rejected_call_is_rejected_by_itself(reason: Reason) -> None:
+    first, _ = taken(wants("pay", '{"amount": 5}', "old"), tools=[GATED])
+    before = settled(first, "old", replace(NO, reason=reason))
+    run, changes = taken(wants("pay", '{"amount":5}'), tools=[GATED], before=before)
+    assert reason_of(run) is Reason.DECLINED_BEFORE
+    assert output_of(run) == texts.DECLINED_BEFORE
+    assert types(changes)[:2] == ["tool_call.created", "tool_call.rejected"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "version", "reason"),
+    [
+        ('{"amount": 6}', 1, Reason.DECLINED),
+        ('{"amount": 5}', 2, Reason.DECLINED),
+        ('{"amount": 5}', 1, Reason.APPROVAL_EXPIRED),
+    ],
+)
+def test_any_other_call_is_asked_about(arguments: str, version: int, reason: Reason) -> None:
+    first, _ = taken(wants("pay", '{"amount": 5}', "old"), tools=[GATED])
+    before = settled(first, "old", replace(NO, reason=reason))
+    now = tool("pay", version, approval="always")
+    run, _ = taken(wants("pay", arguments), tools=[now], before=before)
+    assert phase_of(run) is CallPhase.AWAITING_APPROVAL
