@@ -3,10 +3,11 @@
 import asyncio
 import json
 import sys
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import structlog
 import structlog.tracebacks
@@ -15,11 +16,14 @@ from pydantic import ValidationError
 
 from app.domain.ids import Prefix, parse, show
 from app.domain.scopes import Scope
+from app.first_minute.kept import secret_key_of
 from app.settings import Settings
-from app.store import keys, migrations
-from app.store.db import UnsafeDatabaseError, open_database
+from app.store import embedded, keys, migrations
+from app.store.db import Tx, UnsafeDatabaseError, open_database
 from app.store.embedded_home import EmbeddedError
 from app.store.vault import Vault
+
+MAX_LISTED: Final = 1000
 
 app = typer.Typer(
     name="runward",
@@ -56,7 +60,7 @@ def api() -> None:
     """Run the API alone. Needs DATABASE_URL and RUNWARD_SECRET_KEY; start workers beside it."""
     from app.serve import run_process  # noqa: PLC0415  # slow, and only needed here
 
-    settings = _shared_settings()
+    settings = _shared(_settings())
     _run(run_process(settings, _database_url(settings), serves=True, works=False))
 
 
@@ -65,7 +69,7 @@ def worker() -> None:
     """Run a worker alone. Needs DATABASE_URL and RUNWARD_SECRET_KEY. Start as many as you like."""
     from app.serve import run_process  # noqa: PLC0415  # slow, and only needed here
 
-    settings = _shared_settings()
+    settings = _shared(_settings())
     _run(run_process(settings, _database_url(settings), serves=False, works=True))
 
 
@@ -105,8 +109,8 @@ def openapi(
 def create_key(
     name: Annotated[str, typer.Argument(help="What the key is for.")],
     scope: Annotated[
-        list[Scope], typer.Option(help="What it may do; repeat it. Default: everything.")
-    ] = list(Scope),  # noqa: B006  # typer copies it
+        list[Scope] | None, typer.Option(help="What it may do; repeat it. Default: everything.")
+    ] = None,
     project: Annotated[str, typer.Option(help="A project's id.")] = "default",
     expires_in_days: Annotated[
         float | None, typer.Option(help="When it stops working. Default: never.")
@@ -114,27 +118,27 @@ def create_key(
 ) -> None:
     """Make an API key and print it. It is shown this once."""
 
-    async def create(settings: Settings) -> None:
+    async def create() -> None:
         secret = keys.new_secret()
         expires = None
         if expires_in_days is not None:
             expires = datetime.now(UTC) + timedelta(days=expires_in_days)
-        database = open_database(_database_url(settings), pool_size=1)
-        async with database.pool.begin() as tx:
+        async with _administration(_settings()) as (tx, vault):
             await keys.ensure_default_project(tx)
+            if await keys.get_project(tx, _project(project)) is None:
+                _stop(f"There is no project {project}.")
             key = await keys.add_key(
                 tx,
-                _vault(settings),
+                vault,
                 _project(project),
                 name=name,
-                scopes=tuple(str(one) for one in scope),
+                scopes=tuple(str(one) for one in scope or Scope),
                 secret=secret,
                 expires_at=expires,
             )
-        await database.close()
         typer.echo(f"{show(Prefix.KEY, key.id)}  {secret}")
 
-    _run(create(_shared_settings()))
+    _run(create())
 
 
 @keys_app.command("list")
@@ -143,18 +147,16 @@ def list_keys(
 ) -> None:
     """List a project's keys, without their secrets."""
 
-    async def listed(settings: Settings) -> None:
-        database = open_database(_database_url(settings), pool_size=1)
-        async with database.pool.connect() as tx:
+    async def listed() -> None:
+        async with _administration(_settings()) as (tx, _):
             found = await keys.list_keys(
-                tx, _project(project), after=None, limit=1000, descending=False
+                tx, _project(project), after=None, limit=MAX_LISTED, descending=False
             )
-        await database.close()
         for key in found:
             state = "revoked" if key.revoked_at else "active"
             typer.echo(f"{show(Prefix.KEY, key.id)}  {state:8} {key.name}  {' '.join(key.scopes)}")
 
-    _run(listed(_settings()))
+    _run(listed())
 
 
 @keys_app.command("revoke")
@@ -164,37 +166,55 @@ def revoke_key(
 ) -> None:
     """Revoke a key. It stops working within five seconds, everywhere."""
 
-    async def revoke(settings: Settings) -> None:
+    async def revoke() -> None:
         wanted = parse(Prefix.KEY, key_id)
-        database = open_database(_database_url(settings), pool_size=1)
-        async with database.pool.begin() as tx:
-            key = None
+        key = None
+        async with _administration(_settings()) as (tx, _):
             if wanted is not None:
                 key = await keys.revoke_key(tx, _project(project), wanted)
-        await database.close()
         if key is None:
             _stop(f"There is no key {key_id} in that project.")
         typer.echo(f"{key_id} is revoked.")
 
-    _run(revoke(_settings()))
+    _run(revoke())
+
+
+@asynccontextmanager
+async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]:
+    """A transaction on the database that `serve`, or DATABASE_URL, would use. The embedded one may
+    be in use by `serve` at the same time."""
+    async with AsyncExitStack() as stack:
+        if settings.database_url is None:
+            data_dir = settings.data_dir or embedded.default_data_dir()
+            server = await embedded.start(data_dir, say=lambda _: None)
+            stack.push_async_callback(server.stop)
+            await migrations.upgrade(server.url)
+            url, secret = server.url, settings.secret_key or secret_key_of(data_dir)
+        else:
+            url, secret = _database_url(settings), _shared(settings).secret_key
+        assert secret is not None
+        database = open_database(url, pool_size=1)
+        stack.push_async_callback(database.close)
+        tx = await stack.enter_async_context(database.pool.begin())
+        yield tx, Vault(secret.get_secret_value())
 
 
 def _settings() -> Settings:
     try:
         settings = Settings()  # pyright: ignore[reportCallIssue]  # from the environment
     except ValidationError as error:
-        lines = [
-            f"  {'.'.join(str(part) for part in one['loc']).upper()}: {one['msg']}"
-            for one in error.errors()
-        ]
+        lines = [f"  {_variable(str(one['loc'][0]))}: {one['msg']}" for one in error.errors()]
         _stop("The environment is not valid:\n" + "\n".join(lines))
     configure_logging(settings)
     return settings
 
 
-def _shared_settings() -> Settings:
+def _variable(field: str) -> str:
+    return field if field.isupper() else f"RUNWARD_{field.upper()}"
+
+
+def _shared(settings: Settings) -> Settings:
     """Where several processes share a database they must share the secret key too."""
-    settings = _settings()
     if settings.secret_key is None:
         _stop(
             "RUNWARD_SECRET_KEY is missing: 32 characters or more, the same for every process.\n"
@@ -207,11 +227,6 @@ def _database_url(settings: Settings) -> str:
     if settings.database_url is None:
         _stop("DATABASE_URL is missing, e.g. postgresql://user:password@host:5432/runward")
     return settings.database_url.get_secret_value()
-
-
-def _vault(settings: Settings) -> Vault:
-    assert settings.secret_key is not None
-    return Vault(settings.secret_key.get_secret_value())
 
 
 def _project(shown: str) -> Any:

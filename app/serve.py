@@ -54,7 +54,8 @@ async def run_process(
                 lease=settings.lease_seconds,
                 drain=settings.drain_seconds,
             )
-            services.worker_has_room = lambda: worker.has_room
+            services.reserve_slot = worker.reserve
+            services.free_slot = worker.free
             services.adopt = worker.adopt
             services.wake_worker = worker.wake
         listen_url = settings.listen_url.get_secret_value() if settings.listen_url else None

@@ -33,7 +33,7 @@ from app.store.vault import Vault
 from app.tools.webhook import Webhook
 
 
-def _never() -> bool:
+def _refuse() -> bool:
     return False
 
 
@@ -68,7 +68,8 @@ class Services:
     streams: Counter[UUID] = field(default_factory=Counter[UUID])
     """Open event streams of each API key."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    worker_has_room: Callable[[], bool] = _never
+    reserve_slot: Callable[[], bool] = _refuse
+    free_slot: Callable[[], None] = _nothing
     adopt: Callable[[RunState], None] = _adopt_nothing
     wake_worker: Callable[[], None] = _nothing
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import JsonValue
 from sqlalchemy.exc import DBAPIError
@@ -25,7 +26,8 @@ from app.store.runs import NewRun
 from app.store.views import RunView
 from app.wiring import Services
 
-ROUTE = "POST /v1/runs"
+ROUTE: Final = "POST /v1/runs"
+UNIQUE_VIOLATION: Final = "23505"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +47,31 @@ async def accept(
         idempotency = (key, digest(parse(body)))
         if (kept := await _replay(services, who.project_id, *idempotency)) is not None:
             return kept
-    config = await _config(services, who.project_id, asked)
-    new = _new_run(services, who, asked, config, idempotency)
     try:
-        accepted = await services.accept(new)
-    except DBAPIError as error:
-        if idempotency is None or sqlstate(error) != "23505":
+        return await _accept_new(services, who, asked, idempotency)
+    except DBAPIError as error:  # the same key at the same time: the other one was first
+        if idempotency is None or sqlstate(error) != UNIQUE_VIOLATION:
             raise
         kept = await _replay(services, who.project_id, *idempotency)
         if kept is None:
             raise
         return kept
-    if new.lease:
+
+
+async def _accept_new(
+    services: Services, who: Principal, asked: StartRun, idempotency: tuple[str, str] | None
+) -> Answered:
+    """With room in this process the run is leased to it at once: one commit less."""
+    config = await _config(services, who.project_id, asked)
+    lease = services.reserve_slot()
+    new = _new_run(who, asked, config, idempotency, lease=lease)
+    try:
+        accepted = await services.accept(new)
+    except BaseException:
+        if lease:
+            services.free_slot()
+        raise
+    if lease:
         services.adopt(_state(new, accepted))
     else:
         services.wake_worker()
@@ -137,14 +152,13 @@ def check_models(services: Services, config: AgentConfig) -> None:
 
 
 def _new_run(
-    services: Services,
     who: Principal,
     asked: StartRun,
     config: AgentConfig,
     idempotency: tuple[str, str] | None,
+    *,
+    lease: bool,
 ) -> NewRun:
-    """With room in this process the run is leased to it at once: one commit less."""
-    lease = services.worker_has_room()
     changes = Changes()
     models: list[JsonValue] = list(config.models)
     changes.add(

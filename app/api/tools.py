@@ -1,23 +1,39 @@
 """/v1/tools: register, list, change, try, delete."""
 
+import time
+
 from fastapi import Response
 
 from app.api import shapes
 from app.api.answers import answer, created, nothing
 from app.api.auth import ToolsReader, ToolsWriter
-from app.api.models.tools import NewTool, PatchTool, RegisterTool, Tool, ToolSecret, patched
+from app.api.models.tools import (
+    NewTool,
+    PatchTool,
+    RegisterTool,
+    Tool,
+    ToolSecret,
+    ToolTrial,
+    TryTool,
+    patched,
+)
 from app.api.paging import Page, Walking
 from app.api.params import ToolPath
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
 from app.domain.errors import FieldError
+from app.domain.ids import CallId, RunId
 from app.domain.rules import RuleError, compile_rule
 from app.domain.schema import check_schema
+from app.domain.scopes import Principal
+from app.domain.toolbox import Tool as CompiledTool
 from app.domain.tools import ToolSpec, When
 from app.egress.targets import TargetError
 from app.store import registry
+from app.store.ids import mint
 from app.tools import signing
+from app.tools.base import Invocation
 from app.tools.webhook_headers import check_headers
 from app.wiring import Services
 
@@ -131,3 +147,44 @@ async def check_tool(services: Services, spec: ToolSpec) -> None:
             errors.append(FieldError("url", str(error)))
     if errors:
         raise e.InvalidRequestError(errors=errors)
+
+
+@routes.post("/tools/{name}/test", response_model=ToolTrial)
+async def try_tool(who: ToolsWriter, services: Using, name: ToolPath, trial: TryTool) -> Response:
+    """Call the tool once, now, outside of any run: no approval, no retry, nothing recorded. The
+    arguments must match its schema."""
+    async with services.autocommit.connect() as tx:
+        versions = await registry.current_versions(tx, who.project_id, [name])
+    if name not in versions:
+        raise e.ToolNotFoundError
+    tools = await services.toolbox.fetch(who.project_id, versions.items())
+    armed = tools.version(name, versions[name])
+    if problems := armed.tool.arguments.problems(trial.arguments):
+        raise e.InvalidRequestError(errors=problems)
+    started = time.monotonic()
+    call = _invocation(who, armed.tool, trial, services, secrets=armed.secrets)
+    outcome = await services.engine.webhook.invoke(call)
+    return answer(ToolTrial.of(outcome, seconds=time.monotonic() - started))
+
+
+def _invocation(
+    who: Principal, tool: CompiledTool, trial: TryTool, services: Services, secrets: tuple[str, ...]
+) -> Invocation:
+    default = services.engine.tool_timeout.total_seconds()
+    return Invocation(
+        project_id=who.project_id,
+        run_id=RunId(mint()),
+        call_id=CallId("test"),
+        call_uuid=mint(),
+        tool=tool.spec,
+        tool_version=tool.version,
+        agent=None,
+        arguments=tool.arguments.without_nulls(trial.arguments),
+        context=trial.context,
+        attempt=1,
+        fence=0,
+        seconds=tool.spec.timeout_seconds or default,
+        callback_url=f"{services.public_url}/v1/callbacks/test",
+        callback_token="test",  # noqa: S106  # leads nowhere
+        secrets=secrets,
+    )

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 
 from app.domain import texts
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from app.domain.events import fitting
 from app.domain.ids import ApprovalId, Prefix, show
 from app.domain.json import JsonObject, digest
 from app.domain.settle import completed, settle
@@ -143,7 +144,7 @@ def _decide_one(
                 digest=new_digest,
                 approved_digest=new_digest,
             )
-            about |= {"arguments": arguments, "digest": new_digest}
+            about |= {**fitting("arguments", arguments), "digest": new_digest}
         case Reject(message=message) if message:
             about |= {"message": message}
         case Reject() | Respond():

@@ -3,6 +3,16 @@
 from collections.abc import Mapping
 from typing import Final
 
+from pydantic import JsonValue
+
+from app.domain.json import JsonObject, compact
+
+MAX_VALUE_BYTES: Final = 32_768
+"""A larger value is not repeated in an event; the ledger has it whole. An event of 64 KiB holds
+one of them and all else."""
+MAX_PER_RUN: Final = 10_000
+"""Events after which nobody outside may add more to a run."""
+
 STORED: Final[Mapping[str, str]] = {
     "run.created": "The run was accepted: its agent, model and tools.",
     "run.started": "A worker took it for the first time.",
@@ -36,3 +46,11 @@ TRANSIENT: Final[Mapping[str, str]] = {
     "message.restarted": "The model's stream broke and starts again: what was shown is void.",
 }
 """Streamed while they happen, without an SSE `id`; never stored."""
+
+
+def fitting(name: str, value: JsonValue) -> JsonObject:
+    """`value` under `name` for an event's data, or null and how large it is."""
+    size = len(compact(value).encode())
+    if size <= MAX_VALUE_BYTES:
+        return {name: value}
+    return {name: None, f"{name}_bytes": size, "truncated": True}

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from app.domain import texts
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from app.domain.events import fitting
 from app.domain.ids import ApprovalId, CallId, Prefix, show
 from app.domain.items import Item, Message, ToolCall
 from app.domain.json import JsonObject, canonical, cleaned_text, compact, digest, same
@@ -172,8 +173,8 @@ def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: 
         tool_version=call.version,
         turn=call.turn,
         agent=state.agent,
-        arguments=call.arguments,
-        **({"arguments_text": one.raw} if one.raw is not None else {}),
+        **fitting("arguments", call.arguments),
+        **(fitting("arguments_text", one.raw) if one.raw is not None else {}),
     )
     refused = _why_not(state, call, tool, one.problem, turn)
     if refused is not None:
@@ -237,7 +238,7 @@ def gate(
         call_id=call.id,
         tool=call.tool,
         tool_version=call.version,
-        arguments=call.arguments,
+        **fitting("arguments", call.arguments),
         digest=call.digest,
         expires_in_seconds=tool.spec.approval_expires_seconds,
     )

@@ -2,21 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from pydantic import JsonValue
 
 from app.domain import texts
 from app.domain.calls import ENDING_EVENTS, Call, CallOutcome, CallPhase, Reason, Result
+from app.domain.events import MAX_VALUE_BYTES
 from app.domain.ids import Prefix, show
 from app.domain.json import JsonObject, cleaned, compact
 from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.state import Changes, RunState
 from app.domain.toolbox import Tool
 from app.domain.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
-
-EVENT_OUTPUT_BYTES: Final = 32_768
-"""A longer output stands in its event cut; the ledger has it whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +186,7 @@ def settle(state: RunState, changes: Changes, call: Call, result: Result) -> Run
     settled = replace(call, phase=CallPhase.SETTLED, result=result)
     changes.put(settled)
     changes.progress = True
-    shown, full = cut(result.output, EVENT_OUTPUT_BYTES)
+    shown, full = cut(result.output, MAX_VALUE_BYTES)
     data: JsonObject = {
         "call_id": call.id,
         "tool": call.tool,

@@ -54,6 +54,8 @@ class RunState:
     pinned: Mapping[str, int]
     """Tool name -> the lowest version this run may use: the current one when it was accepted."""
     context: JsonObject | None
+    last_seq: int = 0
+    """The number of the last event, when it was loaded."""
     turn: int = 0
     usage: Usage = field(default_factory=Usage)
     segments: tuple[Segment, ...] = ()

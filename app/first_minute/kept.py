@@ -1,8 +1,10 @@
 """Secrets that are made once and kept in the data folder."""
 
 import os
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final
@@ -10,6 +12,11 @@ from typing import Final
 from pydantic import SecretStr
 
 MIN_CHARACTERS: Final = 32
+
+
+def secret_key_of(data_dir: Path) -> SecretStr:
+    """The embedded database's own secret key; made where there is none yet."""
+    return kept(data_dir / "secret-key", partial(secrets.token_hex, 32))
 
 
 def kept(path: Path, make: Callable[[], str]) -> SecretStr:

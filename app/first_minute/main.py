@@ -7,7 +7,6 @@ registered. With DATABASE_URL it is somebody's server: that is migrated, and not
 
 import asyncio
 import os
-import secrets
 import signal
 import socket
 import sys
@@ -20,7 +19,7 @@ from typing import Final
 
 from app.first_minute import example_tools
 from app.first_minute.banner import Banner
-from app.first_minute.kept import kept
+from app.first_minute.kept import kept, secret_key_of
 from app.first_minute.progress import Progress
 from app.settings import Settings
 from app.store import embedded, keys, migrations
@@ -66,9 +65,7 @@ async def _on_this_machine(
     stack.push_async_callback(server.stop)
     progress.step("Migrating the database")
     await migrations.upgrade(server.url)
-    secret_key = settings.secret_key or kept(
-        data_dir / "secret-key", partial(secrets.token_hex, 32)
-    )
+    secret_key = settings.secret_key or secret_key_of(data_dir)
     api_key = settings.bootstrap_key or kept(data_dir / "api-key", keys.new_secret)
     settings = settings.model_copy(
         update={

@@ -5,10 +5,11 @@ from typing import Final
 
 from app.domain.calls import CallPhase, Reason
 from app.domain.decide import Finish, Park
+from app.domain.events import MAX_VALUE_BYTES
 from app.domain.ids import CallId, Prefix, show
 from app.domain.json import JsonObject
 from app.domain.run import Move, RunStatus, ending_event
-from app.domain.settle import EVENT_OUTPUT_BYTES, close_open_calls, cut
+from app.domain.settle import close_open_calls, cut
 from app.domain.state import Changes, RunState
 from app.store.commit import Ending
 
@@ -49,7 +50,7 @@ def finish(state: RunState, changes: Changes, action: Finish) -> Ending:
     if action.code is not None:
         name = "code" if failed else "reason"
         details = {name: action.code, "message": action.message}
-    shown, full = cut(action.output, EVENT_OUTPUT_BYTES)
+    shown, full = cut(action.output, MAX_VALUE_BYTES)
     data: JsonObject = {"output": shown}
     if full is not None:
         data["truncated"] = True

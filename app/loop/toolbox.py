@@ -48,6 +48,10 @@ class ToolSet:
         current = self.current(state)
         return {name: tool for name, tool in current.items() if is_enabled(tool, around)}
 
+    def version(self, name: str, version: int) -> Armed:
+        """Raises KeyError."""
+        return self._armed[name, version]
+
     def of(self, call: Call) -> Armed | None:
         """The version that the call was made for. None: it was never registered."""
         return self._armed.get((call.tool, call.version or 0))

@@ -133,6 +133,7 @@ def state_from_row(row: dict[str, Any]) -> RunState:
         config=config_from_json(row["config"]),
         pinned=row["current_tools"] or {},
         context=row["context"],
+        last_seq=row["last_seq"],
         turn=row["turn"],
         usage=Usage(
             row["input_tokens"], row["output_tokens"], row["cached_tokens"], row["reasoning_tokens"]

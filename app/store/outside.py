@@ -12,6 +12,7 @@ from app.domain import errors as e
 from app.domain.approvals import ApprovalStatus, Approve, Decision, Edit, Reject
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason
 from app.domain.errors import FieldError
+from app.domain.events import MAX_PER_RUN
 from app.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from app.domain.json import JsonObject
 from app.domain.resolve import Callback, CallbackCompleted, Progress, Resolution, call_back, resolve
@@ -117,6 +118,8 @@ async def take_callback(
         return TooEarly()
     if call.phase is not CallPhase.AWAITING_CALLBACK:
         return await _late(tx, state, call, said)
+    if isinstance(said, Progress) and state.last_seq >= MAX_PER_RUN:
+        raise e.TooManyRequestsError("This run has as many events as it may.")
     changes = Changes()
     call_back(state, changes, call, await _tool_of(tx, vault, state, call), said)
     done = not isinstance(said, Progress)

@@ -38,11 +38,23 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._draining = False
+        self._reserved = 0
+
+    def reserve(self) -> bool:
+        """Room for a run that is about to be accepted already leased to this process. True: it
+        is kept until `adopt` or `free`."""
+        if self._draining or self._room <= 0:
+            return False
+        self._reserved += 1
+        return True
+
+    def free(self) -> None:
+        """The run was not accepted after all."""
+        self._reserved -= 1
 
     @property
-    def has_room(self) -> bool:
-        """Whether a run may be accepted already leased to this process."""
-        return not self._draining and len(self._executions) < self._concurrency
+    def _room(self) -> int:
+        return self._concurrency - len(self._executions) - self._reserved
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`, and then as long as the drain takes."""
@@ -72,7 +84,11 @@ class Worker:
             log.info("worker_stopped")
 
     def adopt(self, state: RunState) -> None:
-        """Execute a run that is leased to this process."""
+        """Execute a run that was accepted into a reserved place."""
+        self._reserved -= 1
+        self._start(state)
+
+    def _start(self, state: RunState) -> None:
         execution = Execution(self._services.engine, state)
         self._executions[state.id] = execution
         task = asyncio.create_task(self._execute(execution), name=f"run {state.id}")
@@ -106,7 +122,7 @@ class Worker:
         finally:
             if self._executions.get(run_id) is execution:
                 del self._executions[run_id]
-            if len(self._executions) == self._concurrency - 1:
+            if self._room == 1:
                 self._wake.set()
 
     async def _claim_forever(self) -> None:
@@ -127,13 +143,12 @@ class Worker:
                     pass
 
     async def _claim(self) -> int:
-        room = self._concurrency - len(self._executions)
-        if room <= 0:
+        if self._room <= 0:
             return 0
         async with self._services.autocommit.connect() as tx:
-            states = await runs.claim(tx, room, self._lease)
+            states = await runs.claim(tx, self._room, self._lease)
         for state in states:
-            self.adopt(state)
+            self._start(state)
             self._services.feed.hint(state.id)
         return len(states)
 

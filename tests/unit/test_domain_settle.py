@@ -11,7 +11,7 @@ from app.domain import texts
 from app.domain.calls import CallOutcome, CallPhase, Reason, Result
 from app.domain.ids import CallId
 from app.domain.settle import (
-    EVENT_OUTPUT_BYTES,
+    MAX_VALUE_BYTES,
     AwaitCallback,
     AwaitResolution,
     TryAgain,
@@ -63,7 +63,7 @@ def test_a_plain_result_s_event_says_no_more_than_it_must() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        Result(CallOutcome.COMPLETED, "x" * (EVENT_OUTPUT_BYTES + 1)),
+        Result(CallOutcome.COMPLETED, "x" * (MAX_VALUE_BYTES + 1)),
         Result(CallOutcome.COMPLETED, "cut", full="whole"),
     ],
 )
@@ -73,7 +73,7 @@ def test_an_event_says_that_its_output_is_not_the_whole_one(given: Result) -> No
     told = event(changes, "tool_call.completed")
     assert told["truncated"] is True
     assert isinstance(told["output"], str)
-    assert len(told["output"]) < EVENT_OUTPUT_BYTES + 100
+    assert len(told["output"]) < MAX_VALUE_BYTES + 100
 
 
 def test_a_verdict_is_written_down_and_a_retry_writes_nothing() -> None:

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 
 from app.api.models.base import AT, TOOL_ID, Asked, example
 from app.domain.json import JsonObject
+from app.domain.outcomes import Done, Failed, Outcome, Waits
 from app.domain.tools import ToolSpec
 
 _PAY: Final[JsonObject] = {
@@ -80,6 +81,58 @@ class ToolSecret(BaseModel):
 
     secret: str
     """`whsec_…`. Shown this once."""
+
+
+class TryTool(Asked):
+    """One call of a tool, outside of any run."""
+
+    model_config = ConfigDict(json_schema_extra=example(arguments={"amount": 5}))
+
+    arguments: JsonObject
+    """Must match the tool's schema."""
+    context: JsonObject | None = None
+    """What a run's `context` would be."""
+
+
+class ToolTrial(BaseModel):
+    """How one call of a tool ended."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        json_schema_extra=example(
+            outcome="completed", output={"paid": True}, detail=None, status=None, seconds=0.012
+        ),
+    )
+
+    outcome: Literal["completed", "accepted", "failed"]
+    """`accepted`: it answered 202 and would call back."""
+    output: JsonValue = None
+    """Its result; for a failure what the model would be told, if the tool said something."""
+    detail: str | None = None
+    """What went wrong, for an operator."""
+    status: int | None = None
+    """The HTTP status of a failure."""
+    seconds: float
+    """How long it took."""
+
+    @classmethod
+    def of(cls, outcome: Outcome, *, seconds: float) -> "ToolTrial":
+        seconds = round(seconds, 6)
+        match outcome:
+            case Done(output=output):
+                return cls(outcome="completed", output=output, seconds=seconds)
+            case Waits():
+                return cls(outcome="accepted", seconds=seconds)
+            case Failed(message=message, detail=detail, status=status):
+                return cls(
+                    outcome="failed",
+                    output=message,
+                    detail=detail,
+                    status=status,
+                    seconds=seconds,
+                )
 
 
 _FIXED: Final = frozenset({"name", "type"})
