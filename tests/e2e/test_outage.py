@@ -1,0 +1,90 @@
+"""PostgreSQL goes away in the middle of the work: nothing but 503, and nothing is lost."""
+
+import os
+import select
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.store import embedded, migrations
+from tests.e2e.conftest import Processes
+from tests.support.model_server import Call, ModelServer, calls, text
+from tests.support.postgres import scratch_folder
+from tests.support.tool_server import Behaviour, ToolServer
+
+RUNS = 20
+GONE_WITHIN_SECONDS = 10
+MODEL = "outage"
+
+
+class Cluster:
+    """A PostgreSQL of this test's own, that it may kill."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server = embedded.open_server(folder, say=_silent)
+        self.url = self._server.url
+
+    def kill(self) -> None:
+        """As a crash would: no clean shutdown, and it must recover from its log."""
+        pid_file = self._folder / "postgres" / "data" / "postmaster.pid"
+        pid = int(pid_file.read_text().split()[0])
+        process = os.pidfd_open(pid)
+        os.kill(pid, signal.SIGQUIT)
+        gone, _, _ = select.select([process], [], [], GONE_WITHIN_SECONDS)
+        os.close(process)
+        assert gone
+
+    def start_again(self) -> None:
+        embedded.open_server(self._folder, say=_silent).close()
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    folder = scratch_folder()
+    cluster = Cluster(folder)
+    yield cluster
+    cluster.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_runs_survive_a_crash_of_postgresql(
+    cluster: Cluster, model: ModelServer, tools: ToolServer
+) -> None:
+    await migrations.upgrade(cluster.url)
+    start = Processes(cluster.url, model)
+    try:
+        service = start("serve")
+        client = start.client(service).new_project("outage")
+        start.keep(client)
+        client.register_tool("pay", tools.tool("pay", Behaviour(hold="counter")))
+        model.by_turn(MODEL, calls(Call("c1", "pay", '{"x":"1"}')), text("done"))
+        started = [client.start_run(model=f"openai:{MODEL}", tools=["pay"]) for _ in range(RUNS)]
+        tools.hold("counter").arrived(8)
+
+        cluster.kill()
+        refused = client.request("POST", "/v1/runs", {"model": f"openai:{MODEL}", "input": "go"})
+        assert refused.status_code == 503
+        assert refused.headers["Retry-After"]
+        assert client.request("GET", "/readyz").status_code == 503
+        tools.hold("counter").release()
+        cluster.start_again()
+
+        for run in started:
+            ended = client.settle(run["id"])
+            assert (ended["status"], ended["output"]) == ("completed", "done")
+            events = client.call("GET", f"/v1/runs/{run['id']}/events", limit=1000)["data"]
+            assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
+        assert len(tools.all_hits()) == RUNS
+    finally:
+        start.close()
