@@ -1,0 +1,170 @@
+"""The documentation says what the code does, where a machine can compare the two."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.domain import texts
+from app.domain.approvals import ApprovalStatus
+from app.domain.calls import Reason
+from app.domain.events import STORED, TRANSIENT
+from app.domain.run import TERMINAL, RunStatus
+from app.domain.scopes import Scope
+from app.domain.tools import RETRYABLE_STATUSES
+from app.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    page
+    for page in (*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md"))
+    if "node_modules" not in page.parts
+)
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|Users|work|root|tmp/w|mnt|workspace)/\S*")
+SAMPLE_TEXTS = (
+    texts.timed_out("NAME", 30, idempotent=False),
+    texts.unknown_tool("NAME", ["A", "B"]),
+    texts.unknown_tool("NAME", []),
+    texts.invalid_arguments("NAME", []).strip(),
+    texts.edited("ARGUMENTS"),
+    texts.repair([]).strip(),
+)
+
+
+def read(page: Path) -> str:
+    return page.read_text("utf-8")
+
+
+def rows(page: str, heading: str) -> dict[str, list[str]]:
+    """The first table below `heading`: its first cell, without backticks, to the others."""
+    lines = iter(read(DOCS / page).partition(f"\n{heading}\n")[2].splitlines())
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        if line.startswith("|"):
+            first, *others = (cell.strip() for cell in line.strip("|").split(" | "))
+            found[first.strip("`")] = [cell.removesuffix(" |") for cell in others]
+        elif found:
+            break
+    assert found, f"no table below {heading!r} in {page}"
+    return dict(list(found.items())[2:])
+
+
+def anchors(page: Path) -> set[str]:
+    """As they are made from headings."""
+    found: set[str] = set()
+    for line in re.sub(r"^```.*?^```", "", read(page), flags=re.M | re.S).splitlines():
+        if line.startswith("#"):
+            words = re.sub(r"[^\w\- ]", "", line.lstrip("#").strip().lower())
+            found.add(words.replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere_and_nothing_names_a_machine(page: Path) -> None:
+    text = read(page)
+    for link in LINK.findall(text):
+        if link.startswith(("https://", "http://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+    assert not MACHINE_PATH.search(text)
+
+
+def test_every_page_can_be_found_from_the_readme() -> None:
+    seen: set[Path] = set()
+    left = [ROOT / "README.md"]
+    while left:
+        page = left.pop()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        for link in LINK.findall(read(page)):
+            target = (page.parent / link.partition("#")[0]).resolve()
+            if target.is_file():
+                left.append(target)
+    assert set(DOCS.rglob("*.md")) <= seen
+
+
+def documented(default: Any) -> str | None:
+    """How a default is written; None: in words."""
+    match default:
+        case None:
+            return None
+        case ():
+            return "none"
+        case bool():
+            return f"`{str(default).lower()}`"
+        case timedelta():
+            return f"`{default.total_seconds():g}`"
+        case _:
+            return f"`{default}`"
+
+
+def settings() -> Iterator[tuple[str, Any]]:
+    for name, field in Settings.model_fields.items():
+        alias: Any = field.validation_alias
+        yield (alias.choices[0] if alias else f"RUNWARD_{name.upper()}"), field.default
+
+
+def test_every_setting_is_listed_with_its_unit_and_default() -> None:
+    listed = rows("deploying.md", "## Settings")
+    assert list(listed) == [name for name, _ in settings()]
+    for name, default in settings():
+        unit, shown, what = listed[name]
+        assert unit, name
+        assert what, name
+        assert shown == (documented(default) or shown) != "", name
+
+
+@pytest.mark.parametrize(
+    ("heading", "types"), [("## Types", STORED), ("## Transient events", TRANSIENT)]
+)
+def test_every_event_type_is_listed_with_what_it_says(
+    heading: str, types: Mapping[str, str]
+) -> None:
+    listed = rows("events.md", heading)
+    assert {name: cells[0] for name, cells in listed.items()} == types
+
+
+def test_every_text_for_models_is_quoted() -> None:
+    quoted = read(DOCS / "concepts.md")
+    constants = [
+        value
+        for name, value in vars(texts).items()
+        if name.isupper() and isinstance(value, str) and name != "UNKNOWN_OUTCOME"
+    ]
+    assert len(constants) > 10
+    for text in (*constants, *SAMPLE_TEXTS):
+        assert f"`{text}`" in quoted
+
+
+def test_every_status_reason_and_scope_is_listed() -> None:
+    runs = rows("concepts.md", "## The life of a run")
+    assert list(runs) == [str(status) for status in RunStatus]
+    assert {name for name, cells in runs.items() if cells[-1] == "yes"} == set(TERMINAL)
+    assert set(rows("approvals.md", "## The inbox")) == set(ApprovalStatus)
+    assert set(rows("concepts.md", "## Keys")) == set(Scope)
+    events = read(DOCS / "events.md")
+    assert all(f"`{reason}`" in events for reason in Reason)
+    listed = [row for row in rows("webhooks.md", "## What is tried again") if row[0].isdigit()]
+    assert [int(status) for status in listed[0].split(", ")] == sorted(RETRYABLE_STATUSES)
+
+
+def test_the_tests_that_guarantees_name_exist() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", read(DOCS / "guarantees.md"))
+    assert len(named) > 20
+    for file, test in named:
+        source = read(ROOT / file)
+        assert not test or re.search(rf"^(?:async )?def {test}\(", source, re.MULTILINE), test
+
+
+def test_what_the_architecture_names_is_there() -> None:
+    for path in re.findall(r"`((?:app|migrations|tests)/[\w/.]*)`", read(DOCS / "architecture.md")):
+        assert (ROOT / path).exists(), path
