@@ -12,6 +12,7 @@ import uvicorn
 from app.api.app import create_app
 from app.api.following import wake_those_behind
 from app.api.routers import ROUTERS
+from app.console import landing
 from app.settings import Settings
 from app.store import keys
 from app.store.notify import Listener
@@ -109,7 +110,7 @@ async def _serve(
 ) -> None:
     server = _Server(
         uvicorn.Config(
-            create_app(services, ROUTERS),
+            create_app(services, (*ROUTERS, landing.router())),
             host=settings.host,
             port=settings.port,
             log_config=None,

@@ -7,18 +7,18 @@ from typing import Final
 from pydantic import JsonValue
 from sqlalchemy.exc import DBAPIError
 
+from app.api.idempotency import Once
 from app.api.models.start_run import StartRun
 from app.domain import errors as e
 from app.domain.agents import AgentConfig, Limits, NamedTool
 from app.domain.errors import FieldError
 from app.domain.ids import ProjectId, RunId
-from app.domain.json import digest, parse
 from app.domain.run import RunStatus
 from app.domain.schema import check_schema
 from app.domain.scopes import Principal
 from app.domain.state import Changes, RunState, Segment, SegmentKind
 from app.llm.catalog import UnknownModelError
-from app.store import codec, registry, views
+from app.store import codec, idempotency, registry, views
 from app.store.accept import Accepted
 from app.store.db import sqlstate
 from app.store.ids import mint
@@ -26,7 +26,6 @@ from app.store.runs import NewRun
 from app.store.views import RunView
 from app.wiring import Services
 
-ROUTE: Final = "POST /v1/runs"
 UNIQUE_VIOLATION: Final = "23505"
 
 
@@ -38,33 +37,26 @@ class Answered:
     replayed: bool
 
 
-async def accept(
-    services: Services, who: Principal, asked: StartRun, body: bytes, key: str | None
-) -> Answered:
+async def accept(services: Services, who: Principal, asked: StartRun, what: Once) -> Answered:
     """After this the run and its first event are committed. Raises AppErrors."""
-    idempotency = None
-    if key is not None:
-        idempotency = (key, digest(parse(body)))
-        if (kept := await _replay(services, who.project_id, *idempotency)) is not None:
-            return kept
+    if what.key is not None and (kept := await _replay(services, what)) is not None:
+        return kept
     try:
-        return await _accept_new(services, who, asked, idempotency)
+        return await _accept_new(services, who, asked, what)
     except DBAPIError as error:  # the same key at the same time: the other one was first
-        if idempotency is None or sqlstate(error) != UNIQUE_VIOLATION:
+        if what.key is None or sqlstate(error) != UNIQUE_VIOLATION:
             raise
-        kept = await _replay(services, who.project_id, *idempotency)
+        kept = await _replay(services, what)
         if kept is None:
             raise
         return kept
 
 
-async def _accept_new(
-    services: Services, who: Principal, asked: StartRun, idempotency: tuple[str, str] | None
-) -> Answered:
+async def _accept_new(services: Services, who: Principal, asked: StartRun, what: Once) -> Answered:
     """With room in this process the run is leased to it at once: one commit less."""
     config = await _config(services, who.project_id, asked)
     lease = services.reserve_slot()
-    new = _new_run(who, asked, config, idempotency, lease=lease)
+    new = _new_run(who, asked, config, what, lease=lease)
     try:
         accepted = await services.accept(new)
     except BaseException:
@@ -78,16 +70,17 @@ async def _accept_new(
     return Answered(_view(new, accepted), replayed=False)
 
 
-async def _replay(
-    services: Services, project_id: ProjectId, key: str, body_digest: str
-) -> Answered | None:
-    async with services.database.pool.connect() as tx:
-        kept = await views.kept_answer(tx, project_id, key)
+async def _replay(services: Services, what: Once) -> Answered | None:
+    """The run that was started under the key, as it is now."""
+    assert what.key is not None
+    async with services.database.pool.begin() as tx:
+        kept = await idempotency.read(tx, what.project_id, what.key)
         if kept is None:
+            await idempotency.drop_expired(tx, what.project_id, what.key)
             return None
-        if (kept.route, kept.body_digest) != (ROUTE, body_digest):
-            raise e.IdempotencyMismatchError
-        run = await views.get_run(tx, project_id, RunId(kept.resource_id))
+        what.check(kept)
+        assert kept.resource_id is not None
+        run = await views.get_run(tx, what.project_id, RunId(kept.resource_id))
     if run is None:
         raise e.RunNotFoundError
     return Answered(run, replayed=True)
@@ -155,7 +148,7 @@ def _new_run(
     who: Principal,
     asked: StartRun,
     config: AgentConfig,
-    idempotency: tuple[str, str] | None,
+    what: Once,
     *,
     lease: bool,
 ) -> NewRun:
@@ -181,7 +174,7 @@ def _new_run(
         created_by=who.key_id,
         changes=changes,
         lease=lease,
-        idempotency=idempotency,
+        idempotency=None if what.key is None else (what.key, what.route, what.body_digest),
     )
 
 

@@ -1,28 +1,37 @@
 """/v1/agents: what runs are started from by name."""
 
-from fastapi import Response
+from fastapi import Request, Response
 
 from app.api import shapes
 from app.api.accepting import check_models
-from app.api.answers import answer, created, nothing
+from app.api.answers import answer, nothing
 from app.api.auth import ToolsReader, ToolsWriter
+from app.api.idempotency import Once, once
 from app.api.models.agents import Agent, PatchAgent, RegisterAgent
 from app.api.paging import Page, Walking
-from app.api.params import AgentPath
+from app.api.params import AgentPath, IdempotencyKey
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
 from app.store import registry
+from app.store.db import Tx
 
 routes = router("Agents")
 
 
 @routes.post("/agents", status_code=201, response_model=Agent)
-async def register_agent(who: ToolsWriter, services: Using, agent: RegisterAgent) -> Response:
+async def register_agent(
+    who: ToolsWriter,
+    services: Using,
+    request: Request,
+    agent: RegisterAgent,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
     """Register an agent. Its tools are looked up when a run starts."""
     config = agent.config()
     check_models(services, config)
-    async with services.database.pool.begin() as tx:
+
+    async def register(tx: Tx) -> Agent:
         made = await registry.put_agent(
             tx,
             who.project_id,
@@ -32,9 +41,13 @@ async def register_agent(who: ToolsWriter, services: Using, agent: RegisterAgent
             metadata=agent.metadata,
             replace=False,
         )
-    if made is None:
-        raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
-    return created(shapes.agent(made), f"/v1/agents/{agent.name}")
+        if made is None:
+            raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
+        return shapes.agent(made)
+
+    what = Once.of(request, who.project_id, idempotency_key)
+    headers = {"Location": f"/v1/agents/{agent.name}"}
+    return await once(services, what, register, status=201, headers=headers)
 
 
 @routes.get("/agents", response_model=Page[Agent])

@@ -2,20 +2,22 @@
 
 from typing import Annotated
 
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 
 from app.api import shapes
 from app.api.answers import answer
 from app.api.auth import ApprovalsDecider, ApprovalsReader
+from app.api.idempotency import Once, once
 from app.api.models.approvals import Approval
 from app.api.paging import Page, Walking
-from app.api.params import ApprovalPath
+from app.api.params import ApprovalPath, IdempotencyKey
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
 from app.domain.approvals import ApprovalStatus, Decision
 from app.domain.ids import Prefix, RunId, parse, show
 from app.store import approvals, outside
+from app.store.db import Tx
 
 routes = router("Approvals")
 
@@ -63,14 +65,22 @@ async def get_approval(
 
 @routes.post("/approvals/{approval_id}/decision", response_model=Approval)
 async def decide_approval(
-    who: ApprovalsDecider, services: Using, approval_id: ApprovalPath, decision: Decision
+    who: ApprovalsDecider,
+    services: Using,
+    request: Request,
+    approval_id: ApprovalPath,
+    decision: Decision,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Decide about one call; the run goes on by itself. The first decision wins: the same again
     is answered like the first, another with 409 and the one that won."""
     by = show(Prefix.KEY, who.key_id)
-    async with services.database.pool.begin() as tx:
-        decided = await outside.decide(
-            tx, services.vault, who.project_id, approval_id, decision, by
+
+    async def decide(tx: Tx) -> Approval:
+        return shapes.approval(
+            await outside.decide(tx, services.vault, who.project_id, approval_id, decision, by)
         )
+
+    shown = await once(services, Once.of(request, who.project_id, idempotency_key), decide)
     services.wake_worker()
-    return answer(shapes.approval(decided))
+    return shown

@@ -1,18 +1,20 @@
 """/v1/keys and /v1/projects."""
 
-from fastapi import Response
+from fastapi import Request, Response
 
 from app.api import shapes
-from app.api.answers import answer, created
+from app.api.answers import answer
 from app.api.auth import Admin, Operator
+from app.api.idempotency import Once, once
 from app.api.models.keys import CreateKey, CreateProject, Key, NewKey, Project
 from app.api.paging import Page, Walking
-from app.api.params import KeyPath, ProjectPath
+from app.api.params import IdempotencyKey, KeyPath, ProjectPath
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
 from app.domain.ids import Prefix, ProjectId
 from app.store import keys
+from app.store.db import Tx
 from app.wiring import Services
 
 routes = router("Keys")
@@ -20,9 +22,16 @@ projects = router("Projects")
 
 
 @routes.post("/keys", status_code=201, response_model=NewKey)
-async def create_key(who: Admin, services: Using, key: CreateKey) -> Response:
+async def create_key(
+    who: Admin,
+    services: Using,
+    request: Request,
+    key: CreateKey,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
     """Make a key of this project. The answer has the key itself, this once."""
-    return await _made(services, who.project_id, key)
+    what = Once.of(request, who.project_id, idempotency_key)
+    return await _made(services, what, who.project_id, key)
 
 
 @routes.get("/keys", response_model=Page[Key])
@@ -60,11 +69,20 @@ async def revoke_key(who: Admin, services: Using, key_id: KeyPath) -> Response:
 
 
 @projects.post("/projects", status_code=201, response_model=Project)
-async def create_project(who: Operator, services: Using, project: CreateProject) -> Response:
+async def create_project(
+    who: Operator,
+    services: Using,
+    request: Request,
+    project: CreateProject,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
     """Make a project: tools, runs and keys of its own."""
-    async with services.database.pool.begin() as tx:
-        made = shapes.project(await keys.add_project(tx, project.name))
-    return created(made, f"/v1/projects/{made.id}")
+
+    async def create(tx: Tx) -> Project:
+        return shapes.project(await keys.add_project(tx, project.name))
+
+    what = Once.of(request, who.project_id, idempotency_key)
+    return await once(services, what, create, status=201)
 
 
 @projects.get("/projects", response_model=Page[Project])
@@ -82,18 +100,26 @@ async def list_projects(who: Operator, services: Using, walk: Walking) -> Respon
 
 @projects.post("/projects/{project_id}/keys", status_code=201, response_model=NewKey)
 async def create_project_key(
-    who: Operator, services: Using, project_id: ProjectPath, key: CreateKey
+    who: Operator,
+    services: Using,
+    request: Request,
+    project_id: ProjectPath,
+    key: CreateKey,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Make a key of any project, such as its first one."""
-    async with services.autocommit.connect() as tx:
+    what = Once.of(request, who.project_id, idempotency_key)
+    return await _made(services, what, project_id, key)
+
+
+async def _made(
+    services: Services, what: Once, project_id: ProjectId, asked: CreateKey
+) -> Response:
+    secret = keys.new_secret()
+
+    async def create(tx: Tx) -> NewKey:
         if await keys.get_project(tx, project_id) is None:
             raise e.ProjectNotFoundError
-    return await _made(services, project_id, key)
-
-
-async def _made(services: Services, project_id: ProjectId, asked: CreateKey) -> Response:
-    secret = keys.new_secret()
-    async with services.database.pool.begin() as tx:
         made = await keys.add_key(
             tx,
             services.vault,
@@ -103,5 +129,6 @@ async def _made(services: Services, project_id: ProjectId, asked: CreateKey) -> 
             secret=secret,
             expires_at=asked.expires_at,
         )
-    shown = NewKey(**dict(shapes.key(made)), key=secret)
-    return created(shown, f"/v1/keys/{shown.id}")
+        return NewKey(**dict(shapes.key(made)), key=secret)
+
+    return await once(services, what, create, status=201)

@@ -8,7 +8,7 @@ from app.api import shapes
 from app.api.accepting import accept
 from app.api.answers import answer
 from app.api.auth import RunsReader, RunsWriter
-from app.api.body import ReadRequest
+from app.api.idempotency import REPLAYED, Once
 from app.api.models.runs import ItemPage, Run, ToolCall
 from app.api.models.start_run import CancelRun, StartRun
 from app.api.paging import Page, Walking, WalkingInOrder, page_of
@@ -42,12 +42,12 @@ async def start_run(
     ] = "*/*",
 ) -> Response:
     """Accept a run. The answer means that it and its first event are committed."""
-    assert isinstance(request, ReadRequest)
-    accepted = await accept(services, who, run, request.raw, idempotency_key)
+    what = Once.of(request, who.project_id, idempotency_key)
+    accepted = await accept(services, who, run, what)
     run_id = accepted.run.id
     headers = {"Location": f"/v1/runs/{show(Prefix.RUN, run_id)}"}
     if accepted.replayed:
-        headers["Idempotent-Replayed"] = "true"
+        headers |= REPLAYED
     if "text/event-stream" in accept_header:
         return await event_stream(services, who, run_id, after=0, headers=headers)
     if wait:

@@ -3,18 +3,20 @@
 import asyncio
 from typing import Annotated, Final
 
-from fastapi import Path, Response
+from fastapi import Path, Request, Response
 
 from app.api import shapes
 from app.api.answers import answer
 from app.api.auth import ApprovalsDecider
+from app.api.idempotency import Once, once
 from app.api.models.runs import ToolCall
-from app.api.params import CallPath, RunPath
+from app.api.params import CallPath, IdempotencyKey, RunPath
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
 from app.domain.resolve import Callback, Resolution
 from app.store import callback_tokens, outside, views
+from app.store.db import Tx
 
 routes = router("Runs")
 callbacks = router("Callbacks")
@@ -28,18 +30,24 @@ EARLY_SECONDS: Final = 0.1
 async def resolve_tool_call(
     who: ApprovalsDecider,
     services: Using,
+    request: Request,
     run_id: RunPath,
     call_id: CallPath,
     resolution: Resolution,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Say what became of a call whose outcome is unknown: its result, its failure, or that it did
     not take effect and is to be sent again."""
-    async with services.database.pool.begin() as tx:
+
+    async def resolve(tx: Tx) -> ToolCall:
         await outside.resolve_call(tx, services.vault, who.project_id, run_id, call_id, resolution)
         calls = await views.calls_of(tx, who.project_id, run_id)
+        [call] = [one for one in calls if one.call.id == call_id]
+        return shapes.tool_call(run_id, call)
+
+    shown = await once(services, Once.of(request, who.project_id, idempotency_key), resolve)
     services.wake_worker()
-    [call] = [one for one in calls if one.call.id == call_id]
-    return answer(shapes.tool_call(run_id, call))
+    return shown
 
 
 @callbacks.post("/callbacks/{token}", status_code=200, responses={410: {}})

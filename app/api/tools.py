@@ -2,11 +2,12 @@
 
 import time
 
-from fastapi import Response
+from fastapi import Request, Response
 
 from app.api import shapes
-from app.api.answers import answer, created, nothing
+from app.api.answers import answer, nothing
 from app.api.auth import ToolsReader, ToolsWriter
+from app.api.idempotency import Once, once
 from app.api.models.tools import (
     NewTool,
     PatchTool,
@@ -18,7 +19,7 @@ from app.api.models.tools import (
     patched,
 )
 from app.api.paging import Page, Walking
-from app.api.params import ToolPath
+from app.api.params import IdempotencyKey, ToolPath
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
@@ -31,6 +32,7 @@ from app.domain.toolbox import Tool as CompiledTool
 from app.domain.tools import ToolSpec, When
 from app.egress.targets import TargetError
 from app.store import registry
+from app.store.db import Tx
 from app.store.ids import mint
 from app.tools import signing
 from app.tools.base import Invocation
@@ -41,18 +43,29 @@ routes = router("Tools")
 
 
 @routes.post("/tools", status_code=201, response_model=NewTool)
-async def register_tool(who: ToolsWriter, services: Using, tool: RegisterTool) -> Response:
+async def register_tool(
+    who: ToolsWriter,
+    services: Using,
+    request: Request,
+    tool: RegisterTool,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
     """Register a tool. The answer has its signing secret, this once."""
     spec = ToolSpec.model_construct(**dict(tool))
     await check_tool(services, spec)
     secret = signing.make_secret()
-    async with services.database.pool.begin() as tx:
+
+    async def register(tx: Tx) -> NewTool:
         made = await registry.add_tool(tx, services.vault, who.project_id, spec, secret)
         if made is None:
             raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
+        return NewTool.of(made.spec, **shapes.tool_about(made), secret=secret)
+
+    what = Once.of(request, who.project_id, idempotency_key)
+    headers = {"Location": f"/v1/tools/{spec.name}"}
+    shown = await once(services, what, register, status=201, headers=headers)
     services.toolbox.forget(who.project_id)
-    shown = NewTool.of(made.spec, **shapes.tool_about(made), secret=secret)
-    return created(shown, f"/v1/tools/{spec.name}")
+    return shown
 
 
 @routes.get("/tools", response_model=Page[Tool])
@@ -113,14 +126,25 @@ async def delete_tool(who: ToolsWriter, services: Using, name: ToolPath) -> Resp
 
 
 @routes.post("/tools/{name}/rotate_secret", response_model=ToolSecret)
-async def rotate_tool_secret(who: ToolsWriter, services: Using, name: ToolPath) -> Response:
+async def rotate_tool_secret(
+    who: ToolsWriter,
+    services: Using,
+    request: Request,
+    name: ToolPath,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
     """Make a new signing secret. For 24 hours calls are signed with the former one too."""
     secret = signing.make_secret()
-    async with services.database.pool.begin() as tx:
+
+    async def rotate(tx: Tx) -> ToolSecret:
         if not await registry.rotate_secret(tx, services.vault, who.project_id, name, secret):
             raise e.ToolNotFoundError
+        return ToolSecret(secret=secret)
+
+    what = Once.of(request, who.project_id, idempotency_key)
+    shown = await once(services, what, rotate)
     services.toolbox.forget(who.project_id)
-    return answer(ToolSecret(secret=secret))
+    return shown
 
 
 async def check_tool(services: Services, spec: ToolSpec) -> None:

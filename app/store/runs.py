@@ -107,8 +107,8 @@ class NewRun:
     created_by: UUID
     changes: Changes
     lease: bool
-    idempotency: tuple[str, str] | None = None
-    """The key and the body's digest."""
+    idempotency: tuple[str, str, str] | None = None
+    """The key, the route and the body's digest."""
 
 
 ACCEPT: Final = text(
@@ -116,7 +116,7 @@ ACCEPT: Final = text(
 WITH s AS (
   SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid, agent text,
     config json, context json, metadata jsonb, created_by uuid, k int, lease bool,
-    deadline float8, key text, body_digest text)
+    deadline float8, key text, route text, body_digest text)
 ), g AS (
   INSERT INTO runs (project_id, id, status, agent, config, tool_versions, context, metadata,
     created_by, fence, claims, lease_expires_at, started_at, last_seq, deadline_at, created_at)
@@ -135,7 +135,7 @@ WITH s AS (
     + RECORDS
     + """, keys AS (
   INSERT INTO idempotency_keys (project_id, key, route, body_digest, resource_id, expires_at)
-  SELECT s.project_id, s.key, 'POST /v1/runs', s.body_digest, s.id,
+  SELECT s.project_id, s.key, s.route, s.body_digest, s.id,
     clock_timestamp() + interval '24 hours'
   FROM s WHERE s.key IS NOT NULL
 ), hint AS MATERIALIZED (
@@ -211,7 +211,7 @@ def accept_values(batch: Sequence[NewRun], lease: timedelta) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for new in batch:
         records.add(new.id, new.changes)
-        key, body_digest = new.idempotency or (None, None)
+        key, route, body_digest = new.idempotency or (None, None, None)
         rows.append(
             {
                 "project_id": new.project_id,
@@ -225,6 +225,7 @@ def accept_values(batch: Sequence[NewRun], lease: timedelta) -> dict[str, Any]:
                 "lease": new.lease,
                 "deadline": new.config.limits.deadline_seconds,
                 "key": key,
+                "route": route,
                 "body_digest": body_digest,
             }
         )

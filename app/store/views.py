@@ -15,7 +15,7 @@ from app.domain.run import RunStatus
 from app.store import codec
 from app.store.approvals import Approval, pending_of
 from app.store.db import Tx
-from app.store.tables import idempotency_keys, late_callbacks, runs, tool_calls
+from app.store.tables import late_callbacks, runs, tool_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,26 +156,6 @@ async def waiting_for(
     for row in await tx.execute(query):
         found[RunId(row.run_id)].append(_call(row))
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class KeptAnswer:
-    """`resource_id` is what the first request made or changed."""
-
-    route: str
-    body_digest: str
-    resource_id: UUID
-
-
-async def kept_answer(tx: Tx, project_id: ProjectId, key: str) -> KeptAnswer | None:
-    """What was answered under an Idempotency-Key."""
-    query = select(idempotency_keys).where(
-        idempotency_keys.c.project_id == project_id, idempotency_keys.c.key == key
-    )
-    row = (await tx.execute(query)).one_or_none()
-    if row is None:
-        return None
-    return KeptAnswer(row.route, row.body_digest, row.resource_id)
 
 
 async def keep_late_callback(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from copy import copy
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, JsonValue, create_model
 from pydantic.fields import FieldInfo
@@ -61,7 +61,7 @@ class Tool(ToolSpec):
     """When this version was made."""
 
     @classmethod
-    def of(cls, spec: ToolSpec, **about: Any) -> "Tool":
+    def of(cls, spec: ToolSpec, **about: Any) -> Self:
         """`about`: the other fields. Without validation: the spec was validated before."""
         fields = dict(spec) | {"headers": dict.fromkeys(spec.headers, HIDDEN)}
         return cls.model_construct(None, **fields, **about)

@@ -1,0 +1,67 @@
+"""One answer for one Idempotency-Key: the same key and body are answered like the first time."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request, Response
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from app.api.answers import answer
+from app.api.body import ReadRequest
+from app.domain import errors as e
+from app.domain.ids import ProjectId
+from app.domain.json import digest, parse
+from app.store import idempotency
+from app.store.db import Tx
+from app.wiring import Services
+
+REPLAYED = {"Idempotent-Replayed": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """What a request asks to happen at most once. Without a key it simply happens."""
+
+    project_id: ProjectId
+    route: str
+    body_digest: str
+    key: str | None
+
+    @classmethod
+    def of(cls, request: Request, project_id: ProjectId, key: str | None) -> "Once":
+        """The path belongs to it: the same key and body elsewhere is another request."""
+        assert isinstance(request, ReadRequest)
+        body: JsonValue = parse(request.raw) if key is not None and request.raw else None
+        return cls(project_id, f"{request.method} {request.url.path}", digest(body), key)
+
+    def check(self, kept: idempotency.Kept) -> None:
+        if (kept.route, kept.body_digest) != (self.route, self.body_digest):
+            raise e.IdempotencyMismatchError
+
+
+async def once(
+    services: Services,
+    what: Once,
+    act: Callable[[Tx], Awaitable[Any]],
+    *,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+) -> Response:
+    """`act` does it in the given transaction and returns what to show. What it raises undoes it,
+    and burns no key."""
+    async with services.database.pool.begin() as tx:
+        if what.key is None:
+            return answer(await act(tx), status, headers)
+        if await idempotency.reserve(tx, what.project_id, what.key, what.route, what.body_digest):
+            text = to_json(await act(tx)).decode()
+            await idempotency.keep(tx, services.vault, what.project_id, what.key, status, text)
+            return Response(text, status, headers, "application/json")
+        kept = await idempotency.read(tx, what.project_id, what.key)
+    if kept is None:
+        raise e.IdempotencyInFlightError
+    what.check(kept)
+    assert kept.answer is not None and kept.status is not None
+    text = idempotency.opened(services.vault, what.project_id, what.key, kept.answer)
+    return Response(text, kept.status, {**(headers or {}), **REPLAYED}, "application/json")
