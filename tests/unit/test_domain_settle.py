@@ -9,9 +9,9 @@ from pydantic import JsonValue
 
 from app.domain import texts
 from app.domain.calls import CallOutcome, CallPhase, Reason, Result
+from app.domain.events import MAX_VALUE_BYTES
 from app.domain.ids import CallId
 from app.domain.settle import (
-    MAX_VALUE_BYTES,
     AwaitCallback,
     AwaitResolution,
     TryAgain,

@@ -1,0 +1,270 @@
+"""Drives a whole run without any IO, as the loop and the API would, by what a source of choices
+says; and keeps what happened, so that a test can say what must hold of it."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from app.domain.approvals import (
+    Approve,
+    Decision,
+    Edit,
+    Reject,
+    Remember,
+    Respond,
+    decide,
+    expire,
+    remembered,
+)
+from app.domain.calls import Call, CallPhase, Reason
+from app.domain.conversation import conversation
+from app.domain.decide import AskModel, Finish, Park, RunTools, next_action
+from app.domain.ids import CallId
+from app.domain.items import Message
+from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
+from app.domain.plan import Turn, UnusableResponseError, take_response
+from app.domain.recheck import recheck
+from app.domain.resolve import (
+    CallbackCompleted,
+    CallbackFailed,
+    ResolvedCompleted,
+    ResolvedFailed,
+    ResolvedRetry,
+    call_back,
+    resolve,
+)
+from app.domain.response import ModelResponse, RequestedCall, Usage
+from app.domain.run import RunStatus, ending_event
+from app.domain.schema import Validator
+from app.domain.settle import TryAgain, close_open_calls, conclude, judge, recover, start, timed_out
+from app.domain.state import Changes, Event, RunState, Segment, SegmentKind
+from app.domain.toolbox import Surroundings, Tool
+from tests.unit.domain_cases import Mint, tool
+
+Choose: TypeAlias = Callable[[Sequence[Any]], Any]
+
+MAX_MISHAPS: Final = 12
+"""Of lost workers, changed tools and the like in one run: each may repeat work."""
+SCHEMA: Final = Validator({"type": "object"}, at="output")
+
+OUTCOMES: Final[Sequence[Outcome]] = (
+    *[Done("ok"), Done({"a": 1})] * 3,
+    *[Waits()] * 2,
+    *(Failed(why, "detail", status=503 if why is Why.UNAVAILABLE else None) for why in Why),
+)
+DECISIONS: Final[Sequence[Decision | None]] = (
+    Approve(decision="approve"),
+    Approve(decision="approve", remember=Remember(scope="run")),
+    Approve(decision="approve", remember=Remember(scope="run", exact_arguments=True)),
+    Reject(decision="reject"),
+    Reject(decision="reject", message="No.", remember=Remember(scope="run")),
+    Edit(decision="edit", arguments={"n": 9}),
+    Respond(decision="respond", output="By hand."),
+    None,
+)
+"""None: nobody answers."""
+
+
+def registered() -> dict[str, Tool]:
+    gated: dict[str, Any] = {"approval": "always"}
+    return {
+        "read": tool("read", idempotent=True),
+        "write": tool("write", concurrency={"serial": True}),
+        "pay": tool("pay", **gated),
+        "ask": tool("ask", on_unknown="ask", approval={"when": "args.n > 1"}),
+        "fragile": tool("fragile", on_timeout="fail_run", concurrency={"limit": 1}),
+    }
+
+
+@dataclass
+class Drive:
+    """`choose` picks one of the given."""
+
+    run: RunState
+    choose: Choose
+    tools: dict[str, Tool] = field(default_factory=registered)
+    schema: Validator | None = None
+    mint: Mint = field(default_factory=Mint)
+    log: list[Event] = field(default_factory=list[Event])
+    asked: int = 0
+    deliveries: Counter[CallId] = field(default_factory=Counter[CallId])
+    """Attempts that may have reached the tool, since somebody said that they had not."""
+    mishaps: int = 0
+    overdue: bool = False
+    finish: Finish | None = None
+
+    def step(self) -> None:
+        self._perhaps(self._disturb)
+        match next_action(self.run, overdue=self.overdue, caps=self._caps(), schema=self.schema):
+            case AskModel() as ask:
+                self._ask(ask)
+            case RunTools(start=ids):
+                self._run_tools(ids)
+            case Park(waiting=waiting):
+                self._act_outside(self.run.calls[self.choose(waiting)])
+            case Finish() as finish:
+                self._end(finish)
+
+    def _caps(self) -> Mapping[str, Any]:
+        return {name: one.spec.concurrency for name, one in self.tools.items()}
+
+    def _perhaps(self, happen: Callable[[], None]) -> None:
+        if self.mishaps < MAX_MISHAPS and self.choose([False, False, False, True]):
+            self.mishaps += 1
+            happen()
+
+    def _disturb(self) -> None:
+        match self.choose([*["lost", "changed"] * 6, "late", "cancel"]):
+            case "lost":
+                changes = Changes()
+                run = replace(self.run, fence=self.run.fence + 1)
+                self._commit(recover(run, changes, lambda one: self.tools[one.tool]), changes)
+            case "changed":
+                name = self.choose(list(self.tools))
+                old = self.tools[name]
+                fields = old.spec.model_dump(exclude={"name"})
+                self.tools[name] = tool(name, old.version + 1, **fields)
+            case "late":
+                self.overdue = True
+            case _:
+                self.run = replace(self.run, cancel_after_turn=True)
+
+    def _commit(self, after: RunState, changes: Changes) -> None:
+        """What is written is what is held; a row is new once, and settled once."""
+        for call_id, one in (changes.inserted | changes.updated).items():
+            before = self.run.calls.get(call_id)
+            assert (call_id in changes.inserted) == (before is None)
+            assert before is None or before.phase is not CallPhase.SETTLED
+            assert after.calls[call_id] == one
+        untouched = self.run.calls.keys() - changes.updated.keys()
+        assert all(after.calls[one] == self.run.calls[one] for one in untouched)
+        assert list(after.calls)[: len(self.run.calls)] == list(self.run.calls)
+        self.log += changes.events
+        self.run = after
+
+    # The model.
+
+    def _ask(self, ask: AskModel) -> None:
+        assert not self.run.open_calls
+        conversation(self.run)
+        self.asked += 1
+        if ask.repair:
+            repair = Segment(SegmentKind.REPAIR, self.run.turn, None, (Message("user", "Again."),))
+            self.run = replace(self.run, segments=(*self.run.segments, repair))
+        shown = {} if ask.tools_off else self.tools
+        turn = Turn(shown, Surroundings(None, {"turn": self.run.turn}), self.mint)
+        try:
+            after, changes = take_response(self.run, self._response(), turn)
+        except UnusableResponseError as error:
+            self._end(Finish(RunStatus.FAILED, code=error.code, message=error.message))
+            return
+        self._commit(after, changes)
+
+    def _response(self) -> ModelResponse:
+        calls = [self._wanted(i) for i in range(self.choose([0, 1, 2, 2, 3, 3, 5]))]
+        text = self.choose(["", "Done.", "{}"])
+        return ModelResponse(text, tuple(calls), usage=Usage(10, 1))
+
+    def _wanted(self, position: int) -> RequestedCall:
+        fresh = f"t{self.run.turn}p{position}"
+        known = list(self.run.calls) or [fresh]
+        id_ = self.choose([*[fresh] * 20, "", known[0]])
+        name = self.choose([*list(self.tools) * 3, "nope"])
+        arguments = self.choose(["{}", *(f'{{"n": {n}}}' for n in range(8)), "{"])
+        return RequestedCall(id_, name, arguments, self.choose([False] * 30 + [True]))
+
+    # The tools.
+
+    def _run_tools(self, ids: tuple[CallId, ...]) -> None:
+        for call_id in ids:
+            changes = Changes()
+            one = self.run.calls[call_id]
+            self._commit(recheck(self.run, changes, one, self.tools, self.mint), changes)
+        for call_id in ids:
+            if self.run.calls[call_id].phase is CallPhase.READY:
+                self._start(self.run.calls[call_id])
+        flying = [one for one in self.run.turn_calls if one.phase is CallPhase.STARTED]
+        if flying:
+            self._return(self.choose(flying))
+        else:
+            assert ids, "nothing starts and nothing is in flight"
+
+    def _start(self, one: Call) -> None:
+        changes = Changes()
+        after, _ = start(self.run, changes, one, seconds=30)
+        self._commit(after, changes)
+        self.deliveries[one.id] += 1
+
+    def _return(self, one: Call) -> None:
+        outcome: Outcome = self.choose(OUTCOMES)
+        if isinstance(outcome, Failed) and outcome.why is Why.NOT_SENT:
+            self.deliveries[one.id] -= 1
+        changes = Changes()
+        verdict = judge(self.tools[one.tool], one, outcome, seconds_left=9, jitter=0.5)
+        self._commit(conclude(self.run, changes, one, verdict), changes)
+        if isinstance(verdict, TryAgain):
+            self._start(one)
+
+    # People and callbacks.
+
+    def _act_outside(self, one: Call) -> None:
+        match one.phase:
+            case CallPhase.AWAITING_APPROVAL:
+                self._decide(one)
+            case CallPhase.AWAITING_CALLBACK:
+                self._call_back(one)
+            case _:
+                self._resolve(one)
+
+    def _decide(self, one: Call) -> None:
+        changes = Changes()
+        decision: Decision | None = self.choose(DECISIONS)
+        if decision is None:
+            self._commit(expire(self.run, changes, one), changes)
+            return
+        after, _ = decide(self.run, changes, one, self.tools[one.tool], decision, "key_1")
+        if isinstance(decision, Approve | Reject) and decision.remember is not None:
+            memory = remembered(decision, one, self.run.agent)
+            after = replace(after, remembered=(*after.remembered, memory))
+        self._commit(after, changes)
+
+    def _call_back(self, one: Call) -> None:
+        changes = Changes()
+        spec = self.tools[one.tool]
+        said = self.choose(
+            [
+                CallbackCompleted(status="completed", output=1),
+                CallbackFailed(status="failed", message=""),
+                None,
+            ]
+        )
+        if said is not None:
+            after = call_back(self.run, changes, one, spec, said)
+        else:
+            verdict = timed_out(spec.spec, one, "No callback came in time.")
+            after = conclude(self.run, changes, one, verdict)
+        self._commit(after, changes)
+
+    def _resolve(self, one: Call) -> None:
+        changes = Changes()
+        how = self.choose(
+            [
+                ResolvedCompleted(resolution="completed", output=1),
+                ResolvedFailed(resolution="failed", message="No."),
+                *([ResolvedRetry(resolution="retry")] if self.mishaps < MAX_MISHAPS else []),
+            ]
+        )
+        if isinstance(how, ResolvedRetry):
+            self.mishaps += 1
+            self.deliveries[one.id] = 0
+        after = resolve(self.run, changes, one, self.tools[one.tool], how)
+        self._commit(after, changes)
+
+    def _end(self, finish: Finish) -> None:
+        changes = Changes()
+        cancelled = finish.status is RunStatus.CANCELLED
+        reason = Reason.RUN_CANCELLED if cancelled else Reason.RUN_ENDED
+        self._commit(close_open_calls(self.run, changes, reason), changes)
+        self.log.append(Event(ending_event(finish.status), {}))
+        self.finish = finish

@@ -1,0 +1,127 @@
+"""The conversation as the model is to see it: every call followed by exactly one result."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain import texts
+from app.domain.calls import Call, CallOutcome, CallPhase, Result
+from app.domain.conversation import conversation
+from app.domain.ids import CallId
+from app.domain.items import Item, MediaPart, Message, TextPart, ToolCall, ToolResult
+from app.domain.state import RunState, Segment, SegmentKind
+from tests.unit.domain_cases import AGENT, DONE, call, settled, state, taken, tool, wants
+
+HELLO = Segment(SegmentKind.INPUT, 0, AGENT, (Message("user", "Hello."),))
+LOOKUP = tool()
+
+
+def results(run: RunState) -> list[ToolResult]:
+    return [item for item in conversation(run) if isinstance(item, ToolResult)]
+
+
+def asked(*calls: Call, turn: int = 1) -> Segment:
+    items = tuple(ToolCall(one.id, one.tool, "{}") for one in calls)
+    return Segment(SegmentKind.RESPONSE, turn, AGENT, items)
+
+
+def the_only_result(one: Call) -> ToolResult:
+    [found] = results(state([one], segments=(asked(one),)))
+    return found
+
+
+def test_a_new_run_s_conversation_is_its_input() -> None:
+    assert conversation(state(segments=(HELLO,))) == (Message("user", "Hello."),)
+
+
+@given(st.permutations(["c0", "c1", "c2", "c3"]), st.integers(0, 4))
+def test_results_stand_after_their_response_in_call_order_however_they_came(
+    order: list[str], count: int
+) -> None:
+    calls = [wants("lookup", f'{{"n": {i}}}', f"c{i}") for i in range(4)]
+    run, _ = taken(*calls, tools=[LOOKUP])
+    for id_ in order[:count]:
+        run = settled(run, id_, replace(DONE, output=id_))
+    came = sorted(order[:count])
+    assert [item.output for item in results(run)] == came
+    assert conversation(run)[:4] == run.segments[-1].items
+    again = Segment(SegmentKind.INPUT, 1, AGENT, (Message("user", "And?"),))
+    after = conversation(replace(run, segments=(*run.segments, again)))
+    assert after == (*conversation(run), Message("user", "And?"))
+
+
+def test_results_of_several_turns_stand_with_their_own_turn() -> None:
+    run = state(segments=(HELLO,))
+    for turn in (1, 2):
+        run, _ = taken(wants("lookup", f"[{turn}", f"c{turn}"), tools=[LOOKUP], before=run)
+    kinds: list[type[Item]] = [type(item) for item in conversation(run)]
+    assert kinds == [Message, ToolCall, ToolResult, ToolCall, ToolResult]
+
+
+def test_a_result_says_whether_it_is_an_error_and_brings_its_parts() -> None:
+    good = call("c1", CallPhase.SETTLED, result=Result(CallOutcome.COMPLETED, {"a": 1}))
+    assert the_only_result(good) == ToolResult(good.id, {"a": 1})
+    part = MediaPart("image", url="https://x.example/i.png")
+    bad = replace(good, result=Result(CallOutcome.REJECTED, "No.", parts=(part,)))
+    assert the_only_result(bad) == ToolResult(good.id, "No.", is_error=True, parts=(part,))
+
+
+def test_an_open_call_has_no_result_yet() -> None:
+    one = call("c1", CallPhase.STARTED)
+    assert results(state([one], segments=(asked(one),))) == []
+
+
+# Notes.
+
+
+def test_a_finished_call_asked_for_again_gets_its_stored_result_with_a_note() -> None:
+    one = call("c1", CallPhase.SETTLED)
+    run = state([one], segments=(asked(one), asked(one, turn=2)), turn=2)
+    assert [item.output for item in results(run)] == ["done", f"{texts.STORED}\ndone"]
+
+
+def test_the_model_is_told_that_a_person_changed_its_call() -> None:
+    changed = call("c1", CallPhase.SETTLED, original={}, arguments={"to": "Ünal", "n": 1})
+    assert the_only_result(changed).output == (
+        '(A person changed the arguments of this call before it ran, to: {"to":"Ünal","n":1})\ndone'
+    )
+
+
+def test_the_third_identical_call_alone_is_warned_about() -> None:
+    calls = [call(f"c{i}", CallPhase.SETTLED, position=i) for i in range(4)]
+    outputs = [item.output for item in results(state(calls, segments=(asked(*calls),)))]
+    assert outputs == ["done", "done", f"{texts.REPEATED_WARNING}\ndone", "done"]
+
+
+def test_broken_texts_that_differ_are_not_identical_calls() -> None:
+    calls = [call(f"c{i}", CallPhase.SETTLED, position=i, raw="{" * i) for i in range(1, 5)]
+    outputs = [item.output for item in results(state(calls, segments=(asked(*calls),)))]
+    assert outputs == ["done"] * 4
+
+
+def test_edited_calls_are_identical_where_the_model_asked_for_the_same() -> None:
+    edits: list[dict[str, Any]] = [{"arguments": {"n": n}, "original": {}} for n in range(3)]
+    calls = [call(f"c{i}", CallPhase.SETTLED, position=i, **one) for i, one in enumerate(edits)]
+    last = results(state(calls, segments=(asked(*calls),)))[-1]
+    assert texts.REPEATED_WARNING in last.text
+
+
+def test_notes_stand_before_json_as_text_and_before_parts_as_a_part() -> None:
+    picture = MediaPart("image", data="aGk=", media_type="image/png")
+    result = Result(CallOutcome.COMPLETED, {"a": 1}, parts=(picture,))
+    changed = call("c1", CallPhase.SETTLED, original={"x": 1}, result=result)
+    note = texts.edited("{}")
+    assert the_only_result(changed) == ToolResult(
+        CallId("c1"), f'{note}\n{{"a":1}}', parts=(TextPart(note), picture)
+    )
+
+
+def test_several_notes_come_in_order() -> None:
+    calls = [call(f"c{i}", CallPhase.SETTLED, position=i) for i in range(2)]
+    third = call("c2", CallPhase.SETTLED, position=2, arguments={"n": 1}, original={})
+    run = state([*calls, third], segments=(asked(*calls, third), asked(third, turn=2)), turn=2)
+    assert results(run)[-1].output == "\n".join(
+        [texts.STORED, texts.edited('{"n":1}'), texts.REPEATED_WARNING, "done"]
+    )

@@ -1,0 +1,119 @@
+"""Before a call starts: is it still the call that was shown, and that was approved?"""
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app.domain.approvals import ApprovalStatus
+from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from app.domain.ids import ApprovalId
+from app.domain.recheck import recheck
+from app.domain.state import Changes, RunState
+from app.domain.toolbox import Tool
+from tests.unit.domain_cases import (
+    URL,
+    Mint,
+    call,
+    event,
+    memory,
+    output_of,
+    phase_of,
+    reason_of,
+    state,
+    tool,
+    types,
+)
+
+APPROVAL = ApprovalId(UUID(int=900))
+FREE = call("c1")
+APPROVED = call(
+    "c1",
+    tool="pay",
+    approval_id=APPROVAL,
+    arguments={"amount": 5},
+    approved_digest=call_digest("pay", 1, URL, {"amount": 5}),
+)
+STRICT = {"type": "object", "properties": {"amount": {"type": "string"}}}
+
+
+def rechecked(one: Call, *now: Tool, **fields: Any) -> tuple[RunState, Changes]:
+    changes = Changes()
+    run = state([one], **fields)
+    return recheck(run, changes, one, {tool.name: tool for tool in now}, Mint()), changes
+
+
+@pytest.mark.parametrize(
+    ("one", "now"),
+    [(FREE, tool()), (FREE, tool(version=2)), (APPROVED, tool("pay", approval="always"))],
+)
+def test_a_call_that_is_still_the_same_may_start(one: Call, now: Tool) -> None:
+    run, changes = rechecked(one, now)
+    assert run.calls[one.id] == one
+    assert changes.empty
+
+
+@pytest.mark.parametrize("one", [FREE, APPROVED])
+def test_a_call_whose_tool_is_gone_is_settled_and_never_sent(one: Call) -> None:
+    run, changes = rechecked(one, tool("other"))
+    assert reason_of(run) is Reason.UNKNOWN_TOOL
+    assert output_of(run) == (f"Tool '{one.tool}' not found. Tools that can be called now: other.")
+    assert types(changes) == ["tool_call.failed"]
+
+
+@pytest.mark.parametrize(
+    "now", [tool("pay", version=2), tool("pay", url="https://elsewhere.example/x")]
+)
+def test_the_approval_of_a_tool_that_changed_is_void_and_asked_again(now: Tool) -> None:
+    run, changes = rechecked(APPROVED, now)
+    one = run.calls[APPROVED.id]
+    assert changes.closed_approvals == {APPROVAL: ApprovalStatus.VOID}
+    assert (one.phase, one.approved_digest) == (CallPhase.AWAITING_APPROVAL, None)
+    assert one.version == now.version
+    assert one.digest == call_digest("pay", now.version, now.spec.url, {"amount": 5})
+    [asked] = changes.approvals
+    assert asked.id == one.approval_id != APPROVAL
+    assert (asked.url, asked.call) == (now.spec.url, one)
+    assert event(changes, "tool_call.approval_requested")["digest"] == one.digest
+    assert changes.updated == {one.id: one}
+
+
+def test_an_edited_call_is_asked_about_again_as_it_was_edited() -> None:
+    edited = replace(APPROVED, original={"amount": 50})
+    run, changes = rechecked(edited, tool("pay", version=2))
+    assert changes.approvals[0].call.arguments == {"amount": 5}
+    assert run.calls[edited.id].original == {"amount": 50}
+
+
+def test_nobody_is_asked_again_about_arguments_that_the_new_version_refuses() -> None:
+    run, changes = rechecked(APPROVED, tool("pay", version=2, parameters=STRICT))
+    assert reason_of(run) is Reason.INVALID_ARGUMENTS
+    assert "arguments.amount: must be text; it is 5" in output_of(run)
+    assert changes.closed_approvals == {APPROVAL: ApprovalStatus.VOID}
+    assert changes.approvals == []
+
+
+def test_a_decision_remembered_for_the_old_version_does_not_cover_the_new_one() -> None:
+    by_memory = replace(APPROVED, approval_id=None)
+    run, changes = rechecked(by_memory, tool("pay", version=2), remembered=(memory(),))
+    assert phase_of(run) is CallPhase.AWAITING_APPROVAL
+    assert changes.closed_approvals == {}
+
+
+def test_a_decision_remembered_for_the_new_version_covers_it() -> None:
+    run, changes = rechecked(APPROVED, tool("pay", version=2), remembered=(memory(version=2),))
+    one = run.calls[APPROVED.id]
+    assert (one.phase, one.approved_digest) == (CallPhase.READY, one.digest)
+    assert changes.approvals == []
+    assert recheck(run, Changes(), one, {"pay": tool("pay", version=2)}, Mint()) is run
+
+
+def test_a_call_that_was_declined_in_its_new_form_is_declined() -> None:
+    no = Result(CallOutcome.REJECTED, "No.", Reason.DECLINED)
+    new = call_digest("pay", 2, URL, {"amount": 5})
+    other = call("c0", CallPhase.SETTLED, tool="pay", digest=new, result=no)
+    changes = Changes()
+    run = state([other, APPROVED])
+    after = recheck(run, changes, APPROVED, {"pay": tool("pay", version=2)}, Mint())
+    assert reason_of(after) is Reason.DECLINED_BEFORE

@@ -1,0 +1,106 @@
+"""Settling from outside: a callback's result, and a person's word on an unknown outcome."""
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from app.domain import texts
+from app.domain.calls import CallOutcome, CallPhase, Reason, Result
+from app.domain.resolve import Callback, Resolution, call_back, resolve
+from app.domain.state import Changes, RunState
+from tests.unit.domain_cases import call, event, state, tool, types
+
+RESOLUTION: TypeAdapter[Resolution] = TypeAdapter(Resolution)
+CALLBACK: TypeAdapter[Callback] = TypeAdapter(Callback)
+UNKNOWN = call("c1", CallPhase.AWAITING_RESOLUTION)
+WAITING = call("c1", CallPhase.AWAITING_CALLBACK)
+
+
+def resolved(body: dict[str, Any], **spec: Any) -> tuple[RunState, Changes]:
+    changes = Changes()
+    how = RESOLUTION.validate_python(body)
+    return resolve(state([UNKNOWN]), changes, UNKNOWN, tool(**spec), how), changes
+
+
+def called_back(body: dict[str, Any], **spec: Any) -> tuple[RunState, Changes]:
+    changes = Changes()
+    said = CALLBACK.validate_python(body)
+    return call_back(state([WAITING]), changes, WAITING, tool(**spec), said), changes
+
+
+def result_of(run: RunState) -> Result:
+    found = run.calls[UNKNOWN.id].result
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("output", ["It was paid.", None, {"a": 1}])
+def test_a_person_who_knows_the_outcome_gives_it(output: Any) -> None:
+    run, changes = resolved({"resolution": "completed", "output": output})
+    assert result_of(run) == Result(CallOutcome.COMPLETED, output, Reason.RESOLVED)
+    assert types(changes) == ["tool_call.completed"]
+
+
+@pytest.mark.parametrize(
+    ("message", "text"), [("It was refused.", "It was refused."), ("", texts.TOOL_ERROR)]
+)
+def test_a_person_who_knows_that_it_failed_says_why(message: str, text: str) -> None:
+    run, changes = resolved({"resolution": "failed", "message": message}, on_error="fail_run")
+    assert result_of(run) == Result(CallOutcome.FAILED, text, Reason.RESOLVED)
+    assert types(changes) == ["tool_call.failed"]
+
+
+def test_a_person_who_knows_that_nothing_happened_has_it_sent_again() -> None:
+    run, changes = resolved({"resolution": "retry"})
+    one = run.calls[UNKNOWN.id]
+    assert (one.phase, one.attempt) == (CallPhase.READY, 1)
+    assert changes.updated == {one.id: one}
+
+
+def test_progress_is_told_and_changes_nothing() -> None:
+    run, changes = called_back({"status": "progress", "progress": 0.5, "message": "Half."})
+    assert run.calls[WAITING.id] == WAITING
+    assert changes.updated == {}
+    assert event(changes, "tool_call.progress") == {
+        "call_id": "c1",
+        "status": "progress",
+        "progress": 0.5,
+        "message": "Half.",
+    }
+
+
+def test_a_callback_s_output_is_a_result_like_any_other() -> None:
+    run, changes = called_back({"status": "completed", "output": {"a": 1}})
+    assert result_of(run) == Result(CallOutcome.COMPLETED, {"a": 1})
+    assert types(changes) == ["tool_call.completed"]
+    schema = {"type": "string"}
+    bad, _ = called_back({"status": "completed", "output": 5}, output_schema=schema)
+    assert result_of(bad).reason is Reason.INVALID_OUTPUT
+
+
+@pytest.mark.parametrize(
+    ("on_error", "text", "fails"),
+    [
+        ("return_error", "No stock.", False),
+        ({"message": "Try later."}, "Try later.", False),
+        ("fail_run", "No stock.", True),
+    ],
+)
+def test_a_callback_s_failure_goes_by_on_error_and_is_not_sent_again(
+    on_error: Any, text: str, *, fails: bool
+) -> None:
+    run, _ = called_back(
+        {"status": "failed", "message": "No stock."},
+        on_error=on_error,
+        idempotent=True,
+        retry={"on": [500]},
+    )
+    found = result_of(run)
+    assert (found.outcome, found.reason) == (CallOutcome.FAILED, Reason.TOOL_ERROR)
+    assert (found.output, found.fails_run) == (text, fails)
+
+
+def test_a_callback_s_failure_without_words_has_ours() -> None:
+    run, _ = called_back({"status": "failed", "message": ""})
+    assert result_of(run).output == texts.TOOL_ERROR

@@ -1,0 +1,311 @@
+"""The domain's plain values: JSON, ids, usage, scopes, texts, changes, agents and tools."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue, ValidationError
+
+from app.domain import ids, texts
+from app.domain.agents import AgentConfig
+from app.domain.calls import CallPhase
+from app.domain.errors import FieldError, InvalidRequestError
+from app.domain.ids import CallId, KeyId, Prefix, ProjectId
+from app.domain.json import canonical, cleaned, compact, digest, parse, same
+from app.domain.response import Usage
+from app.domain.scopes import READ_RUNS, Principal, Scope
+from app.domain.state import ApprovalRequest, Changes, Segment, SegmentKind
+from app.domain.toolbox import Surroundings, is_enabled, needs_approval
+from app.domain.tools import ToolSpec
+from tests.unit.domain_cases import AGENT, call, state, tool
+
+TEXT = st.text()
+HOSTILE = st.text(st.characters(exclude_categories=[]) | st.sampled_from("\x00\ud800\udfff"))
+
+
+def json_of(text: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, width=32) | text
+    return st.recursive(
+        plain, lambda inner: st.lists(inner) | st.dictionaries(text, inner), max_leaves=8
+    )
+
+
+def shuffled(value: JsonValue) -> JsonValue:
+    """The same value with its keys the other way round."""
+    match value:
+        case dict():
+            return {key: shuffled(value[key]) for key in reversed(value)}
+        case list():
+            return [shuffled(item) for item in value]
+        case _:
+            return value
+
+
+# JSON.
+
+
+@given(json_of(TEXT))
+def test_a_digest_does_not_depend_on_the_order_of_keys(value: JsonValue) -> None:
+    assert digest(value) == digest(shuffled(value))
+    assert canonical(value) == canonical(shuffled(value))
+    assert len(digest(value)) == len("sha256:") + 64
+
+
+@given(json_of(TEXT), json_of(TEXT))
+def test_different_values_have_different_digests(one: JsonValue, other: JsonValue) -> None:
+    assert (digest(one) == digest(other)) is same(one, other)
+
+
+@given(json_of(TEXT))
+def test_what_is_printed_reads_back(value: JsonValue) -> None:
+    assert same(parse(compact(value)), json.loads(compact(value)))
+    assert canonical(parse(canonical(value))) == canonical(json.loads(canonical(value)))
+
+
+def test_the_canonical_form_is_fixed_since_stored_digests_depend_on_it() -> None:
+    value: JsonValue = {"b": [1, 2.0, True, None], "a": {"ü": 'x"\n', "A": ""}}
+    assert canonical(value) == '{"a":{"A":"","ü":"x\\"\\n"},"b":[1,2.0,true,null]}'
+    assert digest({}) == ("sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a")
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, True), (0, False), ([1], [True]), (1, 1.0)])
+def test_what_python_takes_for_equal_may_be_different_json(one: Any, other: Any) -> None:
+    assert one == other
+    assert not same(one, other)
+    assert same(one, one)
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "[-Infinity]", "{", "", "'a'"])
+def test_what_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse(text)
+
+
+@given(json_of(HOSTILE))
+def test_a_cleaned_value_can_be_stored(value: JsonValue) -> None:
+    clean, changed = cleaned(value)
+    stored = compact(clean)
+    assert "\\u0000" not in stored.replace("\\\\", "")
+    assert changed is (clean != value)
+    assert cleaned(clean) == (clean, False)
+
+
+@given(json_of(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))))
+def test_cleaning_changes_nothing_that_can_be_stored(value: JsonValue) -> None:
+    assert cleaned(value) == (value, False)
+
+
+# Ids.
+
+
+@given(st.uuids(), st.sampled_from(Prefix), st.sampled_from(Prefix))
+def test_an_id_reads_back_as_its_own_kind_only(value: UUID, prefix: Prefix, other: Prefix) -> None:
+    shown = ids.show(prefix, value)
+    assert ids.parse(prefix, shown) == value
+    assert prefix is other or ids.parse(other, shown) is None
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "",
+        "run",
+        "run_",
+        "run_1",
+        "0" * 32,
+        f"run_{'0' * 31}",
+        f"run_{'0' * 33}",
+        f"run_{'G' * 32}",
+        f"run_{'A' * 32}",
+        f"run_{'٣' * 32}",
+        f" run_{'0' * 32}",
+        "run_00000000-0000-0000-0000-000000000000",
+    ],
+)
+def test_what_is_no_id_is_an_unknown_one(shown: str) -> None:
+    assert ids.parse(Prefix.RUN, shown) is None
+
+
+# Usage, scopes, errors.
+
+
+def test_usage_adds_up_part_by_part() -> None:
+    total = Usage(1, 2, 3, 4) + Usage(10, 20, 30, 40)
+    assert total == Usage(11, 22, 33, 44)
+    assert total.total == 33
+
+
+def test_a_key_may_do_what_any_one_of_its_scopes_allows() -> None:
+    scopes = frozenset({Scope.RUNS_WRITE})
+    key = Principal(ProjectId(UUID(int=1)), KeyId(UUID(int=2)), scopes)
+    assert key.may(READ_RUNS)
+    assert key.may(())
+    assert not key.may((Scope.RUNS_READ,))
+    assert not key.may((Scope.ADMIN, Scope.TOOLS_WRITE))
+
+
+def test_an_error_keeps_what_is_wrong_with_each_field() -> None:
+    problem = FieldError("a.0", "must be text")
+    error = InvalidRequestError(errors=[problem], extra={"limit": 1}, retry_after=2.5)
+    assert (error.errors, error.extra, error.retry_after) == ((problem,), {"limit": 1}, 2.5)
+    assert error.detail == error.text
+
+
+# Texts that the model reads.
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(30, "30"), (2.5, "2.5"), (0.01, "0.01"), (60.0, "60"), (3600, "3600"), (1 / 3, "0.333333")],
+)
+def test_a_timeout_begins_with_these_exact_words(seconds: float, shown: str) -> None:
+    text = f"Tool 'pay' timed out after {shown} seconds."
+    assert texts.timed_out("pay", seconds, idempotent=True) == text
+    assert texts.timed_out("pay", seconds, idempotent=False) == (
+        f"{text} It may or may not have taken effect; verify before repeating."
+    )
+
+
+def test_an_unknown_tool_s_text_lists_what_there_is() -> None:
+    assert texts.unknown_tool("x", ["a", "b"]) == (
+        "Tool 'x' not found. Tools that can be called now: a, b."
+    )
+    assert texts.unknown_tool("x", []) == "Tool 'x' not found. No tools can be called now."
+
+
+def test_problems_are_listed_one_a_line() -> None:
+    problems = [("arguments.a", "is missing"), ("arguments.b", "must be text")]
+    lines = "- arguments.a: is missing\n- arguments.b: must be text"
+    assert texts.invalid_arguments("pay", problems) == (
+        f"Tool 'pay' was not run, because its arguments are not valid:\n{lines}"
+    )
+    assert texts.repair(problems).endswith(f"Answer again with JSON alone that does.\n{lines}")
+
+
+def test_the_words_that_models_and_people_rely_on() -> None:
+    assert texts.NOT_APPROVED == "Tool execution was not approved."
+    assert "not a rejection" in texts.NOBODY_ANSWERED
+    assert "may or may not have taken effect" in texts.INTERRUPTED
+    assert texts.NOT_SENT == "The tool could not be reached. It has not run."
+
+
+# State and changes.
+
+
+def test_a_call_s_last_state_is_written_where_its_row_is() -> None:
+    changes = Changes()
+    new, old = call("c1"), call("c2")
+    changes.inserted[new.id] = new
+    started = call("c1", CallPhase.STARTED)
+    changes.put(started)
+    changes.put(old)
+    assert changes.inserted == {CallId("c1"): started}
+    assert changes.updated == {CallId("c2"): old}
+
+
+def test_nothing_to_write_is_nothing() -> None:
+    changes = Changes()
+    assert changes.empty
+    changes.progress = True
+    assert changes.empty
+    changes.add("usage.updated", turn=1)
+    assert not changes.empty
+    assert changes.events[0].data == {"turn": 1}
+
+
+def test_every_kind_of_row_is_something_to_write() -> None:
+    segment = Segment(SegmentKind.INPUT, 0, AGENT, ())
+    one = call("c1")
+    assert not Changes(segments=[segment]).empty
+    assert not Changes(inserted={one.id: one}).empty
+    assert not Changes(updated={one.id: one}).empty
+
+
+def test_a_person_may_do_four_things_unless_told_otherwise() -> None:
+    asked = ApprovalRequest(ids.ApprovalId(UUID(int=1)), call(), AGENT, None, 60)
+    assert asked.allowed == ("approve", "reject", "edit", "respond")
+
+
+def test_a_run_without_segments_has_said_nothing() -> None:
+    assert state().last_text == ""
+    assert state().turn_calls == ()
+
+
+# Agents and tools.
+
+
+@pytest.mark.parametrize(
+    ("given", "models"), [("openai:a", ("openai:a",)), (["openai:a", "offline:rules"],) * 2]
+)
+def test_an_agent_has_one_model_or_several_in_order(given: Any, models: Any) -> None:
+    assert AgentConfig.model_validate({"model": given}, strict=False).models == tuple(models)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"max_turns": 0}, {"max_turns": 51}, {"max_tool_calls": 201}, {"unknown": 1}],
+)
+def test_limits_have_limits(limits: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        AgentConfig.model_validate({"model": "openai:a", "limits": limits})
+
+
+@pytest.mark.parametrize("name", ["a", "A1_-", "a" * 64])
+def test_a_name_that_every_vendor_takes_is_taken(name: str) -> None:
+    assert ToolSpec(name=name, parameters={}).name == name
+
+
+@pytest.mark.parametrize("name", ["", "1a", "_a", "a b", "a.b", "a" * 65, "ä", "a\n"])
+def test_any_other_name_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError):
+        ToolSpec(name=name, parameters={})
+
+
+GOLD = Surroundings({"tier": "gold"}, {"turn": 3})
+NOBODY = Surroundings(None, {"turn": 3})
+
+
+@pytest.mark.parametrize(
+    ("enabled", "around", "answer"),
+    [
+        (True, NOBODY, True),
+        (False, NOBODY, False),
+        ({"when": "context.tier == 'gold'"}, GOLD, True),
+        ({"when": "context.tier == 'iron'"}, GOLD, False),
+        ({"when": "context.tier == 'gold'"}, NOBODY, False),
+        ({"when": "run.turn < 3 || tool.metadata.always"}, GOLD, True),
+    ],
+)
+def test_a_tool_is_shown_by_its_rule_and_hidden_where_that_fails(
+    enabled: Any, around: Surroundings, *, answer: bool
+) -> None:
+    shown = tool(enabled=enabled, metadata={"always": True})
+    assert is_enabled(shown, around) is answer
+
+
+@pytest.mark.parametrize(
+    ("approval", "answer"),
+    [
+        ("never", False),
+        ("always", True),
+        ({"when": "args.amount > 100"}, True),
+        ({"when": "args.amount > 1000"}, False),
+        ({"when": "args.missing > 1"}, True),
+        ({"when": "tool.name == 'lookup' && tool.version == 7"}, True),
+    ],
+)
+def test_a_person_is_asked_by_the_tool_s_rule_and_where_that_fails(
+    approval: Any, *, answer: bool
+) -> None:
+    asked = tool(version=7, approval=approval)
+    assert needs_approval(asked, {"amount": 500}, GOLD) is answer
+
+
+def test_a_tool_is_compiled_with_its_schemas() -> None:
+    made = tool(output_schema={"type": "string"})
+    assert made.name == "lookup"
+    assert made.output is not None
+    assert [problem.path for problem in made.output.problems(5)] == ["output"]

@@ -1,0 +1,37 @@
+"""The code's shape: no file and no function that a reader cannot hold in mind."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+MAX_FILE = 400
+MAX_FUNCTION = 60
+"""Lines."""
+
+
+def sources() -> Iterator[tuple[Path, str]]:
+    for path in sorted(Path("app").rglob("*.py")):
+        yield path, path.read_text()
+
+
+def functions(source: str) -> Iterator[tuple[str, int]]:
+    """Names and lengths."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+def test_no_file_is_longer_than_a_reader_s_patience() -> None:
+    lengths = {str(path): len(source.splitlines()) for path, source in sources()}
+    assert lengths
+    assert {path: length for path, length in lengths.items() if length > MAX_FILE} == {}
+
+
+def test_every_function_fits_on_a_screen() -> None:
+    lengths = {
+        f"{path}: {name}": length
+        for path, source in sources()
+        for name, length in functions(source)
+    }
+    assert lengths
+    assert {name: length for name, length in lengths.items() if length > MAX_FUNCTION} == {}
