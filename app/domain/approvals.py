@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
 from pydantic import Field, JsonValue
 
@@ -139,7 +139,7 @@ def _decide_one(
             call = replace(
                 call,
                 phase=CallPhase.READY,
-                original=call.original if call.original is not None else call.arguments,
+                original=call.asked,
                 arguments=arguments,
                 digest=new_digest,
                 approved_digest=new_digest,
@@ -149,6 +149,8 @@ def _decide_one(
             about |= {"message": message}
         case Reject() | Respond():
             pass
+        case _:
+            assert_never(decision)
     changes.add("tool_call.approval_decided", **about)
     changes.put(call)
     state = state.with_call(call)
@@ -162,6 +164,8 @@ def _decide_one(
             state = settle(state, changes, call, result)
         case Approve() | Edit():
             pass
+        case _:
+            assert_never(decision)
     assert call.approval_id is not None
     return state, Decided(call.approval_id, status, body, state.calls[call.id])
 

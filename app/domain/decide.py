@@ -7,7 +7,7 @@ path: load the state, ask `next_action`, do it, commit the result, ask again.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
@@ -191,6 +191,8 @@ def _ask_within_limits(state: RunState) -> Action:
             return _incomplete("max_turns", message)
         case FixedOutput(output=output):
             return Finish(RunStatus.COMPLETED, output=output, code="max_turns")
+        case _:
+            assert_never(config.on_max_turns)
 
 
 def _stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
@@ -204,6 +206,8 @@ def _stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
             names = None
         case StopAt(stop_at=stop_at):
             names = stop_at
+        case _:
+            assert_never(state.config.tool_use_behavior)
     for call in calls:
         if call.result and not call.result.is_error and (names is None or call.tool in names):
             return call.result

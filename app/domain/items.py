@@ -5,7 +5,7 @@ In JSON (the API, and stored): a message is `{role, content}`, the others carry 
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
@@ -112,6 +112,8 @@ def item_to_json(item: Item) -> JsonObject:
             return result
         case Reasoning(vendor=vendor, data=data):
             return {"type": "reasoning", "vendor": vendor, "data": data}
+        case _:
+            assert_never(item)
 
 
 def item_from_json(data: JsonObject) -> Item:

@@ -1,7 +1,7 @@
 """Settling from outside: a callback's result, and a person's word on an unknown outcome."""
 
 from dataclasses import replace
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, assert_never
 
 from pydantic import Field, JsonValue
 
@@ -68,6 +68,8 @@ def resolve(state: RunState, changes: Changes, call: Call, tool: Tool, how: Reso
             ready = replace(call, phase=CallPhase.READY)
             changes.put(ready)
             return state.with_call(ready)
+        case _:
+            assert_never(how)
 
 
 def call_back(
@@ -89,4 +91,6 @@ def call_back(
         case CallbackFailed(message=message):
             failed = Failed(Why.ERROR, "The tool said so in its callback.", message)
             verdict = judge(tool, call, failed, seconds_left=0, jitter=0)
+        case _:
+            assert_never(said)
     return conclude(state, changes, call, verdict)

@@ -142,6 +142,8 @@ def unknown(spec: ToolSpec, detail: str) -> Result | AwaitResolution:
             return replace(result, fails_run=True)
         case "return_error":
             return result
+        case _:
+            assert_never(spec.on_unknown)
 
 
 def _on_failure(policy: OnFailure, result: Result) -> Result:
@@ -152,6 +154,8 @@ def _on_failure(policy: OnFailure, result: Result) -> Result:
             return replace(result, fails_run=True)
         case Text(message=message):
             return replace(result, output=message)
+        case _:
+            assert_never(policy)
 
 
 def conclude(state: RunState, changes: Changes, call: Call, verdict: Verdict) -> RunState:
