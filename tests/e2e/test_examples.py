@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +101,10 @@ def client(start: Processes) -> Client:
     return start.client(start("serve"))
 
 
-def signed(secret: str, call_id: str, body: Json) -> tuple[dict[str, str], bytes]:
-    raw, now = json.dumps(body), datetime.now(UTC)
+def signed(
+    secret: str, call_id: str, body: Json, age: timedelta = timedelta(0)
+) -> tuple[dict[str, str], bytes]:
+    raw, now = json.dumps(body), datetime.now(UTC) - age
     headers = {
         "webhook-id": call_id,
         "webhook-timestamp": str(int(now.timestamp())),
@@ -178,8 +180,10 @@ def check_signatures(url: str, secret: str, other: str) -> None:
         assert post(headers, body.replace(b"7", b"8"))[0] == 401, "another body"
         assert post({**headers, "webhook-id": "call_c"}, body)[0] == 401, "another id"
         assert post(*signed(other, "call_d", a_refund(9)))[0] == 401, "another tool's secret"
-        old = str(int(headers["webhook-timestamp"]) - 3600)
-        assert post({**headers, "webhook-timestamp": old}, body)[0] == 401, "another time"
+        later = str(int(headers["webhook-timestamp"]) + 1)
+        assert post({**headers, "webhook-timestamp": later}, body)[0] == 401, "another time"
+        old = signed(secret, "call_e", a_refund(9), age=timedelta(minutes=6))
+        assert post(*old)[0] == 401, "too old"
         assert post({**headers, "webhook-signature": "v1,"}, body)[0] == 401, "no signature"
         assert post({}, body)[0] == 401, "nothing at all"
         notice = signed(secret, "call_a_cancelled", {"type": "tool_call.cancelled"})
