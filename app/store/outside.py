@@ -13,7 +13,7 @@ from app.domain.approvals import ApprovalStatus, Approve, Decision, Edit, Reject
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason
 from app.domain.errors import FieldError
 from app.domain.events import MAX_PER_RUN
-from app.domain.ids import ApprovalId, CallId, ProjectId, RunId
+from app.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, show
 from app.domain.json import JsonObject
 from app.domain.resolve import Callback, CallbackCompleted, Progress, Resolution, call_back, resolve
 from app.domain.run import MOVES, TERMINAL, Move, RunStatus, ending_event
@@ -46,6 +46,7 @@ async def decide(
         raise e.DigestMismatchError
     if what.decision not in asked.allowed_decisions:
         raise e.DecisionNotAllowedError
+    _check_remember(what)
     call = state.calls[CallId(asked.call_id)]
     tool = await _tool_of(tx, vault, state, call)
     if isinstance(what, Edit) and (problems := tool.arguments.problems(what.arguments)):
@@ -64,15 +65,28 @@ async def decide(
     return after
 
 
+def _check_remember(what: Decision) -> None:
+    """There are no sessions in this version, so nothing can be remembered for one."""
+    if isinstance(what, Approve | Reject) and what.remember and what.remember.scope == "session":
+        raise e.InvalidRequestError(
+            errors=[FieldError("remember.scope", "must be run: this run belongs to no session")]
+        )
+
+
 def _second(asked: Approval, what: Decision) -> Approval:
     """The one that won, where it was the same; else the error that names it."""
     again = what.model_dump(mode="json", exclude={"digest"}, exclude_none=True)
     if asked.decision is not None and asked.decision == again:
         return asked
     status = asked.status if asked.status is not ApprovalStatus.PENDING else ApprovalStatus.EXPIRED
+    won: JsonObject = {
+        "id": show(Prefix.APPROVAL, asked.id),
+        "status": status,
+        "decision": asked.decision,
+        "decided_by": asked.decided_by,
+    }
     raise e.ApprovalAlreadyDecidedError(
-        f"This approval is {status} already.",
-        extra={"status": status, "decided_by": asked.decided_by, "decision": asked.decision},
+        f"This approval is {status} already.", extra={"approval": won}
     )
 
 
