@@ -1,6 +1,6 @@
 """Errors as HTTP: the one place that knows status numbers, and RFC 9457 answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from math import ceil
 from typing import Final
@@ -59,7 +59,8 @@ def problem(
     code: str,
     detail: str,
     *,
-    members: Mapping[str, JsonValue] | None = None,
+    errors: Sequence[JsonValue] = (),
+    extra: Mapping[str, JsonValue] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     body: dict[str, JsonValue] = {
@@ -69,20 +70,20 @@ def problem(
         "detail": detail,
         "code": code,
         "request_id": request_id_of(request),
-        "errors": [],
+        "errors": list(errors),
     }
-    return Response(to_json({**body, **(members or {})}), status, headers, MEDIA_TYPE)
+    return Response(to_json({**(extra or {}), **body}), status, headers, MEDIA_TYPE)
 
 
 def app_problem(request: Request, error: e.AppError) -> Response:
     status = status_of(type(error))
-    found: list[JsonValue] = [{"path": path, "message": text} for path, text in error.errors]
     return problem(
         request,
         status,
         error.code,
         error.detail,
-        members={**error.extra, "errors": found},
+        errors=[{"path": path, "message": text} for path, text in error.errors],
+        extra=error.extra,
         headers=_headers(error, status),
     )
 

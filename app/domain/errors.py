@@ -20,7 +20,8 @@ class FieldError(NamedTuple):
 
 class AppError(Exception):
     """`retry`: the very same request may succeed later; if not, answers tell clients not to try.
-    `retry_after` is in seconds. `extra` stands beside the problem's own members."""
+    `retry_after` is in seconds. `extra` stands beside the problem's own members, and cannot
+    replace them."""
 
     code: ClassVar[str] = "error"
     retry: ClassVar[bool] = False
@@ -127,7 +128,7 @@ class ConflictError(AppError):
 
 
 class ApprovalAlreadyDecidedError(ConflictError):
-    """`extra["approval"]` is the approval as the winner left it."""
+    """`extra["approval"]` is what won: the approval's id and status, the decision and whose."""
 
     code = "approval_already_decided"
     text = "This approval has been decided already."
