@@ -1,0 +1,50 @@
+"""The real service over real HTTP: one process for all tests of a worker, one project for each."""
+
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from tests.api.contract import Contract
+from tests.api.project import CheckedClient, Project, Running
+from tests.support.model_server import ModelServer
+from tests.support.postgres import Databases
+from tests.support.service import BOOTSTRAP_KEY, Service
+from tests.support.tool_server import ToolServer
+
+
+@pytest.fixture(scope="session")
+def running(migrated_databases: Databases) -> Iterator[Running]:
+    with (
+        migrated_databases.migrated() as database_url,
+        ModelServer() as model,
+        ToolServer() as tools,
+        Service("serve", database_url, openai_base_url=model.base_url) as service,
+        service.client() as plain,
+    ):
+        contract = Contract(plain.call("GET", "/openapi.json"))
+        with CheckedClient(service.url, BOOTSTRAP_KEY, contract) as operator:
+            yield Running(service, operator, contract, model, tools)
+
+
+@pytest.fixture
+def project(running: Running) -> Iterator[Project]:
+    with running.project() as project:
+        yield project
+
+
+@pytest.fixture
+def other(running: Running) -> Iterator[Project]:
+    """A second project."""
+    with running.project() as project:
+        yield project
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    running = getattr(item, "funcargs", {}).get("running")
+    if report.failed and isinstance(running, Running):
+        report.sections.append((running.service.title, running.service.output()[-4000:]))
+    return report
