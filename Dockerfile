@@ -9,16 +9,21 @@ RUN /opt/venv/bin/python -m pip install --require-hashes --no-deps --requirement
 WORKDIR /srv/runward
 COPY app app
 COPY migrations migrations
-RUN /opt/venv/bin/python -m compileall -q app migrations
+COPY LICENSE .
+# Readable for the container's user, whatever umask the checkout had.
+RUN /opt/venv/bin/python -m compileall -q app migrations && chmod -R a+rX .
 
 FROM ${BASE}
-RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin runward
+RUN groupadd --gid 10001 runward \
+  && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin runward
 COPY --from=build /opt/venv /opt/venv
 COPY --from=build /srv/runward /srv/runward
-COPY LICENSE /srv/runward/
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 RUNWARD_HOST=0.0.0.0 RUNWARD_PORT=8080
 WORKDIR /srv/runward
-USER 10001
+# Python's image has no bytecode of the standard library, and the container cannot write any: without
+# this, each health check takes 0.3 s of CPU time more.
+RUN python -c "import app.serve, urllib.request"
+USER 10001:10001
 EXPOSE 8080
 # Longer than RUNWARD_DRAIN_SECONDS must be the time that `docker stop` gives: see docker-compose.yml.
 STOPSIGNAL SIGTERM
