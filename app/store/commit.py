@@ -1,7 +1,7 @@
 """The gate: how a worker writes a run that it has leased. Many runs share one commit."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ from app.domain.json import JsonObject
 from app.domain.response import Usage
 from app.domain.run import MOVES, TERMINAL, Move
 from app.domain.state import Changes
-from app.store.db import backend_pid, is_outage
+from app.store.db import DATABASE_ERRORS, backend_pid, is_outage
 from app.store.group import Result
 from app.store.ids import mint
 from app.store.records import RECORDS, Records, as_json, run_hint
@@ -65,7 +65,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """`last_seq` is the number of the step's last event, `at` the database's time."""
+    """`last_seq` is the number of the step's last event, `at` the database's time. `last_seq` is
+    0 where a lost connection had hidden the commit: its events' numbers are in the log alone."""
 
     last_seq: int
     version: int
@@ -85,6 +86,10 @@ Entries: TypeAlias = Sequence[tuple[Step, UUID]]
 Send: TypeAlias = Callable[[Entries], Awaitable[dict[UUID, Written | None]]]
 """None for a step: its run's row was locked by somebody else, or is gone."""
 
+# The gate reads what `l` has locked, not `r`: of a row that changed or was waited for after the
+# statement began, `r` is the version of before. `last_write_id` is what the lease's holder wrote
+# last, and write ids ascend (a claim empties it), so of a statement that was sent twice, or that
+# the network delivers late, one writes.
 _HEAD: Final = """
 WITH s AS (
   SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid,
@@ -93,8 +98,8 @@ WITH s AS (
     reasoning_tokens bigint, output json, parsed json, error json, incomplete json,
     delay float8, keep_claim bool)
 ), l AS (
-  SELECT r.id, r.version, r.fence FROM runs r
-  JOIN s ON r.project_id = s.project_id AND r.id = s.id
+  SELECT r.project_id, r.id, r.fence, r.status, r.lease_expires_at, r.version, r.last_write_id
+  FROM runs r JOIN s ON r.project_id = s.project_id AND r.id = s.id
   ORDER BY r.id FOR UPDATE OF r {skip}
 ), g AS (
   UPDATE runs r SET
@@ -112,10 +117,11 @@ WITH s AS (
     cached_tokens = s.cached_tokens, reasoning_tokens = s.reasoning_tokens,
     output = s.output, output_parsed = s.parsed, error = s.error,
     incomplete_details = s.incomplete
-  FROM s JOIN l ON l.id = s.id
-  WHERE r.project_id = s.project_id AND r.id = s.id AND r.fence = s.fence
-    AND r.status = 'in_progress' AND r.lease_expires_at > clock_timestamp()
-    AND (s.seen IS NULL OR r.version = s.seen)
+  FROM s JOIN l ON l.project_id = s.project_id AND l.id = s.id
+  WHERE r.project_id = l.project_id AND r.id = l.id AND l.fence = s.fence
+    AND l.status = 'in_progress' AND l.lease_expires_at > clock_timestamp()
+    AND (l.last_write_id IS NULL OR l.last_write_id < s.write_id)
+    AND (s.seen IS NULL OR l.version = s.seen)
   RETURNING r.project_id, r.id, r.last_seq, r.version, s.k, clock_timestamp() AS at
 ),"""
 _TAIL: Final = """, hint AS MATERIALIZED (
@@ -123,15 +129,11 @@ _TAIL: Final = """, hint AS MATERIALIZED (
     CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
 )
 SELECT s.id, l.id IS NOT NULL AS locked, l.fence = s.fence AS same_fence, l.version AS version,
-  g.last_seq, g.at
+  l.last_write_id = s.write_id AS already, g.last_seq, coalesce(g.at, clock_timestamp()) AS at
 FROM s LEFT JOIN l ON l.id = s.id LEFT JOIN g ON g.id = s.id CROSS JOIN hint"""
 
 STEP: Final = text(_HEAD.format(skip="SKIP LOCKED") + RECORDS + _TAIL)
 STEP_ALONE: Final = text(_HEAD.format(skip="") + RECORDS + _TAIL)
-_WHAT_HAPPENED: Final = text(
-    "SELECT last_write_id, last_seq, version, clock_timestamp() AS at FROM runs"
-    " WHERE project_id = :project_id AND id = :id"
-)
 
 
 class StepWriter:
@@ -144,6 +146,7 @@ class StepWriter:
         self._engine = engine
         self._lease = lease
         self._connection: AsyncConnection | None = None
+        self._backend = 0
 
     async def close(self) -> None:
         await self._drop_connection()
@@ -152,13 +155,15 @@ class StepWriter:
         """One result a step, in order. Waits as long as PostgreSQL is away: the lease decides
         whether the step still counts when it is back."""
         entries = [(step, mint()) for step in steps]
-        results = await self._batch(entries)
+        results: dict[UUID, Result[Written]] = {}
+        for batch in _one_of_each_run(entries):
+            results |= await self._batch(batch)
         return [results[write_id] for _, write_id in entries]
 
     async def _batch(self, entries: Entries) -> dict[UUID, Result[Written]]:
         try:
             found = await self._persist(entries, self._on_own_connection)
-        except DBAPIError as error:
+        except (DBAPIError, ValueError) as error:  # ValueError: it cannot be written as JSON
             if len(entries) == 1:
                 return {entries[0][1]: error}
             one_by_one: dict[UUID, Result[Written]] = {}
@@ -178,42 +183,31 @@ class StepWriter:
         return found[entry[1]] or "lost"
 
     async def _persist(self, entries: Entries, send: Send) -> dict[UUID, Written | None]:
-        """Send until PostgreSQL has answered. Where a connection was lost in the commit, look
-        first whether it had happened. Raises DBAPIError for what no retry cures."""
-        done: dict[UUID, Written | None] = {}
+        """Send until PostgreSQL has answered: the gate lets a step through once, so where a
+        connection was lost in the commit the next answer tells whether it had happened. Raises
+        DBAPIError for what no retry cures."""
         for delay in chain(RECONNECT_DELAYS, repeat(RECONNECT_DELAYS[-1])):
             try:
-                left = [entry for entry in entries if entry[1] not in done]
-                return done | (await send(left) if left else {})
-            except (DBAPIError, OSError) as error:
+                return await send(entries)
+            except DATABASE_ERRORS as error:
                 if not is_outage(error):
                     raise
                 log.warning("commit_retried", error=type(error).__name__, steps=len(entries))
-                await self._drop_connection()
                 await asyncio.sleep(delay)
-            done |= await self._already(entries)
         raise AssertionError("repeat() does not end")
 
-    async def _already(self, entries: Entries) -> dict[UUID, Written | None]:
-        """The steps whose `write_id` their run bears: they were committed."""
-        found: dict[UUID, Written | None] = {}
-        try:
-            async with self._engine.connect() as tx:
-                for step, write_id in entries:
-                    where = {"project_id": step.project_id, "id": step.run_id}
-                    row = (await tx.execute(_WHAT_HAPPENED, where)).one_or_none()
-                    if row is not None and row.last_write_id == write_id:
-                        found[write_id] = Committed(row.last_seq, row.version, row.at)
-        except (DBAPIError, OSError) as error:
-            if not is_outage(error):
-                raise
-        return found
-
     async def _on_own_connection(self, entries: Entries) -> dict[UUID, Written | None]:
-        if self._connection is None:
-            self._connection = await self._autocommit.connect()
-            self._own_backends.add(await backend_pid(self._connection))
-        return _read(entries, await self._connection.execute(STEP, self._values(entries)))
+        values = self._values(entries)
+        try:
+            if self._connection is None:
+                self._connection = await self._autocommit.connect()
+                self._backend = await backend_pid(self._connection)
+                self._own_backends.add(self._backend)
+            return _read(entries, await self._connection.execute(STEP, values))
+        except DATABASE_ERRORS as error:
+            if is_outage(error):
+                await self._drop_connection()
+            raise
 
     async def _in_transaction(self, entries: Entries) -> dict[UUID, Written | None]:
         async with self._engine.begin() as tx:
@@ -234,10 +228,23 @@ class StepWriter:
 
     async def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None
+        self._own_backends.discard(self._backend)
         if connection is not None:
             with suppress(DBAPIError, OSError):
                 await connection.invalidate()
             await connection.close()
+
+
+def _one_of_each_run(entries: Entries) -> Iterator[Entries]:
+    """Batches in which no run is twice, in order: the records of a statement are joined to its
+    gate by the run. Two steps of one run are of two claims, of which one is lost."""
+    left = list(entries)
+    while left:
+        batch: dict[UUID, tuple[Step, UUID]] = {}
+        for entry in left:
+            batch.setdefault(entry[0].run_id, entry)
+        yield list(batch.values())
+        left = [entry for entry in left if batch[entry[0].run_id] is not entry]
 
 
 def _read(entries: Entries, rows: CursorResult[Any]) -> dict[UUID, Written | None]:
@@ -249,6 +256,8 @@ def _read(entries: Entries, rows: CursorResult[Any]) -> dict[UUID, Written | Non
             found[write_id] = None
         elif row.last_seq is not None:
             found[write_id] = Committed(row.last_seq, row.version, row.at)
+        elif row.already:
+            found[write_id] = Committed(0, row.version, row.at)
         elif row.same_fence and step.seen is not None and row.version != step.seen:
             found[write_id] = Moved(row.version)
         else:
@@ -265,7 +274,7 @@ def _head_row(step: Step, write_id: UUID) -> dict[str, Any]:
         "seen": step.seen,
         "k": len(step.changes.events),
         "write_id": write_id,
-        "progress": step.changes.progress,
+        "progress": step.changes.progress or (ending is not None and ending.move is Move.PARK),
         "turn": step.turn,
         "input_tokens": step.usage.input,
         "output_tokens": step.usage.output,

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
+from asyncpg.exceptions import InterfaceError  # pyright: ignore[reportMissingTypeStubs]
 from pydantic_core import from_json
-from sqlalchemy import text
+from sqlalchemy import exc, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -17,8 +18,12 @@ Tx: TypeAlias = AsyncConnection
 
 STATEMENT_TIMEOUT: Final = timedelta(seconds=30)
 CONNECT_TIMEOUT: Final = timedelta(seconds=10)
-_OUTAGE: Final = ("08", "40", "53", "55", "57", "58")
-"""SQLSTATE classes: connection, rollback, resources, lock not available, operator, system."""
+DATABASE_ERRORS: Final = (DBAPIError, exc.TimeoutError, OSError)
+"""What a statement may raise; ask `is_outage` about it. exc.TimeoutError: no connection of the
+pool came free."""
+_OUTAGE: Final = ("08", "40", "53", "55", "57", "58", "25006")
+"""SQLSTATE classes: connection, rollback, resources, lock not available, operator, system; and
+"read only", which the old primary says after a failover."""
 
 
 class UnsafeDatabaseError(Exception):
@@ -95,12 +100,20 @@ def sqlstate(error: DBAPIError) -> str:
 
 def is_outage(error: BaseException) -> bool:
     """PostgreSQL is away, restarting, overloaded or had to give up: nothing is wrong with the
-    statement, and whether a commit happened is unknown."""
-    if isinstance(error, OSError | TimeoutError):
-        return True
-    if not isinstance(error, DBAPIError):
-        return False
-    return error.connection_invalidated or sqlstate(error)[:2] in _OUTAGE
+    statement, whether a commit happened is unknown, and a retry helps."""
+    match error:
+        case BaseExceptionGroup():
+            return all(is_outage(inner) for inner in error.exceptions)
+        case DBAPIError():
+            return (
+                error.connection_invalidated
+                or isinstance(error, exc.InterfaceError)
+                or (error.orig is not None and is_outage(error.orig))
+            )
+        case _ if isinstance(state := getattr(error, "sqlstate", None), str):
+            return state.startswith(_OUTAGE)
+        case _:
+            return isinstance(error, InterfaceError | exc.TimeoutError | OSError)
 
 
 async def backend_pid(tx: Tx) -> int:

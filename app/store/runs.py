@@ -46,7 +46,7 @@ WITH c AS (
   ORDER BY available_at LIMIT :count FOR UPDATE SKIP LOCKED
 ), r AS (
   UPDATE runs r SET status = 'in_progress', fence = r.fence + 1, claims = r.claims + 1,
-    lease_expires_at = clock_timestamp() + CAST(:lease AS interval),
+    lease_expires_at = clock_timestamp() + CAST(:lease AS interval), last_write_id = NULL,
     started_at = coalesce(r.started_at, clock_timestamp()), last_seq = r.last_seq + 1
   FROM c WHERE r.project_id = c.project_id AND r.id = c.id
   RETURNING r.*, clock_timestamp() AS at

@@ -1,0 +1,151 @@
+"""A connection that is lost in a commit leaves its outcome unknown. A step is written once all
+the same, whether PostgreSQL had done it, was doing it, or gets it when nobody expects it any more.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from app.domain.agents import AgentConfig
+from app.domain.run import Move
+from app.store import db
+from app.store.commit import Committed, Ending
+from tests.db.proxy import Break, Proxy
+from tests.db.store import Store, new_run, step
+
+OPENED = ["run.created", "run.started"]
+
+
+@pytest.fixture
+def proxy(database_url: str) -> Proxy:
+    return Proxy(database_url)
+
+
+@pytest.fixture
+async def far(proxy: Proxy, store: Store) -> AsyncIterator[Store]:
+    """The same database behind the network that fails; `store` looks at it directly."""
+    async with proxy.open() as url:
+        far = Store(url)
+        yield far
+        await far.close()
+
+
+@asynccontextmanager
+async def stopped_at_events(store: Store) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
+    """Whoever writes events stops there, in the middle of the statement, until `go_on`."""
+    await store.sql(
+        "CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END$$"
+    )
+    await store.sql(
+        "CREATE TRIGGER stop BEFORE INSERT ON run_events FOR EACH ROW EXECUTE FUNCTION stop()"
+    )
+    async with store.autocommit.connect() as gate:
+        await gate.execute(text("SELECT pg_advisory_lock(1)"))
+
+        async def go_on() -> None:
+            await gate.execute(text("SELECT pg_advisory_unlock(1)"))
+
+        yield go_on
+
+
+@pytest.mark.parametrize("how", [Break.BEFORE, Break.ANSWER_LOST])
+async def test_a_step_is_committed_once_wherever_its_connection_broke(
+    store: Store, far: Store, proxy: Proxy, how: Break
+) -> None:
+    states = [await store.leased() for _ in range(3)]
+    await far.write(*[step(state, "before") for state in states])
+    proxy.break_at("fragile", how)
+    written = await far.write(*[step(state, "fragile") for state in states])
+    assert proxy.broken == 1
+    assert [one for one in written if not isinstance(one, Committed)] == []
+    for state in states:
+        assert await store.log(state.id) == [*OPENED, "before", "fragile"]
+
+
+async def test_a_run_s_end_is_committed_once_though_its_answer_is_lost(
+    store: Store, far: Store, proxy: Proxy
+) -> None:
+    state = await store.leased()
+    proxy.break_at("run.completed", Break.ANSWER_LOST)
+    ending = Ending(Move.COMPLETE, output="done")
+    await far.committed(step(state, "run.completed", seen=0, ending=ending))
+    assert proxy.broken == 1
+    assert await store.log(state.id) == [*OPENED, "run.completed"]
+
+
+async def test_a_step_that_the_server_is_still_writing_is_not_written_again(
+    store: Store, far: Store, proxy: Proxy
+) -> None:
+    """Its row is locked, and does not bear the step's id yet, when the worker asks again."""
+    state = await store.leased()
+    proxy.break_at("fragile", Break.WHILE_RUNNING)
+    async with stopped_at_events(store) as go_on:
+        writing = asyncio.create_task(far.write(step(state, "fragile")))
+        await store.until_blocked(2)
+        await go_on()
+    [written] = await writing
+    assert isinstance(written, Committed)
+    assert written.last_seq == 0
+    assert await store.log(state.id) == [*OPENED, "fragile"]
+
+
+async def test_a_step_that_arrives_after_the_worker_has_gone_on_is_not_written_again(
+    store: Store, far: Store, proxy: Proxy
+) -> None:
+    state = await store.leased()
+    await far.committed(step(state, "before"))
+    proxy.break_at("fragile", Break.DELIVERED_LATE)
+    await far.committed(step(state, "fragile"))
+    await far.committed(step(state, "after"))
+    await proxy.deliver()
+    assert await store.log(state.id) == [*OPENED, "before", "fragile", "after"]
+
+
+@pytest.mark.parametrize("how", [Break.BEFORE, Break.ANSWER_LOST])
+async def test_a_step_that_goes_alone_is_committed_once_too(
+    store: Store, far: Store, proxy: Proxy, how: Break
+) -> None:
+    state = await store.leased()
+    async with store.locked(state.id):
+        [alone] = await far.writer.write([step(state, "fragile")])
+        assert isinstance(alone, asyncio.Task)
+        await store.until_blocked()
+        proxy.break_at("COMMIT", how)
+    assert isinstance(await alone, Committed)
+    assert proxy.broken == 1
+    assert await store.log(state.id) == [*OPENED, "fragile"]
+
+
+async def test_a_backend_that_is_terminated_is_replaced(store: Store, far: Store) -> None:
+    state = await store.leased()
+    for number in range(3):
+        await far.committed(step(state, f"step {number}"))
+        [pid] = far.own_backends
+        await store.terminate(pid)
+    assert await store.log(state.id) == [*OPENED, "step 0", "step 1", "step 2"]
+
+
+async def test_a_server_that_is_starting_up_is_waited_for(
+    store: Store, far: Store, proxy: Proxy
+) -> None:
+    state = await store.leased()
+    proxy.refuse(2)
+    await far.committed(step(state, "patient"))
+    assert await store.log(state.id) == [*OPENED, "patient"]
+
+
+async def test_an_accept_whose_answer_is_lost_is_an_outage_and_not_sent_again(
+    store: Store, far: Store, proxy: Proxy
+) -> None:
+    new = new_run(AgentConfig(model="offline:rules"), metadata={"name": "fragile"})
+    proxy.break_at("fragile", Break.ANSWER_LOST)
+    [error] = await far.acceptor.write([new])
+    assert isinstance(error, DBAPIError)
+    assert db.is_outage(error)
+    assert await store.log(new.id) == ["run.created"]
+    assert await far.accept()
