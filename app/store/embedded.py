@@ -94,8 +94,9 @@ def open_server(data_dir: Path, *, say: Say) -> "EmbeddedServer":
     """`start` for a caller without an event loop."""
     data_dir = data_dir.expanduser().resolve()
     account = service_account()
+    programs = find_programs(account, say)  # first: without the wheel, no folder matters
     home = make_home(data_dir, account)
-    cluster = Cluster(home, socket_folder(home, account), find_programs(account, say), account)
+    cluster = Cluster(home, socket_folder(home, account), programs, account)
     with _setup_lock(data_dir):
         in_use = os.open(data_dir / "in-use.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
