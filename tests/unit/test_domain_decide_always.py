@@ -1,8 +1,8 @@
 """What holds of `next_action` in every state that a run can be in."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import given
@@ -44,28 +44,40 @@ class Case:
         return self.caps.get(one.tool, Concurrency(limit=64))
 
 
-@st.composite
-def results(draw: st.DrawFn) -> Result:
-    outcome = draw(st.sampled_from(CallOutcome))
-    reason = draw(st.none() | st.sampled_from(Reason))
-    fails = outcome is not CallOutcome.COMPLETED and draw(st.integers(0, 9)) == 0
-    return Result(outcome, draw(st.sampled_from(["ok", "{}", {"a": 1}])), reason, fails_run=fails)
+def results() -> Iterator[Result]:
+    for outcome in CallOutcome:
+        yield Result(outcome, {"a": 1})
+        yield Result(outcome, "{}", Reason.LIMIT)
+        yield Result(outcome, "ok", Reason.TOOL_ERROR)
+    yield Result(CallOutcome.FAILED, "no", Reason.REPEATED)
+    yield Result(CallOutcome.FAILED, "no", Reason.INVALID_ARGUMENTS, fails_run=True)
+    yield Result(CallOutcome.TIMED_OUT, "no", fails_run=True)
 
 
-@st.composite
-def calls_of(draw: st.DrawFn, turn: int) -> list[Call]:
-    phases = draw(st.lists(st.sampled_from(CallPhase), max_size=6))
-    return [
-        call(
-            f"t{turn}c{position}",
-            phase,
-            turn=turn,
-            position=position,
-            tool=draw(st.sampled_from(TOOLS)),
-            **({"result": draw(results())} if phase is CallPhase.SETTLED else {}),
-        )
-        for position, phase in enumerate(phases)
-    ]
+SETTLED = [call("x", CallPhase.SETTLED, tool=t, result=r) for t in TOOLS for r in results()]
+OPEN = [call("x", phase, tool=t) for t in TOOLS for phase in CallPhase if phase != "settled"]
+CONFIGS: list[dict[str, Any]] = [
+    {
+        "limits": {
+            "max_turns": max_turns,
+            "max_parallel_tool_calls": 1 + max_turns % 4,
+            "max_tokens": max_tokens,
+        },
+        "on_max_turns": on_max_turns,
+        "tool_use_behavior": behavior,
+        "repair_attempts": 5 - max_turns,
+    }
+    for max_turns in (1, 2, 3, 4, 5)
+    for max_tokens in (None, 5, 20)
+    for on_max_turns in ("incomplete", "summarise", "fail", {"output": "gave up"})
+    for behavior in ("run_llm_again", "stop_on_first_tool", {"stop_at": ["a"]})
+]
+CAPS = [
+    Concurrency(limit=limit, group=group, serial=serial)
+    for limit in (1, 2, 3)
+    for group in (None, "disk")
+    for serial in (False, False, True)
+]
 
 
 def answer_of(calls: list[Call], turn: int, text: str, *, refusal: bool) -> Segment:
@@ -75,57 +87,37 @@ def answer_of(calls: list[Call], turn: int, text: str, *, refusal: bool) -> Segm
 
 
 @st.composite
-def configs(draw: st.DrawFn) -> dict[str, Any]:
-    limits: dict[str, Any] = {
-        "max_turns": draw(st.integers(1, 5)),
-        "max_parallel_tool_calls": draw(st.integers(1, 4)),
-        "max_tokens": draw(st.none() | st.integers(1, 20)),
-    }
-    stop_at = {"stop_at": [draw(st.sampled_from(TOOLS))]}
-    return {
-        "limits": limits,
-        "on_max_turns": draw(
-            st.sampled_from(["incomplete", "summarise", "fail", {"output": "gave up"}])
-        ),
-        "tool_use_behavior": draw(
-            st.sampled_from(["run_llm_again", "stop_on_first_tool", stop_at])
-        ),
-        "repair_attempts": draw(st.integers(0, 2)),
-    }
-
-
-@st.composite
 def cases(draw: st.DrawFn) -> Case:
     """A run in some turn: with calls in any phases, answered, refused, or spoken to again."""
     turn = draw(st.integers(0, 6))
-    calls = draw(calls_of(turn)) if turn else []
+    pool = draw(st.sampled_from([SETTLED, OPEN, SETTLED[:9] + OPEN * 2])) if turn else []
+    drawn = draw(st.lists(st.sampled_from(pool), max_size=6)) if turn else []
+    calls = [
+        replace(one, id=CallId(f"t{turn}c{i}"), turn=turn, position=i)
+        for i, one in enumerate(drawn)
+    ]
     segments: list[Segment] = []
     if turn:
         text = draw(st.sampled_from(["", "Done.", "{}", "[]"]))
         segments.append(answer_of(calls, turn, text, refusal=draw(st.booleans())))
     if all(one.phase is CallPhase.SETTLED for one in calls):
         message = Message("user", "And?")
-        more = draw(st.lists(st.sampled_from(MOVED_ON), max_size=2))
+        more = draw(st.sampled_from([(), (), (), *((kind,) for kind in MOVED_ON), MOVED_ON]))
         segments += [Segment(kind, turn, AGENT, (message,)) for kind in more]
-    old = [call("old", CallPhase.SETTLED, turn=0, tool=draw(st.sampled_from(TOOLS)))]
-    caps = st.builds(
-        Concurrency,
-        limit=st.integers(1, 3),
-        group=st.sampled_from([None, None, "disk"]),
-        serial=st.booleans(),
-    )
+    old = [call("old", CallPhase.SETTLED, turn=0)]
     run = state(
         old + calls if turn else [],
         turn=turn,
         segments=tuple(segments),
         usage=Usage(draw(st.integers(0, 30)), 0),
-        config=draw(configs()),
-        cancel_after_turn=draw(st.integers(0, 9)) == 0,
+        config=draw(st.sampled_from(CONFIGS)),
+        cancel_after_turn=draw(st.integers(0, 9)) == 9,
     )
+    caps = draw(st.lists(st.sampled_from(CAPS), max_size=len(TOOLS)))
     return Case(
         run=run,
-        overdue=draw(st.integers(0, 9)) == 0,
-        caps=draw(st.dictionaries(st.sampled_from(TOOLS), caps)),
+        overdue=draw(st.integers(0, 9)) == 9,
+        caps=dict(zip(TOOLS, caps, strict=False)),
         schema=draw(st.sampled_from([None, SCHEMA])),
     )
 

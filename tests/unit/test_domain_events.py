@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,11 @@ TYPE = re.compile(r"(run|message|reasoning|tool_call|usage|model)(\.[a-z_]+)+")
 IN_SQL = re.compile(rf"'({TYPE.pattern})'")
 
 
-def sources() -> Iterator[ast.Module]:
-    for folder in EMITTING:
-        for path in sorted(Path(folder).rglob("*.py")):
-            if path != Path("app/domain/events.py"):
-                yield ast.parse(path.read_text())
+@cache
+def sources() -> tuple[ast.Module, ...]:
+    paths = (path for folder in EMITTING for path in sorted(Path(folder).rglob("*.py")))
+    listing = Path("app/domain/events.py")
+    return tuple(ast.parse(path.read_text()) for path in paths if path != listing)
 
 
 def added() -> Iterator[str]:

@@ -12,7 +12,13 @@ from pydantic import JsonValue, ValidationError
 from app.domain import ids, texts
 from app.domain.agents import AgentConfig
 from app.domain.calls import CallPhase
-from app.domain.errors import FieldError, InvalidRequestError
+from app.domain.errors import (
+    FieldError,
+    InsufficientScopeError,
+    InvalidRequestError,
+    PayloadTooLargeError,
+    UnauthenticatedError,
+)
 from app.domain.ids import CallId, KeyId, Prefix, ProjectId
 from app.domain.json import canonical, cleaned, compact, digest, parse, same
 from app.domain.response import Usage
@@ -154,6 +160,13 @@ def test_an_error_keeps_what_is_wrong_with_each_field() -> None:
     assert error.detail == error.text
 
 
+def test_an_error_says_what_only_it_knows() -> None:
+    assert UnauthenticatedError(token_given=True).token_given
+    assert not UnauthenticatedError().token_given
+    assert InsufficientScopeError(["a", "b"]).needed == ("a", "b")
+    assert "larger than 5 bytes" in str(PayloadTooLargeError(5))
+
+
 # Texts that the model reads.
 
 
@@ -214,6 +227,18 @@ def test_nothing_to_write_is_nothing() -> None:
     changes.add("usage.updated", turn=1)
     assert not changes.empty
     assert changes.events[0].data == {"turn": 1}
+
+
+def test_what_is_added_to_a_copy_is_not_in_the_original() -> None:
+    changes, one = Changes(progress=True), call("c1")
+    copied = changes.copy()
+    assert copied == changes
+    copied.add("usage.updated")
+    copied.inserted[one.id] = copied.updated[one.id] = one
+    copied.segments.append(Segment(SegmentKind.INPUT, 0, AGENT, ()))
+    copied.approvals.append(ApprovalRequest(ids.ApprovalId(UUID(int=1)), one, AGENT, None, 60))
+    copied.closed_approvals[ids.ApprovalId(UUID(int=1))] = "void"
+    assert changes == Changes(progress=True)
 
 
 def test_every_kind_of_row_is_something_to_write() -> None:

@@ -74,7 +74,7 @@ def ends(drive: Drive, call_id: str) -> list[Event]:
     return [event for event in every if not event.data.get("awaiting_resolution")]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(short_runs() | long_runs())
 def test_whatever_happens_a_run_ends_and_keeps_its_promises(drive: Drive) -> None:
     it_ends_once_with_nothing_open(drive)
