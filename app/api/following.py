@@ -4,10 +4,9 @@ import asyncio
 from typing import Final
 
 import structlog
-from sqlalchemy.exc import DBAPIError
 
 from app.store import events
-from app.store.db import is_outage
+from app.store.db import DATABASE_ERRORS, is_outage
 from app.wiring import Services
 
 log = structlog.get_logger()
@@ -27,7 +26,7 @@ async def wake_those_behind(services: Services) -> None:
                 async with services.autocommit.connect() as tx:
                     last = await events.last_sequences(tx, followed[start : start + CHUNK])
                 services.feed.behind(last)
-        except (DBAPIError, OSError) as error:
+        except DATABASE_ERRORS as error:
             if not is_outage(error):
                 raise
             log.warning("follow_failed", error=type(error).__name__)

@@ -3,7 +3,6 @@
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 
 from app.api.answers import answer
 from app.api.auth import AnyKey
@@ -11,7 +10,7 @@ from app.api.descriptions import VERSION
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
-from app.store.db import is_outage
+from app.store.db import DATABASE_ERRORS, is_outage
 
 probes: APIRouter = router("Service", prefix="")
 routes: APIRouter = router("Service")
@@ -31,7 +30,7 @@ async def readyz(services: Using) -> Response:
     try:
         async with services.autocommit.connect() as tx:
             await tx.execute(text("SELECT 1"))
-    except (DBAPIError, OSError) as error:
+    except DATABASE_ERRORS as error:
         if not is_outage(error):
             raise
         raise e.UnavailableError("The database cannot be reached.", retry_after=1) from error

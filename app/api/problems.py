@@ -11,9 +11,9 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
-from app.api.outage import database_is_away
 from app.api.validation import invalid_request
 from app.domain import errors as e
+from app.store.db import is_outage
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_SECONDS: Final = 2.0
@@ -105,7 +105,7 @@ def answer_for(request: Request, error: Exception) -> Response | None:
             return app_problem(request, invalid_request(error))
         case HTTPException():
             return framework_problem(request, error.status_code, error.headers)
-        case _ if database_is_away(error):
+        case _ if is_outage(error):
             return app_problem(request, e.UnavailableError())
         case _:
             return None

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.store.db import is_outage
+from app.store.db import DATABASE_ERRORS, is_outage
 from app.store.group import Result
 from app.store.runs import ACCEPT, NewRun, accept_values
 
@@ -39,10 +39,11 @@ class AcceptWriter:
 
     async def write(self, batch: Sequence[NewRun]) -> Sequence[Result[Accepted]]:
         try:
+            values = accept_values(batch, self._lease)
             if self._connection is None:
                 self._connection = await self._engine.connect()
-            rows = await self._connection.execute(ACCEPT, accept_values(batch, self._lease))
-        except (DBAPIError, OSError) as error:
+            rows = await self._connection.execute(ACCEPT, values)
+        except (*DATABASE_ERRORS, ValueError) as error:  # ValueError: no JSON can say it
             if is_outage(error):
                 await self.close()
                 return [error] * len(batch)

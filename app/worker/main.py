@@ -7,13 +7,12 @@ from typing import Final
 from uuid import UUID
 
 import structlog
-from sqlalchemy.exc import DBAPIError
 
 from app.domain.ids import Prefix, show
 from app.domain.state import RunState
 from app.loop.execute import Execution
 from app.store import runs
-from app.store.db import is_outage
+from app.store.db import DATABASE_ERRORS, is_outage
 from app.wiring import Services
 from app.worker.leases import Heartbeat, Held
 from app.worker.reaper import Reaper
@@ -131,7 +130,7 @@ class Worker:
             claimed = 0
             try:
                 claimed = await self._claim()
-            except (DBAPIError, OSError) as error:
+            except DATABASE_ERRORS as error:
                 if not is_outage(error):
                     raise
                 log.warning("claim_failed", error=type(error).__name__)

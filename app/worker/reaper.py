@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy.exc import DBAPIError
 
 from app.domain.errors import AppError
 from app.store import outside, sweep
-from app.store.db import Database, Tx, is_outage
+from app.store.db import DATABASE_ERRORS, Database, Tx, is_outage
 from app.store.vault import Vault
 
 log = structlog.get_logger()
@@ -35,7 +34,7 @@ class Reaper:
                 await self.sweep()
                 if sweeps % KEYS_EVERY == 0:
                     await self._alone(sweep.drop_old_idempotency_keys)
-            except (DBAPIError, OSError) as error:
+            except DATABASE_ERRORS as error:
                 if not is_outage(error):
                     raise
                 log.warning("sweep_failed", error=type(error).__name__)

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
+from asyncpg import exceptions as pg  # pyright: ignore[reportMissingTypeStubs]
+from sqlalchemy import exc, text
 
 from app.domain.agents import AgentConfig
 from app.domain.run import Move
@@ -145,7 +145,38 @@ async def test_an_accept_whose_answer_is_lost_is_an_outage_and_not_sent_again(
     new = new_run(AgentConfig(model="offline:rules"), metadata={"name": "fragile"})
     proxy.break_at("fragile", Break.ANSWER_LOST)
     [error] = await far.acceptor.write([new])
-    assert isinstance(error, DBAPIError)
+    assert isinstance(error, exc.DBAPIError)
     assert db.is_outage(error)
     assert await store.log(new.id) == ["run.created"]
     assert await far.accept()
+
+
+AWAY = [
+    exc.TimeoutError("no connection of the pool came free"),
+    ConnectionRefusedError(),
+    TimeoutError(),
+    pg.CannotConnectNowError("starting up"),
+    exc.DBAPIError("SELECT 1", {}, pg.AdminShutdownError("going down")),
+    exc.DBAPIError("SELECT 1", {}, pg.LockNotAvailableError("lock timeout")),
+    exc.DBAPIError("SELECT 1", {}, pg.ReadOnlySQLTransactionError("the old primary")),
+    exc.InterfaceError("SELECT 1", {}, pg.InterfaceError("connection is closed")),
+    exc.DBAPIError("SELECT 1", {}, None, connection_invalidated=True),
+    ExceptionGroup("two", [OSError(), TimeoutError()]),
+]
+NOT_AWAY = [
+    ValueError(),
+    exc.DBAPIError("SELECT 1", {}, pg.UniqueViolationError("twice")),
+    exc.DBAPIError("SELECT 1", {}, pg.UntranslatableCharacterError("NUL")),
+    exc.DBAPIError("SELECT 1", {}, pg.UndefinedColumnError("a defect")),
+    ExceptionGroup("two", [OSError(), ValueError()]),
+]
+
+
+@pytest.mark.parametrize("error", AWAY, ids=repr)
+def test_it_is_an_outage_where_a_retry_helps(error: Exception) -> None:
+    assert db.is_outage(error)
+
+
+@pytest.mark.parametrize("error", NOT_AWAY, ids=repr)
+def test_it_is_no_outage_where_the_statement_is_wrong(error: Exception) -> None:
+    assert not db.is_outage(error)
