@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue
 
 from app.domain import texts
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
+from app.domain.json import same
 from app.domain.outcomes import Done, Failed, Why
 from app.domain.settle import Verdict, completed, conclude, judge, settle
 from app.domain.state import Changes, RunState
@@ -75,22 +76,36 @@ def resolve(state: RunState, changes: Changes, call: Call, tool: Tool, how: Reso
 def call_back(
     state: RunState, changes: Changes, call: Call, tool: Tool, said: Callback
 ) -> RunState:
-    verdict: Verdict
+    if not isinstance(said, Progress):
+        return conclude(state, changes, call, _verdict(call, tool, said))
+    changes.add(
+        "tool_call.progress",
+        call_id=call.id,
+        status="progress",
+        progress=said.progress,
+        message=said.message,
+    )
+    return state
+
+
+def says_the_same(call: Call, tool: Tool, said: CallbackCompleted | CallbackFailed) -> bool:
+    """Whether it would have given the settled call the very result that it has."""
+    verdict, result = _verdict(call, tool, said), call.result
+    return (
+        result is not None
+        and isinstance(verdict, Result)
+        and (verdict.outcome, verdict.reason) == (result.outcome, result.reason)
+        and same([verdict.output, verdict.full], [result.output, result.full])
+    )
+
+
+def _verdict(call: Call, tool: Tool, said: CallbackCompleted | CallbackFailed) -> Verdict:
+    """Never to try again: there is no time left for that."""
     match said:
-        case Progress(progress=progress, message=message):
-            changes.add(
-                "tool_call.progress",
-                call_id=call.id,
-                status="progress",
-                progress=progress,
-                message=message,
-            )
-            return state
         case CallbackCompleted(output=output):
-            verdict = judge(tool, call, Done(output), seconds_left=0, jitter=0)
+            return judge(tool, call, Done(output), seconds_left=0, jitter=0)
         case CallbackFailed(message=message):
             failed = Failed(Why.ERROR, "The tool said so in its callback.", message)
-            verdict = judge(tool, call, failed, seconds_left=0, jitter=0)
+            return judge(tool, call, failed, seconds_left=0, jitter=0)
         case _:
             assert_never(said)
-    return conclude(state, changes, call, verdict)

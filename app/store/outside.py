@@ -15,7 +15,14 @@ from app.domain.errors import FieldError
 from app.domain.events import MAX_PER_RUN
 from app.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, show
 from app.domain.json import JsonObject
-from app.domain.resolve import Callback, CallbackCompleted, Progress, Resolution, call_back, resolve
+from app.domain.resolve import (
+    Callback,
+    Progress,
+    Resolution,
+    call_back,
+    resolve,
+    says_the_same,
+)
 from app.domain.run import MOVES, TERMINAL, Move, RunStatus, ending_event
 from app.domain.settle import close_open_calls, conclude, timed_out
 from app.domain.state import Changes, RunState
@@ -131,7 +138,7 @@ async def take_callback(
     if call.phase is CallPhase.STARTED:
         return TooEarly()
     if call.phase is not CallPhase.AWAITING_CALLBACK:
-        return await _late(tx, state, call, said)
+        return await _late(tx, vault, state, call, said)
     if isinstance(said, Progress) and state.last_seq >= MAX_PER_RUN:
         raise e.TooManyRequestsError("This run has as many events as it may.")
     changes = Changes()
@@ -141,24 +148,19 @@ async def take_callback(
     return None
 
 
-async def _late(tx: Tx, state: RunState, call: Call, said: Callback) -> Late | None:
+async def _late(tx: Tx, vault: Vault, state: RunState, call: Call, said: Callback) -> Late | None:
     if call.result is not None and call.result.outcome in (
         CallOutcome.COMPLETED,
         CallOutcome.FAILED,
     ):
-        if isinstance(said, Progress) or _is_result(call, said):
+        if isinstance(said, Progress):
+            return None
+        if says_the_same(call, await _tool_of(tx, vault, state, call), said):
             return None
         raise e.ResultAlreadyGivenError
     body = said.model_dump(mode="json")
     await views.keep_late_callback(tx, state.project_id, state.id, call.id, body, mint())
     return Late()
-
-
-def _is_result(call: Call, said: Callback) -> bool:
-    assert call.result is not None
-    if isinstance(said, CallbackCompleted):
-        return said.output in (call.result.output, call.result.full)
-    return not isinstance(said, Progress) and said.message == call.result.output
 
 
 async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bool) -> None:
