@@ -38,6 +38,9 @@ _STATE: Final = """
     WHERE t.project_id = r.project_id AND t.deleted_at IS NULL
       AND t.name IN (SELECT json_array_elements_text(r.config -> 'tools'))) AS current_tools"""
 
+# A row that is changed after the statement began is locked as it is by then, while the ledger
+# and the history are read as they were (READ COMMITTED). `consistent` says that it was not: `b`
+# is the row as it was before.
 CLAIM: Final = text(
     """
 WITH c AS (
@@ -56,7 +59,10 @@ WITH c AS (
     CASE WHEN fence = 1 THEN 'run.started' ELSE 'run.resumed' END, '{}', at FROM r
 )"""
     + _STATE.format(history=_WITH_HISTORY)
-    + " FROM r"
+    + """,
+  (SELECT (b.version, b.fence + 1) = (r.version, r.fence) FROM runs b
+    WHERE b.project_id = r.project_id AND b.id = r.id) AS consistent
+FROM r"""
 )
 LOAD: Final = text(
     _STATE.format(history=_WITH_HISTORY)
@@ -149,7 +155,16 @@ async def claim(tx: Tx, count: int, lease: timedelta) -> list[RunState]:
     """Up to `count` runs, oldest first, leased under a new fence and loaded."""
     values = {"count": count, "lease": lease, "max_claims": MAX_CLAIMS}
     rows = (await tx.execute(CLAIM, values)).mappings().all()
-    return [codec.state_from_row(dict(row)) for row in rows]
+    states: list[RunState] = []
+    for row in rows:
+        state = codec.state_from_row(dict(row))
+        if not row["consistent"]:
+            found = await load(tx, state.project_id, state.id)
+            if found is None or found[1].fence != state.fence:
+                continue
+            state = found[1]
+        states.append(state)
+    return states
 
 
 async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:

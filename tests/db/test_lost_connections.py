@@ -160,7 +160,7 @@ AWAY = [
     exc.DBAPIError("SELECT 1", {}, pg.LockNotAvailableError("lock timeout")),
     exc.DBAPIError("SELECT 1", {}, pg.ReadOnlySQLTransactionError("the old primary")),
     exc.InterfaceError("SELECT 1", {}, pg.InterfaceError("connection is closed")),
-    exc.DBAPIError("SELECT 1", {}, None, connection_invalidated=True),
+    exc.DBAPIError("SELECT 1", {}, Exception("cut"), connection_invalidated=True),
     ExceptionGroup("two", [OSError(), TimeoutError()]),
 ]
 NOT_AWAY = [

@@ -1,0 +1,265 @@
+"""Claiming runs: who gets which, under which number, and how often."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import text
+
+from app.domain.approvals import Approve, Reject
+from app.domain.calls import CallPhase
+from app.domain.ids import CallId, RunId
+from app.domain.run import Move
+from app.domain.state import Changes, RunState
+from app.store import outside, runs, sweep
+from app.store.commit import Ending
+from tests.db.store import LEASE, PROJECT, Store, pay, step
+
+LAPSED = timedelta(0)
+
+
+async def free(store: Store) -> set[RunId]:
+    async with store.pool.begin() as tx:
+        return {RunId(one) for one in await sweep.free_expired_leases(tx)}
+
+
+async def crash(store: Store) -> RunState:
+    """A worker claims the only run there is, and is never heard of again."""
+    [state] = await store.claim(lease=LAPSED)
+    assert await free(store) == {state.id}
+    return state
+
+
+# Who gets which.
+
+
+async def test_concurrent_claims_never_share_a_run(store: Store) -> None:
+    accepted = await store.accept(120)
+    claimed = await asyncio.gather(*(store.claim(20) for _ in range(10)))
+    while more := await store.claim(20):  # what a claim skipped because another one held it
+        claimed.append(more)
+    found = [state.id for batch in claimed for state in batch]
+    assert sorted(found) == sorted(accepted)
+    assert all(state.fence == 1 for batch in claimed for state in batch)
+
+
+async def test_the_run_that_has_waited_longest_comes_first(store: Store) -> None:
+    first, second, third = await store.accept(3)
+    await store.sql(
+        "UPDATE runs SET available_at = clock_timestamp() - interval '1 h' WHERE id = :id", id=third
+    )
+    assert [state.id for state in await store.claim(1)] == [third]
+    assert {state.id for state in await store.claim(2)} == {first, second}
+
+
+async def test_a_run_is_not_claimed_before_its_time(store: Store) -> None:
+    state = await store.leased()
+    released = Ending(Move.RELEASE, delay=timedelta(hours=1))
+    await store.committed(step(state, ending=released))
+    assert await store.claim() == []
+    assert (await store.head(state.id)).status == "queued"
+    await store.sql("UPDATE runs SET available_at = clock_timestamp()")
+    assert [again.id for again in await store.claim()] == [state.id]
+
+
+async def test_a_claim_passes_by_a_run_that_somebody_locks(store: Store) -> None:
+    held, other = await store.accept(2)
+    async with store.locked(held):
+        assert [state.id for state in await store.claim()] == [other]
+    assert [state.id for state in await store.claim()] == [held]
+
+
+async def test_nothing_but_queued_runs_is_claimed(store: Store) -> None:
+    parked = await store.waiting(pay("c1"))
+    done = await store.leased()
+    await store.committed(step(done, "run.completed", seen=0, ending=Ending(Move.COMPLETE)))
+    working = await store.leased()
+    assert await store.claim() == []
+    states = [(await store.head(one.id)).status for one in (parked, done, working)]
+    assert states == ["requires_action", "completed", "in_progress"]
+
+
+# Under which number, and what it shows.
+
+
+async def test_every_claim_has_the_next_fence_and_its_event(store: Store) -> None:
+    [run_id] = await store.accept()
+    fences: list[int] = []
+    for _ in range(3):
+        [state] = await store.claim()
+        fences.append(state.fence)
+        await store.committed(step(state, ending=Ending(Move.RELEASE, keep_claim=True)))
+    assert fences == [1, 2, 3]
+    assert await store.log(run_id) == ["run.created", "run.started", "run.resumed", "run.resumed"]
+
+
+async def test_an_accepted_run_may_be_leased_at_once(store: Store) -> None:
+    [run_id] = await store.accept(lease=True)
+    assert await store.claim() == []
+    state = await store.load(run_id)
+    assert state.fence == 1
+    assert await store.log(run_id) == ["run.created", "run.started"]
+    await store.committed(step(state, "mine"))
+
+
+async def test_a_run_starts_once_however_often_it_is_claimed(store: Store) -> None:
+    state = await store.leased()
+    started = (await store.head(state.id)).started_at
+    await store.committed(step(state, ending=Ending(Move.RELEASE, keep_claim=True)))
+    await store.claim()
+    assert (await store.head(state.id)).started_at == started
+
+
+async def test_a_claim_loads_all_that_was_written(store: Store) -> None:
+    parked = await store.waiting(pay("c1"), pay("c2"))
+    async with store.pool.begin() as tx:
+        [first, _] = await store.pending(parked.id)
+        await outside.decide(tx, store.vault, PROJECT, first, Approve(decision="approve"), "me")
+    [state] = await store.claim()
+    assert state.calls == (await store.load(parked.id)).calls
+    assert state.segments == parked.segments
+    assert state.calls[CallId("c1")].phase is CallPhase.READY
+    assert state.turn == 1
+    assert state.pinned == {"pay": 1}
+
+
+CLOCK = """
+CREATE FUNCTION hooks.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  PERFORM pg_advisory_lock_shared(1);
+  PERFORM pg_advisory_unlock_shared(1);
+  RETURN pg_catalog.clock_timestamp();
+END $$"""
+
+
+@asynccontextmanager
+async def claiming(store: Store) -> AsyncGenerator[asyncio.Task[list[RunState]]]:
+    """A claim that has begun, and stops before it has locked anything until this is left: it
+    finds a clock that waits."""
+    await store.sql("CREATE SCHEMA hooks")
+    await store.sql(CLOCK)
+
+    async def claim() -> list[RunState]:
+        async with store.pool.begin() as tx:
+            await tx.execute(text("SET LOCAL search_path = hooks, pg_catalog, public"))
+            return await runs.claim(tx, 10, LEASE)
+
+    async with store.autocommit.connect() as gate:
+        await gate.execute(text("SELECT pg_advisory_lock(1)"))
+        task = asyncio.create_task(claim())
+        await store.until_blocked()
+        yield task
+        await gate.execute(text("SELECT pg_advisory_unlock(1)"))
+
+
+async def test_a_claim_shows_what_was_decided_after_it_had_begun(store: Store) -> None:
+    """The row is locked as it is by then; the ledger must be of the same moment."""
+    parked = await store.waiting(pay("c1"), pay("c2"))
+    first, second = await store.pending(parked.id)
+    approve = Approve(decision="approve")
+    async with store.pool.begin() as tx:
+        await outside.decide(tx, store.vault, PROJECT, first, approve, "me")
+    async with claiming(store) as task, store.pool.begin() as tx:
+        await outside.decide(tx, store.vault, PROJECT, second, approve, "me")
+    [state] = await task
+    assert state.version == 2
+    assert {call.phase for call in state.calls.values()} == {CallPhase.READY}
+
+
+async def test_a_claim_shows_what_another_worker_did_after_it_had_begun(store: Store) -> None:
+    [run_id] = await store.accept()
+    async with claiming(store) as task:
+        [state] = await store.claim()
+        changes = Changes()
+        changes.segments.append(state.segments[0])
+        await store.committed(step(state, "message.completed", changes=changes))
+        await store.committed(step(state, ending=Ending(Move.RELEASE)))
+    [again] = await task
+    assert (again.id, again.fence, len(again.segments)) == (run_id, 2, 2)
+
+
+# How often.
+
+
+async def test_a_run_whose_workers_are_lost_is_claimed_three_times_and_then_fails(
+    store: Store,
+) -> None:
+    [run_id] = await store.accept()
+    for _ in range(runs.MAX_CLAIMS):
+        await crash(store)
+    assert await store.claim() == []
+    async with store.pool.begin() as tx:
+        assert await sweep.crash_loops(tx) == [(PROJECT, run_id)]
+    async with store.pool.begin() as tx:
+        assert await outside.quarantine(tx, PROJECT, run_id)
+    head = await store.head(run_id)
+    assert (head.status, head.error["code"]) == ("failed", "crash_loop")
+    assert (await store.log(run_id))[-1] == "run.failed"
+    async with store.pool.begin() as tx:
+        assert not await outside.quarantine(tx, PROJECT, run_id)
+
+
+async def test_progress_forgives_the_claims_before_it(store: Store) -> None:
+    [run_id] = await store.accept()
+    await crash(store)
+    await crash(store)
+    [state] = await store.claim()
+    await store.committed(step(state, changes=Changes(progress=True)))
+    assert (await store.head(run_id)).claims == 0
+
+
+async def test_hand_backs_do_not_count_as_claims(store: Store) -> None:
+    [run_id] = await store.accept()
+    await crash(store)
+    for _ in range(2 * runs.MAX_CLAIMS):
+        [state] = await store.claim()
+        await store.committed(step(state, ending=Ending(Move.RELEASE, keep_claim=True)))
+    assert (await store.head(run_id)).claims == 1
+
+
+async def test_waking_up_and_waiting_on_is_no_crash(store: Store) -> None:
+    """Five calls wait; each that is rejected wakes the run, which goes on waiting for the rest."""
+    parked = await store.waiting(*(pay(f"c{n}") for n in range(5)))
+    for approval in (await store.pending(parked.id))[:4]:
+        async with store.pool.begin() as tx:
+            reject = Reject(decision="reject")
+            await outside.decide(tx, store.vault, PROJECT, approval, reject, "me")
+        [state] = await store.claim()
+        await store.park(state)
+    assert (await store.head(parked.id)).claims == 0
+
+
+# Leases that run out.
+
+
+async def test_expired_leases_are_freed_and_live_ones_are_not(store: Store) -> None:
+    lost = [await store.leased(lease=LAPSED) for _ in range(3)]
+    alive = await store.leased()
+    assert await free(store) == {state.id for state in lost}
+    assert await free(store) == set()
+    assert (await store.head(alive.id)).status == "in_progress"
+    again = await store.claim()
+    assert {(state.id, state.fence) for state in again} == {(state.id, 2) for state in lost}
+
+
+async def test_a_lease_that_somebody_renews_at_that_moment_is_not_freed(store: Store) -> None:
+    state = await store.leased(lease=LAPSED)
+    async with store.locked(state.id) as tx:
+        assert await free(store) == set()
+        await tx.execute(text("UPDATE runs SET lease_expires_at = clock_timestamp() + '30 s'"))
+    assert await free(store) == set()
+    await store.committed(step(state, "alive"))
+
+
+async def test_sweeps_of_many_workers_free_each_lease_once(store: Store) -> None:
+    lost = [await store.leased(lease=LAPSED) for _ in range(30)]
+    freed = await asyncio.gather(*(free(store) for _ in range(6)))
+    assert sorted(one for batch in freed for one in batch) == sorted(state.id for state in lost)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+async def test_a_claim_takes_no_more_than_it_asks_for(store: Store, count: int) -> None:
+    await store.accept(3)
+    assert len(await store.claim(count)) == count
