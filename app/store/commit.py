@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
@@ -22,7 +22,6 @@ from app.domain.run import MOVES, TERMINAL, Move
 from app.domain.state import Changes
 from app.store.db import DATABASE_ERRORS, backend_pid, is_outage
 from app.store.group import Result
-from app.store.ids import mint
 from app.store.records import RECORDS, Records, as_json, run_hint
 
 log = structlog.get_logger()
@@ -88,8 +87,8 @@ Send: TypeAlias = Callable[[Entries], Awaitable[dict[UUID, Written | None]]]
 
 # The gate reads what `l` has locked, not `r`: of a row that changed or was waited for after the
 # statement began, `r` is the version of before. `last_write_id` is what the lease's holder wrote
-# last, and write ids ascend (a claim empties it), so of a statement that was sent twice, or that
-# the network delivers late, one writes.
+# last, and write ids ascend in a process (by counting, not by a clock; a claim empties it), so of
+# a statement that was sent twice, or that the network delivers late, one writes.
 _HEAD: Final = """
 WITH s AS (
   SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid,
@@ -147,6 +146,7 @@ class StepWriter:
         self._lease = lease
         self._connection: AsyncConnection | None = None
         self._backend = 0
+        self._write_ids = count(1)
 
     async def close(self) -> None:
         await self._drop_connection()
@@ -154,7 +154,7 @@ class StepWriter:
     async def write(self, steps: Sequence[Step]) -> Sequence[Result[Written]]:
         """One result a step, in order. Waits as long as PostgreSQL is away: the lease decides
         whether the step still counts when it is back."""
-        entries = [(step, mint()) for step in steps]
+        entries = [(step, UUID(int=next(self._write_ids))) for step in steps]
         results: dict[UUID, Result[Written]] = {}
         for batch in _one_of_each_run(entries):
             results |= await self._batch(batch)
