@@ -9,9 +9,8 @@ MAX_HEAD_BYTES = 65_536
 
 
 class _Handler(socketserver.StreamRequestHandler):
-    server: "_Server"
-
     def handle(self) -> None:
+        assert isinstance(self.server, _Server)
         length = 0
         while (line := self.rfile.readline(MAX_HEAD_BYTES)).strip():
             name, _, value = line.partition(b":")

@@ -719,16 +719,16 @@ JSON = "Content-Type: application/json"
 TEXT = "Content-Type: text/plain"
 
 
-def failed(says: bytes | Behaviour, shown: str = TOOL_ERROR, **fields: Any) -> Hostile:
-    return Hostile(says, shown, "failed", **{"reason": "tool_error", **fields})
+def failed(says: bytes | Behaviour, shown: str = TOOL_ERROR) -> Hostile:
+    return Hostile(says, shown, "failed", "tool_error")
 
 
-def invalid(says: bytes | Behaviour, **fields: Any) -> Hostile:
-    return failed(says, INVALID, reason="invalid_response", **fields)
+def invalid(says: bytes | Behaviour) -> Hostile:
+    return Hostile(says, INVALID, "failed", "invalid_response")
 
 
-def unknown(says: bytes | Behaviour, **fields: Any) -> Hostile:
-    return Hostile(says, "The tool did not answer completely. ", "outcome_unknown", **fields)
+def unknown(says: bytes | Behaviour) -> Hostile:
+    return Hostile(says, "The tool did not answer completely. ", "outcome_unknown")
 
 
 raw = raw_tool.answer
