@@ -5,7 +5,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, cast
 from uuid import UUID
 
 import uvicorn
@@ -28,6 +28,7 @@ from app.api.services import Using
 from app.domain import errors
 from app.domain.ids import KeyId, Prefix, ProjectId, show
 from app.domain.scopes import Principal, Scope
+from app.wiring import Services
 
 READER, WRITER, OPERATOR, BROKEN = "reader-key", "writer-key", "operator-kéy", "broken-key"
 MAX_BODY_BYTES = 4096
@@ -158,7 +159,7 @@ class Keys:
 @contextmanager
 def serving() -> Generator[str]:
     """Yields the address of the application, on a thread and port of its own."""
-    app = create_app(Keys(), [routes])
+    app = create_app(cast(Services, Keys()), [routes])
     config = uvicorn.Config(
         app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=1
     )

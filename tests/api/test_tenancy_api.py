@@ -1,0 +1,424 @@
+"""Who may do what: an id of another project is an unknown id, a scope opens its routes and no
+others, and a key that is revoked or expired opens nothing.
+
+Both tables below are held against openapi.json: a route that is added without a line here fails.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+
+import httpx2
+import pytest
+
+from tests.api.contract import Operation
+from tests.api.project import ALL_SCOPES, PATIENCE_SECONDS, CheckedClient, Project, Running, call
+from tests.support.client import Json
+from tests.support.model_server import calls
+from tests.support.service import BOOTSTRAP_KEY
+from tests.support.tool_server import Behaviour
+
+READ, WRITE, TOOLS, DECIDE, ADMIN = ALL_SCOPES
+PUBLIC = "public"
+ANY = frozenset(ALL_SCOPES)
+REVOKED_SECONDS = 5.0
+
+SCOPES: dict[str, frozenset[str] | str] = {
+    "start_run": frozenset({WRITE}),
+    "list_runs": frozenset({READ, WRITE}),
+    "get_run": frozenset({READ, WRITE}),
+    "list_items": frozenset({READ, WRITE}),
+    "list_tool_calls": frozenset({READ, WRITE}),
+    "list_events": frozenset({READ, WRITE}),
+    "cancel_run": frozenset({WRITE}),
+    "resolve_tool_call": frozenset({DECIDE}),
+    "list_approvals": frozenset({READ, DECIDE}),
+    "get_approval": frozenset({READ, DECIDE}),
+    "decide_approval": frozenset({DECIDE}),
+    "call_back": PUBLIC,
+    "register_tool": frozenset({TOOLS}),
+    "list_tools": frozenset({READ, TOOLS}),
+    "get_tool": frozenset({READ, TOOLS}),
+    "change_tool": frozenset({TOOLS}),
+    "delete_tool": frozenset({TOOLS}),
+    "rotate_tool_secret": frozenset({TOOLS}),
+    "try_tool": frozenset({TOOLS}),
+    "register_agent": frozenset({TOOLS}),
+    "list_agents": frozenset({READ, TOOLS}),
+    "get_agent": frozenset({READ, TOOLS}),
+    "change_agent": frozenset({TOOLS}),
+    "delete_agent": frozenset({TOOLS}),
+    "create_key": frozenset({ADMIN}),
+    "list_keys": frozenset({ADMIN}),
+    "get_key": frozenset({ADMIN}),
+    "revoke_key": frozenset({ADMIN}),
+    "create_project": frozenset({ADMIN}),
+    "list_projects": frozenset({ADMIN}),
+    "create_project_key": frozenset({ADMIN}),
+    "capabilities": ANY,
+    "healthz": PUBLIC,
+    "readyz": PUBLIC,
+    "metrics": PUBLIC,
+}
+"""Which scopes open each operation, any one of them."""
+
+OPERATORS = {"create_project", "list_projects", "create_project_key"}
+"""Beside the scope these ask for a key of the project `default`."""
+
+BODIES: dict[str, Json] = {
+    "start_run": {"model": "offline:rules", "input": "hi"},
+    "resolve_tool_call": {"resolution": "failed", "message": "no"},
+    "decide_approval": {"decision": "approve"},
+    "call_back": {"status": "completed", "output": 1},
+    "register_tool": {"name": "mine", "parameters": {"type": "object"}, "url": "https://x.example"},
+    "change_tool": {"description": "changed"},
+    "try_tool": {"arguments": {"x": "1"}},
+    "register_agent": {"name": "mine", "model": "offline:rules"},
+    "change_agent": {"description": "changed"},
+    "create_key": {"name": "mine", "scopes": ["runs:read"]},
+    "create_project": {"name": "mine"},
+    "create_project_key": {"name": "mine", "scopes": ["runs:read"]},
+}
+
+UNKNOWN: Json = {
+    "run_id": "run_" + "f" * 32,
+    "approval_id": "apr_" + "f" * 32,
+    "key_id": "key_" + "f" * 32,
+    "project_id": "proj_" + "f" * 32,
+    "call_id": "c9",
+    "name": "nobody",
+    "token": "AAAA",
+}
+
+
+@pytest.fixture(scope="module")
+def operations(running: Running) -> list[Operation]:
+    return list(running.contract.operations())
+
+
+def send(client: CheckedClient, operation: Operation, path: str) -> httpx2.Response:
+    return client.request(operation.method, path, BODIES.get(operation.id))
+
+
+def test_the_table_of_scopes_has_every_operation(operations: list[Operation]) -> None:
+    assert {operation.id for operation in operations} == SCOPES.keys()
+
+
+# -- scopes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scope", ALL_SCOPES)
+def test_a_scope_opens_its_operations_and_no_others(
+    project: Project, operations: list[Operation], scope: str
+) -> None:
+    client = project.key(scope)
+    for operation in operations:
+        response = send(client, operation, operation.filled(**UNKNOWN))
+        needed = SCOPES[operation.id]
+        if needed == PUBLIC or (scope in needed and operation.id not in OPERATORS):
+            assert response.status_code not in {401, 403}, operation.id
+        else:
+            code = "forbidden" if scope in needed else "insufficient_scope"
+            assert (response.status_code, response.json()["code"]) == (403, code), operation.id
+
+
+def test_a_refused_scope_is_named_and_nothing_was_read_or_done(project: Project) -> None:
+    reader = project.key(READ)
+    response = reader.request("POST", "/v1/runs", {"model": "offline:rules", "input": "hi"})
+    assert response.headers["WWW-Authenticate"] == (
+        'Bearer error="insufficient_scope", scope="runs:write"'
+    )
+    assert "runs:write" in response.json()["detail"]
+    broken = reader.request("POST", "/v1/runs", {"nonsense": True})
+    assert broken.status_code == 403, "what is wrong with the body is not for strangers"
+    assert reader.call("GET", "/v1/runs")["data"] == []
+
+
+def test_without_a_key_every_operation_but_the_public_ones_is_closed(
+    running: Running, operations: list[Operation]
+) -> None:
+    with httpx2.Client(base_url=running.service.url, trust_env=False, timeout=20) as http:
+        for operation in operations:
+            path = operation.filled(**UNKNOWN)
+            body = BODIES.get(operation.id)
+            response = http.request(operation.method, path, json=body)
+            assert running.contract.broken_by(response) == []
+            closed = SCOPES[operation.id] != PUBLIC
+            assert (response.status_code == 401) is closed, operation.id
+
+
+# -- another project's ids ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Things:
+    """One of everything, in one project; what its paths are made of."""
+
+    values: Json
+    agents: Json
+
+
+def furnish(project: Project) -> Things:
+    project.tool("pay", approval="always")
+    project.tool("broken", Behaviour("reset"), on_unknown="ask")
+    both = calls(call(1, "pay"), call("9", "broken"))
+    run = project.run(both, tools=["pay", "broken"])
+    assert len(run["required_actions"]) == 2
+    [approval] = project.client.approvals(run_id=run["id"])
+    project.client.call("POST", "/v1/agents", {"name": "nobody-knows", "model": "offline:rules"})
+    ids = {
+        "run_id": run["id"],
+        "approval_id": approval["id"],
+        "key_id": project.new_key(READ)["id"],
+        "project_id": project.id,
+        "call_id": "c9",
+        "token": "AAAA",
+    }
+    return Things({**ids, "name": "pay"}, {**ids, "name": "nobody-knows"})
+
+
+def snapshot(project: Project) -> list[Json]:
+    """Everything that can be read of a project."""
+    admin = project.key(ADMIN)
+    paths = ["/v1/runs", "/v1/approvals", "/v1/tools", "/v1/agents"]
+    keys = [key["id"] for key in admin.call("GET", "/v1/keys", limit=200, order="asc")["data"][:2]]
+    return [*(project.client.call("GET", path) for path in paths), {"keys": keys}]
+
+
+def telling(response: httpx2.Response) -> tuple[int, list[str], Json]:
+    """All that an answer tells, but for the request's own id."""
+    problem: Json = response.json()
+    problem.pop("request_id")
+    headers = {"date", "x-request-id", "content-length"}
+    return response.status_code, sorted(set(response.headers) - headers), problem
+
+
+def every_key(project: Project) -> list[CheckedClient]:
+    """With each scope alone, each pair, and all."""
+    sets = [*combinations(ALL_SCOPES, 1), *combinations(ALL_SCOPES, 2), ALL_SCOPES]
+    return [project.key(*scopes) for scopes in sets]
+
+
+def test_an_id_of_another_project_is_an_unknown_id(
+    project: Project, other: Project, operations: list[Operation]
+) -> None:
+    things = furnish(project)
+    before = snapshot(project)
+    strangers = every_key(other)
+    compared = 0
+    for operation in operations:
+        if operation.path.partition("{")[1] == "" or operation.id == "call_back":
+            continue
+        values = things.agents if "/agents/" in operation.path else things.values
+        for stranger in strangers:
+            foreign = send(stranger, operation, operation.filled(**values))
+            nobodys = send(stranger, operation, operation.filled(**UNKNOWN))
+            assert telling(foreign) == telling(nobodys), operation.id
+            assert foreign.status_code in {403, 404}, operation.id
+            compared += 1
+    assert compared >= 16 * 18
+    assert snapshot(project) == before
+
+
+def test_another_projects_ids_filter_and_page_like_unknown_ones(
+    project: Project, other: Project
+) -> None:
+    values = furnish(project).values
+    stranger = other.key(*ALL_SCOPES)
+
+    def seen(path: str) -> tuple[int, str]:
+        response = stranger.request("GET", path)
+        return response.status_code, response.text
+
+    pairs = [
+        (f"/v1/approvals?run_id={values['run_id']}", f"/v1/approvals?run_id={UNKNOWN['run_id']}"),
+        ("/v1/approvals?tool=pay", "/v1/approvals?tool=nobody"),
+        ("/v1/runs?agent=nobody-knows", "/v1/runs?agent=nobody"),
+        ("/v1/tools?after=pay", "/v1/tools?after=nobody"),
+    ]
+    for name, path in (("run_id", "runs"), ("approval_id", "approvals"), ("key_id", "keys")):
+        for order in ("asc", "desc"):
+            begin = f"/v1/{path}?order={order}&after="
+            foreign = stranger.call("GET", begin + values[name])["data"]
+            assert all(one["id"] != values[name] for one in foreign)
+    for foreign, nobodys in pairs:
+        assert seen(foreign) == seen(nobodys)
+
+
+def test_a_run_sees_the_tools_and_agents_of_its_own_project_alone(
+    project: Project, other: Project
+) -> None:
+    furnish(project)
+    bodies: list[tuple[Json, str]] = [
+        ({"model": "offline:rules", "tools": ["pay"]}, "unknown_tool"),
+        ({"agent": "nobody-knows"}, "unknown_agent"),
+    ]
+    for body, code in bodies:
+        other.client.refused(422, code, "POST", "/v1/runs", {"input": "x", **body})
+    url = other.tools.tool(other.tool_key("mine"))
+    made = other.client.register_tool("pay", url)
+    assert made["version"] == 1
+
+
+def test_lists_hold_what_is_the_projects_own(project: Project, other: Project) -> None:
+    furnish(project)
+    stranger = other.key(*ALL_SCOPES)
+    for path in ("/v1/runs", "/v1/approvals", "/v1/tools", "/v1/agents"):
+        assert stranger.call("GET", path)["data"] == []
+    own = {key["id"] for key in stranger.call("GET", "/v1/keys")["data"]}
+    theirs = {key["id"] for key in project.key(ADMIN).call("GET", "/v1/keys")["data"]}
+    assert own
+    assert theirs
+    assert own & theirs == set()
+
+
+# -- keys and projects ----------------------------------------------------------------------------
+
+
+def test_a_key_is_made_shown_once_listed_and_revoked(project: Project) -> None:
+    admin = project.key(ADMIN)
+    body = {"name": "ci", "scopes": [READ, WRITE], "expires_at": None}
+    response = admin.request("POST", "/v1/keys", body)
+    made = response.json()
+    assert response.status_code == 201
+    secret = made.pop("key")
+    assert secret.startswith("rw_")
+    assert len(secret) > 43
+    assert made.items() >= {"object": "key", **body, "revoked_at": None}.items()
+    assert admin.call("GET", f"/v1/keys/{made['id']}") == made
+    listed = admin.call("GET", "/v1/keys")
+    assert made in listed["data"]
+    assert secret not in str(listed)
+    revoked = admin.call("DELETE", f"/v1/keys/{made['id']}")
+    assert revoked["revoked_at"] is not None
+    assert admin.call("DELETE", f"/v1/keys/{made['id']}") == revoked, "twice is fine"
+
+
+BAD_KEYS: list[tuple[Json, str]] = [
+    ({"scopes": [READ]}, "name"),
+    ({"name": "", "scopes": [READ]}, "name"),
+    ({"name": "x" * 201, "scopes": [READ]}, "name"),
+    ({"name": "x"}, "scopes"),
+    ({"name": "x", "scopes": []}, "scopes"),
+    ({"name": "x", "scopes": ["root"]}, "scopes.0"),
+    ({"name": "x", "scopes": [READ, READ]}, "scopes"),
+    ({"name": "x", "scopes": READ}, "scopes"),
+    ({"name": "x", "scopes": [READ], "expires_at": "tomorrow"}, "expires_at"),
+    ({"name": "x", "scopes": [READ], "expires_at": "2030-01-01T00:00:00"}, "expires_at"),
+    ({"name": "x", "scopes": [READ], "key": "mine"}, "key"),
+]
+
+
+def test_what_is_no_key_is_refused(project: Project) -> None:
+    admin = project.key(ADMIN)
+    before = admin.call("GET", "/v1/keys")
+    for body, path in BAD_KEYS:
+        problem = admin.refused(422, "invalid_request", "POST", "/v1/keys", body)
+        assert problem["errors"][0]["path"] == path, body
+    assert admin.call("GET", "/v1/keys") == before
+
+
+def until_refused(client: CheckedClient) -> float:
+    """Seconds until the key is refused. Raises TimeoutError."""
+    begin = time.monotonic()
+    while (passed := time.monotonic() - begin) < PATIENCE_SECONDS:
+        response = client.request("GET", "/v1/capabilities")
+        if response.status_code == 401:
+            assert response.json()["code"] == "unauthenticated"
+            assert 'error="invalid_token"' in response.headers["WWW-Authenticate"]
+            return passed
+    raise TimeoutError("the key still works")
+
+
+def test_a_revoked_key_stops_within_five_seconds(project: Project) -> None:
+    made = project.new_key(READ)
+    client = project.client_of(made["key"])
+    assert client.request("GET", "/v1/runs").status_code == 200
+    project.key(ADMIN).call("DELETE", f"/v1/keys/{made['id']}")
+    assert until_refused(client) < REVOKED_SECONDS
+
+
+def in_seconds(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def test_an_expired_key_opens_nothing(project: Project) -> None:
+    expired = project.key(READ, expires_at=in_seconds(-60))
+    assert until_refused(expired) < 1
+    passing = project.key(READ, expires_at=in_seconds(1.5))
+    assert passing.request("GET", "/v1/runs").status_code == 200
+    assert until_refused(passing) < 1.5 + REVOKED_SECONDS
+
+
+MANGLED: dict[str, Callable[[str], str]] = {
+    "a letter more": lambda key: key + "a",
+    "a letter less": lambda key: key[:-1],
+    "another letter": lambda key: key[:10] + ("a" if key[10] != "a" else "b") + key[11:],
+    "upper case": str.upper,
+    "its id": lambda _: "key_" + "0" * 32,
+    "nothing but the prefix": lambda _: "rw_",
+}
+
+
+def test_a_key_is_exactly_that_key(project: Project) -> None:
+    key = project.new_key(READ)["key"]
+    for name, mangle in MANGLED.items():
+        response = project.client_of(mangle(key)).request("GET", "/v1/capabilities")
+        assert response.status_code == 401, name
+        assert key not in response.text
+
+
+def test_capabilities_name_the_keys_own_scopes(project: Project) -> None:
+    shown = project.key(READ, DECIDE).call("GET", "/v1/capabilities")
+    assert shown["scopes"] == sorted([READ, DECIDE])
+
+
+def test_the_bootstrap_key_has_every_scope_and_is_the_operator(running: Running) -> None:
+    assert running.operator.key == BOOTSTRAP_KEY
+    capabilities = running.operator.call("GET", "/v1/capabilities")
+    assert capabilities["scopes"] == sorted(ALL_SCOPES)
+    listed = running.operator.call("GET", "/v1/projects", order="asc", limit=1)
+    assert listed["data"][0]["name"] == "default"
+
+
+def test_an_operator_makes_projects_and_their_keys_and_reads_nothing_of_theirs(
+    running: Running, project: Project
+) -> None:
+    run = project.run(model="offline:rules", input="hello")
+    running.operator.refused(404, "run_not_found", "GET", f"/v1/runs/{run['id']}")
+    made = project.new_key(READ)
+    running.operator.refused(404, "key_not_found", "GET", f"/v1/keys/{made['id']}")
+    running.operator.refused(404, "key_not_found", "DELETE", f"/v1/keys/{made['id']}")
+    path = f"/v1/projects/{UNKNOWN['project_id']}/keys"
+    body = {"name": "x", "scopes": [READ]}
+    running.operator.refused(404, "project_not_found", "POST", path, body)
+    for bad in ({"name": ""}, {"name": "x" * 201}, {}, {"name": 7}, {"name": "x", "id": "y"}):
+        running.operator.refused(422, "invalid_request", "POST", "/v1/projects", bad)
+
+
+def test_an_admin_of_another_project_is_no_operator(project: Project, other: Project) -> None:
+    admin = project.key(ADMIN)
+    body = {"name": "x", "scopes": [ADMIN]}
+    admin.refused(403, "forbidden", "GET", "/v1/projects")
+    admin.refused(403, "forbidden", "POST", "/v1/projects", {"name": "mine"})
+    for project_id in (other.id, project.id, UNKNOWN["project_id"]):
+        admin.refused(403, "forbidden", "POST", f"/v1/projects/{project_id}/keys", body)
+    made = admin.call("POST", "/v1/keys", body)
+    project.client_of(made["key"]).refused(403, "forbidden", "GET", "/v1/projects")
+
+
+def test_an_operators_key_without_admin_is_no_operator(running: Running, project: Project) -> None:
+    body = {"name": "x", "scopes": [READ, WRITE, TOOLS, DECIDE]}
+    made = running.operator.call("POST", "/v1/keys", body)
+    client = project.client_of(made["key"])
+    client.refused(403, "insufficient_scope", "GET", "/v1/projects")
+    running.operator.call("DELETE", f"/v1/keys/{made['id']}")
+
+
+def test_projects_are_listed_in_pages(running: Running, project: Project, other: Project) -> None:
+    newest = running.operator.call("GET", "/v1/projects", limit=2)
+    assert [one["id"] for one in newest["data"]] == [other.id, project.id]
+    rest = running.operator.call("GET", "/v1/projects", limit=1, after=project.id)
+    assert rest["data"][0]["id"] < project.id
