@@ -95,7 +95,7 @@ class Toolbox:
             return []
         async with self._pool.connect() as tx:
             found = await registry.current_versions(tx, project_id, unsure)
-        known |= found.keys()
+        known.update(found)  # `|=` with a view of keys would make another set
         return [name for name in unsure if name not in found]
 
     def forget(self, project_id: UUID | None) -> None:
