@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -19,11 +19,13 @@ MAX_BATCH: Final = 256
 
 
 class GroupCommit(Generic[T, R]):
-    """`flush` gets up to MAX_BATCH entries and answers with one result or error for each."""
+    """`flush` gets up to MAX_BATCH entries and answers with one result or error for each. At the
+    end whoever still waits is cancelled: whether his entry was committed is unknown."""
 
     def __init__(self, flush: Callable[[Sequence[T]], Awaitable[Sequence[Result[R]]]]):
         self._flush = flush
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._unanswered: set[asyncio.Future[R]] = set()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._alone: set[asyncio.Task[R]] = set()
@@ -39,17 +41,21 @@ class GroupCommit(Generic[T, R]):
         trace: TracebackType | None,
     ) -> None:
         assert self._task is not None
-        tasks = [self._task, *self._alone]
+        tasks: list[asyncio.Task[Any]] = [self._task, *self._alone]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for _, future in self._waiting:
+        for future in self._unanswered:
             future.cancel()
 
     async def __call__(self, entry: T) -> R:
         """Returns when the entry is committed, or refused."""
+        assert self._task is not None
+        assert not self._task.done(), "nothing is committed before the beginning or after the end"
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((entry, future))
+        self._unanswered.add(future)
+        future.add_done_callback(self._unanswered.discard)
         self._wake.set()
         return await future
 
@@ -69,8 +75,9 @@ class GroupCommit(Generic[T, R]):
 
     def _answer(self, future: asyncio.Future[R], result: Result[R]) -> None:
         if isinstance(result, asyncio.Task):
-            self._alone.add(result)
-            result.add_done_callback(lambda task: self._answer_alone(future, task))
+            alone = cast("asyncio.Task[R]", result)
+            self._alone.add(alone)
+            alone.add_done_callback(lambda task: self._answer_alone(future, task))
         elif future.done():
             return
         elif isinstance(result, BaseException):
