@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from asyncpg.exceptions import InterfaceError  # pyright: ignore[reportMissingTypeStubs]
 from pydantic_core import from_json
 from sqlalchemy import exc, text
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -18,6 +18,8 @@ Tx: TypeAlias = AsyncConnection
 
 STATEMENT_TIMEOUT: Final = timedelta(seconds=30)
 CONNECT_TIMEOUT: Final = timedelta(seconds=10)
+_IDLE_TIMEOUT: Final = "30s"
+"""For how long a process that freezes in a transaction may keep its locks."""
 DATABASE_ERRORS: Final = (DBAPIError, exc.TimeoutError, OSError)
 """What a statement may raise; ask `is_outage` about it. exc.TimeoutError: no connection of the
 pool came free."""
@@ -46,13 +48,16 @@ def open_database(url: str, *, pool_size: int, through_pgbouncer: bool = False) 
 
 
 def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine:
+    server_settings = {"application_name": "runward", "timezone": "UTC"}
     arguments: dict[str, Any] = {
         "timeout": CONNECT_TIMEOUT.total_seconds(),
         "command_timeout": STATEMENT_TIMEOUT.total_seconds(),
-        "server_settings": {"application_name": "runward", "jit": "off", "timezone": "UTC"},
+        "server_settings": server_settings,
     }
-    if through_pgbouncer:
+    if through_pgbouncer:  # which refuses settings that it does not know
         arguments |= {"statement_cache_size": 0, "prepared_statement_cache_size": 0}
+    else:
+        server_settings |= {"jit": "off", "idle_in_transaction_session_timeout": _IDLE_TIMEOUT}
     return create_async_engine(
         sqlalchemy_url(url),
         pool_size=pool_size,
@@ -67,10 +72,20 @@ def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine
 
 
 def sqlalchemy_url(url: str) -> str:
-    """`postgres://` and `postgresql://` name the same server; the driver is ours to choose."""
+    """`postgres://` and `postgresql://` name the same server; the driver is ours to choose, and
+    calls `sslmode` `ssl`."""
     parsed = make_url("postgresql" + url[8:] if url.startswith("postgres:") else url)
-    driver = parsed.set(drivername="postgresql+asyncpg")
-    return driver.render_as_string(hide_password=False)
+    return _renamed(parsed, "postgresql+asyncpg", "sslmode", "ssl")
+
+
+def libpq_url(url: str) -> str:
+    """As everybody else writes it, for what connects without SQLAlchemy."""
+    return _renamed(make_url(sqlalchemy_url(url)), "postgresql", "ssl", "sslmode")
+
+
+def _renamed(url: URL, driver: str, former: str, name: str) -> str:
+    query = {name if key == former else key: value for key, value in url.query.items()}
+    return url.set(drivername=driver, query=query).render_as_string(hide_password=False)
 
 
 async def check_safety(database: Database) -> None:

@@ -6,17 +6,17 @@ at named intervals. Correctness never depends on this module.
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, cast
 from uuid import UUID
 
-import asyncpg
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import structlog
-from sqlalchemy.engine import make_url
 
 from app.domain.ids import ProjectId, RunId
+from app.store.db import libpq_url
 from app.store.events import StoredEvent
 
 log = structlog.get_logger()
@@ -75,7 +75,7 @@ class Feed:
         self._followers: dict[UUID, list[Follower]] = defaultdict(list)
 
     @contextmanager
-    def follow(self, project_id: ProjectId, run_id: RunId) -> Iterator[Follower]:
+    def follow(self, project_id: ProjectId, run_id: RunId) -> Generator[Follower]:
         follower = Follower(project_id)
         self._followers[run_id].append(follower)
         try:
@@ -134,7 +134,7 @@ class Listener:
         on_tools: Callable[[UUID | None], None],
         own: Set[int],
     ) -> None:
-        self._dsn = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        self._dsn = libpq_url(url)
         self._on_run = on_run
         self._on_work = on_work
         self._on_tools = on_tools
@@ -142,7 +142,7 @@ class Listener:
 
     async def run(self) -> None:
         """Listens until cancelled. After every (re)connect everybody is woken, since hints were
-        lost meanwhile."""
+        lost meanwhile: LISTEN first, then read."""
         while True:
             try:
                 await self._listen()
@@ -151,31 +151,48 @@ class Listener:
             await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _listen(self) -> None:
-        connection = await asyncpg.connect(self._dsn, timeout=10)
+        connection = cast("Any", await asyncpg.connect(self._dsn, timeout=10))  # pyright: ignore[reportUnknownMemberType]
+        closed = asyncio.Event()
+
+        def lost(_: object) -> None:
+            closed.set()
+
         try:
+            connection.add_termination_listener(lost)
             for channel in ("runward_runs", "runward_work", "runward_tools"):
                 await connection.add_listener(channel, self._received)
             self._on_run(None)
             self._on_work()
             self._on_tools(None)
-            while True:
-                await asyncio.sleep(KEEPALIVE_SECONDS)
+            while not await _within(KEEPALIVE_SECONDS, closed):
                 async with asyncio.timeout(5):
                     await connection.execute("SELECT 1")
+            log.warning("listen_lost", error="closed")
         finally:
             connection.terminate()
 
     def _received(self, _: object, sender: int, channel: str, payload: object) -> None:
         if sender in self._own:
             return
-        hint = str(payload)
-        match channel:
-            case "runward_work":
-                self._on_work()
-            case "runward_tools":
-                self._on_tools(UUID(hint) if hint else None)
-            case _ if hint == "*":
-                self._on_run(None)
-            case _:
-                for shown in hint.split(","):
-                    self._on_run(UUID(shown))
+        if channel == "runward_work":
+            self._on_work()
+            return
+        tell = self._on_tools if channel == "runward_tools" else self._on_run
+        for named in _named(str(payload)):
+            tell(named)
+
+
+def _named(hint: str) -> list[UUID | None]:
+    """The ids in a hint; where it says `*`, or what nobody understands, any may be meant."""
+    try:
+        return [UUID(shown) for shown in hint.split(",")]
+    except ValueError:
+        return [None]
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import Select, select, text
+from sqlalchemy import select, text
 
 from app.domain.calls import Call, CallPhase
 from app.domain.ids import ProjectId, RunId
@@ -98,7 +98,7 @@ async def search_runs(
     descending: bool,
 ) -> list[RunView]:
     """In the order in which they were created."""
-    query: Select[Any] = select(*_COLUMNS).where(runs.c.project_id == project_id)
+    query = select(*_COLUMNS).where(runs.c.project_id == project_id)
     if status is not None:
         query = query.where(runs.c.status == status)
     if agent is not None:

@@ -151,6 +151,15 @@ async def test_an_accept_whose_answer_is_lost_is_an_outage_and_not_sent_again(
     assert await far.accept()
 
 
+async def test_a_process_that_freezes_in_a_transaction_does_not_keep_its_locks(
+    store: Store,
+) -> None:
+    """PostgreSQL ends the session."""
+    async with store.pool.connect() as tx:
+        found = await tx.execute(text("SHOW idle_in_transaction_session_timeout"))
+        assert found.scalar_one() == "30s"
+
+
 AWAY = [
     exc.TimeoutError("no connection of the pool came free"),
     ConnectionRefusedError(),

@@ -1,0 +1,253 @@
+"""Hints: what NOTIFY carries from process to process, and what is left of it when it is lost."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import pytest
+
+from app.domain.ids import RunId
+from app.domain.run import Move
+from app.domain.state import Event
+from app.store.commit import Ending
+from app.store.db import libpq_url, sqlalchemy_url
+from app.store.events import StoredEvent, shown_now
+from app.store.notify import MAX_PUSHED, Feed, Follower, Listener, TransientEvent
+from tests.db.proxy import Proxy
+from tests.db.store import PROJECT, Store, backend, step, until
+
+_LISTENERS = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+LISTENING = f"SELECT count(*) {_LISTENERS}"
+END_LISTENING = f"SELECT pg_terminate_backend(pid) {_LISTENERS}"
+
+
+class Heard:
+    """What a listener has passed on since it was last asked."""
+
+    def __init__(self) -> None:
+        self.runs: list[UUID | None] = []
+        self.tools: list[UUID | None] = []
+        self.work = 0
+
+    @asynccontextmanager
+    async def through(self, url: str, own: set[int]) -> AsyncGenerator[None]:
+        """Somebody listens, and has been woken once."""
+        listener = Listener(
+            url, on_run=self.runs.append, on_work=self._work, on_tools=self.tools.append, own=own
+        )
+        task = asyncio.create_task(listener.run())
+        try:
+            await self.everything()
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def everything(self) -> None:
+        """What follows a connect: anything may have happened."""
+        await self.hear(runs=1, tools=1, work=1)
+        assert (self.runs, self.tools) == ([None], [None])
+        self.forget()
+
+    async def hear(self, *, runs: int = 0, tools: int = 0, work: int = 0) -> None:
+        async def enough() -> bool:
+            return len(self.runs) >= runs and len(self.tools) >= tools and self.work >= work
+
+        await until(enough)
+
+    def forget(self) -> None:
+        self.runs.clear()
+        self.tools.clear()
+        self.work = 0
+
+    def _work(self) -> None:
+        self.work += 1
+
+
+@pytest.fixture
+async def heard(store: Store) -> AsyncIterator[Heard]:
+    """Of another process than the store's."""
+    heard = Heard()
+    async with heard.through(store.url, set()):
+        yield heard
+
+
+async def notify(store: Store, channel: str, payload: str) -> None:
+    await store.sql("SELECT pg_notify(:channel, :payload)", channel=channel, payload=payload)
+
+
+# What is said.
+
+
+async def test_a_flush_names_its_runs_to_the_other_processes(store: Store, heard: Heard) -> None:
+    states = [await store.leased() for _ in range(3)]
+    heard.forget()
+    await store.write(*[step(state, "x") for state in states])
+    await heard.hear(runs=3)
+    assert set(heard.runs) == {state.id for state in states}
+    assert heard.work == 0
+
+
+async def test_more_runs_than_a_hint_holds_are_any_run(store: Store, heard: Heard) -> None:
+    await store.accept(300)
+    states = await store.claim(300)
+    heard.forget()
+    await store.write(*[step(state, "x") for state in states])
+    await heard.hear(runs=1)
+    assert heard.runs == [None]
+
+
+async def test_workers_hear_of_work(store: Store, heard: Heard) -> None:
+    state = await store.leased()
+    await heard.hear(work=1)  # accepted, to be claimed
+    heard.forget()
+    await store.committed(step(state, ending=Ending(Move.RELEASE)))
+    await heard.hear(work=1, runs=1)
+
+
+async def test_what_is_rolled_back_is_not_heard(store: Store, heard: Heard) -> None:
+    state = await store.leased()
+    await heard.hear(work=1)
+    heard.forget()
+    async with store.pool.connect() as tx:
+        await store.bump(tx, state.id, "api")
+        await tx.rollback()
+    await notify(store, "runward_work", "")
+    await heard.hear(work=1)
+    assert heard.runs == []
+
+
+async def test_what_nobody_understands_may_mean_anything(store: Store, heard: Heard) -> None:
+    project, run = uuid4(), uuid4()
+    for payload in ("", "*", "not an id", f"{run.hex},not an id", run.hex):
+        await notify(store, "runward_runs", payload)
+    for payload in ("", "not an id", project.hex):
+        await notify(store, "runward_tools", payload)
+    await heard.hear(runs=5, tools=3)
+    assert heard.runs == [None, None, None, None, run]
+    assert heard.tools == [None, None, project]
+
+
+async def test_a_process_is_not_told_what_it_did_itself(store: Store) -> None:
+    """Its loop knows; whatever the same process does on other connections, it is told."""
+    states = [await store.leased() for _ in range(2)]
+    heard = Heard()
+    async with heard.through(store.url, store.own_backends):
+        await store.committed(step(states[0], "mine"))
+        async with store.pool.begin() as tx:
+            assert await backend(tx) not in store.own_backends
+            await store.bump(tx, states[1].id, "api")
+        await heard.hear(runs=1)
+    assert heard.runs == [states[1].id]
+
+
+# What is lost.
+
+
+async def test_a_lost_connection_is_replaced_and_everybody_woken(
+    store: Store, heard: Heard
+) -> None:
+    for _ in range(2):
+        await store.sql(END_LISTENING)
+        await heard.everything()
+        run = uuid4()
+        await notify(store, "runward_runs", run.hex)
+        await heard.hear(runs=1)
+        assert heard.runs == [run]
+        heard.forget()
+
+
+async def test_a_server_that_is_starting_up_is_asked_again(store: Store) -> None:
+    proxy = Proxy(store.url)
+    proxy.refuse(1)
+    heard = Heard()
+    async with proxy.open() as url, heard.through(url, set()):
+        assert await store.value(LISTENING) == 1
+
+
+async def test_the_connection_ends_with_the_listener(store: Store) -> None:
+    async with Heard().through(store.url, set()):
+        assert await store.value(LISTENING) == 1
+    await store.until(LISTENING, 0)
+
+
+# Who waits for it, in this process.
+
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = 0.0
+
+
+def publish(feed: Feed, run_id: RunId, *sequences: int) -> None:
+    for sequence in sequences:
+        feed.publish(run_id, shown_now(run_id, sequence, AT, [Event("x", {})]))
+
+
+def pushed(follower: Follower) -> list[int]:
+    return [one.sequence for one in follower.pushed if isinstance(one, StoredEvent)]
+
+
+async def test_a_reader_is_given_what_goes_by_in_this_process() -> None:
+    feed, run, other = Feed(), RunId(uuid4()), RunId(uuid4())
+    with feed.follow(PROJECT, run) as follower:
+        publish(feed, other, 1)
+        assert not await follower.wait(NOW)
+        publish(feed, run, 3, 4)
+        feed.publish_transient(run, TransientEvent("message.delta", "{}"))
+        assert await follower.wait(NOW)
+        assert not await follower.wait(NOW)
+    assert pushed(follower) == [3, 4]
+    assert len(follower.pushed) == 3
+
+
+async def test_a_slow_reader_is_left_with_a_gap_that_sends_it_to_the_database() -> None:
+    feed, run = Feed(), RunId(uuid4())
+    with feed.follow(PROJECT, run) as slow, feed.follow(PROJECT, run) as fast:
+        publish(feed, run, *range(1, MAX_PUSHED + 1))
+        assert pushed(slow) == list(range(1, MAX_PUSHED + 1))
+        fast.pushed.clear()
+        publish(feed, run, MAX_PUSHED + 1)
+        assert pushed(slow) == pushed(fast) == [MAX_PUSHED + 1]
+
+
+async def test_the_poll_wakes_those_who_lack_events_and_nobody_else() -> None:
+    feed, run, missing = Feed(), RunId(uuid4()), RunId(uuid4())
+    with feed.follow(PROJECT, run) as behind, feed.follow(PROJECT, run) as abreast:
+        behind.seen, abreast.seen = 4, 5
+        feed.behind({run: 5, missing: 9})
+        assert await behind.wait(NOW)
+        assert not await abreast.wait(NOW)
+
+
+async def test_a_hint_wakes_the_run_s_readers_and_one_without_a_name_all() -> None:
+    feed, one, other = Feed(), RunId(uuid4()), RunId(uuid4())
+    with feed.follow(PROJECT, one) as first, feed.follow(PROJECT, other) as second:
+        feed.hint(one)
+        assert (await first.wait(NOW), await second.wait(NOW)) == (True, False)
+        feed.hint(None)
+        assert (await first.wait(NOW), await second.wait(NOW)) == (True, True)
+
+
+async def test_a_reader_who_has_left_is_forgotten() -> None:
+    feed, run = Feed(), RunId(uuid4())
+    with feed.follow(PROJECT, run):
+        with feed.follow(PROJECT, run) as left:
+            assert feed.runs == [(PROJECT, run)]
+        assert feed.followed(run)
+        publish(feed, run, 1)
+        assert pushed(left) == []
+    assert not feed.followed(run)
+    assert feed.runs == []
+
+
+# The address.
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+asyncpg"])
+def test_the_address_may_be_written_as_everybody_writes_it(scheme: str) -> None:
+    url = f"{scheme}://me:p%40ss@host:6432/db?sslmode=require"
+    assert sqlalchemy_url(url) == "postgresql+asyncpg://me:p%40ss@host:6432/db?ssl=require"
+    assert libpq_url(url) == "postgresql://me:p%40ss@host:6432/db?sslmode=require"
+    assert libpq_url(sqlalchemy_url(url)) == libpq_url(url)
