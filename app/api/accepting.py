@@ -91,7 +91,7 @@ async def _config(services: Services, project_id: ProjectId, asked: StartRun) ->
     if asked.agent is None:
         config = asked.config()
     else:
-        async with services.database.pool.connect() as tx:
+        async with services.autocommit.connect() as tx:
             agent = await registry.get_agent(tx, project_id, asked.agent)
         if agent is None:
             raise e.UnknownAgentError(

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import func, insert, select, text, update
+from sqlalchemy import bindparam, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from app.domain.agents import AgentConfig
@@ -266,9 +266,16 @@ async def put_agent(
     return None if row is None else _agent(row)
 
 
+_AGENT: Final = select(agents).where(
+    agents.c.project_id == bindparam("project_id"),
+    agents.c.name == bindparam("name"),
+    agents.c.deleted_at.is_(None),
+)
+"""Made once: it is asked whenever a run of an agent starts."""
+
+
 async def get_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent | None:
-    query = select(agents).where(agents.c.project_id == project_id, agents.c.name == name)
-    row = (await tx.execute(query.where(agents.c.deleted_at.is_(None)))).one_or_none()
+    row = (await tx.execute(_AGENT, {"project_id": project_id, "name": name})).one_or_none()
     return None if row is None else _agent(row)
 
 
