@@ -39,7 +39,6 @@ def recheck(
         approval_id=None,
         approved_digest=None,
     )
-    changes.put(again)
     if problems := tool.arguments.problems(again.arguments):
         text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])
         return settle(
