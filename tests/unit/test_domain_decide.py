@@ -114,6 +114,11 @@ def test_a_tool_s_cap_holds_back_its_own_calls_only() -> None:
     assert next_action(state(calls), caps=caps) == starts("c0", "c2")
 
 
+def test_a_cap_is_used_up_to_its_limit() -> None:
+    run = state(row_of(STARTED, READY, READY, READY, READY))
+    assert next_action(run, caps={"lookup": Concurrency(limit=3)}) == starts("c1", "c2")
+
+
 def test_tools_of_one_group_share_a_cap() -> None:
     calls = [call(f"c{i}", position=i, tool=name) for i, name in enumerate(["a", "b", "c"])]
     shared = Concurrency(limit=1, group="disk")

@@ -76,7 +76,7 @@ CAPS = [
     Concurrency(limit=limit, group=group, serial=serial)
     for limit in (1, 2, 3)
     for group in (None, "disk")
-    for serial in (False, False, True)
+    for serial in (False, False, False, True)
 ]
 
 

@@ -168,6 +168,11 @@ def test_an_empty_or_endless_id_is_replaced_by_one_of_ours(id_: str) -> None:
     assert only(run).id == f"call_{UUID(int=1).hex}"
 
 
+def test_a_long_id_that_fits_goes_back_as_it_is() -> None:
+    id_ = "x" * MAX_CALL_ID
+    assert only(taken(wants("lookup", id_=id_), tools=[LOOKUP])[0]).id == id_
+
+
 def test_calls_without_ids_are_calls_of_their_own() -> None:
     run, _ = taken(wants("lookup", id_=""), wants("lookup", id_=""), tools=[LOOKUP])
     assert len(run.calls) == 2
