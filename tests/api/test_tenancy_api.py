@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import combinations
 
 import httpx2
 import pytest
@@ -72,7 +71,11 @@ BODIES: dict[str, Json] = {
     "resolve_tool_call": {"resolution": "failed", "message": "no"},
     "decide_approval": {"decision": "approve"},
     "call_back": {"status": "completed", "output": 1},
-    "register_tool": {"name": "mine", "parameters": {"type": "object"}, "url": "https://x.example"},
+    "register_tool": {
+        "name": "mine",
+        "parameters": {"type": "object"},
+        "url": "http://127.0.0.1:9/",
+    },
     "change_tool": {"description": "changed"},
     "try_tool": {"arguments": {"x": "1"}},
     "register_agent": {"name": "mine", "model": "offline:rules"},
@@ -196,9 +199,8 @@ def telling(response: httpx2.Response) -> tuple[int, list[str], Json]:
 
 
 def every_key(project: Project) -> list[CheckedClient]:
-    """With each scope alone, each pair, and all."""
-    sets = [*combinations(ALL_SCOPES, 1), *combinations(ALL_SCOPES, 2), ALL_SCOPES]
-    return [project.key(*scopes) for scopes in sets]
+    """With each scope alone, and with all."""
+    return [project.key(*scopes) for scopes in [*((one,) for one in ALL_SCOPES), ALL_SCOPES]]
 
 
 def test_an_id_of_another_project_is_an_unknown_id(
@@ -218,7 +220,7 @@ def test_an_id_of_another_project_is_an_unknown_id(
             assert telling(foreign) == telling(nobodys), operation.id
             assert foreign.status_code in {403, 404}, operation.id
             compared += 1
-    assert compared >= 16 * 18
+    assert compared >= 6 * 18
     assert snapshot(project) == before
 
 

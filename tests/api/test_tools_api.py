@@ -29,7 +29,7 @@ UNKNOWN_OUTCOME = "It may or may not have taken effect; verify before repeating.
 TOOL_ERROR = "An error occurred while running the tool. Please try again."
 INVALID = "The tool answered with something that is not a valid result."
 OBJECT: Json = {"type": "object", "properties": {}, "additionalProperties": False}
-PAY: Json = {"name": "pay", "parameters": OBJECT, "url": "https://tools.example.com/pay"}
+PAY: Json = {"name": "pay", "parameters": OBJECT, "url": "http://127.0.0.1:9/pay"}
 
 
 def registered(project: Project, **fields: Any) -> Json:
