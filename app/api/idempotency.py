@@ -33,7 +33,7 @@ class Once:
     def of(cls, request: Request, project_id: ProjectId, key: str | None) -> "Once":
         """The path belongs to it: the same key and body elsewhere is another request."""
         assert isinstance(request, ReadRequest)
-        body: JsonValue = parse(request.raw) if key is not None and request.raw else None
+        body: JsonValue = parse(request.raw.decode()) if key is not None and request.raw else None
         return cls(project_id, f"{request.method} {request.url.path}", digest(body), key)
 
     def check(self, kept: idempotency.Kept) -> None:

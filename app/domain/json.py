@@ -1,6 +1,8 @@
 """The JSON values that cross Runward's edges, and how one is printed, digested and cleaned."""
 
 import hashlib
+import math
+import re
 from typing import Any, Final, TypeAlias
 
 from pydantic import JsonValue
@@ -8,6 +10,7 @@ from pydantic_core import from_json, to_json
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 
+_MAYBE_HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{309}")
 _REPLACEMENT: Final = "\ufffd"
 
 
@@ -31,9 +34,12 @@ def same(one: JsonValue, other: JsonValue) -> bool:
     return one == other and canonical(one) == canonical(other)
 
 
-def parse(text: str | bytes) -> JsonValue:
-    """Parse JSON. Raises ValueError; NaN and Infinity are refused."""
-    return from_json(text, allow_inf_nan=False)
+def parse(text: str) -> JsonValue:
+    """Parse JSON. Raises ValueError; NaN and Infinity are refused, and what would become one."""
+    value: JsonValue = from_json(text, allow_inf_nan=False)
+    if _MAYBE_HUGE.search(text) and not _is_finite(value):
+        raise ValueError("a number is too large")
+    return value
 
 
 def cleaned(value: JsonValue) -> tuple[JsonValue, bool]:
@@ -50,6 +56,18 @@ def cleaned_text(text: str) -> str:
     except UnicodeEncodeError:
         return "".join(_REPLACEMENT if "\ud800" <= c <= "\udfff" else c for c in text)
     return text
+
+
+def _is_finite(value: JsonValue) -> bool:
+    match value:
+        case float():
+            return math.isfinite(value)
+        case list():
+            return all(map(_is_finite, value))
+        case dict():
+            return all(map(_is_finite, value.values()))
+        case _:
+            return True
 
 
 def _clean(value: JsonValue) -> JsonValue:

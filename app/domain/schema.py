@@ -10,10 +10,9 @@ from typing import Final, TypeAlias, cast
 
 import jsonschema_rs
 from pydantic import JsonValue
-from pydantic_core import from_json
 
 from app.domain.errors import FieldError
-from app.domain.json import JsonObject, cleaned, compact
+from app.domain.json import JsonObject, cleaned, compact, parse
 from app.domain.schema_explain import MAX_PROBLEMS, MAX_SHOWN, Explanation, shown
 from app.domain.schema_strict import NullRemover, closed, strict_form, strict_problems
 from app.domain.schema_walk import (
@@ -118,7 +117,7 @@ def parse_arguments(raw: str) -> JsonObject | list[Problem]:
     if len(raw) > MAX_ARGUMENTS:
         return [Problem(at, f"must not be longer than {MAX_ARGUMENTS} characters")]
     try:
-        value = cast(JsonValue, from_json(raw, allow_inf_nan=False))
+        value = parse(raw)
     except ValueError as error:
         return [Problem(at, f"are not valid JSON: {_shortened(str(error))}")]
     if not isinstance(value, dict):

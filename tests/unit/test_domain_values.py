@@ -33,7 +33,8 @@ HOSTILE = st.text(st.characters(exclude_categories=[]) | st.sampled_from("\x00\u
 
 
 def json_of(text: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
-    plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, width=32) | text
+    floats = st.floats(allow_nan=False, allow_infinity=False, width=32)
+    plain = st.none() | st.booleans() | st.integers() | floats | text
     return st.recursive(
         plain, lambda inner: st.lists(inner) | st.dictionaries(text, inner), max_leaves=8
     )
@@ -63,6 +64,12 @@ def test_a_digest_does_not_depend_on_the_order_of_keys(value: JsonValue) -> None
 @given(json_of(TEXT), json_of(TEXT))
 def test_different_values_have_different_digests(one: JsonValue, other: JsonValue) -> None:
     assert (digest(one) == digest(other)) is same(one, other)
+
+
+@pytest.mark.parametrize("text", ["1e999", '{"x":[-1E+999]}', "1" + "0" * 400 + ".0", "NaN"])
+def test_a_number_that_no_json_can_hold_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"number|NaN|value"):
+        parse(text)
 
 
 @given(json_of(TEXT))
