@@ -93,6 +93,7 @@ async def _stored(
 ) -> tuple[str, bool]:
     """The next page as frames, and whether the stream ends with it."""
     project_id = follower.project_id
+    follower.hinted = False
     async with services.autocommit.connect() as tx:
         stored = await events.read_after(tx, project_id, run_id, follower.seen, PAGE)
         found = await views.status_of(tx, project_id, run_id) if until_settled else None
@@ -111,22 +112,18 @@ async def _live(
     """Frames, and whether they end the stream. Ends when the database is to be read."""
     while not services.stopping.is_set():
         pushed = _pushed(follower)
-        if pushed is None:
-            return
         if pushed[0]:
             yield pushed
             if until_settled and "event: run.waiting\n" in pushed[0]:
                 return
-        woken = await follower.wait(HEARTBEAT_SECONDS)
-        if not woken:
+        if follower.hinted:
+            return
+        if not await follower.wait(HEARTBEAT_SECONDS):
             yield ": still here\n\n", False
-        elif not follower.pushed:
-            return  # a hint without events
 
 
-def _pushed(follower: Follower) -> tuple[str, bool] | None:
-    """What went by in this process, as frames, and whether it ends the stream. None: something
-    was missed, so the database is to be read."""
+def _pushed(follower: Follower) -> tuple[str, bool]:
+    """What went by in this process, as frames, and whether it ends the stream."""
     frames: list[str] = []
     while follower.pushed:
         one = follower.pushed.popleft()
@@ -139,7 +136,7 @@ def _pushed(follower: Follower) -> tuple[str, bool] | None:
                 return "".join(frames), True
         elif one.sequence > follower.seen:
             follower.pushed.clear()
-            return None if not frames else ("".join(frames), False)
+            follower.wake()  # one was missed
     return "".join(frames), False
 
 

@@ -39,11 +39,13 @@ class TransientEvent:
 class Follower:
     """One reader of one run. `pushed` holds what this process has seen go by."""
 
-    __slots__ = ("_wake", "project_id", "pushed", "seen")
+    __slots__ = ("_wake", "hinted", "project_id", "pushed", "seen")
 
     def __init__(self, project_id: ProjectId) -> None:
         self.project_id = project_id
         self._wake = asyncio.Event()
+        self.hinted = False
+        """Something may have happened that was not pushed: it is to be read."""
         self.seen = 0
         """The number of the last event that the reader has had."""
         self.pushed: deque[StoredEvent | TransientEvent] = deque()
@@ -51,10 +53,12 @@ class Follower:
     def push(self, what: StoredEvent | TransientEvent) -> None:
         if len(self.pushed) >= MAX_PUSHED:
             self.pushed.clear()
+            self.hinted = True
         self.pushed.append(what)
         self._wake.set()
 
     def wake(self) -> None:
+        self.hinted = True
         self._wake.set()
 
     async def wait(self, seconds: float) -> bool:
