@@ -7,7 +7,14 @@ from pydantic import TypeAdapter
 
 from app.domain import texts
 from app.domain.calls import CallOutcome, CallPhase, Reason, Result
-from app.domain.resolve import Callback, Resolution, call_back, resolve
+from app.domain.resolve import (
+    Callback,
+    Progress,
+    Resolution,
+    call_back,
+    resolve,
+    says_the_same,
+)
 from app.domain.state import Changes, RunState
 from tests.unit.domain_cases import call, event, state, tool, types
 
@@ -104,3 +111,34 @@ def test_a_callback_s_failure_goes_by_on_error_and_is_not_sent_again(
 def test_a_callback_s_failure_without_words_has_ours() -> None:
     run, _ = called_back({"status": "failed", "message": ""})
     assert result_of(run).output == texts.TOOL_ERROR
+
+
+GIVEN: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
+    ({"status": "completed", "output": 1}, {"status": "completed", "output": 1}, True),
+    ({"status": "completed", "output": 1}, {"status": "completed", "output": True}, False),
+    ({"status": "completed", "output": "No."}, {"status": "failed", "message": "No."}, False),
+    ({"status": "failed", "message": "No."}, {"status": "failed", "message": "No."}, True),
+    ({"status": "failed", "message": ""}, {"status": "failed", "message": "No."}, False),
+    (
+        {"status": "completed", "output": "x" * 900},
+        {"status": "completed", "output": f"{'x' * 450}y{'x' * 449}"},
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "again", "same"), GIVEN)
+def test_a_callback_that_comes_again_is_compared_by_the_result_that_it_gives(
+    first: dict[str, Any], again: dict[str, Any], *, same: bool
+) -> None:
+    run, _ = called_back(first, max_output_bytes=256)
+    said = CALLBACK.validate_python(again)
+    assert not isinstance(said, Progress)
+    settled = run.calls[WAITING.id]
+    assert says_the_same(settled, tool(max_output_bytes=256), said) is same
+
+
+def test_an_open_call_has_no_result_to_be_the_same_as() -> None:
+    said = CALLBACK.validate_python({"status": "completed", "output": None})
+    assert not isinstance(said, Progress)
+    assert not says_the_same(WAITING, tool(), said)

@@ -72,6 +72,11 @@ def test_a_number_that_no_json_can_hold_is_refused(text: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize("text", ["1e100", '[{"a":1e-999},"1e999",null]', "9" * 400])
+def test_a_number_that_only_looks_too_large_is_read(text: str) -> None:
+    assert same(parse(text), json.loads(text))
+
+
 @given(json_of(TEXT))
 def test_what_is_printed_reads_back(value: JsonValue) -> None:
     assert same(parse(compact(value)), json.loads(compact(value)))
