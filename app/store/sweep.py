@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -50,15 +51,33 @@ _OLD_KEYS: Final = text(
     "DELETE FROM idempotency_keys WHERE (project_id, key) IN (SELECT project_id, key"
     " FROM idempotency_keys WHERE expires_at <= clock_timestamp() LIMIT :batch)"
 )
-HEARTBEAT: Final = text(
+_HEARTBEAT: Final = text(
     """
-UPDATE runs r SET lease_expires_at = clock_timestamp() + CAST(:lease AS interval)
-FROM unnest(CAST(:projects AS uuid[]), CAST(:ids AS uuid[]), CAST(:fences AS bigint[]))
-  AS h(project_id, id, fence)
-WHERE r.project_id = h.project_id AND r.id = h.id AND r.fence = h.fence
-  AND r.status = 'in_progress' AND r.lease_expires_at > clock_timestamp()
-RETURNING r.id"""
+WITH h AS (
+  SELECT * FROM unnest(CAST(:projects AS uuid[]), CAST(:ids AS uuid[]), CAST(:fences AS bigint[]))
+    AS h(project_id, id, fence)
+), l AS (
+  SELECT r.project_id, r.id FROM runs r
+  JOIN h ON r.project_id = h.project_id AND r.id = h.id AND r.fence = h.fence
+  WHERE r.status = 'in_progress' AND r.lease_expires_at > clock_timestamp()
+  ORDER BY r.id FOR UPDATE OF r SKIP LOCKED
+), renewed AS (
+  UPDATE runs r SET lease_expires_at = clock_timestamp() + CAST(:lease AS interval)
+  FROM l WHERE r.project_id = l.project_id AND r.id = l.id
 )
+SELECT h.id FROM h LEFT JOIN runs r ON r.project_id = h.project_id AND r.id = h.id
+  AND r.fence = h.fence AND r.status = 'in_progress' AND r.lease_expires_at > clock_timestamp()
+WHERE r.id IS NULL"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lease: the fence is the number of the claim."""
+
+    project_id: ProjectId
+    run_id: RunId
+    fence: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +85,19 @@ class DueCallback:
     project_id: ProjectId
     run_id: RunId
     call_id: CallId
+
+
+async def renew_leases(tx: Tx, lease: timedelta, held: Sequence[Held]) -> list[Held]:
+    """Answers with those that are lost. A run that somebody locks is left to the next time, so
+    that none of the others waits for it."""
+    values = {
+        "lease": lease,
+        "projects": [one.project_id for one in held],
+        "ids": [one.run_id for one in held],
+        "fences": [one.fence for one in held],
+    }
+    lost = set((await tx.execute(_HEARTBEAT, values)).scalars())
+    return [one for one in held if one.run_id in lost]
 
 
 async def free_expired_leases(tx: Tx) -> list[UUID]:

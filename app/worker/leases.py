@@ -8,29 +8,24 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
-from uuid import UUID
 
-import asyncpg
 import structlog
-from sqlalchemy.exc import DBAPIError
 
-from app.store.db import is_outage, open_database
-from app.store.sweep import HEARTBEAT
+from app.store import sweep
+from app.store.db import DATABASE_ERRORS, is_outage, open_database
+from app.store.sweep import Held
 
 log = structlog.get_logger()
 
 STALLED_AFTER_LEASES: Final = 4
 """A loop that has not moved for so many leases counts as hung."""
+STOP_SECONDS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    project_id: UUID
-    run_id: UUID
-    fence: int
+class HeartbeatStoppedError(Exception):
+    """Nobody renews the leases any more, so the worker has to stop."""
 
 
 class Heartbeat:
@@ -51,22 +46,30 @@ class Heartbeat:
         self._held: Sequence[Held] = ()
         self._moved_at = time.monotonic()
         self._stop = threading.Event()
+        self._failure: Exception | None = None
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until cancelled. Raises HeartbeatStoppedError where the thread has ended by itself."""
         loop = asyncio.get_running_loop()
         thread = threading.Thread(
-            target=lambda: asyncio.run(self._beat(loop)), name="lease-heartbeat", daemon=True
+            target=self._run_thread, args=[loop], name="lease-heartbeat", daemon=True
         )
         thread.start()
         try:
-            while True:
+            while thread.is_alive():
                 self._moved_at = time.monotonic()
                 self._held = self._read_held()
                 await asyncio.sleep(min(1.0, self._lease.total_seconds() / 6))
+            raise HeartbeatStoppedError from self._failure
         finally:
             self._stop.set()
-            await asyncio.to_thread(thread.join, 5)
+            await asyncio.to_thread(thread.join, STOP_SECONDS)
+
+    def _run_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            asyncio.run(self._beat(loop))
+        except Exception as error:  # raised in `run`
+            self._failure = error
 
     async def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
         database = open_database(self._url, pool_size=1)
@@ -81,26 +84,13 @@ class Heartbeat:
                     continue
                 try:
                     async with database.pool.begin() as tx:
-                        kept = set(
-                            (
-                                await tx.execute(
-                                    HEARTBEAT,
-                                    {
-                                        "lease": self._lease,
-                                        "projects": [one.project_id for one in held],
-                                        "ids": [one.run_id for one in held],
-                                        "fences": [one.fence for one in held],
-                                    },
-                                )
-                            ).scalars()
-                        )
-                except (DBAPIError, OSError, asyncpg.PostgresError) as error:
+                        lost = await sweep.renew_leases(tx, self._lease, held)
+                except DATABASE_ERRORS as error:
                     if not is_outage(error):
                         raise
                     log.warning("heartbeat_failed", error=type(error).__name__)
                     continue
-                gone = [one for one in held if one.run_id not in kept]
-                if gone:
-                    loop.call_soon_threadsafe(self._report_lost, gone)
+                if lost:
+                    loop.call_soon_threadsafe(self._report_lost, lost)
         finally:
             await database.close()

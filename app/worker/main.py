@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -13,8 +14,9 @@ from app.domain.state import RunState
 from app.loop.execute import Execution
 from app.store import runs
 from app.store.db import DATABASE_ERRORS, is_outage
+from app.store.sweep import Held
 from app.wiring import Services
-from app.worker.leases import Heartbeat, Held
+from app.worker.leases import Heartbeat
 from app.worker.reaper import Reaper
 
 log = structlog.get_logger()
@@ -50,6 +52,7 @@ class Worker:
     def free(self) -> None:
         """The run was not accepted after all."""
         self._reserved -= 1
+        self._wake.set()
 
     @property
     def _room(self) -> int:
@@ -61,21 +64,21 @@ class Worker:
             self._services.database.url, self._lease, held=self._held, lost=self._lost
         )
         reaper = Reaper(self._services.database, self._services.vault)
+        claiming = asyncio.create_task(self._claim_forever(), name="claim")
         background = [
             asyncio.create_task(heartbeat.run(), name="heartbeat"),
             asyncio.create_task(reaper.run(), name="reaper"),
-            asyncio.create_task(self._claim_forever(), name="claim"),
+            claiming,
         ]
-        stopping = asyncio.create_task(stop.wait())
+        stopping = asyncio.create_task(_until(stop))
         log.info("worker_started", concurrency=self._concurrency)
         try:
             done, _ = await asyncio.wait(
                 [*background, stopping], return_when=asyncio.FIRST_COMPLETED
             )
-            background[2].cancel()
-            await self._hand_back()
-            for task in done - {stopping}:
-                task.result()  # a background task never ends by itself: this raises
+            await self._hand_back(claiming)
+            for task in done:
+                task.result()  # a background task ends by itself only where it raises
         finally:
             for task in [*background, stopping, *self._tasks]:
                 task.cancel()
@@ -89,6 +92,10 @@ class Worker:
 
     def _start(self, state: RunState) -> None:
         execution = Execution(self._services.engine, state)
+        if (former := self._executions.get(state.id)) is not None:
+            former.lose()  # it ran out unnoticed, and this process has claimed the run again
+        if self._draining:
+            execution.drain()
         self._executions[state.id] = execution
         task = asyncio.create_task(self._execute(execution), name=f"run {state.id}")
         self._tasks.add(task)
@@ -121,11 +128,13 @@ class Worker:
         finally:
             if self._executions.get(run_id) is execution:
                 del self._executions[run_id]
-            if self._room == 1:
+            if self._room == 1 or self._draining:
                 self._wake.set()
 
     async def _claim_forever(self) -> None:
-        while True:
+        """Until draining. A claim that is in flight then is still taken in: its runs are leased
+        to this process, and nobody else can hand them back."""
+        while not self._draining:
             self._wake.clear()
             claimed = 0
             try:
@@ -151,14 +160,20 @@ class Worker:
             self._services.feed.hint(state.id)
         return len(states)
 
-    async def _hand_back(self) -> None:
-        """Model calls are dropped, tool calls in flight may finish; then every run goes back."""
+    async def _hand_back(self, claiming: asyncio.Task[None]) -> None:
+        """Model calls are dropped, tool calls in flight may finish; then every run goes back,
+        also those that are just being claimed or accepted."""
         self._draining = True
+        self._wake.set()
+        log.info("draining", runs=len(self._executions))
         for execution in self._executions.values():
             execution.drain()
-        if self._tasks:
-            log.info("draining", runs=len(self._tasks))
-            await asyncio.wait(self._tasks, timeout=self._drain.total_seconds())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._drain.total_seconds()):
+                await asyncio.wait([claiming])
+                while self._executions or self._reserved:
+                    self._wake.clear()
+                    await self._wake.wait()
 
     def _held(self) -> Sequence[Held]:
         return [
@@ -170,3 +185,7 @@ class Worker:
             execution = self._executions.get(held.run_id)
             if execution is not None and execution.lease == (held.run_id, held.fence):
                 execution.lose()
+
+
+async def _until(stop: asyncio.Event) -> None:
+    await stop.wait()

@@ -33,6 +33,7 @@ from app.store.vault import Vault
 PROJECT: Final = DEFAULT_PROJECT
 LEASE: Final = timedelta(seconds=30)
 MODEL: Final = "offline:rules"
+STOPPED_CLOCK: Final = "stopped, pg_catalog, public"
 CALLS_OF_PAY: Final = tuple(f"c{n}" for n in range(1, 4))
 
 
@@ -214,6 +215,25 @@ class Store:
             return await self.value(statement, **values) == wanted
 
         await until(holds)
+
+    @asynccontextmanager
+    async def stopped_clock(self) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
+        """Whoever's search_path is STOPPED_CLOCK waits wherever a statement asks for the time,
+        until `go_on`: behind the statement's snapshot, before it has locked a row."""
+        await self.sql("CREATE SCHEMA IF NOT EXISTS stopped")
+        await self.sql(
+            "CREATE OR REPLACE FUNCTION stopped.clock_timestamp() RETURNS timestamptz"
+            " LANGUAGE plpgsql AS $$BEGIN"
+            " PERFORM pg_advisory_lock_shared(1); PERFORM pg_advisory_unlock_shared(1);"
+            " RETURN pg_catalog.clock_timestamp(); END$$"
+        )
+        async with self.autocommit.connect() as clock:
+            await clock.execute(text("SELECT pg_advisory_lock(1)"))
+
+            async def go_on() -> None:
+                await clock.execute(text("SELECT pg_advisory_unlock(1)"))
+
+            yield go_on
 
     async def terminate(self, pid: int) -> None:
         await self.sql("SELECT pg_terminate_backend(:pid)", pid=pid)

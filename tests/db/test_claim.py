@@ -15,7 +15,7 @@ from app.domain.run import Move
 from app.domain.state import Changes, RunState
 from app.store import outside, runs, sweep
 from app.store.commit import Ending
-from tests.db.store import LEASE, PROJECT, Store, pay, step
+from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, pay, step
 
 LAPSED = timedelta(0)
 
@@ -125,33 +125,20 @@ async def test_a_claim_loads_all_that_was_written(store: Store) -> None:
     assert state.pinned == {"pay": 1}
 
 
-CLOCK = """
-CREATE FUNCTION hooks.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-  PERFORM pg_advisory_lock_shared(1);
-  PERFORM pg_advisory_unlock_shared(1);
-  RETURN pg_catalog.clock_timestamp();
-END $$"""
-
-
 @asynccontextmanager
 async def claiming(store: Store) -> AsyncGenerator[asyncio.Task[list[RunState]]]:
-    """A claim that has begun, and stops before it has locked anything until this is left: it
-    finds a clock that waits."""
-    await store.sql("CREATE SCHEMA hooks")
-    await store.sql(CLOCK)
+    """A claim that has begun, and stops before it has locked anything until this is left."""
 
     async def claim() -> list[RunState]:
         async with store.pool.begin() as tx:
-            await tx.execute(text("SET LOCAL search_path = hooks, pg_catalog, public"))
+            await tx.execute(text(f"SET LOCAL search_path = {STOPPED_CLOCK}"))
             return await runs.claim(tx, 10, LEASE)
 
-    async with store.autocommit.connect() as gate:
-        await gate.execute(text("SELECT pg_advisory_lock(1)"))
+    async with store.stopped_clock() as go_on:
         task = asyncio.create_task(claim())
         await store.until_blocked()
         yield task
-        await gate.execute(text("SELECT pg_advisory_unlock(1)"))
+        await go_on()
 
 
 async def test_a_claim_shows_what_was_decided_after_it_had_begun(store: Store) -> None:

@@ -1,0 +1,327 @@
+"""The worker around the loop: leases that stay alive, and a clean way out."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import make_url, text
+
+from app.domain.agents import AgentConfig
+from app.domain.ids import RunId
+from app.domain.items import Message
+from app.domain.outcomes import Done, Outcome
+from app.domain.run import Move
+from app.domain.state import RunState, Segment, SegmentKind
+from app.settings import Settings
+from app.store import sweep
+from app.store.commit import Ending
+from app.store.sweep import Held
+from app.tools.base import Invocation
+from app.wiring import Services, open_services
+from app.worker.leases import Heartbeat, HeartbeatStoppedError
+from app.worker.main import Worker
+from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, new_run, step, until
+
+SECOND = timedelta(seconds=1)
+SHORT = timedelta(seconds=0.3)
+DAY = timedelta(days=1)
+ALIVE = "SELECT lease_expires_at > clock_timestamp() FROM runs WHERE id = :id"
+
+
+def held(*states: RunState) -> list[Held]:
+    return [Held(state.project_id, state.id, state.fence) for state in states]
+
+
+def block_the_loop(seconds: float) -> None:
+    """A plugin that computes, and lets nothing else run in its thread."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(1000))
+
+
+@dataclass
+class Leases:
+    """What a worker holds, and what it was told is lost."""
+
+    holds: list[Held]
+    lost: list[Held]
+
+    def lose(self, leases: Iterable[Held]) -> None:
+        self.lost += leases
+
+
+@asynccontextmanager
+async def heartbeat(store: Store, lease: timedelta, *states: RunState) -> AsyncGenerator[Leases]:
+    leases = Leases(held(*states), [])
+    beats = Heartbeat(store.url, lease, held=lambda: leases.holds, lost=leases.lose)
+    task = asyncio.create_task(beats.run())
+    try:
+        yield leases
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+# Leases.
+
+
+async def test_leases_live_on_while_the_event_loop_is_blocked_for_longer(store: Store) -> None:
+    state = await store.leased(lease=SECOND)
+    async with heartbeat(store, SECOND, state) as leases:
+        await asyncio.sleep(0)  # it starts
+        block_the_loop(1.5)
+        assert await store.value(ALIVE, id=state.id)
+        async with store.pool.begin() as tx:
+            assert await sweep.free_expired_leases(tx) == []
+    assert leases.lost == []
+    await store.committed(step(state, "mine"))
+
+
+async def test_a_loop_that_hangs_loses_its_leases(store: Store) -> None:
+    lease = timedelta(seconds=0.2)
+    state = await store.leased(lease=lease)
+    async with heartbeat(store, lease, state):
+        await asyncio.sleep(0)
+        block_the_loop(1.5)
+        assert not await store.value(ALIVE, id=state.id)
+
+
+async def test_a_lease_that_somebody_else_has_now_is_reported_and_no_other(store: Store) -> None:
+    lost, kept = await store.leased(lease=SECOND), await store.leased(lease=SECOND)
+    await store.sql("UPDATE runs SET fence = fence + 1 WHERE id = :id", id=lost.id)
+    async with heartbeat(store, SECOND, lost, kept) as leases:
+
+        async def reported() -> bool:
+            return bool(leases.lost)
+
+        await until(reported)
+        leases.holds = held(kept)
+    assert set(leases.lost) == set(held(lost))
+    assert await store.value(ALIVE, id=kept.id)
+
+
+async def test_a_lease_that_has_expired_is_not_revived(store: Store) -> None:
+    state = await store.leased(lease=timedelta(0))
+    async with store.pool.begin() as tx:
+        assert await sweep.renew_leases(tx, LEASE, held(state)) == held(state)
+    assert not await store.value(ALIVE, id=state.id)
+
+
+async def test_a_run_that_has_ended_is_not_held(store: Store) -> None:
+    state = await store.leased()
+    await store.committed(step(state, "run.completed", seen=0, ending=Ending(Move.COMPLETE)))
+    async with store.pool.begin() as tx:
+        assert await sweep.renew_leases(tx, LEASE, held(state)) == held(state)
+
+
+async def test_a_run_that_somebody_locks_does_not_cost_the_others_their_leases(
+    store: Store,
+) -> None:
+    """A process that froze in the middle of a decision, say."""
+    locked, other = await store.leased(lease=SHORT), await store.leased(lease=SHORT)
+    async with store.locked(locked.id), heartbeat(store, SHORT, locked, other) as leases:
+
+        async def lock_outlives_its_lease() -> bool:
+            return bool(leases.lost)
+
+        await until(lock_outlives_its_lease)
+        assert await store.value(ALIVE, id=other.id)
+    assert set(leases.lost) == set(held(locked))
+
+
+async def test_a_heartbeat_that_cannot_go_on_says_so(store: Store) -> None:
+    nowhere = make_url(store.url).set(database="nowhere").render_as_string(hide_password=False)
+    beats = Heartbeat(
+        nowhere, SHORT, held=lambda: [Held(PROJECT, RunId(PROJECT), 1)], lost=lambda _: None
+    )
+    with pytest.raises(HeartbeatStoppedError):
+        await beats.run()
+
+
+# A worker in this process.
+
+
+class Pay:
+    """A tool that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.calls: list[Invocation] = []
+        self.cut_off = 0
+        self.answer = asyncio.Event()
+
+    async def invoke(self, call: Invocation) -> Outcome:
+        self.calls.append(call)
+        try:
+            await self.answer.wait()
+        except asyncio.CancelledError:
+            self.cut_off += 1
+            raise
+        return Done("paid")
+
+
+class Bench:
+    """A worker, its services, and the tool that its runs call."""
+
+    def __init__(self, store: Store, services: Services) -> None:
+        self.store = store
+        self.services = services
+        self.pay = Pay()
+        services.engine = replace(services.engine, webhook=self.pay)
+        self.stop = asyncio.Event()
+
+    def worker(self, drain: timedelta = LEASE) -> Worker:
+        return Worker(self.services, concurrency=8, lease=LEASE, drain=drain)
+
+    @asynccontextmanager
+    async def working(self, drain: timedelta = LEASE) -> AsyncGenerator[Worker]:
+        """It has been drained when this is left."""
+        worker = self.worker(drain)
+        task = asyncio.create_task(worker.run(self.stop))
+        yield worker
+        self.stop.set()
+        await task
+
+    async def accept(self, said: str, *, lease: bool = False, **config: Any) -> RunState:
+        """Through the store alone: nobody is told."""
+        asked = AgentConfig.model_validate({"model": "offline:rules", **config}, strict=False)
+        new = new_run(asked, lease=lease)
+        new.changes.segments[0] = Segment(SegmentKind.INPUT, 0, None, (Message("user", said),))
+        [result] = await self.store.acceptor.write([new])
+        assert not isinstance(result, BaseException)
+        return await self.store.load(new.id)
+
+    async def until_called(self, count: int = 1) -> None:
+        async def called() -> bool:
+            return len(self.pay.calls) >= count
+
+        await until(called)
+
+    async def until_status(self, state: RunState, status: str) -> None:
+        await self.store.until("SELECT status FROM runs WHERE id = :id", status, id=state.id)
+
+
+@asynccontextmanager
+async def bench_on(store: Store) -> AsyncGenerator[Bench]:
+    settings = Settings.model_validate({"secret_key": "k" * 32})
+    await store.register()
+    async with open_services(settings, store.url) as services:
+        yield Bench(store, services)
+
+
+@pytest.fixture
+async def bench(store: Store) -> AsyncIterator[Bench]:
+    async with bench_on(store) as bench:
+        yield bench
+
+
+async def test_a_worker_carries_a_run_to_its_end(bench: Bench) -> None:
+    bench.pay.answer.set()
+    run = await bench.accept("pay(amount=7)", tools=["pay"])
+    async with bench.working():
+        await bench.until_status(run, "completed")
+    log = await bench.store.log(run.id)
+    assert log[:2] == ["run.created", "run.started"]
+    assert log[-1] == "run.completed"
+    assert [call.arguments for call in bench.pay.calls] == [{"amount": 7}]
+
+
+async def test_a_call_in_flight_may_finish_and_then_its_run_is_handed_back(bench: Bench) -> None:
+    run = await bench.accept("pay(amount=7)", tools=["pay"])
+    async with bench.working() as worker:
+        await bench.until_called()
+        bench.stop.set()
+        await asyncio.sleep(0)
+        new = await bench.accept("hello")
+        worker.wake()
+        bench.pay.answer.set()
+    head = await bench.store.head(run.id)
+    assert (head.status, head.claims) == ("queued", 0)
+    assert await bench.store.phases(run.id) == {"call_1": "settled"}
+    assert (await bench.store.head(new.id)).fence == 0
+
+
+async def test_a_call_that_takes_longer_than_the_drain_is_cut_off(bench: Bench) -> None:
+    """Its ledger says that it had started; whoever takes the run next judges that."""
+    run = await bench.accept("pay(amount=7)", tools=["pay"])
+    async with bench.working(drain=timedelta(seconds=0.1)):
+        await bench.until_called()
+    assert (await bench.store.head(run.id)).status == "in_progress"
+    assert await bench.store.phases(run.id) == {"call_1": "started"}
+    assert bench.pay.cut_off == 1
+
+
+async def test_a_run_that_is_just_being_claimed_is_handed_back_too(store: Store) -> None:
+    """The claim is at work in PostgreSQL while the worker is told to stop."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
+    waiting += " AND query LIKE '%WHERE status = ''queued'' AND available_at%'"
+    name = make_url(store.url).database
+    run = await store.leased()
+    await store.committed(step(run, ending=Ending(Move.RELEASE, keep_claim=True, delay=DAY)))
+    async with store.autocommit.connect() as due:
+        await store.sql(f'ALTER DATABASE "{name}" SET search_path = {STOPPED_CLOCK}')
+        async with bench_on(store) as bench, bench.working() as worker:
+            await bench.until_status(run, "queued")
+            async with store.stopped_clock() as go_on:
+                await due.execute(text("UPDATE runs SET available_at = now()"))
+                worker.wake()
+                await store.until(waiting, 1)
+                bench.stop.set()
+                await asyncio.sleep(0)
+                await go_on()
+    head = await store.head(run.id)
+    assert (head.status, head.fence, head.claims) == ("queued", 2, 0)
+
+
+async def test_a_run_that_is_just_being_accepted_is_handed_back_too(bench: Bench) -> None:
+    async with bench.working() as worker:
+        assert worker.reserve()
+        bench.stop.set()
+        await asyncio.sleep(0)
+        run = await bench.accept("pay(amount=7)", tools=["pay"], lease=True)
+        assert not worker.reserve()
+        worker.adopt(run)
+    head = await bench.store.head(run.id)
+    assert (head.status, head.claims) == ("queued", 0)
+
+
+async def test_a_place_that_is_given_up_holds_up_nobody(bench: Bench) -> None:
+    async with bench.working() as worker:
+        assert worker.reserve()
+        bench.stop.set()
+        await asyncio.sleep(0)
+        worker.free()
+
+
+async def test_a_worker_has_no_more_places_than_it_was_given(bench: Bench) -> None:
+    worker = bench.worker()
+    assert [worker.reserve() for _ in range(9)] == [True] * 8 + [False]
+    worker.free()
+    assert worker.reserve()
+
+
+async def test_a_run_that_was_lost_and_claimed_again_here_is_dropped_by_its_first_claim(
+    bench: Bench,
+) -> None:
+    """Its call is cut off, and not made again: it may have taken effect."""
+    run = await bench.accept("pay(amount=7)", tools=["pay"])
+    async with bench.working():
+        await bench.until_called()
+        await bench.store.sql(
+            "UPDATE runs SET lease_expires_at = clock_timestamp() - '1 s'::interval"
+        )
+        await bench.until_status(run, "completed")
+        await bench.store.sql("SELECT 1")
+
+        async def dropped() -> bool:
+            return bench.pay.cut_off == 1
+
+        await until(dropped)
+    log = await bench.store.log(run.id)
+    assert "tool_call.outcome_unknown" in log
+    assert log.count("tool_call.started") == 1
+    assert len(bench.pay.calls) == 1
