@@ -23,6 +23,7 @@ _PROBLEMS: Final[Mapping[int, str]] = {
     401: "There is no valid API key.",
     403: "The key lacks the scope for that.",
     404: "There is no such thing, or it belongs to another project.",
+    408: "The body did not arrive in time.",
     409: "The state of the resource does not allow that. `x-should-retry: false` where trying "
     "again cannot help.",
     410: "Too late: it was kept, and changes nothing.",
@@ -72,6 +73,7 @@ def build(app: FastAPI) -> Json:
         for method in route.methods or ():
             _complete(document["paths"][route.path_format][method.lower()], route, method)
     _components(document)
+    _examples(document, routes)
     return _renamed(document)
 
 
@@ -103,7 +105,7 @@ def _problem_statuses(route: StrictRoute, method: str, declared: Iterable[int]) 
     if method in _CHANGING:
         yield 409
     if route.rules.body is not None:
-        yield from (400, 413, 415)
+        yield from (400, 408, 413, 415)
 
 
 def _components(document: Json) -> None:
@@ -128,6 +130,16 @@ def _components(document: Json) -> None:
             "description": "An API key of the project, in the Authorization header alone.",
         }
     }
+
+
+def _examples(document: Json, routes: Iterable[StrictRoute]) -> None:
+    """FastAPI leaves nulls out of the document, and so out of examples, where they belong."""
+    schemas: Json = document["components"]["schemas"]
+    for route in routes:
+        model: Any = route.response_model
+        schema = schemas.get(getattr(model, "__name__", ""), {})
+        if "examples" in schema:
+            schema["examples"] = model.model_json_schema()["examples"]
 
 
 def _component(status: int) -> str:

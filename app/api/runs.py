@@ -29,7 +29,18 @@ from app.wiring import Services
 routes = router("Runs")
 
 
-@routes.post("/runs", status_code=202, response_model=Run)
+@routes.post(
+    "/runs",
+    status_code=202,
+    response_model=Run,
+    responses={
+        200: {
+            "description": "Accepted too: the run's events, where Accept asks for them.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        202: {"description": "Accepted: the run and its first event are committed."},
+    },
+)
 async def start_run(
     who: RunsWriter,
     services: Using,
@@ -110,7 +121,7 @@ async def read_run(services: Services, project_id: ProjectId, run_id: RunId) -> 
 async def list_items(
     who: RunsReader, services: Using, run_id: RunPath, walk: WalkingInOrder
 ) -> Response:
-    """The conversation as the model sees it: every call directly followed by its result."""
+    """The conversation as the model sees it: the calls of a response, then their results."""
     async with services.autocommit.connect() as tx:
         found = await runs.load(tx, who.project_id, run_id)
     if found is None:

@@ -1,7 +1,7 @@
 """API keys and projects."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
 
@@ -32,20 +32,21 @@ class CreateKey(Asked):
     """When it stops working, with its offset from UTC; null for never."""
 
 
+_CI: Final[dict[str, Any]] = {
+    "id": KEY_ID,
+    "object": "key",
+    "name": "ci",
+    "scopes": ["runs:read", "runs:write"],
+    "created_at": AT,
+    "expires_at": None,
+    "revoked_at": None,
+}
+
+
 class Key(Shown):
     """A key, without its secret."""
 
-    model_config = ConfigDict(
-        json_schema_extra=example(
-            id=KEY_ID,
-            object="key",
-            name="ci",
-            scopes=["runs:read", "runs:write"],
-            created_at=AT,
-            expires_at=None,
-            revoked_at=None,
-        )
-    )
+    model_config = ConfigDict(json_schema_extra=example(**_CI))
 
     id: str
     """Stands in the audit log and in `decided_by`."""
@@ -65,6 +66,8 @@ class Key(Shown):
 
 class NewKey(Key):
     """A key just made."""
+
+    model_config = ConfigDict(json_schema_extra=example(**_CI, key="rw_…"))
 
     key: str
     """`rw_…`: the key itself. Shown this once."""

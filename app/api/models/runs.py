@@ -229,7 +229,7 @@ class ItemPage(Shown):
     object: Literal["list"] = "list"
     """`list`."""
     data: list[JsonObject]
-    """In order; every call is directly followed by its result."""
+    """In order; the calls of a response are directly followed by their results."""
     first_id: str | None
     """The id of the first item; null if the page is empty."""
     last_id: str | None

@@ -70,6 +70,18 @@ class Tool(ToolSpec):
 class NewTool(Tool):
     """A tool just registered."""
 
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            id=TOOL_ID,
+            object="tool",
+            version=1,
+            created_at=AT,
+            updated_at=AT,
+            **_PAY,
+            secret="whsec_…",  # noqa: S106  # an example
+        )
+    )
+
     secret: str
     """`whsec_…`: what its calls are signed with. Shown this once."""
 
