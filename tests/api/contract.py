@@ -11,8 +11,8 @@ import jsonschema_rs
 
 from tests.support.client import Json
 
-ALWAYS = {405, 408}
-"""What any path may answer to any request; such statuses stand at no operation."""
+ALWAYS = {405}
+"""What any path may answer to a method it does not take; it stands at no operation."""
 PROBLEM = "application/problem+json"
 PARAMETER = re.compile(r"\{(\w+)\}")
 
@@ -56,6 +56,14 @@ class Contract:
             if operation.method == method and pattern.fullmatch(path):
                 return operation
         return None
+
+    def promises(self, response: httpx2.Response) -> bool:
+        """Whether an answer of this status and media type is documented, whatever it holds: for
+        streams, which have no end to wait for."""
+        operation = self.operation(response.request.method, response.request.url.path)
+        declared: Json = operation.spec["responses"] if operation else {}
+        content: Json = declared.get(str(response.status_code), {}).get("content", {})
+        return response.headers["Content-Type"].partition(";")[0] in content
 
     def broken_by(self, response: httpx2.Response) -> list[str]:
         """What the answer to a request, good or bad, has against the document."""

@@ -131,6 +131,7 @@ def test_a_stream_is_frames_of_id_event_and_data_in_one_line(project: Project) -
         assert response.status_code == 200
         assert response.headers["Content-Type"].partition(";")[0] == STREAM
         assert response.headers["Cache-Control"] == "no-cache"
+        assert project.running.contract.promises(response)
         body = response.read().decode()
     polled = json.loads(project.client.request("GET", path_of(run)).text)["data"]
     raw = project.client.request("GET", path_of(run)).text

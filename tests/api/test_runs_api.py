@@ -153,6 +153,7 @@ def test_a_post_may_be_answered_with_the_stream(project: Project) -> None:
     body = {"model": project.script(text("hi")), "input": "hello"}
     with project.client.streaming("POST", "/v1/runs", body, Accept="text/event-stream") as response:
         assert response.headers["Content-Type"].startswith("text/event-stream")
+        assert project.running.contract.promises(response)
         run_id = response.headers["Location"].removeprefix("/v1/runs/")
         seen = [frame.data for frame in frames(response.iter_lines()) if frame.id is not None]
     assert seen == project.client.events(run_id)

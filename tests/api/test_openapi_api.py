@@ -1,0 +1,113 @@
+"""openapi.json: served as it is committed, complete, and able to judge. Every answer that the
+other tests of this folder see is held against it by their client."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import jsonschema_rs
+import pytest
+
+from tests.api.contract import Contract, Operation
+from tests.api.project import Project, Running
+from tests.support.client import Json
+
+COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
+PUBLIC = {"call_back", "healthz", "readyz", "metrics"}
+
+
+@pytest.fixture(scope="module")
+def operations(running: Running) -> list[Operation]:
+    return list(running.contract.operations())
+
+
+def test_the_service_serves_the_document_that_is_committed(running: Running) -> None:
+    assert json.loads(COMMITTED.read_text()) == running.contract.document
+
+
+def test_every_operation_is_described(operations: list[Operation]) -> None:
+    for operation in operations:
+        spec = operation.spec
+        assert spec["tags"] and spec["summary"] and spec["description"], operation.id
+        for parameter in spec.get("parameters", []):
+            assert parameter["description"], (operation.id, parameter["name"])
+    ids = [operation.id for operation in operations]
+    assert len(set(ids)) == len(ids)
+
+
+def test_every_operation_says_how_it_may_fail(operations: list[Operation]) -> None:
+    for operation in operations:
+        statuses = set(operation.spec["responses"])
+        wanted = {"422", "500", "503"}
+        if operation.id not in PUBLIC:
+            wanted |= {"401", "429"}
+            assert operation.spec["security"] == [{"bearer": []}]
+        if "{" in operation.path:
+            wanted |= {"404"}
+        if operation.takes_body:
+            wanted |= {"400", "408", "413", "415"}
+        assert wanted <= statuses, operation.id
+        assert any(status.startswith("2") for status in statuses), operation.id
+
+
+def test_every_success_with_a_body_has_a_shape(operations: list[Operation]) -> None:
+    for operation in operations:
+        for status, response in operation.spec["responses"].items():
+            if status.startswith("2") and status != "204":
+                assert response["content"], (operation.id, status)
+                assert "X-Request-Id" in response["headers"], (operation.id, status)
+
+
+def test_every_example_fits_its_schema(running: Running) -> None:
+    document = running.contract.document
+    examples = 0
+    for name, schema in document["components"]["schemas"].items():
+        for example in schema.get("examples", []):
+            whole = {**document, "$ref": f"#/components/schemas/{name}"}
+            errors = jsonschema_rs.Draft202012Validator(whole).iter_errors(example)
+            assert [error.message for error in errors] == [], name
+            examples += 1
+    assert examples >= 15
+
+
+def answered(method: str, path: str, status: int, body: Any, **headers: str) -> httpx2.Response:
+    kind = "application/json" if status < 400 else "application/problem+json"
+    sent = {"Content-Type": kind, "X-Request-Id": "r", "WWW-Authenticate": "Bearer x"} | headers
+    request = httpx2.Request(method, f"http://x{path}")
+    return httpx2.Response(status, json=body, headers=sent, request=request)
+
+
+PROBLEM: Json = {
+    "type": "urn:runward:problem:not_found",
+    "title": "Not Found",
+    "status": 404,
+    "detail": "There is nothing at this path.",
+    "code": "not_found",
+    "request_id": "r",
+    "errors": [],
+}
+
+
+def test_the_judge_sees_what_is_not_as_promised(project: Project, running: Running) -> None:
+    contract: Contract = running.contract
+    run = project.run(model="offline:rules", input="hello")
+    path = f"/v1/runs/{run['id']}"
+    assert contract.broken_by(answered("GET", path, 200, run)) == []
+    assert contract.broken_by(answered("GET", "/v1/nothing", 404, PROBLEM)) == []
+    without = {name: value for name, value in run.items() if name != "usage"}
+    for response in (
+        answered("GET", path, 200, without),
+        answered("GET", path, 200, {**run, "more": 1}),
+        answered("GET", path, 200, {**run, "status": "asleep"}),
+        answered("GET", path, 201, run),
+        answered("GET", "/v1/nothing", 200, run),
+        answered("GET", path, 404, {**PROBLEM, "status": "gone"}),
+        answered("GET", path, 404, {**PROBLEM, "request_id": "another"}),
+        answered("GET", path, 404, {**PROBLEM, "type": "about:blank"}),
+        answered("GET", path, 422, {**PROBLEM, "status": 422}),
+        answered("GET", path, 500, {**PROBLEM, "status": 500}),
+        answered("GET", path, 200, run, **{"Content-Type": "text/plain"}),
+        answered("GET", path, 200, run, **{"X-Request-Id": ""}),
+    ):
+        assert contract.broken_by(response) != [], (response.status_code, response.text)
