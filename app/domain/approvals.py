@@ -74,6 +74,12 @@ STATUS_AFTER: Final[Mapping[str, ApprovalStatus]] = {
 }
 
 
+def as_kept(decision: Decision) -> JsonObject:
+    """What two decisions are compared by: all but the digest, an output of null included."""
+    kept: JsonObject = decision.model_dump(mode="json", exclude={"digest"}, exclude_none=True)
+    return kept | {"output": decision.output} if isinstance(decision, Respond) else kept
+
+
 @dataclass(frozen=True, slots=True)
 class Decided:
     """What became of an approval: kept beside it, and compared when a second decision comes."""
@@ -122,7 +128,7 @@ def _decide_one(
 ) -> tuple[RunState, Decided]:
     assert call.approval_id is not None
     status = STATUS_AFTER[decision.decision]
-    body: JsonObject = decision.model_dump(mode="json", exclude={"digest"}, exclude_none=True)
+    body: JsonObject = as_kept(decision)
     about: JsonObject = {
         "approval_id": show(Prefix.APPROVAL, call.approval_id),
         "call_id": call.id,

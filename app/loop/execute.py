@@ -159,7 +159,7 @@ class Execution:
             return await self._finish(failed)
         if response is None:
             return False
-        turn = Turn(tools, surroundings(self._state), mint)
+        turn = Turn({} if action.tools_off else tools, surroundings(self._state), mint)
         try:
             state, changes = take_response(self._state, response, turn)
         except UnusableResponseError as error:

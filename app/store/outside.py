@@ -82,7 +82,7 @@ def _check_remember(what: Decision) -> None:
 
 def _second(asked: Approval, what: Decision) -> Approval:
     """The one that won, where it was the same; else the error that names it."""
-    again = what.model_dump(mode="json", exclude={"digest"}, exclude_none=True)
+    again = rules.as_kept(what)
     if asked.decision is not None and asked.decision == again:
         return asked
     status = asked.status if asked.status is not ApprovalStatus.PENDING else ApprovalStatus.EXPIRED

@@ -69,12 +69,13 @@ events AS (
     allowed json, expires_seconds float8)
   JOIN g ON g.id = a.run
 ), closed AS (
-  UPDATE approvals a SET status = c.status, decided_at = g.at,
-    decided_by = c.decided_by, decision = c.decision
+  UPDATE approvals a SET status = c.status, decided_at = coalesce(a.decided_at, g.at),
+    decided_by = coalesce(a.decided_by, c.decided_by), decision = coalesce(a.decision, c.decision)
   FROM json_to_recordset(CAST(:closed AS json))
     AS c(run uuid, id uuid, status text, decided_by text, decision json)
   JOIN g ON g.id = c.run
-  WHERE a.project_id = g.project_id AND a.id = c.id AND a.status = 'pending'
+  WHERE a.project_id = g.project_id AND a.id = c.id
+    AND (a.status = 'pending' OR c.status = 'void' AND a.status IN ('approved', 'edited'))
 )"""
 
 

@@ -461,7 +461,6 @@ def test_a_tool_that_changed_is_asked_about_again(project: Project) -> None:
     assert hit.body["tool_version"] == 2
 
 
-@pytest.mark.xfail(reason="the store closes pending approvals alone", strict=True)
 def test_the_approval_of_a_tool_that_changed_is_void(project: Project) -> None:
     run, first = asked_to_pay(project)
     project.client.call("PATCH", "/v1/tools/pay", {"description": "Pays twice."})
