@@ -3,7 +3,8 @@
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Final
 
 import structlog
@@ -89,40 +90,41 @@ async def ask_model(
     feed: Feed,
     on_retry: Callable[[Retried], None],
 ) -> ModelResponse:
-    """Raises ModelError when every model has failed."""
-    last: ModelError | None = None
-    show_delta = _shower(state, feed)
-    for name in state.config.models:
+    """The first model in line that answers. Raises ModelError when every one has failed."""
+    watch = _Watch(state, feed, on_retry)
+    first, *others = state.config.models
+    try:
+        return await _ask_one(models, first, request, watch)
+    except ModelError as error:
+        last = error
+    for name in others:
+        watch.retried(name, last, after=0.0)
         try:
-            model, vendor_name = models.resolve(name)
-        except UnknownModelError as error:
-            last = ModelError("unknown_model", str(error), transient=False)
-            continue
-        named = ModelRequest(
-            vendor_name,
-            request.instructions,
-            request.items,
-            request.tools,
-            request.tool_choice,
-            request.parallel_tool_calls,
-            request.settings,
-            request.output_schema,
-            request.timeout_seconds,
-        )
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return await model.respond(named, show_delta)
-            except ModelError as error:
-                last = error
-                delay = _delay(error, attempt)
-                if delay is None:
-                    break
-            log.info("model_retried", run=str(state.id), model=name, code=last.code)
-            on_retry(Retried(name, last.code, last.message, delay))
-            show_delta(Restarted())
-            await asyncio.sleep(delay)
-    assert last is not None
+            return await _ask_one(models, name, request, watch)
+        except ModelError as error:
+            last = error
     raise last
+
+
+async def _ask_one(
+    models: ModelCatalog, name: str, request: ModelRequest, watch: "_Watch"
+) -> ModelResponse:
+    """Raises ModelError when the model is not asked again."""
+    try:
+        model, vendor_name = models.resolve(name)
+    except UnknownModelError as error:
+        raise ModelError("unknown_model", str(error), transient=False) from error
+    named = replace(request, model=vendor_name)
+    for attempt in count(1):
+        try:
+            return await model.respond(named, watch.show)
+        except ModelError as error:
+            delay = _delay(error, attempt)
+            if delay is None:
+                raise
+            watch.retried(name, error, after=delay)
+        await asyncio.sleep(delay)
+    raise AssertionError("count() does not end")
 
 
 def _delay(error: ModelError, attempt: int) -> float | None:
@@ -134,15 +136,26 @@ def _delay(error: ModelError, attempt: int) -> float | None:
     return max(wish, backoff * random.random())  # noqa: S311  # jitter, not a secret
 
 
-def _shower(state: RunState, feed: Feed) -> Callable[[Delta], None]:
-    """Deltas cost something, so they are only made while somebody watches."""
-    turn = state.turn + 1
-    run = show(Prefix.RUN, state.id)
+class _Watch:
+    """Who is told what happens meanwhile: the log of the run, and those who watch it live. Deltas
+    cost something, so they are only made while somebody does."""
 
-    def show_delta(delta: Delta) -> None:
-        if not feed.followed(state.id):
+    def __init__(self, state: RunState, feed: Feed, on_retry: Callable[[Retried], None]) -> None:
+        self._state = state
+        self._feed = feed
+        self._on_retry = on_retry
+
+    def retried(self, model: str, error: ModelError, *, after: float) -> None:
+        """`model` is asked next, `after` seconds."""
+        log.info("model_retried", run=str(self._state.id), model=model, code=error.code)
+        self._on_retry(Retried(model, error.code, error.message, after))
+        self.show(Restarted())
+
+    def show(self, delta: Delta) -> None:
+        run_id = self._state.id
+        if not self._feed.followed(run_id):
             return
-        data: dict[str, JsonValue] = {"turn": turn, "agent": state.agent}
+        data: dict[str, JsonValue] = {"turn": self._state.turn + 1, "agent": self._state.agent}
         match delta:
             case TextDelta(text=text):
                 kind = "message.delta"
@@ -152,7 +165,5 @@ def _shower(state: RunState, feed: Feed) -> Callable[[Delta], None]:
                 data |= {"call_id": delta.call_id, "tool": delta.name, "text": delta.text}
             case Restarted():
                 kind = "message.restarted"
-        shown = compact({"type": kind, "run_id": run, "data": data})
-        feed.publish_transient(state.id, TransientEvent(kind, shown))
-
-    return show_delta
+        shown = compact({"type": kind, "run_id": show(Prefix.RUN, run_id), "data": data})
+        self._feed.publish_transient(run_id, TransientEvent(kind, shown))

@@ -892,7 +892,6 @@ def test_the_next_model_answers_where_the_first_cannot(project: Project, why: st
     assert len(project.asked("first")) == 1
 
 
-@pytest.mark.xfail(reason="ask_model tells of attempts alone, not of the change", strict=True)
 def test_asking_the_next_model_is_told_as_an_event(project: Project) -> None:
     first = project.script(HttpError(404), name="first")
     run = project.run(model=[first, project.script(text("ok"), name="second")])
