@@ -14,7 +14,7 @@ from app.domain.calls import Call, CallOutcome, CallPhase, Reason
 from app.domain.errors import FieldError
 from app.domain.events import MAX_PER_RUN
 from app.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, show
-from app.domain.json import JsonObject
+from app.domain.json import JsonObject, same
 from app.domain.resolve import (
     Callback,
     Progress,
@@ -27,7 +27,7 @@ from app.domain.run import MOVES, TERMINAL, Move, RunStatus, ending_event
 from app.domain.settle import close_open_calls, conclude, timed_out
 from app.domain.state import Changes, RunState
 from app.domain.toolbox import Tool, compile_tool
-from app.store import approvals, registry, runs, views
+from app.store import approvals, registry, runs, sweep, views
 from app.store.approvals import Approval
 from app.store.callback_tokens import CallRef
 from app.store.db import Tx
@@ -83,7 +83,7 @@ def _check_remember(what: Decision) -> None:
 def _second(asked: Approval, what: Decision) -> Approval:
     """The one that won, where it was the same; else the error that names it."""
     again = rules.as_kept(what)
-    if asked.decision is not None and asked.decision == again:
+    if asked.decision is not None and same(asked.decision, again):
         return asked
     status = asked.status if asked.status is not ApprovalStatus.PENDING else ApprovalStatus.EXPIRED
     won: JsonObject = {
@@ -205,6 +205,8 @@ async def expire_callback(
     call = state.calls.get(call_id)
     if call is None or call.phase is not CallPhase.AWAITING_CALLBACK:
         return False
+    if not await sweep.is_overdue(tx, project_id, run_id, call_id):
+        return False  # a person had it sent again
     tool = await _tool_of(tx, vault, state, call)
     changes = Changes()
     verdict = timed_out(tool.spec, call, "No callback came in time.")
@@ -216,7 +218,9 @@ async def expire_callback(
 async def expire_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
     """A run whose deadline has passed while it was queued or waited."""
     status, state = await _locked(tx, project_id, run_id)
-    if status not in MOVES[Move.EXPIRE].sources or (state.seconds_left or 0.0) > 0:
+    if status not in MOVES[Move.EXPIRE].sources:
+        return False
+    if state.seconds_left is None or state.seconds_left > 0:
         return False
     changes = Changes()
     close_open_calls(state, changes, Reason.RUN_ENDED)

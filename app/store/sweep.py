@@ -40,6 +40,10 @@ _CALLBACKS: Final = text(
     " WHERE phase = 'awaiting_callback' AND deadline_at <= clock_timestamp()"
     " ORDER BY deadline_at LIMIT :batch"
 )
+_OVERDUE: Final = text(
+    "SELECT deadline_at <= clock_timestamp() FROM tool_calls"
+    " WHERE project_id = :project_id AND run_id = :run_id AND call_id = :call_id"
+)
 _DEADLINES: Final = text(
     "SELECT project_id, id FROM runs WHERE status IN ('queued', 'requires_action')"
     " AND deadline_at <= clock_timestamp() ORDER BY deadline_at LIMIT :batch"
@@ -116,6 +120,12 @@ async def due_callbacks(tx: Tx) -> list[DueCallback]:
         DueCallback(ProjectId(row.project_id), RunId(row.run_id), CallId(row.call_id))
         for row in rows
     ]
+
+
+async def is_overdue(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: CallId) -> bool:
+    """Whether the deadline of the call's last attempt has passed."""
+    values = {"project_id": project_id, "run_id": run_id, "call_id": call_id}
+    return bool((await tx.execute(_OVERDUE, values)).scalar_one_or_none())
 
 
 async def due_deadlines(tx: Tx) -> list[tuple[ProjectId, RunId]]:

@@ -129,12 +129,14 @@ class Store:
         return state
 
     async def register(self, **fields: Any) -> Tool:
-        """The tool `pay`, unless `fields` name another; once."""
+        """The tool `pay`, unless `fields` name another; a new version where they differ."""
         spec = ToolSpec.model_validate({**PAY, **fields}, strict=False)
         async with self.pool.begin() as tx:
             found = await registry.get_tool(tx, PROJECT, spec.name)
             if found is None:
                 found = await registry.add_tool(tx, self.vault, PROJECT, spec, "whsec_secret")
+            elif found.spec != spec:
+                found = await registry.change_tool(tx, PROJECT, found, spec)
         assert found is not None
         return compile_tool(found.spec, found.version)
 
