@@ -1,6 +1,7 @@
 """The real service over real HTTP: one process for all tests of a worker, one project for each."""
 
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -46,5 +47,6 @@ def pytest_runtest_makereport(
     report = yield
     running = getattr(item, "funcargs", {}).get("running")
     if report.failed and isinstance(running, Running):
-        report.sections.append((running.service.title, running.service.output()[-4000:]))
+        with suppress(ValueError):  # closed already: this was the last test's end
+            report.sections.append((running.service.title, running.service.output()[-4000:]))
     return report

@@ -96,7 +96,8 @@ def test_a_poll_that_waits_is_answered_by_the_next_event(project: Project) -> No
     seen = project.client.events(run["id"])
     params = {"after": len(seen), "wait": 30}
     with meanwhile(lambda: project.client.call("GET", path_of(run), **params)) as polled:
-        assert not polled.done()
+        with pytest.raises(TimeoutError):
+            polled.result(0.3)
         hold.release()
         before = time.monotonic()
         page = polled.result(20)

@@ -142,7 +142,8 @@ def test_a_poll_that_waits_is_answered_when_the_run_settles(project: Project) ->
     run = project.start(Answer(text="late", hold=hold))
     hold.arrived()
     with meanwhile(lambda: project.client.get_run(run["id"], wait=30)) as polled:
-        assert not polled.done()
+        with pytest.raises(TimeoutError):
+            polled.result(0.3)
         hold.release()
         before = time.monotonic()
         assert polled.result(20)["status"] == "completed"

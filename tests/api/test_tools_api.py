@@ -25,6 +25,7 @@ from tests.support.hits import Hit
 from tests.support.model_server import calls, text
 from tests.support.tool_server import Behaviour
 
+HELD_SECONDS = 0.5
 UNKNOWN_OUTCOME = "It may or may not have taken effect; verify before repeating."
 TOOL_ERROR = "An error occurred while running the tool. Please try again."
 INVALID = "The tool answered with something that is not a valid result."
@@ -655,7 +656,8 @@ def test_a_callback_that_overtakes_its_own_202_is_held_for_it(project: Project) 
     run = project.start(calls(call(1, "work")), text("ok"), tools=["work"])
     [hit] = project.wait_for_hits("work")
     with meanwhile(lambda: call_back(hit, status="completed", output="early")) as said:
-        assert not said.done()
+        with pytest.raises(TimeoutError):
+            said.result(HELD_SECONDS)
         hold.release()
         assert said.result(PATIENCE_SECONDS).status_code == 200
     assert project.end(run)["output"] == "ok"
