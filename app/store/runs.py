@@ -45,7 +45,7 @@ CLAIM: Final = text(
     """
 WITH c AS (
   SELECT project_id, id FROM runs
-  WHERE status = 'queued' AND available_at <= clock_timestamp() AND claims < :max_claims
+  WHERE status = 'queued' AND available_at <= statement_timestamp() AND claims < :max_claims
   ORDER BY available_at LIMIT :count FOR UPDATE SKIP LOCKED
 ), r AS (
   UPDATE runs r SET status = 'in_progress', fence = r.fence + 1, claims = r.claims + 1,

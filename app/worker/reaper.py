@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import structlog
 
@@ -31,40 +31,57 @@ class Reaper:
         while True:
             sweeps += 1
             try:
-                await self.sweep()
+                while await self.sweep():
+                    pass
                 if sweeps % KEYS_EVERY == 0:
-                    await self._alone(sweep.drop_old_idempotency_keys)
+                    await self.drop_old_keys()
             except DATABASE_ERRORS as error:
                 if not is_outage(error):
                     raise
                 log.warning("sweep_failed", error=type(error).__name__)
             await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
 
-    async def sweep(self) -> None:
-        """One of each kind; each row in a transaction of its own, so that none holds another."""
+    async def sweep(self) -> bool:
+        """A batch of each kind; each row in a transaction of its own, so that none holds another.
+        True: there is more to do at once."""
         freed = await self._alone(sweep.free_expired_leases)
         if freed:
             log.info("leases_expired", runs=len(freed))
-        await self._each(sweep.crash_loops, lambda tx, due: outside.quarantine(tx, *due))
-        await self._each(sweep.due_approvals, lambda tx, due: outside.expire_approval(tx, *due))
-        await self._each(
-            sweep.due_callbacks,
-            lambda tx, due: outside.expire_callback(
-                tx, self._vault, due.project_id, due.run_id, due.call_id
-            ),
+        return any(
+            [
+                len(freed) == sweep.BATCH,
+                await self._each(sweep.crash_loops, lambda tx, due: outside.quarantine(tx, *due)),
+                await self._each(
+                    sweep.due_approvals, lambda tx, due: outside.expire_approval(tx, *due)
+                ),
+                await self._each(
+                    sweep.due_callbacks,
+                    lambda tx, due: outside.expire_callback(
+                        tx, self._vault, due.project_id, due.run_id, due.call_id
+                    ),
+                ),
+                await self._each(sweep.due_deadlines, lambda tx, due: outside.expire_run(tx, *due)),
+            ]
         )
-        await self._each(sweep.due_deadlines, lambda tx, due: outside.expire_run(tx, *due))
+
+    async def drop_old_keys(self) -> None:
+        while await self._alone(sweep.drop_old_idempotency_keys) == sweep.BATCH:
+            pass
 
     async def _each(
         self,
         find: Callable[[Tx], Awaitable[Sequence[T]]],
-        settle: Callable[[Tx, T], Awaitable[Any]],
-    ) -> None:
-        for due in await self._alone(find):
+        settle: Callable[[Tx, T], Awaitable[bool]],
+    ) -> bool:
+        """True: the batch was full, and not all of it was in vain."""
+        found = await self._alone(find)
+        settled = 0
+        for due in found:
             try:
-                await self._alone(lambda tx, due=due: settle(tx, due))
+                settled += await self._alone(lambda tx, due=due: settle(tx, due))
             except AppError as error:  # the run is gone
                 log.info("sweep_skipped", code=error.code)
+        return len(found) == sweep.BATCH and settled > 0
 
     async def _alone(self, act: Callable[[Tx], Awaitable[T]]) -> T:
         async with self._database.pool.begin() as tx:

@@ -222,13 +222,13 @@ class Store:
     async def stopped_clock(self) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
         """Whoever's search_path is STOPPED_CLOCK waits wherever a statement asks for the time,
         until `go_on`: behind the statement's snapshot, before it has locked a row."""
-        await self.sql("CREATE SCHEMA IF NOT EXISTS stopped")
-        await self.sql(
-            "CREATE OR REPLACE FUNCTION stopped.clock_timestamp() RETURNS timestamptz"
-            " LANGUAGE plpgsql AS $$BEGIN"
-            " PERFORM pg_advisory_lock_shared(1); PERFORM pg_advisory_unlock_shared(1);"
-            " RETURN pg_catalog.clock_timestamp(); END$$"
-        )
+        await self.sql("CREATE SCHEMA stopped")
+        for name in ("clock_timestamp", "statement_timestamp"):
+            await self.sql(
+                f"CREATE FUNCTION stopped.{name}() RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN"
+                " PERFORM pg_advisory_lock_shared(1); PERFORM pg_advisory_unlock_shared(1);"
+                f" RETURN pg_catalog.{name}(); END$$"
+            )
         async with self.autocommit.connect() as clock:
             await clock.execute(text("SELECT pg_advisory_lock(1)"))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import pytest
@@ -568,6 +569,27 @@ async def test_sweeps_of_many_workers_settle_each_thing_once(store: Store) -> No
             assert (await store.log(one.id)).count(last) == 1
             assert await status(store, one) == "queued"
     assert (await store.log(crashing.id)).count("run.failed") == 1
+
+
+async def test_a_large_harvest_is_brought_in_at_once(store: Store) -> None:
+    """All runs of a dead worker wait for another one; so many that they are more than a batch."""
+    runs = 2 * sweep.BATCH + 1
+    await store.accept(runs)
+    await store.claim(runs, timedelta(0))
+    reaper = Reaper(store.database, store.vault)
+    assert [await reaper.sweep() for _ in range(4)] == [True, True, False, False]
+    assert len(await store.claim(runs)) == runs
+
+
+async def test_old_idempotency_keys_are_dropped_and_others_kept(store: Store) -> None:
+    await store.sql(
+        "INSERT INTO idempotency_keys (project_id, key, route, body_digest, expires_at)"
+        " SELECT :project, n, 'POST /v1/runs', 'd', now() + make_interval(secs => n - 500)"
+        " FROM generate_series(1, 600) n",
+        project=PROJECT,
+    )
+    await Reaper(store.database, store.vault).drop_old_keys()
+    assert await store.value("SELECT count(*) FROM idempotency_keys") in range(95, 101)
 
 
 async def test_a_sweep_waits_for_a_decision_that_is_just_being_made(store: Store) -> None:

@@ -1,0 +1,256 @@
+"""Query plans on large tables: no statement of a busy service reads a whole table.
+
+The store's own functions run against 100,000 runs; what they send is caught on its way and
+explained, with its values and as the generic plan that PostgreSQL may switch to.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import event, text
+
+from app.domain.agents import AgentConfig
+from app.domain.calls import CallPhase
+from app.domain.ids import RunId
+from app.domain.state import RunState
+from app.store import approvals, events, keys, outside, runs, sweep, views
+from app.store.accept import AcceptWriter
+from app.store.db import Tx
+from app.store.ids import mint
+from app.store.sweep import Held
+from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run, pay, step
+
+SEED: Final = """
+INSERT INTO runs (project_id, id, status, agent, config, last_seq, deadline_at,
+  lease_expires_at, ended_at)
+SELECT :p, gen_random_uuid(), s.status, 'agent ' || n % 50, '{"model": "some model"}', 1,
+  CASE WHEN n % 10 = 0 THEN now() + interval '1 day' END,
+  CASE WHEN s.status = 'in_progress' THEN now() + interval '1 day' END,
+  CASE WHEN s.status IN ('completed', 'failed') THEN now() END
+FROM generate_series(1, 100000) n, LATERAL (SELECT CASE
+  WHEN n % 100 < 3 THEN 'queued' WHEN n % 100 < 5 THEN 'in_progress'
+  WHEN n % 100 < 10 THEN 'requires_action' WHEN n % 100 < 15 THEN 'failed'
+  ELSE 'completed' END AS status) s;
+INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)
+SELECT project_id, id, 1, 'x', '{}', now() FROM runs;
+INSERT INTO run_items (project_id, run_id, seq, kind, turn, items)
+SELECT project_id, id, 1, 'input', 0, '[]' FROM runs;
+INSERT INTO tool_calls (project_id, run_id, call_id, id, turn, position, tool, arguments, digest,
+  phase, attempt, fence, result, created_at, deadline_at)
+SELECT project_id, id, 'c1', gen_random_uuid(), 1, 0, 'pay', '{}', 'd', phase, 1, 1,
+  CASE WHEN phase = 'settled' THEN '{"outcome": "completed", "output": 1}'::json END, now(),
+  now() + interval '1 day'
+FROM (SELECT *, CASE WHEN status = 'requires_action' THEN 'awaiting_callback' ELSE 'settled'
+  END AS phase FROM runs) r;
+INSERT INTO approvals (project_id, id, run_id, call_id, tool, tool_version, arguments, digest,
+  status, allowed_decisions, requested_at, expires_at, decided_at)
+SELECT project_id, gen_random_uuid(), id, 'c1', 'pay', 1, '{}', 'd',
+  CASE WHEN status = 'requires_action' THEN 'pending' ELSE 'approved' END, '{approve}', now(),
+  now() + interval '1 day', CASE WHEN status <> 'requires_action' THEN now() END
+FROM runs;
+INSERT INTO remembered_decisions (project_id, id, run_id, decision, tool, tool_version)
+SELECT project_id, gen_random_uuid(), id, 'approve', 'pay', 1 FROM runs LIMIT 20000;
+INSERT INTO idempotency_keys (project_id, key, route, body_digest, expires_at)
+SELECT :p, gen_random_uuid()::text, 'POST', 'd', now() + interval '1 day'
+FROM generate_series(1, 100000);
+INSERT INTO api_keys (project_id, id, name, secret_hmac, scopes)
+SELECT :p, gen_random_uuid(), 'k', sha256(n::text::bytea), '{}' FROM generate_series(1, 20000) n;
+"""
+FOREIGN_KEYS: Final = """
+SELECT set_config('session_replication_role', :role, false)
+WHERE current_setting('is_superuser') = 'on'"""
+LARGE: Final = frozenset(
+    {
+        "runs",
+        "run_events",
+        "run_items",
+        "tool_calls",
+        "approvals",
+        "remembered_decisions",
+        "idempotency_keys",
+        "api_keys",
+    }
+)
+READ_WHOLE: Final = frozenset({"runs_queued", "runs_in_progress"})
+"""Partial indexes that a sweep may read from end to end: the queue, and what is worked on."""
+
+
+@dataclass
+class Sent:
+    """Statements on their way to PostgreSQL, with a set of values, under who sent them first."""
+
+    statements: dict[str, tuple[str, tuple[Any, ...]]] = field(
+        default_factory=dict[str, tuple[str, tuple[Any, ...]]]
+    )
+    by: str = ""
+
+    def __call__(
+        self, _conn: object, _cursor: object, statement: str, values: Any, *_: object
+    ) -> None:
+        if any(word in statement for word in ("FROM", "UPDATE", "INSERT")):
+            self.statements.setdefault(statement, (self.by, tuple(values or ())))
+
+
+async def seed(store: Store) -> None:
+    """Without checking foreign keys, where we may: that is most of the work."""
+    async with store.autocommit.connect() as tx:
+        await tx.execute(text(FOREIGN_KEYS), {"role": "replica"})
+        for statement in SEED.split(";\n"):
+            if statement.strip():
+                await tx.execute(text(statement.replace(":p", f"'{PROJECT}'")))
+        await tx.execute(text(FOREIGN_KEYS), {"role": "origin"})
+        await tx.execute(text("ANALYZE"))
+
+
+async def everything(store: Store, sent: Sent) -> None:
+    """Each statement that is sent while runs are accepted, worked on, decided about and read."""
+    sent.by = "accept"
+    acceptor = AcceptWriter(store.pool, LEASE)
+    key = ("key", "POST /v1/runs", "digest")
+    await acceptor.write([new_run(AgentConfig(model=MODEL), idempotency=key)])
+    await acceptor.close()
+    sent.by = "claim"
+    states = await store.claim(50)
+    sent.by = "step"
+    await store.write(*[step(state, "x") for state in states])
+    sent.by = "step that waited for its row"
+    async with store.locked(states[0].id):
+        [alone] = await store.writer.write([step(states[0], "y")])
+        assert isinstance(alone, asyncio.Task)
+    await alone
+    sent.by = "heartbeat"
+    held = [Held(state.project_id, state.id, state.fence) for state in states]
+    async with store.pool.begin() as tx:
+        assert await sweep.renew_leases(tx, LEASE, held) == []
+    await sweeps(store, sent)
+    await people(store, sent)
+    async with store.pool.connect() as tx:
+        await reads(tx, sent, states)
+
+
+async def sweeps(store: Store, sent: Sent) -> None:
+    for find in (
+        sweep.free_expired_leases,
+        sweep.due_approvals,
+        sweep.due_callbacks,
+        sweep.due_deadlines,
+        sweep.crash_loops,
+        sweep.drop_old_idempotency_keys,
+    ):
+        sent.by = find.__name__
+        async with store.pool.begin() as tx:
+            await find(tx)
+
+
+async def people(store: Store, sent: Sent) -> None:
+    """On a run of our own, which is more than the seeded ones are."""
+    sent.by = "not measured"
+    await store.sql("UPDATE runs SET available_at = now() + interval '1 h' WHERE status = 'queued'")
+    state = await store.waiting(pay("c1"), pay("c2"))
+    first, _ = await store.pending(state.id)
+    sent.by = "decide"
+    decision = outside.rules.Approve(decision="approve")
+    async with store.pool.begin() as tx:
+        await outside.decide(tx, store.vault, PROJECT, first, decision, "me")
+    sent.by = "is_overdue"
+    async with store.pool.begin() as tx:
+        await sweep.is_overdue(tx, PROJECT, state.id, outside.CallId("c1"))
+    sent.by = "cancel"
+    async with store.pool.begin() as tx:
+        await outside.cancel(tx, PROJECT, state.id, after_turn=False)
+
+
+async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
+    run = states[0].id
+    several = [RunId(state.id) for state in states[:20]]
+    sent.by = "load"
+    await runs.load(tx, PROJECT, run)
+    sent.by = "events after"
+    await events.read_after(tx, PROJECT, run, 1, 100)
+    sent.by = "last sequences"
+    await events.last_sequences(tx, [(PROJECT, one) for one in several])
+    sent.by = "status"
+    await views.status_of(tx, PROJECT, run)
+    sent.by = "run"
+    await views.get_run(tx, PROJECT, run)
+    sent.by = "calls"
+    await views.calls_of(tx, PROJECT, run)
+    await views.calls_of(tx, PROJECT, run, phases=(CallPhase.READY,))
+    sent.by = "required actions"
+    await views.waiting_for(tx, PROJECT, several)
+    sent.by = "authenticate"
+    await keys.authenticate(tx, b"unknown")
+    for descending in (False, True):
+        for after in (None, mint()):
+            page: dict[str, Any] = {"after": after, "limit": 21, "descending": descending}
+            sent.by = f"runs {page}"
+            await views.search_runs(tx, PROJECT, status=None, agent=None, **page)
+            await views.search_runs(tx, PROJECT, status="failed", agent="agent 7", **page)
+            sent.by = f"approvals {page}"
+            await approvals.search(tx, PROJECT, **page)
+            await approvals.search(tx, PROJECT, status="pending", **page)
+            await approvals.search(tx, PROJECT, run_id=run, tool="pay", **page)
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+def wrong_in(plan: dict[str, Any]) -> list[str]:
+    """Where it reads a large table, or a large index, from end to end."""
+    return [
+        f"{node['Node Type']} on {node.get('Relation Name')} {node.get('Index Name', '')}".strip()
+        for node in nodes(plan)
+        if node.get("Relation Name") in LARGE
+        and (
+            node["Node Type"] == "Seq Scan"
+            or (
+                node["Node Type"] in {"Index Scan", "Index Only Scan"}
+                and "Index Cond" not in node
+                and node["Index Name"] not in READ_WHOLE
+            )
+        )
+    ]
+
+
+async def explained(connection: Any, statement: str, values: tuple[Any, ...]) -> list[str]:
+    """What is wrong with its plan for these values, and with its generic plan."""
+    [[[custom]]] = await connection.fetch(f"EXPLAIN (FORMAT JSON) {statement}", *values)
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    await connection.execute(f"PREPARE hot AS {statement}")
+    nulls = f"({', '.join(['NULL'] * len(values))})" if values else ""
+    [[[generic]]] = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE hot{nulls}")
+    await connection.execute("DEALLOCATE hot")
+    return [
+        f"{what} ({kind})"
+        for kind, found in (("its values", custom), ("any", generic))
+        for what in wrong_in(found["Plan"])
+    ]
+
+
+async def test_no_hot_statement_reads_a_whole_table(store: Store) -> None:
+    await seed(store)
+    sent = Sent()
+    event.listen(store.pool.sync_engine, "before_cursor_execute", sent)
+    await everything(store, sent)
+    event.remove(store.pool.sync_engine, "before_cursor_execute", sent)
+
+    wrong: dict[str, list[str]] = {}
+    async with store.autocommit.connect() as tx:
+        connection: Any = (await tx.get_raw_connection()).driver_connection
+        for statement, (by, values) in sent.statements.items():
+            if by != "not measured" and (found := await explained(connection, statement, values)):
+                wrong[f"{by}: {statement}"] = found
+    assert len(sent.statements) > 35
+    assert wrong == {}
+
+
+async def test_a_plan_that_reads_a_whole_table_is_found(store: Store) -> None:
+    async with store.autocommit.connect() as tx:
+        connection: Any = (await tx.get_raw_connection()).driver_connection
+        bad = "SELECT * FROM runs WHERE output IS NOT NULL AND turn = $1::int"
+        assert len(await explained(connection, bad, (1,))) == 2
