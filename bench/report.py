@@ -14,6 +14,8 @@ COMPARED_AT: Final = 16
 """Clients, where one figure has to stand for all."""
 MIB: Final = 1024 * 1024
 NOTHING: Final = "-"
+BUSY_CORES: Final = 0.25
+"""What others may use of the machine before the figures need a warning."""
 NOT_MEASURED: Final = {
     "P6": "tokens relayed per second and core",
     "P7": "first token: latency added to the model's own",
@@ -65,7 +67,7 @@ class Target:
 
 
 def markdown(findings: Findings) -> str:
-    lines = ["# Benchmark", "", findings.about, ""]
+    lines = ["# Benchmark", "", findings.about, *_warning(findings.loads), ""]
     lines += ["## Against what is to be reached", ""]
     lines += _head(["#", "measure", "figures", "found", "must", "aim", "reached"], left=3)
     lines += [target.line() for target in _targets(findings)]
@@ -73,6 +75,17 @@ def markdown(findings: Findings) -> str:
     if findings.loads:
         lines += ["", "## Runs, by number of clients", "", *_loads(findings.loads)]
     return "\n".join(lines) + "\n"
+
+
+def _warning(loads: Sequence[Load]) -> Iterator[str]:
+    others = [load.others_cores for load in loads]
+    if others and (typical := _median(others)) > BUSY_CORES:
+        yield ""
+        yield (
+            f"**The machine was not free:** others used {number(typical)} cores. Rates and latencies"
+            " are then far too low and high, CPU is somewhat too high on both sides; the CPU ratio"
+            " is the figure to trust."
+        )
 
 
 def _targets(findings: Findings) -> Iterator[Target]:
