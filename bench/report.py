@@ -82,7 +82,7 @@ def _warning(loads: Sequence[Load]) -> Iterator[str]:
     if others and (typical := _median(others)) > BUSY_CORES:
         yield ""
         yield (
-            f"**The machine was not free:** others used {number(typical)} cores. Rates and latencies"
+            f"**The machine was not free:** others used {number(typical)} cores. Rates and times"
             " are then far too low and high, CPU is somewhat too high on both sides; the CPU ratio"
             " is the figure to trust."
         )
