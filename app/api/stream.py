@@ -8,6 +8,7 @@ from uuid import UUID
 
 from fastapi import Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from app.domain import errors as e
 from app.domain.ids import ProjectId, RunId
@@ -48,24 +49,32 @@ async def event_stream(
             f"This key has {services.streams_per_key} streams open; close one.", retry_after=5
         )
     frames = _frames(services, who.project_id, run_id, after, until_settled=until_settled)
-    return StreamingResponse(
-        _counted(services.streams, who.key_id, frames),
-        media_type="text/event-stream",
-        headers={**_HEADERS, **(headers or {})},
-    )
+    return _Counted(frames, services.streams, who.key_id, {**_HEADERS, **(headers or {})})
 
 
-async def _counted(
-    streams: Counter[UUID], key_id: UUID, frames: AsyncIterator[str]
-) -> AsyncIterator[str]:
-    streams[key_id] += 1
-    try:
-        async for frame in frames:
-            yield frame
-    finally:
-        streams[key_id] -= 1
-        if not streams[key_id]:
-            del streams[key_id]
+class _Counted(StreamingResponse):
+    """Counts as open before anything is sent: nobody else runs between the look at the limit and
+    this, so that however many ask at once, no more are let in."""
+
+    def __init__(
+        self,
+        frames: AsyncIterator[str],
+        streams: Counter[UUID],
+        key_id: UUID,
+        headers: Mapping[str, str],
+    ) -> None:
+        super().__init__(frames, media_type="text/event-stream", headers=headers)
+        self._streams = streams
+        self._key_id = key_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._streams[self._key_id] += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams[self._key_id] -= 1
+            if not self._streams[self._key_id]:
+                del self._streams[self._key_id]
 
 
 async def _frames(
