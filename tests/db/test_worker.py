@@ -123,8 +123,8 @@ async def test_a_run_that_somebody_locks_does_not_cost_the_others_their_leases(
     store: Store,
 ) -> None:
     """A process that froze in the middle of a decision, say."""
-    locked, other = await store.leased(lease=SHORT), await store.leased(lease=SHORT)
-    async with store.locked(locked.id), heartbeat(store, SHORT, locked, other) as leases:
+    locked, other = await store.leased(lease=SECOND), await store.leased(lease=SECOND)
+    async with store.locked(locked.id), heartbeat(store, SECOND, locked, other) as leases:
 
         async def lock_outlives_its_lease() -> bool:
             return bool(leases.lost)
@@ -257,8 +257,11 @@ async def test_a_call_that_takes_longer_than_the_drain_is_cut_off(bench: Bench) 
 
 async def test_a_run_that_is_just_being_claimed_is_handed_back_too(store: Store) -> None:
     """The claim is at work in PostgreSQL while the worker is told to stop."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
-    waiting += " AND query LIKE '%WHERE status = ''queued'' AND available_at%'"
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
+        " AND datname = current_database()"
+        " AND query LIKE '%WHERE status = ''queued'' AND available_at%'"
+    )
     name = make_url(store.url).database
     run = await store.leased()
     await store.committed(step(run, ending=Ending(Move.RELEASE, keep_claim=True, delay=DAY)))
