@@ -5,6 +5,7 @@ import signal
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
+from uuid import UUID
 
 import structlog
 import uvicorn
@@ -59,8 +60,7 @@ async def run_process(
             services.free_slot = worker.free
             services.adopt = worker.adopt
             services.wake_worker = worker.wake
-        listen_url = settings.listen_url.get_secret_value() if settings.listen_url else None
-        listener = _listener(services, worker, listen_url or database_url)
+        listener = _listener(services, worker)
         background = [asyncio.create_task(listener.run(), name="listener")]
         opening = asyncio.create_task(services.models.open(), name="models")
         parts = [asyncio.create_task(worker.run(stop), name="worker")] if worker else []
@@ -82,23 +82,27 @@ async def run_process(
             await asyncio.gather(*background, opening, return_exceptions=True)
 
 
-def _listener(services: Services, worker: Worker | None, url: str) -> Listener:
-    def on_run(run_id: object) -> None:
-        services.feed.hint(run_id)  # pyright: ignore[reportArgumentType]
+def _listener(services: Services, worker: Worker | None) -> Listener:
+    def on_run(run_id: UUID | None) -> None:
+        services.feed.hint(run_id)
         if worker is not None:
-            worker.nudge(run_id)  # pyright: ignore[reportArgumentType]
+            worker.nudge(run_id)
 
     def on_work() -> None:
         if worker is not None:
             worker.wake()
 
-    def on_tools(project_id: object) -> None:
-        services.toolbox.forget(project_id)  # pyright: ignore[reportArgumentType]
+    def on_tools(project_id: UUID | None) -> None:
+        services.toolbox.forget(project_id)
         if worker is not None:
-            worker.tools_changed(project_id)  # pyright: ignore[reportArgumentType]
+            worker.tools_changed(project_id)
 
     return Listener(
-        url, on_run=on_run, on_work=on_work, on_tools=on_tools, own=services.own_backends
+        services.direct_url,
+        on_run=on_run,
+        on_work=on_work,
+        on_tools=on_tools,
+        own=services.own_backends,
     )
 
 

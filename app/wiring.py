@@ -51,6 +51,8 @@ class Services:
     worker in the same process; where there is none they do nothing."""
 
     database: Database
+    direct_url: str
+    """The database's own address where `database` goes through PgBouncer: for LISTEN and leases."""
     autocommit: AsyncEngine
     vault: Vault
     feed: Feed
@@ -114,8 +116,10 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             callback=_callbacks(vault, public_url),
             tool_timeout=settings.tool_timeout_seconds,
         )
+        listen_url = settings.listen_url
         yield Services(
             database=database,
+            direct_url=listen_url.get_secret_value() if listen_url else database_url,
             autocommit=database.pool.execution_options(isolation_level="AUTOCOMMIT"),
             vault=vault,
             feed=feed,

@@ -61,7 +61,7 @@ class Worker:
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`, and then as long as the drain takes."""
         heartbeat = Heartbeat(
-            self._services.database.url, self._lease, held=self._held, lost=self._lost
+            self._services.direct_url, self._lease, held=self._held, lost=self._lost
         )
         reaper = Reaper(self._services.database, self._services.vault)
         claiming = asyncio.create_task(self._claim_forever(), name="claim")
