@@ -34,6 +34,10 @@ PROJECT: Final = DEFAULT_PROJECT
 LEASE: Final = timedelta(seconds=30)
 MODEL: Final = "offline:rules"
 STOPPED_CLOCK: Final = "stopped, pg_catalog, public"
+_STOPPED: Final = (
+    "RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN PERFORM pg_advisory_lock_shared(1);"
+    " PERFORM pg_advisory_unlock_shared(1); RETURN pg_catalog."
+)
 CALLS_OF_PAY: Final = tuple(f"c{n}" for n in range(1, 4))
 
 
@@ -222,13 +226,12 @@ class Store:
     async def stopped_clock(self) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
         """Whoever's search_path is STOPPED_CLOCK waits wherever a statement asks for the time,
         until `go_on`: behind the statement's snapshot, before it has locked a row."""
-        await self.sql("CREATE SCHEMA stopped")
-        for name in ("clock_timestamp", "statement_timestamp"):
-            await self.sql(
-                f"CREATE FUNCTION stopped.{name}() RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN"
-                " PERFORM pg_advisory_lock_shared(1); PERFORM pg_advisory_unlock_shared(1);"
-                f" RETURN pg_catalog.{name}(); END$$"
-            )
+        async with self.pool.begin() as tx:  # at once, or a plan finds the schema without its clock
+            await tx.execute(text("CREATE SCHEMA stopped"))
+            for name in ("clock_timestamp", "statement_timestamp"):
+                await tx.execute(
+                    text(f"CREATE FUNCTION stopped.{name}() {_STOPPED}{name}(); END$$")
+                )
         async with self.autocommit.connect() as clock:
             await clock.execute(text("SELECT pg_advisory_lock(1)"))
 
