@@ -25,7 +25,7 @@ from app.store.accept import Accepted, AcceptWriter
 from app.store.authenticate import Authenticator
 from app.store.callback_tokens import CallRef
 from app.store.commit import StepWriter
-from app.store.db import Database, check_safety, open_database
+from app.store.db import Database, check_safety, open_database, patiently
 from app.store.group import GroupCommit
 from app.store.notify import Feed
 from app.store.runs import NewRun
@@ -140,9 +140,12 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
 def _loader(
     database: Database,
 ) -> Callable[[ProjectId, RunId, int], Awaitable[RunState | None]]:
-    async def load(project_id: ProjectId, run_id: RunId, fence: int) -> RunState | None:
+    async def read(project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
         async with database.pool.connect() as tx:
-            found = await runs.load(tx, project_id, run_id)
+            return await runs.load(tx, project_id, run_id)
+
+    async def load(project_id: ProjectId, run_id: RunId, fence: int) -> RunState | None:
+        found = await patiently(lambda: read(project_id, run_id))
         if found is None or found[0] is not RunStatus.IN_PROGRESS or found[1].fence != fence:
             return None
         return found[1]

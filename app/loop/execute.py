@@ -22,13 +22,7 @@ from app.domain.recheck import recheck
 from app.domain.response import ModelResponse
 from app.domain.run import Move, RunStatus
 from app.domain.schema import Validator
-from app.domain.settle import (
-    TryAgain,
-    conclude,
-    judge,
-    recover,
-    start,
-)
+from app.domain.settle import TryAgain, conclude, judge, recover, start
 from app.domain.state import Changes, RunState, Segment, SegmentKind
 from app.domain.toolbox import Tool
 from app.llm.base import ModelError
@@ -38,6 +32,7 @@ from app.loop.ask_model import Retried, ask_model, request_for
 from app.loop.run_tools import CallsInFlight, jitter
 from app.loop.toolbox import Armed, Toolbox, ToolSet, surroundings
 from app.store.commit import Committed, Ending, Moved, Step, Written
+from app.store.db import patiently
 from app.store.events import shown_now
 from app.store.ids import mint
 from app.store.notify import Feed
@@ -354,7 +349,8 @@ class Execution:
         state = self._state
         wanted = set(state.pinned.items())
         wanted |= {(c.tool, c.version) for c in state.open_calls if c.version is not None}
-        self._tools = await self._engine.toolbox.fetch(state.project_id, wanted)
+        toolbox = self._engine.toolbox
+        self._tools = await patiently(lambda: toolbox.fetch(state.project_id, wanted))
         if state.config.output_schema is not None and self._schema is None:
             self._schema = Validator(state.config.output_schema, at="output")
         if state.seconds_left is not None:

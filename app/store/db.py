@@ -1,8 +1,10 @@
 """Connections. Statements run on SQLAlchemy Core; hot ones are `text()` on AUTOCOMMIT."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from asyncpg.exceptions import InterfaceError  # pyright: ignore[reportMissingTypeStubs]
 from pydantic_core import from_json
@@ -16,6 +18,10 @@ from app.domain.json import compact
 Tx: TypeAlias = AsyncConnection
 """An open transaction. Query functions take it and never commit: its owner does."""
 
+T = TypeVar("T")
+
+PATIENCE_SECONDS: Final = 0.5
+"""Between two reads while PostgreSQL is away."""
 STATEMENT_TIMEOUT: Final = timedelta(seconds=30)
 CONNECT_TIMEOUT: Final = timedelta(seconds=10)
 _IDLE_TIMEOUT: Final = "30s"
@@ -129,6 +135,17 @@ def is_outage(error: BaseException) -> bool:
             return state.startswith(_OUTAGE)
         case _:
             return isinstance(error, InterfaceError | exc.TimeoutError | OSError)
+
+
+async def patiently(read: Callable[[], Awaitable[T]]) -> T:
+    """What `read` gives, once PostgreSQL is back. For reads alone: they may happen twice."""
+    while True:
+        try:
+            return await read()
+        except DATABASE_ERRORS as error:
+            if not is_outage(error):
+                raise
+        await asyncio.sleep(PATIENCE_SECONDS)
 
 
 async def backend_pid(tx: Tx) -> int:
