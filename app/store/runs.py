@@ -133,8 +133,8 @@ WITH s AS (
     s.context, s.metadata, s.created_by,
     CASE WHEN s.lease THEN 1 ELSE 0 END, CASE WHEN s.lease THEN 1 ELSE 0 END,
     CASE WHEN s.lease THEN clock_timestamp() + CAST(:lease AS interval) END,
-    CASE WHEN s.lease THEN clock_timestamp() END, s.k,
-    clock_timestamp() + make_interval(secs => s.deadline), clock_timestamp()
+    CASE WHEN s.lease THEN statement_timestamp() END, s.k,
+    statement_timestamp() + make_interval(secs => s.deadline), statement_timestamp()
   FROM s
   RETURNING project_id, id, last_seq, last_seq AS k, created_at AS at, tool_versions, deadline_at
 ),"""
