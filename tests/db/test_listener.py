@@ -57,6 +57,18 @@ class Heard:
 
         await until(enough)
 
+    async def forget_all_before(self, store: Store) -> None:
+        """What was committed until now may still be on its way: notifications keep their order,
+        so a last one of our own says that the others have come."""
+        mark = uuid4()
+        await notify(store, "runward_tools", mark.hex)
+
+        async def marked() -> bool:
+            return mark in self.tools
+
+        await until(marked)
+        self.forget()
+
     def forget(self) -> None:
         self.runs.clear()
         self.tools.clear()
@@ -83,7 +95,7 @@ async def notify(store: Store, channel: str, payload: str) -> None:
 
 async def test_a_flush_names_its_runs_to_the_other_processes(store: Store, heard: Heard) -> None:
     states = [await store.leased() for _ in range(3)]
-    heard.forget()
+    await heard.forget_all_before(store)
     await store.write(*[step(state, "x") for state in states])
     await heard.hear(runs=3)
     assert set(heard.runs) == {state.id for state in states}
@@ -93,7 +105,7 @@ async def test_a_flush_names_its_runs_to_the_other_processes(store: Store, heard
 async def test_more_runs_than_a_hint_holds_are_any_run(store: Store, heard: Heard) -> None:
     await store.accept(300)
     states = await store.claim(300)
-    heard.forget()
+    await heard.forget_all_before(store)
     await store.write(*[step(state, "x") for state in states])
     await heard.hear(runs=1)
     assert heard.runs == [None]
@@ -102,15 +114,14 @@ async def test_more_runs_than_a_hint_holds_are_any_run(store: Store, heard: Hear
 async def test_workers_hear_of_work(store: Store, heard: Heard) -> None:
     state = await store.leased()
     await heard.hear(work=1)  # accepted, to be claimed
-    heard.forget()
+    await heard.forget_all_before(store)
     await store.committed(step(state, ending=Ending(Move.RELEASE)))
     await heard.hear(work=1, runs=1)
 
 
 async def test_what_is_rolled_back_is_not_heard(store: Store, heard: Heard) -> None:
     state = await store.leased()
-    await heard.hear(work=1)
-    heard.forget()
+    await heard.forget_all_before(store)
     async with store.pool.connect() as tx:
         await store.bump(tx, state.id, "api")
         await tx.rollback()
