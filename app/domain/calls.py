@@ -53,6 +53,7 @@ class Reason(StrEnum):
     DECLINED = "declined"
     DECLINED_BEFORE = "declined_before"
     APPROVAL_EXPIRED = "approval_expired"
+    GUARDRAIL = "guardrail"
     RESPONDED = "responded"
     RESOLVED = "resolved"
     RUN_ENDED = "run_ended"

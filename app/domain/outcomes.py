@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import JsonValue
 
@@ -17,15 +17,21 @@ class Why(StrEnum):
     UNAVAILABLE = "unavailable"  # answered 408, 425, 429, 502, 503 or 504
     ERROR = "error"  # answered with another error status, or is_error
     INVALID_RESPONSE = "invalid_response"  # answered 2xx with what cannot be a result
+    GUARDRAIL = "guardrail"  # a guardrail rejected it; `message` says so to the model
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """`parts` are the text, image and file parts of a result that had a `content` array."""
+    """`parts` are the text, image and file parts of a result that had a `content` array.
+    `state` is what the tool changed of the session's state, null for what it removed;
+    `transfer_to` an agent that takes the run over; `escalate` ends the agent after this turn."""
 
     output: JsonValue
     parts: tuple[Part, ...] = ()
     metadata: JsonObject | None = None
+    state: JsonObject | None = None
+    transfer_to: str | None = None
+    escalate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +46,16 @@ class Failed:
     retry_after: float | None = None
     permanent: bool = False
     """Trying again cannot help, e.g. an address that may not be reached."""
+    fails_run: bool = False
+    """A guardrail said that the run must fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The tool answers later, through its callback."""
+    """The tool answers later: through its callback, or when the child run that is to be started
+    has ended."""
+
+    on: Literal["callback", "child"] = "callback"
 
 
 Outcome: TypeAlias = Done | Failed | Waits

@@ -95,7 +95,7 @@ def _retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) -> f
         case Why.UNAVAILABLE | Why.ERROR:
             temporary = failed.status in RETRYABLE_STATUSES
             allowed = (spec.idempotent and temporary) or failed.status in spec.retry.on
-        case Why.TIMEOUT | Why.INVALID_RESPONSE:
+        case Why.TIMEOUT | Why.INVALID_RESPONSE | Why.GUARDRAIL:
             allowed = False
         case _:
             assert_never(failed.why)
@@ -111,6 +111,8 @@ def _gave_up(spec: ToolSpec, call: Call, failed: Failed) -> Verdict:
             return timed_out(spec, call, failed.detail)
         case Why.UNKNOWN:
             return unknown(spec, failed.detail)
+        case Why.GUARDRAIL:
+            return guarded(failed)
         case Why.NOT_SENT:
             before = call.attempt > 1 and (spec.idempotent or spec.retry.on)  # may have been sent
             text = texts.NOT_REACHED if before else texts.NOT_SENT
@@ -123,6 +125,18 @@ def _gave_up(spec: ToolSpec, call: Call, failed: Failed) -> Verdict:
         case _:
             assert_never(failed.why)
     return _on_failure(spec.on_error, replace(result, detail=failed.detail))
+
+
+def guarded(failed: Failed) -> Result:
+    """A guardrail's word, which no policy of the tool changes."""
+    text = cut(failed.message or texts.GUARDED, 4096)[0]
+    return Result(
+        CallOutcome.REJECTED,
+        text,
+        Reason.GUARDRAIL,
+        detail=failed.detail,
+        fails_run=failed.fails_run,
+    )
 
 
 def timed_out(spec: ToolSpec, call: Call, detail: str) -> Result | AwaitResolution:

@@ -10,6 +10,7 @@ INVALID_RESPONSE: Final = "The tool answered with something that is not a valid 
 UNKNOWN_OUTCOME: Final = "It may or may not have taken effect; verify before repeating."
 INTERRUPTED: Final = f"The tool did not answer completely. {UNKNOWN_OUTCOME}"
 NOT_APPROVED: Final = "Tool execution was not approved."
+GUARDED: Final = "A guardrail rejected this."
 DECLINED_BEFORE: Final = (
     "An identical call was declined earlier in this run; it was not asked again."
 )

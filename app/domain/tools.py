@@ -4,6 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from app.domain.guards import Guardrails
 from app.domain.json import JsonObject
 
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
@@ -24,6 +25,18 @@ class When(Frozen):
     when: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
+class ByCallable(Frozen):
+    """A plugin's own function decides: `package.module:function`. Only a plugin's code sets it."""
+
+    callable: Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class OutputOfTool(Frozen):
+    """Of a child run: the last good output of this tool of its."""
+
+    tool: ToolName
+
+
 class Text(Frozen):
     """A fixed text for the model, instead of the built-in one."""
 
@@ -32,7 +45,10 @@ class Text(Frozen):
 
 OnFailure: TypeAlias = Literal["return_error", "fail_run"] | Text
 OnUnknown: TypeAlias = Literal["return_error", "ask", "fail_run"]
-Approval: TypeAlias = Literal["never", "always"] | When
+Approval: TypeAlias = Literal["never", "always"] | When | ByCallable
+Enabled: TypeAlias = bool | When | ByCallable
+ToolType: TypeAlias = Literal["webhook", "plugin", "agent", "builtin", "handoff"]
+ChildOutput: TypeAlias = Literal["final", "json"] | OutputOfTool
 
 
 class Retry(Frozen):
@@ -62,8 +78,12 @@ class ToolSpec(Frozen):
     description: Annotated[str, Field(max_length=16_384)] = ""
     parameters: JsonObject
     output_schema: JsonObject | None = None
-    type: Literal["webhook"] = "webhook"
+    type: ToolType = "webhook"
     url: Annotated[str, Field(max_length=2048)] | None = None
+    agent: ToolName | None = None
+    """Of a tool of type `agent`: whom a child run is started with."""
+    output: ChildOutput = "final"
+    """Of a tool of type `agent`: what of the child run is the call's output."""
     headers: dict[str, str] = Field(default_factory=dict, max_length=32)
     strict: bool = True
     timeout_seconds: Seconds | None = None
@@ -75,8 +95,8 @@ class ToolSpec(Frozen):
     approval: Approval = "never"
     approval_expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] = 86_400.0
     reject_message: Annotated[str, Field(max_length=4096)] | None = None
-    enabled: bool | When = True
-    guardrails: tuple[JsonObject, ...] = Field(default=(), max_length=0)
+    enabled: Enabled = True
+    guardrails: Guardrails = ()
     concurrency: Concurrency = Concurrency()
     max_output_bytes: Annotated[int, Field(ge=256, le=10_485_760)] = 65_536
     metadata: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)

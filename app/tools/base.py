@@ -1,8 +1,8 @@
 """One attempt at one call, whatever executes it: a webhook now, a plugin or MCP server later."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -13,6 +13,14 @@ from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.tools import ToolSpec
 
 __all__ = ["Done", "Failed", "Invocation", "Outcome", "Tool", "Waits", "Why"]
+
+
+Report: TypeAlias = Callable[[float | None, str | None], None]
+"""Progress from 0 to 1 and a message, for those who watch."""
+
+
+def _unheard(progress: float | None, message: str | None) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,12 @@ class Invocation:
     callback_token: str
     secrets: tuple[str, ...]
     """The tool's `whsec_…` signing secrets that are valid now, newest first."""
+    session_id: str | None = None
+    state: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """The state of the session, or of the run where it has none, as it was when this began."""
+    handoffs: tuple[str, ...] = ()
+    """The agents that may take the run over."""
+    report: Report = _unheard
 
 
 class Tool(Protocol):

@@ -100,7 +100,7 @@ def may_retry(why: Why, status: int | None, *, idempotent: bool, on: tuple[int, 
             return True
         case Why.UNKNOWN:
             return idempotent
-        case Why.TIMEOUT | Why.INVALID_RESPONSE:
+        case Why.TIMEOUT | Why.INVALID_RESPONSE | Why.GUARDRAIL:
             return False
         case Why.UNAVAILABLE | Why.ERROR:
             return status in on or (idempotent and status in {408, 425, 429, 502, 503, 504})
