@@ -18,12 +18,18 @@ class CallPhase(StrEnum):
     READY = "ready"  # may start now
     STARTED = "started"  # sent, or about to be, under the fence that the call bears
     AWAITING_CALLBACK = "awaiting_callback"  # the tool said 202
+    AWAITING_CHILD = "awaiting_child"  # a child run works on it, or waits for someone itself
     AWAITING_RESOLUTION = "awaiting_resolution"  # outcome unknown; a person settles it
     SETTLED = "settled"  # has a result that the model can read
 
 
 WAITING: Final = frozenset(
-    {CallPhase.AWAITING_APPROVAL, CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_RESOLUTION}
+    {
+        CallPhase.AWAITING_APPROVAL,
+        CallPhase.AWAITING_CALLBACK,
+        CallPhase.AWAITING_CHILD,
+        CallPhase.AWAITING_RESOLUTION,
+    }
 )
 
 

@@ -76,9 +76,11 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """`message` takes the place of the result, or of the run's output."""
+    """`message` takes the place of the result, or of the run's output. `detail` is for operators,
+    where the guardrail gave no usable answer."""
 
     message: str
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

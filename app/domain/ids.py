@@ -11,6 +11,7 @@ from uuid import UUID
 ProjectId = NewType("ProjectId", UUID)
 RunId = NewType("RunId", UUID)
 ApprovalId = NewType("ApprovalId", UUID)
+SessionId = NewType("SessionId", UUID)
 KeyId = NewType("KeyId", UUID)
 CallId = NewType("CallId", str)
 """The model's own id of a call, unique within its run."""
@@ -27,6 +28,7 @@ class Prefix(StrEnum):
     PROJECT = "proj"
     EVENT = "evt"
     ITEM = "item"
+    SESSION = "sess"
 
 
 def show(prefix: Prefix, value: UUID) -> str:

@@ -11,6 +11,9 @@ UNKNOWN_OUTCOME: Final = "It may or may not have taken effect; verify before rep
 INTERRUPTED: Final = f"The tool did not answer completely. {UNKNOWN_OUTCOME}"
 NOT_APPROVED: Final = "Tool execution was not approved."
 GUARDED: Final = "A guardrail rejected this."
+OUTPUT_GUARDED: Final = "The call was made, but a guardrail withheld its result."
+HOOK_FAILED: Final = "A hook failed, so the tool was not run."
+OUTPUT_HOOK_FAILED: Final = "The call was made, but a hook failed, so its result is withheld."
 DECLINED_BEFORE: Final = (
     "An identical call was declined earlier in this run; it was not asked again."
 )

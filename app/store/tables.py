@@ -2,7 +2,7 @@
 
 Every tenant table has `project_id` first in its primary key. JSON that is only carried along is
 `json`, kept to the letter; `jsonb` is for what is searched. The terminal-state trigger is in
-migrations/versions/0001_spine.py.
+migrations/versions/0001_spine.py; what came later is beside it.
 """
 
 from collections.abc import Iterable
@@ -12,6 +12,7 @@ from sqlalchemy import (
     ARRAY,
     JSON,
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     DateTime,
@@ -34,6 +35,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from app.domain.approvals import ApprovalStatus
 from app.domain.calls import CallPhase
 from app.domain.run import TERMINAL, RunStatus
+from app.domain.sessions import OnConflict
 from app.domain.state import SegmentKind
 
 metadata: Final = MetaData(
@@ -98,6 +100,8 @@ tools = Table(
     Column("secret", LargeBinary, nullable=False),
     Column("former_secret", LargeBinary),
     Column("former_secret_until", _AT),
+    # What a project changed of a plugin's own policy.
+    Column("overrides", JSON),
     Column("created_at", _AT, nullable=False, server_default=_NOW),
     Column("updated_at", _AT, nullable=False, server_default=_NOW),
     Column("deleted_at", _AT),
@@ -129,6 +133,62 @@ agents = Table(
     PrimaryKeyConstraint("project_id", "name"),
 )
 
+agent_versions = Table(
+    "agent_versions",
+    metadata,
+    _project(),
+    Column("name", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("created_at", _AT, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("project_id", "name", "version"),
+    ForeignKeyConstraint(["project_id", "name"], ["agents.project_id", "agents.name"]),
+)
+
+project_policies = Table(
+    "project_policies",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), primary_key=True),
+    Column("hooks", JSON, nullable=False, server_default=text("'[]'")),
+    Column("guardrails", JSON, nullable=False, server_default=text("'[]'")),
+    Column("secret_generation", Integer, nullable=False, server_default=text("1")),
+    Column("rotated_at", _AT),
+    Column("version", Integer, nullable=False, server_default=text("0")),
+    Column("updated_at", _AT, nullable=False, server_default=_NOW),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("name", Text),
+    Column("metadata", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("state", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("on_conflict", Text, nullable=False, server_default=text("'queue'")),
+    Column("last_seq", BigInteger, nullable=False, server_default=text("0")),
+    Column("forked_from", Uuid),
+    Column("created_at", _AT, nullable=False, server_default=_NOW),
+    Column("updated_at", _AT, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("project_id", "id"),
+    _one_of("on_conflict", OnConflict),
+)
+
+session_items = Table(
+    "session_items",
+    metadata,
+    _project(),
+    Column("session_id", Uuid, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("run_id", Uuid, nullable=False),
+    Column("items", JSON, nullable=False),
+    Column("created_at", _AT, nullable=False, server_default=_NOW),
+    PrimaryKeyConstraint("project_id", "session_id", "seq"),
+    ForeignKeyConstraint(
+        ["project_id", "session_id"], ["sessions.project_id", "sessions.id"], ondelete="CASCADE"
+    ),
+)
+
 runs = Table(
     "runs",
     metadata,
@@ -141,6 +201,22 @@ runs = Table(
     Column("context", JSON),
     Column("metadata", JSONB, nullable=False, server_default=text("'{}'")),
     Column("created_by", Uuid),
+    # Whom it was started with, who carries it on now, and everyone it may be handed over to.
+    Column("agent_version", Integer),
+    Column("active_agent", Text),
+    Column("team", JSON, nullable=False, server_default=text("'{}'")),
+    Column("tool_names", ARRAY(Text)),
+    Column("continued_from", Uuid),
+    # A child run: its parent's call, and the runs and agents above it, the first one first.
+    Column("parent_run_id", Uuid),
+    Column("parent_call_id", Text),
+    Column("ancestors", ARRAY(Uuid), nullable=False, server_default=text("'{}'")),
+    Column("path", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    Column("escalated", Boolean, nullable=False, server_default=text("false")),
+    # Its session, and its place in there; else its own state.
+    Column("session_id", Uuid),
+    Column("session_seq", BigInteger),
+    Column("shared", JSON),
     # The lease.
     Column("fence", BigInteger, nullable=False, server_default=text("0")),
     Column("lease_expires_at", _AT),
@@ -157,6 +233,7 @@ runs = Table(
     Column("output_tokens", BigInteger, nullable=False, server_default=text("0")),
     Column("cached_tokens", BigInteger, nullable=False, server_default=text("0")),
     Column("reasoning_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("cost_usd", Double, nullable=False, server_default=text("0")),
     # How it ended.
     Column("output", JSON),
     Column("output_parsed", JSON),
@@ -184,6 +261,25 @@ runs = Table(
         postgresql_where=text(
             "deadline_at IS NOT NULL AND status IN ('queued', 'requires_action')"
         ),
+    ),
+    Index(
+        "runs_parent",
+        "project_id",
+        "parent_run_id",
+        postgresql_where=text("parent_run_id IS NOT NULL"),
+    ),
+    Index(
+        "runs_ancestors",
+        "ancestors",
+        postgresql_using="gin",
+        postgresql_where=text("parent_run_id IS NOT NULL"),
+    ),
+    Index(
+        "runs_session",
+        "project_id",
+        "session_id",
+        "session_seq",
+        postgresql_where=text("session_seq IS NOT NULL"),
     ),
     # Steps change no indexed column, so with room on the page they stay on it (HOT).
     postgresql_with={"fillfactor": 60},
@@ -213,6 +309,8 @@ run_items = Table(
     Column("turn", Integer, nullable=False),
     Column("agent", Text),
     Column("items", JSON, nullable=False),
+    # Of a response: how many segments the model had been shown.
+    Column("seen", Integer),
     PrimaryKeyConstraint("project_id", "run_id", "seq"),
     _of_run(),
     _one_of("kind", SegmentKind),
@@ -240,6 +338,9 @@ tool_calls = Table(
     Column("raw_arguments", Text),
     Column("timeout_seconds", Double),
     Column("result", JSON),
+    # A child run that was started for it; an answer that still has to pass guardrails.
+    Column("child_run_id", Uuid),
+    Column("received", JSON),
     Column("created_at", _AT, nullable=False),
     Column("started_at", _AT),
     Column("deadline_at", _AT),
@@ -292,6 +393,8 @@ remembered_decisions = Table(
     _project(),
     Column("id", Uuid, nullable=False),
     Column("run_id", Uuid, nullable=False),
+    # Where it covers the session's later runs too.
+    Column("session_id", Uuid),
     Column("decision", Text, nullable=False),
     Column("tool", Text, nullable=False),
     Column("tool_version", Integer, nullable=False),
@@ -303,6 +406,12 @@ remembered_decisions = Table(
     PrimaryKeyConstraint("project_id", "id"),
     _of_run(),
     Index("remembered_decisions_run", "project_id", "run_id"),
+    Index(
+        "remembered_decisions_session",
+        "project_id",
+        "session_id",
+        postgresql_where=text("session_id IS NOT NULL"),
+    ),
 )
 
 late_callbacks = Table(
