@@ -30,6 +30,7 @@ from app.store.group import GroupCommit
 from app.store.notify import Feed
 from app.store.runs import NewRun
 from app.store.vault import Vault
+from app.tools.signed_post import SignedPosts
 from app.tools.webhook import Webhook
 
 
@@ -111,7 +112,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             load=_loader(database),
             toolbox=toolbox,
             models=models,
-            webhook=Webhook(egress),
+            webhook=Webhook(SignedPosts(egress)),
             feed=feed,
             callback=_callbacks(vault, public_url),
             tool_timeout=settings.tool_timeout_seconds,

@@ -4,6 +4,7 @@ AES-256-GCM (NIST SP 800-38D) with a random 96-bit nonce in front; the associate
 table, column, project and row, so that a ciphertext moved elsewhere does not open.
 """
 
+import base64
 import hashlib
 import hmac
 import os
@@ -28,6 +29,7 @@ class Vault:
         self._cipher = AESGCM(self._derive(b"stored secrets"))
         self._pepper = self._derive(b"api keys")
         self._callbacks = self._derive(b"callback tokens")
+        self._guards = self._derive(b"guard secrets")
 
     def seal(self, secret: str, *, column: str, project_id: UUID, row: str) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)
@@ -45,6 +47,12 @@ class Vault:
     def callback_mac(self, what: bytes) -> bytes:
         """128 bits that only this instance can make."""
         return hmac.digest(self._callbacks, what, "sha256")[:16]
+
+    def guard_secret(self, project_id: UUID, generation: int) -> str:
+        """`whsec_…`: signs what the guardrails and hooks of a project's agents, and its own, are
+        asked. Derived, so that nothing of it has to be stored."""
+        what = f"guards\0{project_id.hex}\0{generation}".encode()
+        return f"whsec_{base64.b64encode(hmac.digest(self._guards, what, 'sha256')).decode()}"
 
     def _derive(self, purpose: bytes) -> bytes:
         """HKDF (RFC 5869) with SHA-256."""

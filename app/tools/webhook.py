@@ -1,19 +1,15 @@
 """Tools that are somebody's HTTP endpoint: one signed POST is one attempt."""
 
-from collections.abc import Callable
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final, assert_never
 
 from pydantic import JsonValue
 
 from app.domain.ids import Prefix, show
-from app.domain.json import JsonObject, compact
+from app.domain.json import JsonObject
 from app.domain.outcomes import Failed, Outcome, Why
 from app.egress.answers import Answer, Missing, NoAnswer
-from app.egress.client import Egress
 from app.tools.base import Invocation
-from app.tools.signing import signed_headers
+from app.tools.signed_post import SignedPosts
 from app.tools.webhook_answer import interpret
 
 MAX_RESPONSE_BYTES: Final = 1_048_576
@@ -28,25 +24,11 @@ _WHY: Final = {
 }
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _product() -> str:
-    try:
-        return f"runward/{version('runward')}"
-    except PackageNotFoundError:  # run from a checkout
-        return "runward"
-
-
 class Webhook:
-    """Implements `Tool`. Receivers check `now`, the time of the signature, against their own
-    clock; nothing else here depends on one."""
+    """Implements `Tool`."""
 
-    def __init__(self, egress: Egress, *, now: Callable[[], datetime] = _now) -> None:
-        self._egress = egress
-        self._now = now
-        self._user_agent = _product()
+    def __init__(self, posts: SignedPosts) -> None:
+        self._posts = posts
 
     async def invoke(self, call: Invocation) -> Outcome:
         limit = max(MAX_RESPONSE_BYTES, call.tool.max_output_bytes)
@@ -76,16 +58,14 @@ class Webhook:
             return Failed(Why.NOT_SENT, "The tool has no URL.", permanent=True)
         if not call.secrets:
             return Failed(Why.NOT_SENT, "The tool has no signing secret.", permanent=True)
-        raw = compact(body).encode()
-        headers = {
-            **call.tool.headers,
-            **signed_headers(call.secrets, message_id, self._now(), raw),
-            "idempotency-key": message_id,
-            "content-type": "application/json",
-            "user-agent": self._user_agent,
-        }
-        return await self._egress.send(
-            "POST", call.tool.url, headers, raw, seconds=seconds, max_response_bytes=limit
+        return await self._posts.send(
+            call.tool.url,
+            body,
+            message_id=message_id,
+            secrets=call.secrets,
+            seconds=seconds,
+            max_response_bytes=limit,
+            headers=call.tool.headers,
         )
 
 

@@ -23,6 +23,7 @@ from app.domain.tools import ToolSpec
 from app.egress.answers import Answer
 from app.egress.client import Egress
 from app.tools.base import Invocation
+from app.tools.signed_post import SignedPosts
 from app.tools.signing import make_secret, signed_headers, verify
 from app.tools.webhook import Webhook
 from app.tools.webhook_answer import MAX_MESSAGE, interpret
@@ -36,7 +37,7 @@ CALL_ID = "call_019a00000000700080000000000000cc"
 async def webhook() -> AsyncGenerator[Webhook]:
     loopback = ipaddress.ip_network("127.0.0.0/8")
     async with aclosing(Egress(allow_private=(loopback,))) as egress:
-        yield Webhook(egress)
+        yield Webhook(SignedPosts(egress))
 
 
 def a_call(url: str, **changes: Any) -> Invocation:

@@ -1,0 +1,106 @@
+"""What a project asks of every run: its own hooks and guardrails, and the secret that signs for
+them and for those of its agents. A project that never set any has no row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import BaseModel, TypeAdapter
+from sqlalchemy import func, select, text
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from app.domain.guards import Guardrail, Guardrails, Hook, Hooks
+from app.domain.ids import ProjectId
+from app.store.db import Tx
+from app.store.registry import ROTATION_OVERLAP
+from app.store.tables import project_policies
+
+_HOOKS: Final = TypeAdapter[tuple[Hook, ...]](Hooks)
+_GUARDRAILS: Final = TypeAdapter[tuple[Guardrail, ...]](Guardrails)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPolicy:
+    """`generations` of the signing secret that are valid now, newest first; `version` counts the
+    changes, from 0 for a policy that was never set."""
+
+    hooks: tuple[Hook, ...] = ()
+    guardrails: tuple[Guardrail, ...] = ()
+    version: int = 0
+    updated_at: datetime | None = None
+    generations: tuple[int, ...] = (1,)
+
+
+async def get_policy(tx: Tx, project_id: ProjectId) -> StoredPolicy:
+    recent = project_policies.c.rotated_at > func.clock_timestamp() - ROTATION_OVERLAP
+    row = (
+        await tx.execute(
+            select(project_policies, recent.label("recent")).where(
+                project_policies.c.project_id == project_id
+            )
+        )
+    ).one_or_none()
+    return StoredPolicy() if row is None else _policy(row)
+
+
+async def put_policy(
+    tx: Tx, project_id: ProjectId, hooks: Sequence[Hook], guardrails: Sequence[Guardrail]
+) -> StoredPolicy:
+    made = upsert(project_policies).values(
+        project_id=project_id,
+        hooks=[_shown(one) for one in hooks],
+        guardrails=[_shown(one) for one in guardrails],
+        version=1,
+    )
+    await tx.execute(
+        made.on_conflict_do_update(
+            index_elements=[project_policies.c.project_id],
+            set_={
+                "hooks": made.excluded.hooks,
+                "guardrails": made.excluded.guardrails,
+                "version": project_policies.c.version + 1,
+                "updated_at": func.clock_timestamp(),
+            },
+        )
+    )
+    await _tell(tx, project_id)
+    return await get_policy(tx, project_id)
+
+
+async def rotate_guard_secret(tx: Tx, project_id: ProjectId) -> int:
+    """The new generation. The former one goes on signing for a while."""
+    made = upsert(project_policies).values(
+        project_id=project_id, secret_generation=2, rotated_at=func.clock_timestamp()
+    )
+    generation = await tx.execute(
+        made.on_conflict_do_update(
+            index_elements=[project_policies.c.project_id],
+            set_={
+                "secret_generation": project_policies.c.secret_generation + 1,
+                "rotated_at": func.clock_timestamp(),
+            },
+        ).returning(project_policies.c.secret_generation)
+    )
+    await _tell(tx, project_id)
+    return generation.scalar_one()
+
+
+async def _tell(tx: Tx, project_id: ProjectId) -> None:
+    """Workers forget what they keep of the project."""
+    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
+
+
+def _shown(one: BaseModel) -> Any:
+    return one.model_dump(mode="json")
+
+
+def _policy(row: Any) -> StoredPolicy:
+    newest = row.secret_generation
+    return StoredPolicy(
+        hooks=_HOOKS.validate_python(row.hooks, strict=False),
+        guardrails=_GUARDRAILS.validate_python(row.guardrails, strict=False),
+        version=row.version,
+        updated_at=row.updated_at if row.version else None,
+        generations=(newest, newest - 1) if row.recent else (newest,),
+    )
