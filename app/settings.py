@@ -6,7 +6,8 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic_core import from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Network = IPv4Network | IPv6Network
@@ -20,11 +21,29 @@ def _comma_separated(value: Any) -> Any:
     )
 
 
+def _parsed_json(value: Any) -> Any:
+    return from_json(value) if isinstance(value, str) else value
+
+
 def _seconds(value: Any) -> Any:
     return timedelta(seconds=float(value)) if isinstance(value, str | int | float) else value
 
 
 Seconds = Annotated[timedelta, BeforeValidator(_seconds)]
+
+
+UsdPerMillion = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+PricedModel = Annotated[str, Field(pattern=r"^[a-z-]+:.+$")]
+
+
+class ModelPrice(BaseModel):
+    """US dollars per million tokens."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: UsdPerMillion
+    output: UsdPerMillion
+    cached_input: UsdPerMillion | None = None
 
 
 class Settings(BaseSettings):
@@ -81,6 +100,12 @@ class Settings(BaseSettings):
     """debug, info, warning or error."""
     log_format: str = "auto"
     """json, text, or auto: text on a terminal."""
+    model_prices: Annotated[
+        dict[PricedModel, ModelPrice], NoDecode, BeforeValidator(_parsed_json)
+    ] = {}
+    """What models cost, in US dollars per million tokens, where the built-in table does not know
+    or is wrong: {"openai:NAME": {"input": 1.25, "output": 10, "cached_input": 0.125}}. A name may
+    end in `*`."""
     openai_api_key: SecretStr | None = Field(None, validation_alias=AliasChoices("OPENAI_API_KEY"))
     """For models named `openai:…`."""
     openai_base_url: str | None = Field(None, validation_alias=AliasChoices("OPENAI_BASE_URL"))
