@@ -11,13 +11,16 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.calls import Call
+from app.domain.guards import HookAnswer, HookFailed, Reject, Verdict
 from app.domain.ids import ProjectId, RunId
+from app.domain.json import JsonObject
 from app.domain.run import RunStatus
 from app.domain.scopes import Principal
 from app.domain.state import RunState
 from app.egress.client import Egress
 from app.llm.catalog import ModelCatalog
 from app.loop.execute import Engine
+from app.loop.policies import Policies
 from app.loop.toolbox import Toolbox
 from app.settings import Settings
 from app.store import callback_tokens, runs
@@ -30,6 +33,7 @@ from app.store.group import GroupCommit
 from app.store.notify import Feed
 from app.store.runs import NewRun
 from app.store.vault import Vault
+from app.tools.guards import Guards
 from app.tools.signed_post import SignedPosts
 from app.tools.webhook import Webhook
 
@@ -46,6 +50,14 @@ def _adopt_nothing(state: RunState) -> None:
     raise AssertionError(f"run {state.id} was leased to a process that does not work")
 
 
+async def _no_guardrail(name: str, _: JsonObject) -> Verdict:
+    return Reject("", f"No plugin has a guardrail '{name}'.")
+
+
+async def _no_hook(name: str, _: JsonObject) -> HookAnswer:
+    return HookFailed(f"No plugin has a hook '{name}'.")
+
+
 @dataclass(slots=True)
 class Services:
     """What the API and the worker are made of. The last fields are what the API needs of a
@@ -58,6 +70,7 @@ class Services:
     vault: Vault
     feed: Feed
     toolbox: Toolbox
+    policies: Policies
     models: ModelCatalog
     egress: Egress
     engine: Engine
@@ -106,13 +119,17 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         stack.push_async_callback(egress.aclose)
         feed = Feed()
         toolbox = Toolbox(database.pool, vault)
+        policies = Policies(database.pool, vault)
+        posts = SignedPosts(egress)
         public_url = settings.public_url or f"http://{settings.host}:{settings.port}"
         engine = Engine(
             commit=await stack.enter_async_context(GroupCommit(steps.write)),
             load=_loader(database),
             toolbox=toolbox,
             models=models,
-            webhook=Webhook(SignedPosts(egress)),
+            executors={"webhook": Webhook(posts)},
+            guards=Guards(posts, run_guardrail=_no_guardrail, run_hook=_no_hook),
+            policies=policies,
             feed=feed,
             callback=_callbacks(vault, public_url),
             tool_timeout=settings.tool_timeout_seconds,
@@ -125,6 +142,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             vault=vault,
             feed=feed,
             toolbox=toolbox,
+            policies=policies,
             models=models,
             egress=egress,
             engine=engine,

@@ -187,7 +187,7 @@ async def try_tool(who: ToolsWriter, services: Using, name: ToolPath, trial: Try
         raise e.InvalidRequestError(errors=problems)
     started = time.monotonic()
     call = _invocation(who, armed.tool, trial, services, secrets=armed.secrets)
-    outcome = await services.engine.webhook.invoke(call)
+    outcome = await services.engine.executors["webhook"].invoke(call)
     return answer(ToolTrial.of(outcome, seconds=time.monotonic() - started))
 
 

@@ -76,8 +76,8 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """`message` takes the place of the result, or of the run's output. `detail` is for operators,
-    where the guardrail gave no usable answer."""
+    """`message` takes the place of the result, or of the run's output. `detail` is for operators:
+    which guardrail, and what was wrong with its answer."""
 
     message: str
     detail: str | None = None
@@ -88,6 +88,7 @@ class Fail:
     """The run fails with `message`."""
 
     message: str
+    detail: str | None = None
 
 
 Verdict: TypeAlias = Allow | Reject | Fail

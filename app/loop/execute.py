@@ -5,7 +5,7 @@ decides: that is `app.domain.decide`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, assert_never
@@ -22,14 +22,16 @@ from app.domain.recheck import recheck
 from app.domain.response import ModelResponse
 from app.domain.run import Move, RunStatus
 from app.domain.schema import Validator
-from app.domain.settle import TryAgain, conclude, judge, recover, start
+from app.domain.settle import conclude, judge, recover, start
 from app.domain.state import Changes, RunState, Segment, SegmentKind
 from app.domain.toolbox import Tool
 from app.llm.base import ModelError
 from app.llm.catalog import ModelCatalog
 from app.loop import endings
 from app.loop.ask_model import Retried, ask_model, request_for
-from app.loop.run_tools import CallsInFlight, jitter
+from app.loop.guarding import Guarding
+from app.loop.policies import NO_POLICY, Policies
+from app.loop.run_tools import CallsInFlight
 from app.loop.toolbox import Armed, Toolbox, ToolSet, surroundings
 from app.store.commit import Committed, Ending, Moved, Step, Written
 from app.store.db import patiently
@@ -37,6 +39,7 @@ from app.store.events import shown_now
 from app.store.ids import mint
 from app.store.notify import Feed
 from app.tools.base import Tool as Executor
+from app.tools.guards import Guards
 
 log = structlog.get_logger()
 
@@ -50,7 +53,10 @@ class Engine:
     load: Callable[[ProjectId, RunId, int], Awaitable[RunState | None]]
     toolbox: Toolbox
     models: ModelCatalog
-    webhook: Executor
+    executors: Mapping[str, Executor]
+    """By type of tool."""
+    guards: Guards
+    policies: Policies
     feed: Feed
     callback: Callable[[RunState, Call], tuple[str, str]]
     tool_timeout: timedelta
@@ -68,7 +74,10 @@ class Execution:
         self._state = state
         self._changes = Changes()
         self._tools = ToolSet({})
-        self._in_flight = CallsInFlight(engine.webhook, engine.callback)
+        self._guarding = Guarding(engine.guards, NO_POLICY)
+        self._in_flight = CallsInFlight(
+            engine.executors, engine.callback, self._guarding, self._reported
+        )
         self._nudged = asyncio.Event()
         self._draining = False
         self._lost = False
@@ -261,13 +270,13 @@ class Execution:
                 continue
             left = self._in_flight.seconds_left(call)
             tool = self._armed(call).tool
-            verdict = judge(tool, call, outcome, seconds_left=left, jitter=jitter())
-            if isinstance(verdict, TryAgain):
-                self._in_flight.retry_after(call, verdict.after)
-            else:
-                self._state = conclude(self._state, self._changes, call, verdict)
+            verdict = judge(tool, call, outcome, seconds_left=left, jitter=0.0)
+            self._state = conclude(self._state, self._changes, call, verdict)
         if again:
             await self._start(again)
+
+    def _reported(self, call: Call, progress: float | None, message: str | None) -> None:
+        """A tool says how far it is."""
 
     # Ending this claim.
 
@@ -349,7 +358,9 @@ class Execution:
         state = self._state
         wanted = set(state.pinned.items())
         wanted |= {(c.tool, c.version) for c in state.open_calls if c.version is not None}
-        toolbox = self._engine.toolbox
+        toolbox, policies = self._engine.toolbox, self._engine.policies
+        policy = await patiently(lambda: policies.of(state.project_id))
+        self._guarding = self._in_flight.guarding = Guarding(self._engine.guards, policy)
         self._tools = await patiently(lambda: toolbox.fetch(state.project_id, wanted))
         if state.config.output_schema is not None and self._schema is None:
             self._schema = Validator(state.config.output_schema, at="output")

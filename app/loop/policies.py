@@ -26,6 +26,9 @@ class Policy:
     secrets: tuple[str, ...]
 
 
+NO_POLICY: Final = Policy((), (), ())
+
+
 class Policies:
     def __init__(self, pool: AsyncEngine, vault: Vault) -> None:
         self._pool = pool

@@ -2,15 +2,19 @@
 
 import asyncio
 import random
-from collections.abc import Callable
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final, Literal, TypeAlias, assert_never
 
 import structlog
 
-from app.domain.calls import Call
+from app.domain.calls import Call, Result
 from app.domain.ids import CallId, Prefix, show
-from app.domain.outcomes import Failed, Outcome, Why
+from app.domain.outcomes import Failed, Outcome, Waits, Why
+from app.domain.settle import AwaitCallback, AwaitResolution, StartChild, TryAgain, judge
 from app.domain.state import RunState
+from app.loop.guarding import Guarding
 from app.loop.toolbox import Armed
 from app.tools.base import Invocation, Tool
 
@@ -18,19 +22,29 @@ log = structlog.get_logger()
 
 Retry: TypeAlias = Literal["retry"]
 """A call's backoff is over: it may start again."""
+ReportOf: TypeAlias = Callable[[Call, float | None, str | None], None]
+"""Progress of a call, from 0 to 1, and a message."""
 _SMALLEST: Final = 0.01
 
 
 class CallsInFlight:
-    """`callback` makes the URL and token with which a tool answers later."""
+    """`executors` by type of tool; `callback` makes the URL and token with which a tool answers
+    later. `guarding` may be replaced while calls are in flight: it holds for those that start."""
 
     def __init__(
-        self, executor: Tool, callback: Callable[[RunState, Call], tuple[str, str]]
+        self,
+        executors: Mapping[str, Tool],
+        callback: Callable[[RunState, Call], tuple[str, str]],
+        guarding: Guarding,
+        report: ReportOf,
     ) -> None:
-        self._executor = executor
+        self.guarding = guarding
+        self._executors = executors
         self._callback = callback
+        self._report = report
         self._tasks: dict[CallId, asyncio.Task[Outcome | Retry]] = {}
         self._deadlines: dict[CallId, float] = {}
+        self._allowed: set[CallId] = set()
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
@@ -43,10 +57,17 @@ class CallsInFlight:
         """Its start is committed. The first attempt sets the deadline."""
         assert call.timeout_seconds is not None
         self._deadlines.setdefault(call.id, _now() + call.timeout_seconds)
-        self._tasks[call.id] = asyncio.create_task(self._invoke(state, call, armed))
+        self._carry(call, self._attempt(state, call, armed))
 
-    def retry_after(self, call: Call, seconds: float) -> None:
-        self._tasks[call.id] = asyncio.create_task(_after(seconds))
+    def launch_late(self, state: RunState, call: Call, armed: Armed, outcome: Outcome) -> None:
+        """The result of a call that waited came from elsewhere: a callback, a child run. It is
+        checked like any other, and never tried again."""
+        self._deadlines.setdefault(call.id, _now())
+        self._carry(call, self._checked(state, call, armed, outcome))
+
+    def checks_results(self, state: RunState, armed: Armed) -> bool:
+        """False: `launch_late` would hand the outcome back as it is."""
+        return self.guarding.checks_results(state, armed)
 
     def seconds_left(self, call: Call) -> float:
         return self._deadlines[call.id] - _now()
@@ -56,6 +77,7 @@ class CallsInFlight:
         return call.id in self._deadlines
 
     def take_done(self) -> list[tuple[CallId, Outcome | Retry]]:
+        """The outcomes are final: to judge one says how the call ends, never to try again."""
         done = [(call_id, task) for call_id, task in self._tasks.items() if task.done()]
         for call_id, _ in done:
             del self._tasks[call_id]
@@ -67,10 +89,52 @@ class CallsInFlight:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
+    def _carry(self, call: Call, work: Coroutine[None, None, Outcome | Retry]) -> None:
+        self._tasks[call.id] = asyncio.create_task(_unfailing(call, work))
+
+    async def _attempt(self, state: RunState, call: Call, armed: Armed) -> Outcome | Retry:
+        """One attempt, what stands before and after it, and the pause before the next one."""
+        early = None
+        if call.id not in self._allowed:
+            left = partial(self.seconds_left, call)
+            early = await self.guarding.before_call(state, call, armed, left)
+            if isinstance(early, Failed):
+                return early
+            self._allowed.add(call.id)
+        outcome = early or await self._invoke(state, call, armed)
+        return await self._checked(state, call, armed, outcome)
+
+    async def _checked(
+        self, state: RunState, call: Call, armed: Armed, outcome: Outcome
+    ) -> Outcome | Retry:
+        """What is left of an outcome when everyone has seen it. The decision to try again is made
+        here and once, so that nothing reaches the model unseen."""
+        left = self.seconds_left(call)
+        verdict = judge(armed.tool, call, outcome, seconds_left=left, jitter=jitter())
+        match verdict:
+            case TryAgain(after=after):
+                await asyncio.sleep(after)
+                return "retry"
+            case Result():
+                assert not isinstance(outcome, Waits)
+                if self.guarding.checks_results(state, armed):
+                    outcome = await self.guarding.after_call(state, call, armed, outcome, verdict)
+            case AwaitCallback() | StartChild() | AwaitResolution():
+                pass
+            case _:
+                assert_never(verdict)
+        return replace(outcome, permanent=True) if isinstance(outcome, Failed) else outcome
+
     async def _invoke(self, state: RunState, call: Call, armed: Armed) -> Outcome:
-        """Never raises, so that a defect in a tool's executor is that call's failure."""
+        executor = self._executors.get(armed.tool.spec.type)
+        if executor is None:
+            detail = f"Nothing here executes tools of type {armed.tool.spec.type}."
+            return Failed(Why.NOT_SENT, detail, permanent=True)
+        return await executor.invoke(self._invocation(state, call, armed))
+
+    def _invocation(self, state: RunState, call: Call, armed: Armed) -> Invocation:
         url, token = self._callback(state, call)
-        invocation = Invocation(
+        return Invocation(
             project_id=state.project_id,
             run_id=state.id,
             call_id=call.id,
@@ -86,22 +150,26 @@ class CallsInFlight:
             callback_url=url,
             callback_token=token,
             secrets=armed.secrets,
+            session_id=show(Prefix.SESSION, state.place.session_id) if state.place else None,
+            state=state.shared,
+            handoffs=state.config.handoffs,
+            report=partial(self._report, call),
         )
-        try:
-            return await self._executor.invoke(invocation)
-        except Exception as error:
-            log.exception("tool_executor_failed", tool=call.tool, call=show(Prefix.CALL, call.uuid))
-            return Failed(Why.UNKNOWN, f"Runward's own executor failed: {type(error).__name__}.")
+
+
+async def _unfailing(call: Call, work: Coroutine[None, None, Outcome | Retry]) -> Outcome | Retry:
+    """Never raises, so that a defect in whatever executes a tool is that call's failure."""
+    try:
+        return await work
+    except Exception as error:
+        log.exception("tool_executor_failed", tool=call.tool, call=show(Prefix.CALL, call.uuid))
+        detail = f"Runward's own executor failed: {type(error).__name__}."
+        return Failed(Why.UNKNOWN, detail, permanent=True)
 
 
 def jitter() -> float:
     """From 0 up to 1."""
     return random.random()  # noqa: S311  # spreads retries, guards nothing
-
-
-async def _after(seconds: float) -> Retry:
-    await asyncio.sleep(seconds)
-    return "retry"
 
 
 def _now() -> float:

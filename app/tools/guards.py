@@ -6,6 +6,7 @@ wrong is for operators; the model reads a fixed text.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
@@ -65,7 +66,8 @@ class _NoUseError(Exception):
 
 
 class Guards:
-    """`run_guardrail` and `run_hook` call a plugin's function by its registered name."""
+    """`run_guardrail` and `run_hook` call a plugin's function by its registered name, with a copy
+    of the question that it may do with as it likes."""
 
     def __init__(
         self, posts: SignedPosts, *, run_guardrail: RunGuardrail, run_hook: RunHook
@@ -84,14 +86,16 @@ class Guards:
                     return read_verdict(answer, text)
                 case PluginGuardrail():
                     async with asyncio.timeout(question.seconds):
-                        verdict = await self._run_guardrail(guardrail.name, question.payload)
+                        verdict = await self._run_guardrail(
+                            guardrail.name, deepcopy(question.payload)
+                        )
                     return _worded(verdict, text)
                 case _:
                     assert_never(guardrail)
         except Exception as error:
             detail = _why(error, question)
         log.warning("guardrail_unusable", id=question.message_id, detail=detail)
-        return Reject(text, detail=f"{describe(guardrail)}: {detail}")
+        return Reject(text, detail)
 
     async def ask_hook(self, hook: Hook, question: Question) -> HookAnswer:
         """Never raises."""
@@ -103,14 +107,14 @@ class Guards:
                     return read_hook_answer(answer, key)
                 case PluginHook():
                     async with asyncio.timeout(question.seconds):
-                        said = await self._run_hook(hook.name, question.payload)
+                        said = await self._run_hook(hook.name, deepcopy(question.payload))
                     return _fitting(said, key)
                 case _:
                     assert_never(hook)
         except Exception as error:
             detail = _why(error, question)
         log.warning("hook_unusable", id=question.message_id, detail=detail)
-        return HookFailed(f"{describe(hook)}: {detail}")
+        return HookFailed(detail)
 
     async def _post(self, url: str, question: Question, limit: int) -> Answer:
         """One attempt, and one more if the first surely was not sent. Raises _NoUseError."""
@@ -215,8 +219,8 @@ def _worded(verdict: Verdict, text: str) -> Verdict:
             return verdict
         case Reject(message=message, detail=detail):
             return Reject(_capped(message) or text, detail)
-        case Fail(message=message):
-            return Fail(_capped(message) or text)
+        case Fail(message=message, detail=detail):
+            return Fail(_capped(message) or text, detail)
         case _:
             assert_never(verdict)
 
