@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -81,6 +81,9 @@ class Services:
     public_url: str
     max_body_bytes: int
     streams_per_key: int
+    plugin_guardrails: Collection[str] = frozenset()
+    plugin_hooks: Collection[str] = frozenset()
+    """By name, as plugins registered them."""
     streams: Counter[UUID] = field(default_factory=Counter[UUID])
     """Open event streams of each API key."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

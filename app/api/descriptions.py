@@ -21,6 +21,7 @@ TAGS: Final[Mapping[str, str]] = {
     "Approvals": "Calls that wait for a person, and the decisions about them.",
     "Tools": "The registered tools: HTTP endpoints of yours, in any language.",
     "Agents": "Named, versioned sets of model, instructions, tools and limits.",
+    "Policy": "Hooks and guardrails around every run of the project.",
     "Callbacks": "Where a tool that answered 202 delivers its result.",
     "Keys": "API keys of the project.",
     "Projects": "For operators: the projects of this installation.",
@@ -52,10 +53,30 @@ _TOOL: Final = {
     "approval_expires_seconds": "After which nobody has answered.",
     "reject_message": "What the model is told about a rejection without words.",
     "enabled": "Whether models see it: yes, no, or a CEL rule, asked every turn.",
-    "guardrails": "Checks around a call; none can be named yet.",
+    "guardrails": "Asked before and after a call: webhooks, signed with the tool's secret, or "
+    "plugins.",
     "concurrency": "How many calls of it one run has in flight.",
     "max_output_bytes": "A longer result is cut for the model and kept whole.",
     "metadata": "Your own notes; rules see them as `tool.metadata`.",
+}
+
+_GUARD: Final = {
+    "stage": "When it is asked: before a person is (`pre_approval`), before the call (`input`), "
+    "about its result (`output`); of an agent or a project also about what a run is given "
+    "(`run_input`) and its final output (`run_output`).",
+    "on": "What it stands before or after.",
+    "timeout_seconds": "For its answer. A guardrail that is slower rejects, a hook that is slower "
+    "has failed.",
+}
+_WEBHOOK_GUARD: Final = {
+    "type": "`webhook`: a signed POST.",
+    "url": "Where it is asked.",
+    **_GUARD,
+}
+_PLUGIN_GUARD: Final = {
+    "type": "`plugin`: a function of a plugin.",
+    "name": "What the plugin registered it as.",
+    **_GUARD,
 }
 
 FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -63,6 +84,10 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "PatchTool": _TOOL,
     "Tool": _TOOL,
     "NewTool": _TOOL,
+    "WebhookGuardrail": _WEBHOOK_GUARD,
+    "PluginGuardrail": _PLUGIN_GUARD,
+    "WebhookHook": _WEBHOOK_GUARD,
+    "PluginHook": _PLUGIN_GUARD,
     "Retry": {
         "max_attempts": "Attempts in all, the first included.",
         "initial_seconds": "Before the second attempt; it doubles from there.",

@@ -2,7 +2,18 @@
 
 from typing import Any, Final
 
-from app.api import agents, approvals, events, health, keys, openapi, runs, tool_calls, tools
+from app.api import (
+    agents,
+    approvals,
+    events,
+    health,
+    keys,
+    openapi,
+    policy,
+    runs,
+    tool_calls,
+    tools,
+)
 from app.api.app import create_app
 
 ROUTERS: Final = (
@@ -13,6 +24,7 @@ ROUTERS: Final = (
     tool_calls.callbacks,
     tools.routes,
     agents.routes,
+    policy.routes,
     keys.routes,
     keys.projects,
     health.routes,

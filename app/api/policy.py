@@ -1,0 +1,63 @@
+"""/v1/policy: the hooks and guardrails that stand around every run of the project."""
+
+from fastapi import Request, Response
+
+from app.api.answers import answer
+from app.api.auth import ToolsReader, ToolsWriter
+from app.api.guards import check_guards
+from app.api.idempotency import Once, once
+from app.api.models.policy import Policy, PolicySecret, PutPolicy
+from app.api.params import IdempotencyKey
+from app.api.routes import router
+from app.api.services import Using
+from app.domain.errors import InvalidRequestError
+from app.store import policies
+from app.store.db import Tx
+
+routes = router("Policy")
+
+
+@routes.get("/policy", response_model=Policy)
+async def get_policy(who: ToolsReader, services: Using) -> Response:
+    """The project's policy as it is now."""
+    async with services.autocommit.connect() as tx:
+        return answer(_shown(await policies.get_policy(tx, who.project_id)))
+
+
+@routes.put("/policy", response_model=Policy)
+async def put_policy(who: ToolsWriter, services: Using, policy: PutPolicy) -> Response:
+    """Replace the policy whole. It holds for every run of the project from its next step on,
+    those that are under way too."""
+    errors = await check_guards(services, policy.guardrails, policy.hooks)
+    if errors:
+        raise InvalidRequestError(errors=errors)
+    async with services.database.pool.begin() as tx:
+        stored = await policies.put_policy(tx, who.project_id, policy.hooks, policy.guardrails)
+    services.policies.forget(who.project_id)
+    return answer(_shown(stored))
+
+
+@routes.post("/policy/rotate_secret", response_model=PolicySecret)
+async def rotate_policy_secret(
+    who: ToolsWriter, services: Using, request: Request, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Make a new signing secret for the guardrails and hooks of the project and of its agents.
+    For 24 hours they are signed with the former one too."""
+
+    async def rotate(tx: Tx) -> PolicySecret:
+        generation = await policies.rotate_guard_secret(tx, who.project_id)
+        return PolicySecret(secret=services.vault.guard_secret(who.project_id, generation))
+
+    what = Once.of(request, who.project_id, idempotency_key)
+    shown = await once(services, what, rotate)
+    services.policies.forget(who.project_id)
+    return shown
+
+
+def _shown(stored: policies.StoredPolicy) -> Policy:
+    return Policy(
+        hooks=list(stored.hooks),
+        guardrails=list(stored.guardrails),
+        version=stored.version,
+        updated_at=stored.updated_at,
+    )

@@ -1,0 +1,342 @@
+"""One guardrail or hook asked: what it is sent, what its answers mean, and that whatever is not a
+clear answer is a no."""
+
+import asyncio
+import ipaddress
+import json
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook as Verifier
+
+from app.domain import texts
+from app.domain.guards import (
+    Allow,
+    Fail,
+    GoOn,
+    HookAnswer,
+    HookFailed,
+    Instead,
+    Moment,
+    PluginGuardrail,
+    PluginHook,
+    Reject,
+    Stage,
+    Verdict,
+    WebhookGuardrail,
+    WebhookHook,
+)
+from app.domain.json import JsonObject
+from app.egress.client import Egress
+from app.tools.guards import MAX_MESSAGE_BYTES, MAX_VERDICT_BYTES, Guards, Question
+from app.tools.signed_post import SignedPosts
+from app.tools.signing import make_secret
+from tests.unit.raw_server import Line, RawServer, answer, saying
+
+LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
+ALLOW = b'{"action": "allow"}'
+
+
+class Plugins:
+    """Plugins' functions, by name."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, JsonObject]] = []
+
+    async def guardrail(self, name: str, payload: JsonObject) -> Verdict:
+        self.asked.append((name, payload))
+        match name:
+            case "slow":
+                await asyncio.sleep(30)
+            case "broken":
+                raise RuntimeError("the password is 1234")
+            case "meddling":
+                payload["arguments"] = {}
+            case "wordless":
+                return Reject("")
+            case _:
+                pass
+        return Allow()
+
+    async def hook(self, name: str, payload: JsonObject) -> HookAnswer:
+        self.asked.append((name, payload))
+        match name:
+            case "slow":
+                await asyncio.sleep(30)
+            case "broken":
+                raise RuntimeError("the password is 1234")
+            case "number":
+                return Instead(1)
+            case _:
+                pass
+        return GoOn()
+
+
+@pytest.fixture
+def plugins() -> Plugins:
+    return Plugins()
+
+
+@pytest.fixture
+async def guards(plugins: Plugins) -> AsyncGenerator[Guards]:
+    async with aclosing(Egress(allow_private=(LOOPBACK,))) as egress:
+        yield Guards(SignedPosts(egress), run_guardrail=plugins.guardrail, run_hook=plugins.hook)
+
+
+def a_question(**changes: Any) -> Question:
+    payload: JsonObject = {"type": "guardrail", "stage": "input", "arguments": {"to": "Zoë"}}
+    question = Question("call_1_input_0", payload, (make_secret(),), 5.0)
+    return replace(question, **changes)
+
+
+def at(url: str, stage: Stage = "input") -> WebhookGuardrail:
+    return WebhookGuardrail(stage=stage, type="webhook", url=url)
+
+
+def a_hook(url: str, on: Moment = "before_tool") -> WebhookHook:
+    return WebhookHook(on=on, type="webhook", url=url)
+
+
+async def verdict_of(guards: Guards, raw: bytes, stage: Stage = "input") -> Verdict:
+    async with RawServer(saying(raw)) as server:
+        return await guards.ask_guardrail(at(server.url, stage), a_question())
+
+
+async def said_by_hook(guards: Guards, raw: bytes, on: Moment = "before_tool") -> HookAnswer:
+    async with RawServer(saying(raw)) as server:
+        return await guards.ask_hook(a_hook(server.url, on), a_question())
+
+
+# -- what is sent ---------------------------------------------------------------------------------
+
+
+async def test_a_guardrail_gets_a_signed_request_that_the_library_accepts(guards: Guards) -> None:
+    secret, former = make_secret(), make_secret()
+    question = a_question(secrets=(secret, former))
+    async with RawServer(saying(answer(ALLOW))) as server:
+        assert await guards.ask_guardrail(at(server.url), question) == Allow()
+        head, _, body = server.requests[0].partition(b"\r\n\r\n")
+    lines = [line.split(": ", 1) for line in head.decode().split("\r\n")[1:]]
+    headers = {name.lower(): value for name, value in lines}
+    assert headers["webhook-id"] == headers["idempotency-key"] == "call_1_input_0"
+    assert headers["content-type"] == "application/json"
+    assert json.loads(body) == question.payload
+    Verifier(secret).verify(body, headers)
+    Verifier(former).verify(body, headers)
+
+
+async def test_nothing_is_asked_without_a_secret(guards: Guards) -> None:
+    async with RawServer(saying(answer(ALLOW))) as server:
+        verdict = await guards.ask_guardrail(at(server.url), a_question(secrets=()))
+        assert (server.connections, type(verdict)) == (0, Reject)
+
+
+# -- verdicts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        ({"action": "allow"}, Allow()),
+        ({"action": "allow", "message": "fine", "score": 0.1}, Allow()),
+        ({"action": "reject", "message": "no cards"}, Reject("no cards")),
+        ({"action": "reject"}, Reject(texts.GUARDED)),
+        ({"action": "reject", "message": 7}, Reject(texts.GUARDED)),
+        ({"action": "reject", "message": "  "}, Reject(texts.GUARDED)),
+        ({"action": "fail", "message": "stolen"}, Fail("stolen")),
+        ({"action": "fail"}, Fail(texts.GUARDED)),
+    ],
+)
+async def test_a_clear_answer_is_taken_at_its_word(
+    guards: Guards, said: JsonObject, verdict: Verdict
+) -> None:
+    assert await verdict_of(guards, answer(json.dumps(said).encode())) == verdict
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        answer(b""),
+        answer(b"", "204 No Content"),
+        answer(b"ok", "200 OK", "Content-Type: text/plain"),
+        answer(b"{}"),
+        answer(b"null"),
+        answer(b"true"),
+        answer(b'"allow"'),
+        answer(b'["allow"]'),
+        answer(b'{"action": "Allow"}'),
+        answer(b'{"action": true}'),
+        answer(b'{"allow": true}'),
+        answer(b'{"action": "reject", "action": "allow"}'),
+        answer(b'{"action": "allow"'),
+        answer(b'{"action": "allow", "x": NaN}'),
+        answer(b'{"action": "allow", "x": "\xff"}'),
+        answer(b'{"action": "allow", "x": "' + b"x" * MAX_VERDICT_BYTES + b'"}'),
+        answer(ALLOW, "200 OK", "Content-Encoding: br"),
+        answer(ALLOW, "307 Temporary Redirect", "Location: /elsewhere"),
+        answer(ALLOW, "400 Bad Request"),
+        answer(ALLOW, "404 Not Found"),
+        answer(ALLOW, "500 Internal Server Error"),
+        answer(ALLOW, "503 Service Unavailable"),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + ALLOW,
+        b"nonsense\r\n\r\n",
+        b"",
+    ],
+)
+async def test_anything_else_rejects_with_a_text_that_says_nothing_of_it(
+    guards: Guards, raw: bytes
+) -> None:
+    verdict = await verdict_of(guards, raw)
+    assert isinstance(verdict, Reject)
+    assert verdict.message == texts.GUARDED
+    assert verdict.detail
+
+
+async def test_about_an_output_the_fixed_text_says_that_the_call_was_made(guards: Guards) -> None:
+    verdict = await verdict_of(guards, answer(b"?"), "output")
+    assert isinstance(verdict, Reject)
+    assert verdict.message == texts.OUTPUT_GUARDED
+
+
+async def test_a_guardrail_that_is_slow_rejects(guards: Guards) -> None:
+    async def silent(line: Line) -> None:
+        await line.request()
+        await line.closed()
+
+    async with RawServer(silent) as server:
+        verdict = await guards.ask_guardrail(at(server.url), a_question(seconds=0.05))
+    assert isinstance(verdict, Reject)
+    assert "0.05 seconds" in (verdict.detail or "")
+
+
+async def test_what_surely_was_not_sent_is_sent_once_more() -> None:
+    sent: list[datetime] = []
+
+    def now() -> datetime:
+        sent.append(datetime.now(UTC))
+        return sent[-1]
+
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    async with aclosing(Egress(allow_private=(LOOPBACK,))) as egress:
+        nobody = Plugins()
+        posts = SignedPosts(egress, now=now)
+        guards = Guards(posts, run_guardrail=nobody.guardrail, run_hook=nobody.hook)
+        verdict = await guards.ask_guardrail(at(f"http://127.0.0.1:{port}/"), a_question())
+    assert (type(verdict), len(sent)) == (Reject, 2)
+
+
+async def test_an_address_that_may_not_be_reached_rejects(guards: Guards) -> None:
+    verdict = await guards.ask_guardrail(at("http://169.254.169.254/latest"), a_question())
+    assert isinstance(verdict, Reject)
+    assert verdict.message == texts.GUARDED
+
+
+async def test_what_was_sent_is_not_sent_again(guards: Guards) -> None:
+    async def hang_up(line: Line) -> None:
+        await line.request()
+        line.reset()
+
+    async with RawServer(hang_up) as server:
+        verdict = await guards.ask_guardrail(at(server.url), a_question())
+        assert (type(verdict), len(server.requests)) == (Reject, 1)
+
+
+async def test_a_long_message_is_cut(guards: Guards) -> None:
+    said = json.dumps({"action": "reject", "message": "ä" * 10_000}).encode()
+    verdict = await verdict_of(guards, answer(said))
+    assert isinstance(verdict, Reject)
+    assert "left out" in verdict.message
+    assert len(verdict.message.encode()) < MAX_MESSAGE_BYTES + 100
+
+
+# -- hooks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raw", "on", "said"),
+    [
+        (answer(b"", "204 No Content"), "before_tool", GoOn()),
+        (answer(b""), "after_model", GoOn()),
+        (answer(b"{}"), "before_tool", GoOn()),
+        (answer(b"null"), "before_tool", GoOn()),
+        (answer(b'{"output": 5}'), "before_tool", Instead(5)),
+        (answer(b'{"output": null}'), "after_tool", Instead(None)),
+        (
+            answer(b'{"output": {"a": [1]}, "metadata": {"by": "cache"}}'),
+            "before_tool",
+            Instead({"a": [1]}, {"by": "cache"}),
+        ),
+        (answer(b'{"message": "Hello."}'), "before_model", Instead("Hello.")),
+        (answer(b'{"message": ""}'), "after_model", Instead("")),
+    ],
+)
+async def test_a_hook_goes_on_or_answers_instead(
+    guards: Guards, raw: bytes, on: Moment, said: HookAnswer
+) -> None:
+    assert await said_by_hook(guards, raw, on) == said
+
+
+@pytest.mark.parametrize(
+    ("raw", "on"),
+    [
+        (answer(b"[]"), "before_tool"),
+        (answer(b"ok"), "before_tool"),
+        (answer(b'{"message": "Hello."}'), "before_tool"),
+        (answer(b'{"output": 1}'), "before_model"),
+        (answer(b'{"message": 1}'), "after_model"),
+        (answer(b'{"output": "\\u0000"}'), "before_tool"),
+        (answer(b'{"output": 1}', "500 Internal Server Error"), "after_tool"),
+        (answer(b"{}", "302 Found", "Location: /"), "after_tool"),
+    ],
+)
+async def test_a_hook_that_answers_anything_else_has_failed(
+    guards: Guards, raw: bytes, on: Moment
+) -> None:
+    assert isinstance(await said_by_hook(guards, raw, on), HookFailed)
+
+
+# -- plugins --------------------------------------------------------------------------------------
+
+
+async def ask_plugin(guards: Guards, name: str, seconds: float = 5.0) -> Verdict:
+    guardrail = PluginGuardrail(stage="input", type="plugin", name=name)
+    return await guards.ask_guardrail(guardrail, a_question(seconds=seconds))
+
+
+async def test_a_plugin_is_asked_by_its_name(guards: Guards, plugins: Plugins) -> None:
+    assert await ask_plugin(guards, "fine") == Allow()
+    assert plugins.asked == [("fine", a_question().payload)]
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("slow", 0.02), ("broken", 5.0)])
+async def test_a_plugin_that_is_slow_or_breaks_rejects_or_has_failed(
+    guards: Guards, name: str, seconds: float
+) -> None:
+    verdict = await ask_plugin(guards, name, seconds)
+    assert isinstance(verdict, Reject)
+    assert verdict.message == texts.GUARDED
+    assert "1234" not in (verdict.detail or "")
+    hook = PluginHook(on="after_tool", type="plugin", name=name)
+    assert isinstance(await guards.ask_hook(hook, a_question(seconds=seconds)), HookFailed)
+
+
+async def test_a_plugin_that_rejects_without_words_gets_ours(guards: Guards) -> None:
+    assert await ask_plugin(guards, "wordless") == Reject(texts.GUARDED)
+
+
+async def test_a_plugin_cannot_change_what_it_was_shown(guards: Guards) -> None:
+    question = a_question()
+    guardrail = PluginGuardrail(stage="input", type="plugin", name="meddling")
+    await guards.ask_guardrail(guardrail, question)
+    assert question.payload["arguments"] == {"to": "Zoë"}
+
+
+async def test_a_model_hook_of_a_plugin_must_answer_with_text(guards: Guards) -> None:
+    hook = PluginHook(on="before_model", type="plugin", name="number")
+    assert isinstance(await guards.ask_hook(hook, a_question()), HookFailed)
