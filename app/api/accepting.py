@@ -1,7 +1,7 @@
 """From a request to an accepted run: everything it names is checked, then it is one commit."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -9,20 +9,18 @@ from sqlalchemy.exc import DBAPIError
 
 from app.api.idempotency import Once
 from app.api.models.start_run import StartRun
+from app.api.resolving import Resolved, resolve
 from app.domain import errors as e
-from app.domain.agents import AgentConfig, Limits, NamedTool
-from app.domain.errors import FieldError
-from app.domain.ids import ProjectId, RunId
+from app.domain.ids import Prefix, RunId, SessionId, parse
 from app.domain.run import RunStatus
-from app.domain.schema import check_schema
 from app.domain.scopes import Principal
-from app.domain.state import Changes, RunState, Segment, SegmentKind
-from app.llm.catalog import UnknownModelError
-from app.store import codec, idempotency, registry, views
+from app.domain.sessions import OnConflict
+from app.domain.state import Changes, Place, RunState, Segment, SegmentKind
+from app.store import codec, idempotency, outside, sessions, views
 from app.store.accept import Accepted
 from app.store.db import sqlstate
 from app.store.ids import mint
-from app.store.runs import NewRun
+from app.store.runs import ACCEPT, NewRun, accept_values
 from app.store.views import RunView
 from app.wiring import Services
 
@@ -54,9 +52,13 @@ async def accept(services: Services, who: Principal, asked: StartRun, what: Once
 
 async def _accept_new(services: Services, who: Principal, asked: StartRun, what: Once) -> Answered:
     """With room in this process the run is leased to it at once: one commit less."""
-    config = await _config(services, who.project_id, asked)
+    resolved = await resolve(services, who.project_id, asked)
+    if asked.session_id is not None:
+        return await accept_in_session(services, _new_run(who, asked, resolved, what), asked)
     lease = services.reserve_slot()
-    new = _new_run(who, asked, config, what, lease=lease)
+    new = replace(_new_run(who, asked, resolved, what), lease=lease)
+    if lease:
+        new.changes.add("run.started")
     try:
         accepted = await services.accept(new)
     except BaseException:
@@ -68,6 +70,33 @@ async def _accept_new(services: Services, who: Principal, asked: StartRun, what:
     else:
         services.wake_worker()
     return Answered(_view(new, accepted), replayed=False)
+
+
+async def accept_in_session(services: Services, new: NewRun, asked: StartRun) -> Answered:
+    """One run of a session at a time: this one starts, waits, is refused, or ends the others."""
+    assert asked.session_id is not None
+    value = parse(Prefix.SESSION, asked.session_id)
+    if value is None:
+        raise e.SessionNotFoundError
+    session_id = SessionId(value)
+    wish = None if asked.on_conflict is None else OnConflict(asked.on_conflict)
+    for _ in range(sessions.MAX_ROUNDS):
+        async with services.database.pool.begin() as tx:
+            taken = await sessions.take_place(tx, new.project_id, session_id, wish)
+            if not taken.previous:
+                place = Place(session_id, taken.seq)
+                new = replace(new, place=place, waits=taken.waits)
+                values = accept_values([new], services.lease)
+                row = (await tx.execute(ACCEPT, values)).one()
+                break
+        for run_id in taken.previous:
+            with suppress(e.RunEndedError):
+                async with services.database.pool.begin() as tx:
+                    await outside.cancel(tx, new.project_id, run_id, after_turn=False)
+    else:
+        raise e.SessionBusyError
+    services.wake_worker()
+    return Answered(_view(new, Accepted(row.at, row.tool_versions)), replayed=False)
 
 
 async def _replay(services: Services, what: Once) -> Answered | None:
@@ -86,82 +115,20 @@ async def _replay(services: Services, what: Once) -> Answered | None:
     return Answered(run, replayed=True)
 
 
-async def _config(services: Services, project_id: ProjectId, asked: StartRun) -> AgentConfig:
-    """What the run is to be, with every name in it resolved."""
-    if asked.agent is None:
-        config = asked.config()
-    else:
-        async with services.autocommit.connect() as tx:
-            agent = await registry.get_agent(tx, project_id, asked.agent)
-        if agent is None:
-            raise e.UnknownAgentError(
-                f"There is no agent '{asked.agent}'.",
-                errors=[FieldError("agent", "is not registered")],
-            )
-        config = agent.config.model_copy(
-            update={"limits": merged(agent.config.limits, asked.limits)}
-        )
-    check_models(services, config)
-    missing = await services.toolbox.missing(project_id, config.tools)
-    if missing:
-        raise e.UnknownToolError(
-            f"Not registered: {', '.join(missing)}. Register a tool with POST /v1/tools.",
-            errors=[
-                FieldError(f"tools.{config.tools.index(name)}", "is not registered")
-                for name in missing
-            ],
-        )
-    return config
-
-
-def merged(base: Limits, given: Limits) -> Limits:
-    """The agent's limits, with what the run itself says in their place."""
-    return base.model_copy(update={name: getattr(given, name) for name in given.model_fields_set})
-
-
-def check_models(services: Services, config: AgentConfig) -> None:
-    """Raises for models, settings and schemas that no run could use."""
-    for model in config.models:
-        try:
-            wrong = services.models.check_settings(model, config.model_settings)
-        except UnknownModelError as error:
-            text = str(error)
-            raise e.UnknownModelError(text, errors=[FieldError("model", text)]) from None
-        if wrong:
-            raise e.InvalidRequestError(
-                errors=[FieldError("model_settings", line) for line in wrong]
-            )
-    if config.output_schema is not None:
-        problems: Sequence[FieldError] = check_schema(
-            config.output_schema, strict=False, at="output_schema", object_root=False
-        )
-        if problems:
-            raise e.InvalidRequestError(errors=problems)
-    choice = config.tool_choice
-    if isinstance(choice, NamedTool) and choice.name not in config.tools:
-        raise e.InvalidRequestError(
-            errors=[FieldError("tool_choice.name", "must be one of the run's tools")]
-        )
-
-
 def _new_run(
     who: Principal,
     asked: StartRun,
-    config: AgentConfig,
+    resolved: Resolved,
     what: Once,
-    *,
-    lease: bool,
 ) -> NewRun:
-    changes = Changes()
+    config, changes = resolved.config, Changes()
     models: list[JsonValue] = list(config.models)
     changes.add(
         "run.created",
         agent=asked.agent,
-        model=models[0] if isinstance(config.model, str) else models,
+        model=models[0] if len(models) == 1 else models or None,
         tools=list[JsonValue](config.tools),
     )
-    if lease:
-        changes.add("run.started")
     segment = Segment(SegmentKind.INPUT, 0, asked.agent, asked.messages())
     changes.segments.append(segment)
     return NewRun(
@@ -173,7 +140,8 @@ def _new_run(
         metadata=asked.metadata,
         created_by=who.key_id,
         changes=changes,
-        lease=lease,
+        agent_version=resolved.version,
+        team=resolved.team,
         idempotency=None if what.key is None else (what.key, what.route, what.body_digest),
     )
 
@@ -189,6 +157,8 @@ def _state(new: NewRun, accepted: Accepted) -> RunState:
         pinned=accepted.tool_versions,
         context=new.context,
         segments=tuple(new.changes.segments),
+        team=new.team,
+        created_by=new.created_by,
         seconds_left=new.config.limits.deadline_seconds,
     )
 
@@ -199,8 +169,11 @@ def _view(new: NewRun, accepted: Accepted) -> RunView:
         status=RunStatus.IN_PROGRESS if new.lease else RunStatus.QUEUED,
         agent=new.agent,
         config=codec.config_to_json(new.config),
-        turn=0,
+        turn=new.turn,
         usage=dict.fromkeys(views.USAGE, 0),
+        session_id=new.place.session_id if new.place else None,
+        continued_from=new.continued_from,
+        parent_run_id=None,
         output=None,
         output_parsed=None,
         error=None,

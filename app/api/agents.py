@@ -3,17 +3,17 @@
 from fastapi import Request, Response
 
 from app.api import shapes
-from app.api.accepting import check_models
 from app.api.answers import answer, nothing
 from app.api.auth import ToolsReader, ToolsWriter
 from app.api.idempotency import Once, once
 from app.api.models.agents import Agent, PatchAgent, RegisterAgent
 from app.api.paging import Page, Walking
 from app.api.params import AgentPath, IdempotencyKey
+from app.api.resolving import check_agent
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
-from app.store import registry
+from app.store import agents
 from app.store.db import Tx
 
 routes = router("Agents")
@@ -29,10 +29,10 @@ async def register_agent(
 ) -> Response:
     """Register an agent. Its tools are looked up when a run starts."""
     config = agent.config()
-    check_models(services, config)
+    await check_agent(services, config)
 
     async def register(tx: Tx) -> Agent:
-        made = await registry.put_agent(
+        made = await agents.put_agent(
             tx,
             who.project_id,
             agent.name,
@@ -54,7 +54,7 @@ async def register_agent(
 async def list_agents(who: ToolsReader, services: Using, walk: Walking) -> Response:
     """List agents by name."""
     async with services.autocommit.connect() as tx:
-        found = await registry.list_agents(
+        found = await agents.list_agents(
             tx, who.project_id, after=walk.after, limit=walk.limit + 1, descending=walk.descending
         )
     return answer(Page[Agent].of(found, walk.limit, shapes.agent, lambda agent: agent.name))
@@ -64,7 +64,7 @@ async def list_agents(who: ToolsReader, services: Using, walk: Walking) -> Respo
 async def get_agent(who: ToolsReader, services: Using, name: AgentPath) -> Response:
     """One agent, in its current version."""
     async with services.autocommit.connect() as tx:
-        found = await registry.get_agent(tx, who.project_id, name)
+        found = await agents.get_agent(tx, who.project_id, name)
     if found is None:
         raise e.AgentNotFoundError
     return answer(shapes.agent(found))
@@ -76,12 +76,12 @@ async def change_agent(
 ) -> Response:
     """Change an agent: that makes its next version. Runs that have started keep theirs."""
     async with services.database.pool.begin() as tx:
-        former = await registry.get_agent(tx, who.project_id, name)
+        former = await agents.lock_agent(tx, who.project_id, name)
         if former is None:
             raise e.AgentNotFoundError
         config = patch.applied_to(former.config)
-        check_models(services, config)
-        changed = await registry.put_agent(
+        await check_agent(services, config)
+        changed = await agents.put_agent(
             tx,
             who.project_id,
             name,
@@ -98,6 +98,6 @@ async def change_agent(
 async def delete_agent(who: ToolsWriter, services: Using, name: AgentPath) -> Response:
     """Delete an agent. Runs that have started go on."""
     async with services.database.pool.begin() as tx:
-        if not await registry.delete_agent(tx, who.project_id, name):
+        if not await agents.delete_agent(tx, who.project_id, name):
             raise e.AgentNotFoundError
     return nothing()

@@ -20,7 +20,8 @@ from app.domain.calls import CallPhase
 from app.domain.ids import Prefix, RunId, show
 from app.domain.scopes import Scope
 from app.store import approvals, keys
-from app.store.registry import RegisteredAgent, RegisteredTool
+from app.store.agents import RegisteredAgent
+from app.store.registry import RegisteredTool
 from app.store.views import CallView, RunView, Waiting
 
 
@@ -30,9 +31,10 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
         id=show(Prefix.RUN, view.id),
         status=view.status,
         agent=view.agent,
-        model=view.config["model"],
-        session_id=None,
-        continued_from=None,
+        model=view.config.get("model"),
+        session_id=show(Prefix.SESSION, view.session_id) if view.session_id else None,
+        continued_from=show(Prefix.RUN, view.continued_from) if view.continued_from else None,
+        parent_run_id=show(Prefix.RUN, view.parent_run_id) if view.parent_run_id else None,
         turn=view.turn,
         usage=Usage.model_construct(None, **view.usage),
         output=view.output,

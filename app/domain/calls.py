@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from app.domain.ids import ApprovalId, CallId
+from app.domain.ids import ApprovalId, CallId, RunId
 from app.domain.items import Part
 from app.domain.json import JsonObject, digest
 
@@ -84,6 +84,8 @@ class Result:
     detail: str | None = None
     metadata: JsonObject | None = None
     fails_run: bool = False
+    transfer_to: str | None = None
+    escalate: bool = False
 
     @property
     def is_error(self) -> bool:
@@ -113,6 +115,10 @@ class Call:
     raw: str | None = None
     timeout_seconds: float | None = None
     result: Result | None = None
+    child: RunId | None = None
+    """The run that was started for it."""
+    received: JsonObject | None = None
+    """The answer of its callback, which guardrails or hooks have not seen yet."""
 
     @property
     def asked(self) -> JsonObject:

@@ -16,10 +16,13 @@ from app.domain.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Resu
 from app.domain.ids import CallId
 from app.domain.items import Message
 from app.domain.json import compact, parse
+from app.domain.response import ModelResponse
 from app.domain.run import RunStatus
 from app.domain.schema import Problem, Validator
 from app.domain.state import RunState, SegmentKind, tool_calls_of
+from app.domain.team import next_agent
 from app.domain.tools import Concurrency
+from app.domain.workflow import Over, Steps, next_step
 
 FREE: Final = Concurrency(limit=64)
 
@@ -31,6 +34,20 @@ class AskModel:
 
     repair: tuple[Problem, ...] = ()
     tools_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delegate:
+    """Start the next steps of a workflow: `response` is what a model would have said."""
+
+    response: ModelResponse
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """The run goes on as another agent."""
+
+    agent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +76,30 @@ class Finish:
     message: str | None = None
 
 
-Action: TypeAlias = AskModel | RunTools | Park | Finish
+Action: TypeAlias = AskModel | Delegate | HandOver | RunTools | Park | Finish
 
 
 def next_action(
     state: RunState,
     *,
     overdue: bool = False,
+    busy: bool = False,
     caps: Mapping[str, Concurrency] | None = None,
     schema: Validator | None = None,
 ) -> Action:
-    """`overdue`: the run's deadline has passed. `caps`: how many calls of each tool may be in
-    flight. `schema`: of the final output, where the agent has one."""
+    """`overdue`: the run's deadline has passed. `busy`: something that came back from elsewhere
+    is being looked at. `caps`: how many calls of each tool may be in flight. `schema`: of the
+    final output, where the agent has one."""
     calls = state.turn_calls
     stop = _must_stop(state, calls, overdue=overdue)
-    running = any(call.phase is CallPhase.STARTED for call in calls)
+    running = busy or any(call.phase is CallPhase.STARTED for call in calls)
     if stop is None and (ready := _startable(calls, state, caps or {})):
         return RunTools(ready)
     if running:
         return RunTools(())
     if stop is not None:
-        return stop
+        finishing = stop.status is RunStatus.CANCELLED and state.open_children
+        return Park(tuple(call.id for call in state.open_children)) if finishing else stop
     if waiting := tuple(call.id for call in calls if call.phase in WAITING):
         return Park(waiting)
     return _after_results(state, calls, schema)
@@ -138,11 +158,45 @@ def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator |
     if (stopped := _stopping_result(state, calls)) is not None:
         output = stopped.output if stopped.full is None else stopped.full
         return _finish_with(state, output, schema)
+    if state.config.kind != "llm":
+        return _next_step(state, schema)
+    return _go_on(state, calls, schema)
+
+
+def _go_on(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
+    """Of an agent with a model."""
+    if (escalated := _escalation(calls)) is not None:
+        return _finish_with(state, state.last_text or escalated.output, schema)
+    if (agent := next_agent(state)) is not None:
+        return HandOver(agent)
     if _has_answered(state):
         return _answer(state, schema)
     if any(_because(call, Reason.LIMIT) for call in calls):
         return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
     return _ask_within_limits(state)
+
+
+def _escalation(calls: tuple[Call, ...]) -> Result | None:
+    """The first result whose tool said that this agent is done."""
+    results = (call.result for call in calls if call.result is not None)
+    return next((result for result in results if result.escalate), None)
+
+
+def _next_step(state: RunState, schema: Validator | None) -> Action:
+    """Of a workflow."""
+    if any(_because(call, Reason.LIMIT) for call in state.turn_calls):
+        return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
+    if (spent := _spent(state)) is not None:
+        return spent
+    match next_step(state):
+        case Steps(response=response):
+            return Delegate(response)
+        case Over(failed=str(failed)):
+            return Finish(RunStatus.FAILED, code="step_failed", message=failed)
+        case Over(output=output, parsed=parsed, reason=reason):
+            if schema is not None:
+                return _finish_with(state, output, schema)
+            return Finish(RunStatus.COMPLETED, output, parsed=parsed, code=reason)
 
 
 def _answer(state: RunState, schema: Validator | None) -> Action:
@@ -177,8 +231,8 @@ def _finish_with(state: RunState, output: JsonValue, schema: Validator | None) -
 def _ask_within_limits(state: RunState) -> Action:
     config = state.config
     limits = config.limits
-    if limits.max_tokens is not None and state.usage.total >= limits.max_tokens:
-        return _incomplete("max_tokens", f"The run used {state.usage.total} tokens.")
+    if (spent := _spent(state)) is not None:
+        return spent
     if state.turn < limits.max_turns:
         return AskModel()
     message = f"The run made as many model calls as it may ({limits.max_turns})."
@@ -193,6 +247,16 @@ def _ask_within_limits(state: RunState) -> Action:
             return Finish(RunStatus.COMPLETED, output=output, code="max_turns")
         case _:
             assert_never(config.on_max_turns)
+
+
+def _spent(state: RunState) -> Finish | None:
+    """Whether a budget is used up that is not counted in turns or calls."""
+    limits, usage = state.config.limits, state.usage
+    if limits.max_tokens is not None and usage.total >= limits.max_tokens:
+        return _incomplete("max_tokens", f"The run used {usage.total} tokens.")
+    if limits.max_cost_usd is not None and usage.cost >= limits.max_cost_usd:
+        return _incomplete("max_cost_usd", f"The run cost {usage.cost:.6f} US dollars.")
+    return None
 
 
 def _stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:

@@ -104,6 +104,11 @@ class AgentNotFoundError(NotFoundError):
     text = "There is no such agent."
 
 
+class SessionNotFoundError(NotFoundError):
+    code = "session_not_found"
+    text = "There is no such session."
+
+
 class KeyNotFoundError(NotFoundError):
     code = "key_not_found"
     text = "There is no such key."
@@ -147,6 +152,11 @@ class DecisionNotAllowedError(ConflictError):
 class RunEndedError(ConflictError):
     code = "run_ended"
     text = "This run has ended."
+
+
+class SessionBusyError(ConflictError):
+    code = "session_busy"
+    text = "A run of this session has not ended yet."
 
 
 class CallNotWaitingError(ConflictError):

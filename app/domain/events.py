@@ -36,6 +36,9 @@ STORED: Final[Mapping[str, str]] = {
     "tool_call.rejected": "A person declined, or nobody answered in time.",
     "tool_call.outcome_unknown": "It was sent and may or may not have taken effect.",
     "tool_call.cancelled": "The run ended before the call had a result.",
+    "agent.changed": "The run was handed over: `from` one agent `to` another.",
+    "state.updated": "What a call changed of the shared state, null for what it removed.",
+    "input.received": "Somebody sent another message while the run was open.",
     "usage.updated": "Tokens used by the run so far.",
     "model.retried": "A model request failed and is tried again, or with the next model.",
 }

@@ -22,6 +22,7 @@ from app.domain.state import (
     Segment,
     SegmentKind,
 )
+from app.domain.team import take_handoff
 from app.domain.toolbox import Surroundings, Tool, needs_approval
 
 MAX_CALL_ID: Final = 512
@@ -46,6 +47,8 @@ class Turn:
     tools: Mapping[str, Tool]
     around: Surroundings
     mint: Callable[[], UUID]
+    shown: int | None = None
+    """How many segments of the conversation; None: all that there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,16 @@ def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple
     number = state.turn + 1
     asked = list(_read_calls(state, response, turn))
     changes = Changes(progress=True)
-    segment = Segment(SegmentKind.RESPONSE, number, state.agent, _items(response, asked))
+    shown = len(state.segments) if turn.shown is None else turn.shown
+    items = _items(response, asked)
+    segment = Segment(SegmentKind.RESPONSE, number, state.agent, items, seen=shown)
     changes.segments.append(segment)
     _tell(changes, state, response, number)
     after = replace(
         state,
         turn=number,
         usage=state.usage + response.usage,
-        segments=(*state.segments, segment),
+        segments=(*state.segments[:shown], segment, *state.segments[shown:]),
     )
     for position, one in enumerate(asked):
         if one.id not in state.calls:
@@ -80,6 +85,7 @@ def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple
         input_tokens=after.usage.input,
         output_tokens=after.usage.output,
         total_tokens=after.usage.total,
+        cost_usd=round(after.usage.cost, 9),
     )
     return after, changes
 
@@ -180,6 +186,9 @@ def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: 
     if refused is not None:
         return settle(state, changes, call, refused)
     assert tool is not None
+    if tool.spec.type == "handoff":
+        assert tool.spec.agent is not None
+        return settle(state, changes, call, take_handoff(state, tool.spec.agent))
     if not needs_approval(tool, call.arguments, turn.around):
         return state.with_call(call)
     return gate(state, changes, call, tool, turn.mint)
@@ -200,7 +209,7 @@ def _why_not(
         problem = _failed(Reason.INVALID_ARGUMENTS, text)
     if problem is not None:
         return replace(problem, fails_run=tool.spec.on_error == "fail_run")
-    if identical_before(state, call) + 1 >= STOP_AT:
+    if state.config.kind == "llm" and identical_before(state, call) + 1 >= STOP_AT:
         return _failed(Reason.REPEATED, texts.REPEATED)
     return None
 

@@ -18,12 +18,14 @@ class RequestedCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens. `input` includes `cached_input`; `output` includes `reasoning`."""
+    """Tokens. `input` includes `cached_input`; `output` includes `reasoning`. `cost` in US dollars,
+    as far as prices are known."""
 
     input: int = 0
     output: int = 0
     cached_input: int = 0
     reasoning: int = 0
+    cost: float = 0.0
 
     @property
     def total(self) -> int:
@@ -35,6 +37,7 @@ class Usage:
             self.output + other.output,
             self.cached_input + other.cached_input,
             self.reasoning + other.reasoning,
+            self.cost + other.cost,
         )
 
 

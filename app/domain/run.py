@@ -37,6 +37,7 @@ class Move(StrEnum):
     CLAIM = "claim"
     RELEASE = "release"
     PARK = "park"
+    DEFER = "defer"
     WAKE = "wake"
     COMPLETE = "complete"
     FAIL = "fail"
@@ -57,7 +58,8 @@ MOVES: Final[Mapping[Move, Edge]] = {
     Move.CLAIM: Edge(frozenset({RunStatus.QUEUED}), RunStatus.IN_PROGRESS),
     Move.RELEASE: Edge(_LEASED, RunStatus.QUEUED),
     Move.PARK: Edge(_LEASED, RunStatus.REQUIRES_ACTION),
-    Move.WAKE: Edge(frozenset({RunStatus.REQUIRES_ACTION}), RunStatus.QUEUED),
+    Move.DEFER: Edge(_LEASED, RunStatus.QUEUED),
+    Move.WAKE: Edge(frozenset({RunStatus.REQUIRES_ACTION, RunStatus.QUEUED}), RunStatus.QUEUED),
     Move.COMPLETE: Edge(_LEASED, RunStatus.COMPLETED),
     Move.FAIL: Edge(frozenset({RunStatus.IN_PROGRESS, RunStatus.QUEUED}), RunStatus.FAILED),
     Move.STOP: Edge(_LEASED, RunStatus.INCOMPLETE),

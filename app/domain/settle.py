@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
@@ -15,6 +15,9 @@ from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.state import Changes, RunState
 from app.domain.toolbox import Tool
 from app.domain.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
+
+_HARMLESS: Final = frozenset({"agent", "builtin"})
+"""Types of tools that have done nothing before their result, or their child run, is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +33,18 @@ class AwaitCallback:
 
 
 @dataclass(frozen=True, slots=True)
+class StartChild:
+    """The call's result is that of a child run, which the loop starts with its next step."""
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitResolution:
     """Nobody knows whether the call took effect: a person settles it."""
 
     detail: str
 
 
-Verdict: TypeAlias = Result | TryAgain | AwaitCallback | AwaitResolution
+Verdict: TypeAlias = Result | TryAgain | AwaitCallback | StartChild | AwaitResolution
 
 
 def judge(
@@ -46,6 +54,8 @@ def judge(
     match outcome:
         case Done():
             return _finished(tool, outcome)
+        case Waits(on="child"):
+            return StartChild()
         case Waits():
             return AwaitCallback()
         case Failed():
@@ -80,6 +90,8 @@ def completed(output: JsonValue, max_bytes: int, done: Done | None = None) -> Re
         parts=done.parts if done else (),
         full=full,
         metadata=done.metadata if done else None,
+        transfer_to=done.transfer_to if done else None,
+        escalate=done.escalate if done else False,
     )
 
 
@@ -173,11 +185,12 @@ def _on_failure(policy: OnFailure, result: Result) -> Result:
 
 
 def conclude(state: RunState, changes: Changes, call: Call, verdict: Verdict) -> RunState:
-    """Write a verdict down. `TryAgain` writes nothing: the next attempt's start will."""
+    """Write a verdict down. `TryAgain` writes nothing: the next attempt's start will; neither does
+    `StartChild`, which `app.domain.team.start_child` writes."""
     match verdict:
         case Result():
             return settle(state, changes, call, verdict)
-        case TryAgain():
+        case TryAgain() | StartChild():
             return state
         case AwaitCallback():
             waiting = replace(call, phase=CallPhase.AWAITING_CALLBACK)
@@ -255,7 +268,7 @@ def recover(state: RunState, changes: Changes, tool_of: Callable[[Call], Tool | 
         if call.phase is not CallPhase.STARTED or call.fence == state.fence:
             continue
         tool = tool_of(call)
-        if tool is not None and tool.spec.idempotent:
+        if tool is not None and (tool.spec.idempotent or tool.spec.type in _HARMLESS):
             again = replace(call, phase=CallPhase.READY)
             changes.put(again)
             state = state.with_call(again)

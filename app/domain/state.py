@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from uuid import UUID
 
 from pydantic import JsonValue
 
 from app.domain.agents import AgentConfig
 from app.domain.calls import Call, CallPhase
-from app.domain.ids import ApprovalId, CallId, ProjectId, RunId
+from app.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from app.domain.items import Item, Message, ToolCall
 from app.domain.json import JsonObject
 from app.domain.response import Usage
+from app.domain.run import TERMINAL, RunStatus
 
 
 class SegmentKind(StrEnum):
@@ -29,6 +31,55 @@ class Segment:
     turn: int
     agent: str | None
     items: tuple[Item, ...]
+    seen: int | None = None
+    """Of a response: how many segments the model had been shown. What came in meanwhile stands
+    after it, since it did not know of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An agent as it was when the run started."""
+
+    config: AgentConfig
+    version: int
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """How far the child run of an open call is, when it was loaded."""
+
+    run_id: RunId
+    status: RunStatus
+    output: JsonValue = None
+    parsed: JsonValue = None
+    error: JsonObject | None = None
+    usage: Usage = field(default_factory=Usage)
+    escalated: bool = False
+
+    @property
+    def ended(self) -> bool:
+        return self.status in TERMINAL
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Of a run in its session, which carries one run at a time. `number` counts the session's
+    runs; a child run has the session of its parent and no place of its own."""
+
+    session_id: SessionId
+    number: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where a child run comes from: the runs above it, and the agents from the first of them down
+    to it."""
+
+    parent: RunId
+    call_id: CallId
+    ancestors: tuple[RunId, ...]
+    path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +112,34 @@ class RunState:
     segments: tuple[Segment, ...] = ()
     calls: Mapping[CallId, Call] = field(default_factory=dict[CallId, Call])
     remembered: tuple[Remembered, ...] = ()
+    team: Mapping[str, Member] = field(default_factory=dict[str, Member])
+    """Everyone that the run may be handed over to, by name."""
+    created_by: UUID | None = None
+    lineage: Lineage | None = None
+    children: Mapping[CallId, Child] = field(default_factory=dict[CallId, Child])
+    place: Place | None = None
+    history: tuple[tuple[Item, ...], ...] = ()
+    """What the session's earlier runs left, the oldest first."""
+    shared: JsonObject = field(default_factory=dict[str, JsonValue])
+    """The state of the session, or of the run where it has none."""
     cancel_after_turn: bool = False
     seconds_left: float | None = None
     """Until the run's deadline, when it was loaded."""
+
+    @property
+    def last_response(self) -> Segment | None:
+        responses = (one for one in reversed(self.segments) if one.kind is SegmentKind.RESPONSE)
+        return next(responses, None)
+
+    @property
+    def open_children(self) -> tuple[Call, ...]:
+        return tuple(c for c in self.calls.values() if c.phase is CallPhase.AWAITING_CHILD)
+
+    def handed_to(self, name: str) -> "RunState":
+        """The run goes on as another agent, within the limits that it was started with."""
+        config = self.team[name].config
+        limits = {"limits": self.config.limits}
+        return replace(self, agent=name, config=config.model_copy(update=limits))
 
     @property
     def turn_calls(self) -> tuple[Call, ...]:
@@ -75,7 +151,7 @@ class RunState:
         """The text of the last response, empty if it had none."""
         texts = [
             item.content
-            for item in (self.segments[-1].items if self.segments else ())
+            for item in (self.last_response.items if self.last_response else ())
             if isinstance(item, Message) and isinstance(item.content, str)
         ]
         return "".join(texts)
@@ -109,6 +185,20 @@ class ApprovalRequest:
     allowed: tuple[str, ...] = ("approve", "reject", "edit", "respond")
 
 
+@dataclass(frozen=True, slots=True)
+class ChildRun:
+    """A run that is started with the step that needs its output."""
+
+    id: RunId
+    call_id: CallId
+    agent: str
+    member: Member
+    team: Mapping[str, Member]
+    input: tuple[Item, ...]
+    context: JsonObject | None
+    deadline_seconds: float | None
+
+
 @dataclass(slots=True)
 class Changes:
     """What is to be written about a run, collected until the next commit. The calls are whole
@@ -120,6 +210,9 @@ class Changes:
     updated: dict[CallId, Call] = field(default_factory=dict[CallId, Call])
     approvals: list[ApprovalRequest] = field(default_factory=list[ApprovalRequest])
     closed_approvals: dict[ApprovalId, str] = field(default_factory=dict[ApprovalId, str])
+    children: list[ChildRun] = field(default_factory=list[ChildRun])
+    shared: JsonObject = field(default_factory=dict[str, JsonValue])
+    """What calls changed of the shared state; null for what they removed."""
     progress: bool = False
     """A response or a result: the run is not stuck in a crash loop."""
 
@@ -140,12 +233,20 @@ class Changes:
             dict(self.updated),
             list(self.approvals),
             dict(self.closed_approvals),
+            list(self.children),
+            dict(self.shared),
             self.progress,
         )
 
     @property
     def empty(self) -> bool:
         return not (self.events or self.segments or self.inserted or self.updated)
+
+
+def tool_names_of(config: AgentConfig, team: Mapping[str, Member]) -> tuple[str, ...]:
+    """The registered tools that a run may use, whoever of its team carries it on."""
+    named = [config.tools, *(member.config.tools for member in team.values())]
+    return tuple(dict.fromkeys(name for names in named for name in names))
 
 
 def tool_calls_of(segment: Segment) -> tuple[ToolCall, ...]:

@@ -31,6 +31,12 @@ REPEATED_WARNING: Final = (
 )
 REPEATED: Final = "This identical call was made too often; it was not run."
 STORED: Final = "(This call has run already; this is its stored result.)"
+OTHER_HANDOFF: Final = "Multiple handoffs detected, ignoring this one."
+TOO_DEEP: Final = "Agents call agents too deep here; this one was not started."
+NO_SUCH_AGENT: Final = "The agent behind this tool does not exist; nothing was started."
+NOT_IN_RESULT: Final = "The result does not have this text at or after the offset."
+TOOLS_FOUND: Final = "These tools can be called now."
+NO_TOOL_FOUND: Final = "No tool was found. Search again with other words for what it should do."
 CANCELLED: Final = "The run was cancelled before this call finished."
 RUN_ENDED: Final = "The run ended before this call finished."
 
@@ -47,9 +53,30 @@ def unknown_tool(name: str, callable_now: Iterable[str]) -> str:
     )
 
 
+def search_first(name: str) -> str:
+    return f"Tool '{name}' is not loaded. Find it with search_tools first, then call it."
+
+
+def cut_result(call_id: str) -> str:
+    return f'(This result was cut. read_result with call_id "{call_id}" reads all of it.)'
+
+
+def no_result(call_id: str) -> str:
+    return f"There is no result of a call '{call_id}' in this run."
+
+
 def invalid_arguments(tool: str, problems: Sequence[tuple[str, str]]) -> str:
     lines = "\n".join(f"- {path}: {message}" for path, message in problems)
     return f"Tool '{tool}' was not run, because its arguments are not valid:\n{lines}"
+
+
+def handoff(agent: str, description: str | None) -> str:
+    text = f"Handoff to the {agent} agent to handle the request."
+    return f"{text} {description}" if description else text
+
+
+def step_failed(agent: str, error: str) -> str:
+    return f"The step '{agent}' failed: {error}"
 
 
 def edited(arguments: str) -> str:

@@ -2,13 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from app.domain.json import JsonObject
+from app.domain.json import JsonObject, canonical
 from app.domain.rules import Rule, RuleFailure, compile_rule
 from app.domain.schema import Validator
-from app.domain.tools import ToolSpec, When
+from app.domain.tools import ByCallable, ToolSpec, When
+
+Asked: TypeAlias = tuple[str, str]
+"""A call by its tool's name and its arguments' canonical form."""
+_NOBODY: Final[Mapping[str, bool]] = MappingProxyType({})
+_NOTHING: Final[Mapping[Asked, bool]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +54,31 @@ def compile_tool(spec: ToolSpec, version: int) -> Tool:
     )
 
 
-def is_enabled(tool: Tool, around: Surroundings) -> bool:
-    """A rule that fails hides the tool."""
+def is_enabled(tool: Tool, around: Surroundings, answered: Mapping[str, bool] = _NOBODY) -> bool:
+    """A rule that fails hides the tool. `answered`: what callables of tools said, by the tool's
+    name; one that was not asked hides its tool too."""
+    if isinstance(tool.spec.enabled, ByCallable):
+        return answered.get(tool.name, False)
     if tool.enabled is None:
         return tool.spec.enabled is True
     return tool.enabled.decide(_variables(tool, {}, around)) is True
 
 
-def needs_approval(tool: Tool, arguments: JsonObject, around: Surroundings) -> bool:
-    """A rule that fails means that a person is asked."""
+def asked(tool: str, arguments: JsonObject) -> Asked:
+    """The key of what a callable answered about a call."""
+    return tool, canonical(arguments)
+
+
+def needs_approval(
+    tool: Tool,
+    arguments: JsonObject,
+    around: Surroundings,
+    answered: Mapping[Asked, bool] = _NOTHING,
+) -> bool:
+    """A rule that fails means that a person is asked. `answered`: what callables said about
+    calls; where one was not asked, a person is."""
+    if isinstance(tool.spec.approval, ByCallable):
+        return answered.get(asked(tool.name, arguments), True)
     if tool.approval is None:
         return tool.spec.approval == "always"
     answer = tool.approval.decide(_variables(tool, arguments, around))

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import Select, func, insert, select
 
 from app.domain.approvals import ApprovalStatus, Decided, Remember
-from app.domain.ids import ApprovalId, ProjectId, RunId
+from app.domain.ids import ApprovalId, ProjectId, RunId, SessionId
 from app.domain.json import JsonObject
 from app.domain.state import Remembered
 from app.store.db import Tx
@@ -98,14 +98,21 @@ def closed_rows(run_id: RunId, decided: Sequence[Decided], by: str) -> list[dict
 
 
 async def remember(
-    tx: Tx, project_id: ProjectId, run_id: RunId, what: Remembered, how: Remember
+    tx: Tx,
+    project_id: ProjectId,
+    run_id: RunId,
+    what: Remembered,
+    how: Remember,
+    session_id: SessionId | None,
 ) -> None:
+    """Of a session it covers the later runs too, where the person said so."""
     seconds = how.expires_seconds
     await tx.execute(
         insert(remembered_decisions).values(
             project_id=project_id,
             id=mint(),
             run_id=run_id,
+            session_id=session_id if how.scope == "session" else None,
             decision=what.decision,
             tool=what.tool,
             tool_version=what.version,

@@ -1,5 +1,6 @@
 """Between the domain's values and JSON as the tables hold it. Only this module knows that form."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -7,11 +8,23 @@ from pydantic import JsonValue, TypeAdapter
 
 from app.domain.agents import AgentConfig
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
-from app.domain.ids import ApprovalId, CallId, ProjectId, RunId
-from app.domain.items import item_from_json, item_to_json, part_to_json, parts_from_json
+from app.domain.conversation import conversation
+from app.domain.history import to_keep
+from app.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
+from app.domain.items import Item, item_from_json, item_to_json, part_to_json, parts_from_json
 from app.domain.json import JsonObject
 from app.domain.response import Usage
-from app.domain.state import Remembered, RunState, Segment, SegmentKind
+from app.domain.run import RunStatus
+from app.domain.state import (
+    Child,
+    Lineage,
+    Member,
+    Place,
+    Remembered,
+    RunState,
+    Segment,
+    SegmentKind,
+)
 
 _CONFIG: Final = TypeAdapter(AgentConfig)
 
@@ -46,6 +59,8 @@ def call_to_row(run_id: RunId, call: Call) -> dict[str, Any]:
         "raw_arguments": call.raw,
         "timeout_seconds": call.timeout_seconds,
         "result": None if call.result is None else result_to_json(call.result),
+        "child_run_id": call.child,
+        "received": call.received,
     }
 
 
@@ -69,24 +84,25 @@ def call_from_row(row: dict[str, Any]) -> Call:
         raw=row["raw_arguments"],
         timeout_seconds=row["timeout_seconds"],
         result=None if row["result"] is None else result_from_json(row["result"]),
+        child=None if row["child_run_id"] is None else RunId(_uuid(row["child_run_id"])),
+        received=row["received"],
     )
 
 
 def result_to_json(result: Result) -> JsonObject:
-    data: dict[str, JsonValue] = {"outcome": result.outcome, "output": result.output}
-    if result.reason is not None:
-        data["reason"] = result.reason
-    if result.parts:
-        data["parts"] = [part_to_json(part) for part in result.parts]
-    if result.full is not None:
-        data["full"] = result.full
-    if result.detail is not None:
-        data["detail"] = result.detail
-    if result.metadata is not None:
-        data["metadata"] = result.metadata
-    if result.fails_run:
-        data["fails_run"] = True
-    return data
+    """Without what is not there."""
+    rest: dict[str, JsonValue] = {
+        "reason": result.reason,
+        "parts": [part_to_json(part) for part in result.parts] or None,
+        "full": result.full,
+        "detail": result.detail,
+        "metadata": result.metadata,
+        "fails_run": result.fails_run or None,
+        "transfer_to": result.transfer_to,
+        "escalate": result.escalate or None,
+    }
+    data: JsonObject = {"outcome": result.outcome, "output": result.output}
+    return data | {key: value for key, value in rest.items() if value is not None}
 
 
 def result_from_json(data: dict[str, Any]) -> Result:
@@ -100,6 +116,8 @@ def result_from_json(data: dict[str, Any]) -> Result:
         detail=data.get("detail"),
         metadata=data.get("metadata"),
         fails_run=data.get("fails_run", False),
+        transfer_to=data.get("transfer_to"),
+        escalate=data.get("escalate", False),
     )
 
 
@@ -111,22 +129,101 @@ def segment_to_row(run_id: RunId, number: int, segment: Segment) -> dict[str, An
         "kind": segment.kind,
         "turn": segment.turn,
         "agent": segment.agent,
-        "items": [item_to_json(item) for item in segment.items],
+        "items": items_to_json(segment.items),
+        "seen": segment.seen,
     }
+
+
+def items_to_json(items: Iterable[Item]) -> list[JsonValue]:
+    return [item_to_json(item) for item in items]
 
 
 def segment_from_row(row: dict[str, Any]) -> Segment:
     items = tuple(item_from_json(item) for item in row["items"])
-    return Segment(SegmentKind(row["kind"]), row["turn"], row["agent"], items)
+    return Segment(SegmentKind(row["kind"]), row["turn"], row["agent"], items, row["seen"])
+
+
+def kept_of(state: RunState, output: JsonValue) -> tuple[JsonObject, ...]:
+    """What the later runs of its session see of a run that has ended with `output`."""
+    kept = to_keep(conversation(state), output, state.config.kind)
+    return tuple(item_to_json(item) for item in kept)
+
+
+def _in_order(rows: Iterable[dict[str, Any]]) -> tuple[Segment, ...]:
+    """As the conversation went: what came in while a model was being asked stands after its
+    response, though it was written before."""
+    ordered: list[Segment] = []
+    for row in rows:
+        segment = segment_from_row(row)
+        at = len(ordered) if segment.seen is None else min(segment.seen, len(ordered))
+        ordered.insert(at, segment)
+    return tuple(ordered)
+
+
+def team_to_json(team: Mapping[str, Member]) -> JsonObject:
+    return {
+        name: {
+            "config": config_to_json(member.config),
+            "version": member.version,
+            "description": member.description,
+        }
+        for name, member in team.items()
+    }
+
+
+def team_from_json(data: dict[str, Any]) -> dict[str, Member]:
+    return {
+        name: Member(config_from_json(one["config"]), one["version"], one["description"])
+        for name, one in data.items()
+    }
+
+
+def _child(row: dict[str, Any]) -> Child:
+    return Child(
+        run_id=RunId(_uuid(row["id"])),
+        status=RunStatus(row["status"]),
+        output=row["output"],
+        parsed=row["output_parsed"],
+        error=row["error"] or row["incomplete_details"],
+        usage=_usage(row),
+        escalated=row["escalated"],
+    )
+
+
+def _usage(row: dict[str, Any]) -> Usage:
+    return Usage(
+        row["input_tokens"],
+        row["output_tokens"],
+        row["cached_tokens"],
+        row["reasoning_tokens"],
+        row["cost_usd"],
+    )
+
+
+def _lineage(row: dict[str, Any]) -> Lineage | None:
+    if row["parent_run_id"] is None:
+        return None
+    return Lineage(
+        parent=RunId(_uuid(row["parent_run_id"])),
+        call_id=CallId(row["parent_call_id"]),
+        ancestors=tuple(RunId(_uuid(one)) for one in row["ancestors"]),
+        path=tuple(row["path"]),
+    )
+
+
+def _uuid(value: Any) -> UUID:
+    return UUID(str(value))
 
 
 def state_from_row(row: dict[str, Any]) -> RunState:
     """From the columns of `app.store.runs.LOAD`."""
     calls = [call_from_row(call) for call in row["calls"] or ()]
     seconds_left = row["seconds_left"]
-    return RunState(
-        project_id=ProjectId(UUID(str(row["project_id"]))),
-        id=RunId(UUID(str(row["id"]))),
+    session = row["session_id"]
+    place = None if session is None else Place(SessionId(_uuid(session)), row["session_seq"])
+    state = RunState(
+        project_id=ProjectId(_uuid(row["project_id"])),
+        id=RunId(_uuid(row["id"])),
         fence=row["fence"],
         version=row["version"],
         agent=row["agent"],
@@ -135,10 +232,8 @@ def state_from_row(row: dict[str, Any]) -> RunState:
         context=row["context"],
         last_seq=row["last_seq"],
         turn=row["turn"],
-        usage=Usage(
-            row["input_tokens"], row["output_tokens"], row["cached_tokens"], row["reasoning_tokens"]
-        ),
-        segments=tuple(segment_from_row(segment) for segment in row["segments"] or ()),
+        usage=_usage(row),
+        segments=_in_order(row["segments"] or ()),
         calls={call.id: call for call in calls},
         remembered=tuple(
             Remembered(
@@ -151,6 +246,14 @@ def state_from_row(row: dict[str, Any]) -> RunState:
             )
             for one in row["remembered"] or ()
         ),
+        team=team_from_json(row["team"]),
+        created_by=row["created_by"],
+        lineage=_lineage(row),
+        children={CallId(one["parent_call_id"]): _child(one) for one in row["children"] or ()},
+        place=place,
+        shared=row["shared_state"] or {},
         cancel_after_turn=row["cancel_requested_at"] is not None,
         seconds_left=None if seconds_left is None else float(seconds_left),
     )
+    active = row["active_agent"]
+    return state if active in (None, state.agent) else state.handed_to(active)

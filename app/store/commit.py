@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain, count, repeat
 from typing import Any, Final, Literal, TypeAlias
@@ -15,19 +15,22 @@ from sqlalchemy import CursorResult, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.domain.ids import ProjectId, RunId
+from app.domain.ids import ProjectId, RunId, SessionId
 from app.domain.json import JsonObject
 from app.domain.response import Usage
 from app.domain.run import MOVES, TERMINAL, Move
-from app.domain.state import Changes
-from app.store.db import DATABASE_ERRORS, backend_pid, is_outage
+from app.domain.state import Changes, Lineage, Place
+from app.store import family
+from app.store.db import DATABASE_ERRORS, Tx, backend_pid, is_outage
 from app.store.group import Result
 from app.store.records import RECORDS, Records, as_json, run_hint
+from app.store.runs import ACCEPT, NewRun, accept_values, lock_all
 
 log = structlog.get_logger()
 
 _ROW_WAIT: Final = text("SET LOCAL lock_timeout = '5s'")
 """How long a step whose run is locked by somebody else waits, alone, before it asks again."""
+_PARKED: Final = (Move.PARK, Move.DEFER)
 RECONNECT_DELAYS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between tries while PostgreSQL is away; the last one repeats."""
 
@@ -45,6 +48,23 @@ class Ending:
     delay: timedelta = timedelta(0)
     keep_claim: bool = False
     """A hand-back: it does not count as a claim without progress."""
+    escalated: bool = False
+    """Of a child run: its end ends the workflow that it is a step of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """What a step changes besides its own run, in the same transaction."""
+
+    lineage: Lineage | None = None
+    children: tuple[NewRun, ...] = ()
+    session_id: SessionId | None = None
+    shared: JsonObject = field(default_factory=dict[str, JsonValue])
+    """Of the session's state, or of the run's own where it has no session."""
+    leaves: Place | None = None
+    """The run ends: its session goes on with the next one."""
+    kept: tuple[JsonObject, ...] = ()
+    """What of the run the session's later runs see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +79,10 @@ class Step:
     seen: int | None
     turn: int
     usage: Usage
+    agent: str | None = None
+    """Who carries the run on."""
     ending: Ending | None = None
+    beyond: Beyond | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +117,8 @@ WITH s AS (
   SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid,
     fence bigint, seen bigint, k int, write_id uuid, progress bool, status text, ended bool,
     turn int, input_tokens bigint, output_tokens bigint, cached_tokens bigint,
-    reasoning_tokens bigint, output json, parsed json, error json, incomplete json,
-    delay float8, keep_claim bool)
+    reasoning_tokens bigint, cost_usd float8, agent text, escalated bool, output json, parsed json,
+    error json, incomplete json, delay float8, defers bool, keep_claim bool)
 ), l AS (
   SELECT r.project_id, r.id, r.fence, r.status, r.lease_expires_at, r.version, r.last_write_id
   FROM runs r JOIN s ON r.project_id = s.project_id AND r.id = s.id
@@ -109,11 +132,12 @@ WITH s AS (
     status = coalesce(s.status, r.status),
     lease_expires_at = CASE WHEN s.status IS NULL
       THEN clock_timestamp() + CAST(:lease AS interval) END,
-    available_at = CASE WHEN s.delay IS NULL THEN r.available_at
+    available_at = CASE WHEN s.defers THEN 'infinity' WHEN s.delay IS NULL THEN r.available_at
       ELSE clock_timestamp() + make_interval(secs => s.delay) END,
     ended_at = CASE WHEN s.ended THEN clock_timestamp() END,
     turn = s.turn, input_tokens = s.input_tokens, output_tokens = s.output_tokens,
     cached_tokens = s.cached_tokens, reasoning_tokens = s.reasoning_tokens,
+    cost_usd = s.cost_usd, active_agent = s.agent, escalated = coalesce(s.escalated, false),
     output = s.output, output_parsed = s.parsed, error = s.error,
     incomplete_details = s.incomplete
   FROM s JOIN l ON l.project_id = s.project_id AND l.id = s.id
@@ -155,8 +179,12 @@ class StepWriter:
         """One result a step, in order. Waits as long as PostgreSQL is away: the lease decides
         whether the step still counts when it is back."""
         entries = [(step, UUID(int=next(self._write_ids))) for step in steps]
-        results: dict[UUID, Result[Written]] = {}
-        for batch in _one_of_each_run(entries):
+        results: dict[UUID, Result[Written]] = {
+            entry[1]: asyncio.create_task(self._by_itself(entry))
+            for entry in entries
+            if entry[0].beyond is not None
+        }
+        for batch in _one_of_each_run([one for one in entries if one[0].beyond is None]):
             results |= await self._batch(batch)
         return [results[write_id] for _, write_id in entries]
 
@@ -210,9 +238,16 @@ class StepWriter:
             raise
 
     async def _in_transaction(self, entries: Entries) -> dict[UUID, Written | None]:
+        [(step, write_id)] = entries
         async with self._engine.begin() as tx:
             await tx.execute(_ROW_WAIT)
-            return _read(entries, await tx.execute(STEP_ALONE, self._values(entries)))
+            if step.beyond is not None:
+                await lock_all(tx, step.project_id, step.run_id)
+            found = _read(entries, await tx.execute(STEP_ALONE, self._values(entries)))
+            written = found[write_id]
+            if step.beyond is not None and isinstance(written, Committed) and written.last_seq:
+                await after_step(tx, step, self._lease)
+            return found
 
     def _values(self, entries: Entries) -> dict[str, Any]:
         records = Records()
@@ -233,6 +268,27 @@ class StepWriter:
             with suppress(DBAPIError, OSError):
                 await connection.invalidate()
             await connection.close()
+
+
+async def after_step(tx: Tx, step: Step, lease: timedelta) -> None:
+    """What lies beyond the run of a step that was just written in this transaction."""
+    beyond, ending = step.beyond, step.ending
+    assert beyond is not None
+    if beyond.children:
+        await tx.execute(ACCEPT, accept_values(beyond.children, lease))
+    if beyond.shared:
+        await family.share(tx, step.project_id, step.run_id, beyond.session_id, beyond.shared)
+    if ending is None:
+        return
+    target = MOVES[ending.move].target
+    if target in TERMINAL:
+        await family.ended(tx, step.project_id, beyond.lineage)
+        if beyond.leaves is not None:
+            await family.leave(tx, step.project_id, step.run_id, beyond.leaves, beyond.kept)
+    elif ending.move is not Move.RELEASE:
+        ancestors = beyond.lineage.ancestors if beyond.lineage else ()
+        deferred = (step.run_id,) if ending.move is Move.DEFER else ()
+        await family.settle_idle(tx, step.project_id, (*ancestors, *deferred))
 
 
 def _one_of_each_run(entries: Entries) -> Iterator[Entries]:
@@ -274,12 +330,14 @@ def _head_row(step: Step, write_id: UUID) -> dict[str, Any]:
         "seen": step.seen,
         "k": len(step.changes.events),
         "write_id": write_id,
-        "progress": step.changes.progress or (ending is not None and ending.move is Move.PARK),
+        "progress": step.changes.progress or (ending is not None and ending.move in _PARKED),
         "turn": step.turn,
         "input_tokens": step.usage.input,
         "output_tokens": step.usage.output,
         "cached_tokens": step.usage.cached_input,
         "reasoning_tokens": step.usage.reasoning,
+        "cost_usd": step.usage.cost,
+        "agent": step.agent,
     }
     if ending is not None:
         target = MOVES[ending.move].target
@@ -291,6 +349,8 @@ def _head_row(step: Step, write_id: UUID) -> dict[str, Any]:
             "error": ending.error,
             "incomplete": ending.incomplete,
             "delay": ending.delay.total_seconds(),
+            "defers": ending.move is Move.DEFER,
             "keep_claim": ending.keep_claim,
+            "escalated": ending.escalated,
         }
     return row

@@ -4,8 +4,9 @@ Each locks the run, decides in the domain under that lock, and writes once. The 
 itself: where it waited, it is queued in the same transaction.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from app.domain import approvals as rules
 from app.domain import errors as e
@@ -14,6 +15,7 @@ from app.domain.calls import Call, CallOutcome, CallPhase, Reason
 from app.domain.errors import FieldError
 from app.domain.events import MAX_PER_RUN
 from app.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, show
+from app.domain.items import Item
 from app.domain.json import JsonObject, same
 from app.domain.resolve import (
     Callback,
@@ -25,9 +27,9 @@ from app.domain.resolve import (
 )
 from app.domain.run import MOVES, TERMINAL, Move, RunStatus, ending_event
 from app.domain.settle import close_open_calls, conclude, timed_out
-from app.domain.state import Changes, RunState
+from app.domain.state import Changes, RunState, Segment, SegmentKind
 from app.domain.toolbox import Tool, compile_tool
-from app.store import approvals, registry, runs, sweep, views
+from app.store import approvals, codec, family, registry, runs, sweep, views
 from app.store.approvals import Approval
 from app.store.callback_tokens import CallRef
 from app.store.db import Tx
@@ -53,7 +55,7 @@ async def decide(
         raise e.DigestMismatchError
     if what.decision not in asked.allowed_decisions:
         raise e.DecisionNotAllowedError
-    _check_remember(what)
+    _check_remember(what, state)
     call = state.calls[CallId(asked.call_id)]
     tool = await _tool_of(tx, vault, state, call)
     if isinstance(what, Edit) and (problems := tool.arguments.problems(what.arguments)):
@@ -64,17 +66,22 @@ async def decide(
     _, decided = rules.decide(state, changes, call, tool, what, by)
     if isinstance(what, Approve | Reject) and what.remember is not None:
         remembered = rules.remembered(what, call, state.agent)
-        await approvals.remember(tx, project_id, state.id, remembered, what.remember)
+        session = state.place.session_id if state.place else None
+        await approvals.remember(tx, project_id, state.id, remembered, what.remember, session)
     closed = approvals.closed_rows(state.id, decided, by)
-    await runs.change(tx, state, changes, move=_wake(status), closed=closed)
+    await _go_on(tx, status, state, changes, closed=closed)
     after = await approvals.get(tx, project_id, approval_id)
     assert after is not None
     return after
 
 
-def _check_remember(what: Decision) -> None:
-    """There are no sessions in this version, so nothing can be remembered for one."""
-    if isinstance(what, Approve | Reject) and what.remember and what.remember.scope == "session":
+def _check_remember(what: Decision, state: RunState) -> None:
+    """Only a run that has a place in a session can have something remembered for it: a child run
+    passes nothing on."""
+    remember = what.remember if isinstance(what, Approve | Reject) else None
+    if remember is None or remember.scope == "run":
+        return
+    if state.place is None or state.place.number is None:
         raise e.InvalidRequestError(
             errors=[FieldError("remember.scope", "must be run: this run belongs to no session")]
         )
@@ -111,7 +118,7 @@ async def resolve_call(
     resolve(state, changes, call, await _tool_of(tx, vault, state, call), how)
     if not changes.events:
         changes.add("tool_call.progress", call_id=call.id, status="retried_by_person")
-    await runs.change(tx, state, changes, move=_wake(status))
+    await _go_on(tx, status, state, changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +150,10 @@ async def take_callback(
         raise e.TooManyRequestsError("This run has as many events as it may.")
     changes = Changes()
     call_back(state, changes, call, await _tool_of(tx, vault, state, call), said)
-    done = not isinstance(said, Progress)
-    await runs.change(tx, state, changes, move=_wake(status) if done else None)
+    if isinstance(said, Progress):
+        await runs.change(tx, state, changes)
+    else:
+        await _go_on(tx, status, state, changes)
     return None
 
 
@@ -164,20 +173,63 @@ async def _late(tx: Tx, vault: Vault, state: RunState, call: Call, said: Callbac
 
 
 async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bool) -> None:
-    """After this nothing new starts. A run that somebody is working on ends with its turn, if
-    so asked. Cancelling twice is fine; raises RunEndedError where it has ended otherwise."""
+    """After this nothing new starts, in this run or below it. A run that is worked on ends with
+    its turn, if so asked. Cancelling twice is fine; raises RunEndedError where it has ended
+    otherwise."""
+    below = await _lock_tree(tx, project_id, run_id)
     status, state = await _locked(tx, project_id, run_id)
     if status is RunStatus.CANCELLED:
         return
     if status in TERMINAL:
         raise e.RunEndedError(f"This run is {status} already.")
-    changes = Changes()
-    if after_turn and status is RunStatus.IN_PROGRESS:
-        await runs.change(tx, state, changes, cancel_requested=True)
+    works = status is RunStatus.IN_PROGRESS or (status is RunStatus.QUEUED and below)
+    if after_turn and works:
+        await runs.change(tx, state, Changes(), cancel_requested=True)
         return
-    close_open_calls(state, changes, Reason.RUN_CANCELLED)
-    changes.add(ending_event(RunStatus.CANCELLED))
-    await runs.change(tx, state, changes, move=Move.CANCEL, void_lease=True)
+    for child in reversed(below):
+        await _cancel_one(tx, project_id, child)
+    await _end(tx, state, Reason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
+
+
+async def cancel_below(tx: Tx, project_id: ProjectId, run_id: RunId) -> int:
+    """The run has ended: nobody waits for its child runs any more. How many were cancelled."""
+    below = await _lock_tree(tx, project_id, run_id)
+    return sum([await _cancel_one(tx, project_id, child) for child in reversed(below)])
+
+
+async def _lock_tree(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[RunId]:
+    """The open runs below this one, the older first; they and this one are locked. While all of
+    them are, none can start another."""
+    below: list[RunId] = []
+    while True:
+        await runs.lock_all(tx, project_id, run_id, *below)
+        found = await runs.open_below(tx, project_id, run_id)
+        if set(found) <= set(below):
+            return found
+        below = found
+
+
+async def _cancel_one(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
+    found = await runs.load(tx, project_id, run_id)
+    if found is None or found[0] in TERMINAL:
+        return False
+    await _end(tx, found[1], Reason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
+    return True
+
+
+async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequence[Item]) -> None:
+    """Another message for an open run; the model sees it with its next turn. It waits as long as
+    calls of the turn before have no result. Raises AppErrors."""
+    _, state = await _locked_open(tx, project_id, run_id)
+    if state.lineage is not None:
+        raise e.ConflictError("A child run takes no messages; send them to the run above it.")
+    if state.last_seq >= MAX_PER_RUN:
+        raise e.TooManyRequestsError("This run has as many events as it may.")
+    changes = Changes()
+    segment = Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages))
+    changes.segments.append(segment)
+    changes.add("input.received", turn=state.turn, messages=len(messages))
+    await runs.change(tx, state, changes)
 
 
 # What time does. Each gives False where somebody else was faster.
@@ -193,7 +245,7 @@ async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId
         return False
     changes = Changes()
     rules.expire(state, changes, state.calls[CallId(asked.call_id)])
-    await runs.change(tx, state, changes, move=_wake(status))
+    await _go_on(tx, status, state, changes)
     return True
 
 
@@ -211,7 +263,7 @@ async def expire_callback(
     changes = Changes()
     verdict = timed_out(tool.spec, call, "No callback came in time.")
     conclude(state, changes, call, verdict)
-    await runs.change(tx, state, changes, move=_wake(status))
+    await _go_on(tx, status, state, changes)
     return True
 
 
@@ -222,11 +274,8 @@ async def expire_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
         return False
     if state.seconds_left is None or state.seconds_left > 0:
         return False
-    changes = Changes()
-    close_open_calls(state, changes, Reason.RUN_ENDED)
     details: JsonObject = {"reason": "deadline", "message": _GONE}
-    changes.add(ending_event(RunStatus.EXPIRED), incomplete_details=details)
-    await runs.change(tx, state, changes, move=Move.EXPIRE, incomplete=details)
+    await _end(tx, state, Reason.RUN_ENDED, Move.EXPIRE, incomplete=details)
     return True
 
 
@@ -235,15 +284,59 @@ async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
     status, state = await _locked(tx, project_id, run_id)
     if status is not RunStatus.QUEUED:
         return False
-    changes = Changes()
-    close_open_calls(state, changes, Reason.RUN_ENDED)
     error: JsonObject = {
         "code": "crash_loop",
         "message": f"The run was claimed {runs.MAX_CLAIMS} times without making progress.",
     }
-    changes.add(ending_event(RunStatus.FAILED), error=error)
-    await runs.change(tx, state, changes, move=Move.FAIL, error=error)
+    await _end(tx, state, Reason.RUN_ENDED, Move.FAIL, error=error)
     return True
+
+
+async def _end(
+    tx: Tx,
+    state: RunState,
+    reason: Reason,
+    move: Move,
+    *,
+    error: JsonObject | None = None,
+    incomplete: JsonObject | None = None,
+    void_lease: bool = False,
+) -> None:
+    """Settle what is open, add the last event, and let those go on who waited for the run."""
+    changes = Changes()
+    state = close_open_calls(state, changes, reason)
+    told = {"error": error, "incomplete_details": incomplete}
+    data = {key: value for key, value in told.items() if value is not None}
+    changes.add(ending_event(MOVES[move].target), **data)
+    await runs.change(
+        tx, state, changes, move=move, error=error, incomplete=incomplete, void_lease=void_lease
+    )
+    await family.ended(tx, state.project_id, state.lineage)
+    if state.place is not None:
+        kept = codec.kept_of(state, None)
+        await family.leave(tx, state.project_id, state.id, state.place, kept)
+
+
+async def _go_on(
+    tx: Tx,
+    status: RunStatus,
+    state: RunState,
+    changes: Changes,
+    *,
+    closed: Sequence[dict[str, Any]] = (),
+) -> None:
+    """Somebody settled what the run waited for: it is queued, and nothing above it is idle."""
+    wakes = Move.WAKE if status in MOVES[Move.WAKE].sources else None
+    await runs.change(tx, state, changes, move=wakes, closed=closed)
+    if wakes is not None and state.lineage is not None:
+        await family.rouse(tx, state.project_id, state.lineage.ancestors)
+
+
+async def _locked_open(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState]:
+    status, state = await _locked(tx, project_id, run_id)
+    if status in TERMINAL:
+        raise e.RunEndedError(f"This run is {status} already.")
+    return status, state
 
 
 async def _locked(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState]:
@@ -251,10 +344,6 @@ async def _locked(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStat
     if found is None:
         raise e.RunNotFoundError
     return found
-
-
-def _wake(status: RunStatus) -> Move | None:
-    return Move.WAKE if status in MOVES[Move.WAKE].sources else None
 
 
 async def _tool_of(tx: Tx, vault: Vault, state: RunState, call: Call) -> Tool:

@@ -23,39 +23,42 @@ events AS (
   FROM json_to_recordset(CAST(:events AS json)) AS e(run uuid, n int, type text, data json)
   JOIN g ON g.id = e.run
 ), items AS (
-  INSERT INTO run_items (project_id, run_id, seq, kind, turn, agent, items)
-  SELECT g.project_id, g.id, g.last_seq - g.k + s.n, s.kind, s.turn, s.agent, s.items
+  INSERT INTO run_items (project_id, run_id, seq, kind, turn, agent, items, seen)
+  SELECT g.project_id, g.id, g.last_seq - g.k + s.n, s.kind, s.turn, s.agent, s.items, s.seen
   FROM json_to_recordset(CAST(:segments AS json))
-    AS s(run uuid, n int, kind text, turn int, agent text, items json)
+    AS s(run uuid, n int, kind text, turn int, agent text, items json, seen int)
   JOIN g ON g.id = s.run
 ), inserted AS (
   INSERT INTO tool_calls (project_id, run_id, call_id, id, turn, position, tool, tool_version,
     arguments, digest, phase, attempt, fence, approval_id, approved_digest, original_arguments,
-    raw_arguments, timeout_seconds, result, created_at, started_at, deadline_at, ended_at)
+    raw_arguments, timeout_seconds, result, child_run_id, received, created_at, started_at,
+    deadline_at, ended_at)
   SELECT g.project_id, g.id, c.call_id, c.id, c.turn, c.position, c.tool, c.tool_version,
     c.arguments, c.digest, c.phase, c.attempt, c.fence, c.approval_id, c.approved_digest,
-    c.original_arguments, c.raw_arguments, c.timeout_seconds, c.result, g.at,
+    c.original_arguments, c.raw_arguments, c.timeout_seconds, c.result, c.child_run_id,
+    c.received, g.at,
     CASE WHEN c.phase = 'started' THEN g.at END,
     CASE WHEN c.phase = 'started' THEN g.at + make_interval(secs => c.timeout_seconds) END,
     CASE WHEN c.phase = 'settled' THEN g.at END
   FROM json_to_recordset(CAST(:inserted AS json)) AS c(run uuid, id uuid, call_id text, turn int,
     position int, tool text, tool_version int, arguments json, digest text, phase text,
     attempt int, fence bigint, approval_id uuid, approved_digest text, original_arguments json,
-    raw_arguments text, timeout_seconds float8, result json)
+    raw_arguments text, timeout_seconds float8, result json, child_run_id uuid, received json)
   JOIN g ON g.id = c.run
 ), updated AS (
   UPDATE tool_calls t SET tool_version = c.tool_version, arguments = c.arguments,
     digest = c.digest, phase = c.phase, attempt = c.attempt, fence = c.fence,
     approval_id = c.approval_id, approved_digest = c.approved_digest,
     original_arguments = c.original_arguments, timeout_seconds = c.timeout_seconds,
-    result = c.result,
+    result = c.result, child_run_id = c.child_run_id, received = c.received,
     started_at = CASE WHEN c.phase = 'started' THEN g.at ELSE t.started_at END,
     deadline_at = CASE WHEN c.phase = 'started'
       THEN g.at + make_interval(secs => c.timeout_seconds) ELSE t.deadline_at END,
     ended_at = CASE WHEN c.phase = 'settled' THEN g.at END
   FROM json_to_recordset(CAST(:updated AS json)) AS c(run uuid, call_id text, tool_version int,
     arguments json, digest text, phase text, attempt int, fence bigint, approval_id uuid,
-    approved_digest text, original_arguments json, timeout_seconds float8, result json)
+    approved_digest text, original_arguments json, timeout_seconds float8, result json,
+    child_run_id uuid, received json)
   JOIN g ON g.id = c.run
   WHERE t.project_id = g.project_id AND t.run_id = g.id AND t.call_id = c.call_id
 ), asked AS (
@@ -91,6 +94,7 @@ class Records:
     closed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def add(self, run: RunId, changes: Changes) -> None:
+        """Its child runs and shared state are not among them: only a worker's step has those."""
         self.events += [
             {"run": run, "n": number, "type": event.type, "data": event.data}
             for number, event in enumerate(changes.events, start=1)

@@ -1,4 +1,4 @@
-"""The registry: tools and agents. A version never changes; a change makes the next one."""
+"""The registry of tools. A version never changes; a change makes the next one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,17 +6,15 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import bindparam, func, insert, select, text, update
+from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from app.domain.agents import AgentConfig
 from app.domain.ids import ProjectId
 from app.domain.json import JsonObject
 from app.domain.tools import ToolSpec
-from app.store.codec import config_from_json, config_to_json
 from app.store.db import Tx
 from app.store.ids import mint
-from app.store.tables import agents, tool_versions, tools
+from app.store.tables import tool_versions, tools
 from app.store.vault import Vault
 
 ROTATION_OVERLAP: Final = timedelta(hours=24)
@@ -28,17 +26,6 @@ _SECRET: Final = "tools.secret"  # noqa: S105  # a column, no secret
 class RegisteredTool:
     id: UUID
     spec: ToolSpec
-    version: int
-    created_at: datetime
-    updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredAgent:
-    name: str
-    description: str | None
-    config: AgentConfig
-    metadata: JsonObject
     version: int
     created_at: datetime
     updated_at: datetime
@@ -222,92 +209,3 @@ async def current_versions(tx: Tx, project_id: ProjectId, names: Sequence[str]) 
         .where(tools.c.deleted_at.is_(None))
     )
     return {row.name: row.version for row in rows}
-
-
-async def put_agent(
-    tx: Tx,
-    project_id: ProjectId,
-    name: str,
-    config: AgentConfig,
-    *,
-    description: str | None,
-    metadata: JsonObject,
-    replace: bool,
-) -> RegisteredAgent | None:
-    """A new agent, or with `replace` the next version of one. None: the name is taken, or with
-    `replace` there is none."""
-    spec: JsonObject = {
-        "config": config_to_json(config),
-        "description": description,
-        "metadata": metadata,
-    }
-    if replace:
-        query = (
-            update(agents)
-            .where(agents.c.project_id == project_id, agents.c.name == name)
-            .where(agents.c.deleted_at.is_(None))
-            .values(spec=spec, version=agents.c.version + 1, updated_at=func.clock_timestamp())
-            .returning(agents)
-        )
-    else:
-        made = upsert(agents).values(project_id=project_id, name=name, version=1, spec=spec)
-        query = made.on_conflict_do_update(
-            index_elements=[agents.c.project_id, agents.c.name],
-            set_={
-                "spec": made.excluded.spec,
-                "version": agents.c.version + 1,
-                "created_at": func.clock_timestamp(),
-                "updated_at": func.clock_timestamp(),
-                "deleted_at": None,
-            },
-            where=agents.c.deleted_at.is_not(None),
-        ).returning(agents)
-    row = (await tx.execute(query)).one_or_none()
-    return None if row is None else _agent(row)
-
-
-_AGENT: Final = select(agents).where(
-    agents.c.project_id == bindparam("project_id"),
-    agents.c.name == bindparam("name"),
-    agents.c.deleted_at.is_(None),
-)
-"""Made once: it is asked whenever a run of an agent starts."""
-
-
-async def get_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent | None:
-    row = (await tx.execute(_AGENT, {"project_id": project_id, "name": name})).one_or_none()
-    return None if row is None else _agent(row)
-
-
-async def list_agents(
-    tx: Tx, project_id: ProjectId, *, after: str | None, limit: int, descending: bool
-) -> list[RegisteredAgent]:
-    """By name."""
-    query = select(agents).where(agents.c.project_id == project_id, agents.c.deleted_at.is_(None))
-    if after is not None:
-        query = query.where(agents.c.name < after if descending else agents.c.name > after)
-    order = agents.c.name.desc() if descending else agents.c.name
-    return [_agent(row) for row in await tx.execute(query.order_by(order).limit(limit))]
-
-
-async def delete_agent(tx: Tx, project_id: ProjectId, name: str) -> bool:
-    query = (
-        update(agents)
-        .where(agents.c.project_id == project_id, agents.c.name == name)
-        .where(agents.c.deleted_at.is_(None))
-        .values(deleted_at=func.clock_timestamp())
-        .returning(agents.c.name)
-    )
-    return (await tx.execute(query)).one_or_none() is not None
-
-
-def _agent(row: Any) -> RegisteredAgent:
-    return RegisteredAgent(
-        name=row.name,
-        description=row.spec["description"],
-        config=config_from_json(row.spec["config"]),
-        metadata=row.spec["metadata"],
-        version=row.version,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )

@@ -1,7 +1,7 @@
 """Queries on runs: accept, claim, load, lock, change from outside. None of them commits."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -12,7 +12,7 @@ from app.domain.agents import AgentConfig
 from app.domain.ids import ProjectId, RunId
 from app.domain.json import JsonObject
 from app.domain.run import MOVES, TERMINAL, Move, RunStatus
-from app.domain.state import Changes, RunState
+from app.domain.state import Changes, Lineage, Member, Place, RunState, tool_names_of
 from app.store import codec
 from app.store.db import Tx
 from app.store.records import RECORDS, Records, as_json, run_hint
@@ -25,18 +25,31 @@ _WITH_HISTORY: Final = """
     WHERE i.project_id = r.project_id AND i.run_id = r.id) AS segments,"""
 _STATE: Final = """
   SELECT r.project_id, r.id, r.fence, r.version, r.status, r.agent, r.config, r.context, r.turn,
-  r.input_tokens, r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.cancel_requested_at,
-  r.last_seq,
+  r.input_tokens, r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.cost_usd,
+  r.cancel_requested_at, r.last_seq, r.active_agent, r.team, r.created_by, r.parent_run_id,
+  r.parent_call_id, r.ancestors, r.path, r.session_id, r.session_seq,
   CAST(extract(epoch FROM r.deadline_at - clock_timestamp()) AS float8) AS seconds_left,
   {history}
   (SELECT json_agg(c ORDER BY c.turn, c.position) FROM tool_calls c
     WHERE c.project_id = r.project_id AND c.run_id = r.id) AS calls,
   (SELECT json_agg(m ORDER BY m.id) FROM remembered_decisions m
-    WHERE m.project_id = r.project_id AND m.run_id = r.id
+    WHERE m.project_id = r.project_id
+      AND (m.run_id = r.id OR r.session_seq IS NOT NULL AND m.session_id = r.session_id)
       AND (m.expires_at IS NULL OR m.expires_at > clock_timestamp())) AS remembered,
   (SELECT json_object_agg(t.name, t.version) FROM tools t
     WHERE t.project_id = r.project_id AND t.deleted_at IS NULL
-      AND t.name IN (SELECT json_array_elements_text(r.config -> 'tools'))) AS current_tools"""
+      AND t.name = ANY(coalesce(r.tool_names,
+        ARRAY(SELECT json_array_elements_text(r.config -> 'tools'))))) AS current_tools,
+  (SELECT json_agg(k) FROM (
+    SELECT k.parent_call_id, k.id, k.status, k.output, k.output_parsed, k.error,
+      k.incomplete_details, k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens,
+      k.cost_usd, k.escalated
+    FROM runs k JOIN tool_calls c ON c.project_id = k.project_id AND c.run_id = k.parent_run_id
+      AND c.call_id = k.parent_call_id
+    WHERE k.project_id = r.project_id AND k.parent_run_id = r.id
+      AND c.phase = 'awaiting_child') k) AS children,
+  coalesce((SELECT CAST(s.state AS json) FROM sessions s
+    WHERE s.project_id = r.project_id AND s.id = r.session_id), r.shared) AS shared_state"""
 
 # A row that is changed after the statement began is locked as it is by then, while the ledger
 # and the history are read as they were (READ COMMITTED). `consistent` says that it was not: `b`
@@ -69,9 +82,11 @@ LOAD: Final = text(
     + " FROM runs r WHERE r.project_id = :project_id AND r.id = :id"
 )
 LOCK: Final = text(
-    "SELECT 1 FROM runs WHERE project_id = :project_id AND id = ANY(CAST(:ids AS uuid[]))"
+    "SELECT 1 FROM runs WHERE project_id = :project_id AND id = ANY(CAST(:ids AS uuid[])"
+    " || coalesce((SELECT ancestors FROM runs WHERE project_id = :project_id AND id = :of), '{}'))"
     " ORDER BY id FOR UPDATE"
 )
+"""The runs `ids` and all above the run `of`, always in the same order."""
 CHANGE: Final = text(
     """
 WITH s AS (
@@ -102,7 +117,9 @@ SELECT g.last_seq FROM g CROSS JOIN hint"""
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """What POST /v1/runs accepted. `lease`: it is claimed at once by the process that accepts."""
+    """A run that is accepted. `lease`: it is claimed at once by the process that accepts. `waits`:
+    it is not claimed before its session carries no earlier run. `turn`: how many it begins
+    with."""
 
     project_id: ProjectId
     id: RunId
@@ -112,9 +129,20 @@ class NewRun:
     metadata: JsonObject
     created_by: UUID
     changes: Changes
-    lease: bool
+    lease: bool = False
     idempotency: tuple[str, str, str] | None = None
     """The key, the route and the body's digest."""
+    agent_version: int | None = None
+    team: Mapping[str, Member] = field(default_factory=dict[str, Member])
+    lineage: Lineage | None = None
+    place: Place | None = None
+    waits: bool = False
+    continued_from: RunId | None = None
+    turn: int = 0
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        return tool_names_of(self.config, self.team)
 
 
 ACCEPT: Final = text(
@@ -122,15 +150,21 @@ ACCEPT: Final = text(
 WITH s AS (
   SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid, agent text,
     config json, context json, metadata jsonb, created_by uuid, k int, lease bool,
-    deadline float8, key text, route text, body_digest text)
+    deadline float8, key text, route text, body_digest text, agent_version int, team json,
+    tool_names text[], parent_run_id uuid, parent_call_id text, ancestors uuid[], path text[],
+    session_id uuid, session_seq bigint, waits bool, continued_from uuid, turn int)
 ), g AS (
   INSERT INTO runs (project_id, id, status, agent, config, tool_versions, context, metadata,
-    created_by, fence, claims, lease_expires_at, started_at, last_seq, deadline_at, created_at)
+    created_by, agent_version, team, tool_names, parent_run_id, parent_call_id, ancestors, path,
+    session_id, session_seq, available_at, continued_from, turn,
+    fence, claims, lease_expires_at, started_at, last_seq, deadline_at, created_at)
   SELECT s.project_id, s.id, CASE WHEN s.lease THEN 'in_progress' ELSE 'queued' END, s.agent,
     s.config, coalesce((SELECT json_object_agg(t.name, t.version) FROM tools t
       WHERE t.project_id = s.project_id AND t.deleted_at IS NULL
-        AND t.name IN (SELECT json_array_elements_text(s.config -> 'tools'))), '{}'),
-    s.context, s.metadata, s.created_by,
+        AND t.name = ANY(s.tool_names)), '{}'),
+    s.context, s.metadata, s.created_by, s.agent_version, s.team, s.tool_names,
+    s.parent_run_id, s.parent_call_id, s.ancestors, s.path, s.session_id, s.session_seq,
+    CASE WHEN s.waits THEN 'infinity' ELSE clock_timestamp() END, s.continued_from, s.turn,
     CASE WHEN s.lease THEN 1 ELSE 0 END, CASE WHEN s.lease THEN 1 ELSE 0 END,
     CASE WHEN s.lease THEN clock_timestamp() + CAST(:lease AS interval) END,
     CASE WHEN s.lease THEN statement_timestamp() END, s.k,
@@ -177,9 +211,27 @@ async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus,
 
 
 async def lock(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
-    """The run as it is, and as it stays until the transaction ends."""
-    await tx.execute(LOCK, {"project_id": project_id, "ids": [run_id]})
+    """The run as it is, and as it stays until the transaction ends; so do all above it."""
+    await lock_all(tx, project_id, run_id)
     return await load(tx, project_id, run_id)
+
+
+async def lock_all(tx: Tx, project_id: ProjectId, run_id: RunId, *others: RunId) -> None:
+    """The run, all above it, and `others`: as they stay until the transaction ends."""
+    await tx.execute(LOCK, {"project_id": project_id, "ids": [run_id, *others], "of": run_id})
+
+
+_BELOW: Final = text(
+    "SELECT id FROM runs WHERE project_id = :project_id AND parent_run_id IS NOT NULL"
+    " AND ancestors @> ARRAY[CAST(:id AS uuid)]"
+    " AND status IN ('queued', 'in_progress', 'requires_action') ORDER BY id"
+)
+
+
+async def open_below(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[RunId]:
+    """Child runs, and theirs, that have not ended."""
+    rows = await tx.execute(_BELOW, {"project_id": project_id, "id": run_id})
+    return [RunId(row.id) for row in rows]
 
 
 async def change(
@@ -242,11 +294,31 @@ def accept_values(batch: Sequence[NewRun], lease: timedelta) -> dict[str, Any]:
                 "key": key,
                 "route": route,
                 "body_digest": body_digest,
+                **_around(new),
             }
         )
     return {
         "steps": as_json(rows),
         "lease": lease,
-        "wakes": any(not new.lease for new in batch),
+        "wakes": any(not (new.lease or new.waits) for new in batch),
         **records.values(),
+    }
+
+
+def _around(new: NewRun) -> dict[str, Any]:
+    """Where it comes from and what it is part of."""
+    lineage, place = new.lineage, new.place
+    return {
+        "agent_version": new.agent_version,
+        "team": codec.team_to_json(new.team),
+        "tool_names": new.tool_names,
+        "parent_run_id": lineage.parent if lineage else None,
+        "parent_call_id": lineage.call_id if lineage else None,
+        "ancestors": lineage.ancestors if lineage else (),
+        "path": lineage.path if lineage else (),
+        "session_id": place.session_id if place else None,
+        "session_seq": place.number if place else None,
+        "waits": new.waits,
+        "continued_from": new.continued_from,
+        "turn": new.turn,
     }

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import select, text
 
 from app.domain.calls import Call, CallPhase
-from app.domain.ids import ProjectId, RunId
+from app.domain.ids import ProjectId, RunId, SessionId
 from app.domain.json import JsonObject
 from app.domain.run import RunStatus
 from app.store import codec
@@ -27,7 +27,10 @@ class RunView:
     agent: str | None
     config: JsonObject
     turn: int
-    usage: dict[str, int]
+    usage: dict[str, Any]
+    session_id: SessionId | None
+    continued_from: RunId | None
+    parent_run_id: RunId | None
     output: Any
     output_parsed: Any
     error: JsonObject | None
@@ -57,6 +60,7 @@ USAGE: Final = (
     "cached_tokens",
     "reasoning_tokens",
     "total_tokens",
+    "cost_usd",
 )
 _COLUMNS: Final = (
     runs.c.id,
@@ -68,6 +72,10 @@ _COLUMNS: Final = (
     runs.c.output_tokens,
     runs.c.cached_tokens,
     runs.c.reasoning_tokens,
+    runs.c.cost_usd,
+    runs.c.session_id,
+    runs.c.continued_from,
+    runs.c.parent_run_id,
     runs.c.output,
     runs.c.output_parsed,
     runs.c.error,
@@ -181,7 +189,11 @@ def _run(row: Any) -> RunView:
             "cached_tokens": row.cached_tokens,
             "reasoning_tokens": row.reasoning_tokens,
             "total_tokens": row.input_tokens + row.output_tokens,
+            "cost_usd": row.cost_usd,
         },
+        session_id=row.session_id,
+        continued_from=row.continued_from,
+        parent_run_id=row.parent_run_id,
         output=row.output,
         output_parsed=row.output_parsed,
         error=row.error,
@@ -198,7 +210,8 @@ def _run(row: Any) -> RunView:
 def _call(row: Any) -> CallView:
     fields = dict(row._mapping)
     fields["id"] = str(fields["id"])
-    if fields["approval_id"] is not None:
-        fields["approval_id"] = str(fields["approval_id"])
+    for name in ("approval_id", "child_run_id"):
+        if fields[name] is not None:
+            fields[name] = str(fields[name])
     call = codec.call_from_row(fields)
     return CallView(call, row.created_at, row.started_at, row.deadline_at, row.ended_at)

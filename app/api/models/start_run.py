@@ -7,18 +7,30 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 from app.api.models.base import Asked, Metadata, example
 from app.api.models.inputs import Input, items_of
 from app.domain.agents import (
+    MAX_TOOLS,
     AgentConfig,
+    AgentKind,
+    History,
     Limits,
     ModelName,
     OnMaxTurns,
     ToolChoice,
     ToolUseBehavior,
 )
+from app.domain.guards import Guardrails, Hooks
 from app.domain.items import Message
 from app.domain.json import JsonObject
 from app.domain.tools import ToolName
 
-_OF_THE_RUN = {"agent", "input", "context", "limits", "metadata"}
+_OF_THE_RUN = {
+    "agent",
+    "input",
+    "context",
+    "limits",
+    "metadata",
+    "session_id",
+    "on_conflict",
+}
 """What may stand beside `agent`; all else belongs to the agent."""
 
 
@@ -47,8 +59,18 @@ class StartRun(Asked):
     the first cannot answer."""
     instructions: Annotated[str, Field(max_length=262_144)] = ""
     """What the model is told first, before the input."""
-    tools: Annotated[tuple[ToolName, ...], Field(max_length=64)] = ()
-    """The names of registered tools that the model may call."""
+    kind: AgentKind = "llm"
+    """`llm` asks the model; `sequential`, `parallel` and `loop` run `agents` instead, and have no
+    model."""
+    tools: Annotated[tuple[ToolName, ...], Field(max_length=MAX_TOOLS)] = ()
+    """The names of registered tools that the model may call. Of more than 64 it is shown a search
+    over them."""
+    handoffs: Annotated[tuple[ToolName, ...], Field(max_length=16)] = ()
+    """The names of agents that may take the run over: a tool `transfer_to_NAME` for each."""
+    agents: Annotated[tuple[ToolName, ...], Field(max_length=32)] = ()
+    """Of a workflow: the names of the agents that it runs, in order."""
+    max_iterations: Annotated[int, Field(ge=1, le=100)] = 10
+    """Of a loop: how often it runs its agents at most."""
     tool_choice: ToolChoice = "auto"
     """Whether the model may, must not or must call a tool, or which one: `auto`, `none`,
     `required` or `{"name": …}`."""
@@ -75,6 +97,16 @@ class StartRun(Asked):
     without tools, end `failed`, or end `completed` with a fixed output."""
     limits: Limits = Limits()
     """What the run may use over its whole life."""
+    hooks: Hooks = ()
+    """What is asked before or after each model call and each tool call."""
+    guardrails: Guardrails = ()
+    """What checks the run's input, its calls and its final output."""
+    history: History = History()
+    """What of the session's earlier runs the model is shown."""
+    session_id: Annotated[str, Field(max_length=64)] | None = None
+    """The session that the run belongs to: it sees what was said there before."""
+    on_conflict: Literal["queue", "reject", "cancel_previous"] | None = None
+    """What happens while another run of the session is open; null: as the session says."""
     context: JsonObject | None = None
     """For rules and tools; the model never sees it."""
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
@@ -82,7 +114,7 @@ class StartRun(Asked):
 
     @model_validator(mode="after")
     def _agent_or_model(self) -> Self:
-        if (self.agent is None) == (self.model is None):
+        if (self.agent is None) == (self.model is None and self.kind == "llm"):
             raise ValueError("must have either agent or model")
         own = self.model_fields_set - _OF_THE_RUN - {"model"}
         if self.agent is not None and own:
@@ -96,6 +128,27 @@ class StartRun(Asked):
 
     def messages(self) -> tuple[Message, ...]:
         return items_of(self.input)
+
+
+class SendInput(Asked):
+    """Another message for an open run."""
+
+    model_config = ConfigDict(json_schema_extra=example(input="And send me the receipt."))
+
+    input: Input
+    """A text, or messages. The model sees them with its next turn; while calls have no result
+    yet, they wait."""
+
+
+class ContinueRun(Asked):
+    """How a run that was stopped by a limit goes on."""
+
+    model_config = ConfigDict(json_schema_extra=example(max_turns=5))
+
+    max_turns: Annotated[int, Field(ge=1, le=50)] | None = None
+    """Model calls that are added; null: as many as the run had."""
+    input: Input | None = None
+    """What is said before it goes on."""
 
 
 class CancelRun(Asked):
