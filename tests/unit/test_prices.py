@@ -1,12 +1,15 @@
 """What an answer costs, and where its price comes from."""
 
+import json
 import subprocess
 import sys
 
 import pytest
+from pydantic import ValidationError
 
 from app.domain.response import Usage
 from app.llm.prices import Price, Prices
+from app.settings import ModelPrice, Settings
 
 MILLION = 1_000_000
 OWN = {
@@ -90,3 +93,35 @@ def test_prices_are_loaded_late_and_never_fetched() -> None:
         [sys.executable, "-c", NO_NETWORK], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
+
+
+def settings() -> Settings:
+    return Settings()  # pyright: ignore[reportCallIssue]  # from the environment
+
+
+def test_prices_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    price = {"input": 1.25, "output": 10, "cached_input": 0.5}
+    monkeypatch.setenv("RUNWARD_MODEL_PRICES", json.dumps({"openai:house-*": price}))
+    assert settings().model_prices == {"openai:house-*": ModelPrice.model_validate(price)}
+    monkeypatch.setenv("RUNWARD_MODEL_PRICES", "")
+    assert settings().model_prices == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"house": {"input": 1, "output": 1}}',
+        '{"openai:house": {"input": 1}}',
+        '{"openai:house": {"input": 1, "output": -1}}',
+        '{"openai:house": {"input": 1, "output": NaN}}',
+        '{"openai:house": {"input": 1, "output": 1, "per_call": 1}}',
+    ],
+)
+def test_prices_that_cannot_be_meant_stop_the_start(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNWARD_MODEL_PRICES", text)
+    with pytest.raises(ValidationError, match="model_prices"):
+        settings()
