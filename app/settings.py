@@ -96,6 +96,12 @@ class Settings(BaseSettings):
     """Whether DATABASE_URL leads through PgBouncer in transaction mode; see also LISTEN_URL."""
     listen_url: SecretStr | None = None
     """A direct address of the same database for LISTEN, where DATABASE_URL is PgBouncer's."""
+    plugins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)] = ()
+    """Modules with tools in Python, comma-separated: `package.module` or `package.module:name`.
+    Installed packages with an entry point in the group `runward.tools` are loaded anyway."""
+    plugin_threads: Annotated[int, Field(ge=1, le=1000)] = 32
+    """Calls of synchronous plugin tools that run at once in one process, and as many isolated
+    ones."""
     log_level: str = "info"
     """debug, info, warning or error."""
     log_format: str = "auto"

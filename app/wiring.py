@@ -1,8 +1,9 @@
 """The composition root: Settings in, open Services out. It chooses and connects; no logic."""
 
 import asyncio
+import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -11,9 +12,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.calls import Call
-from app.domain.guards import HookAnswer, HookFailed, Reject, Verdict
 from app.domain.ids import ProjectId, RunId
-from app.domain.json import JsonObject
 from app.domain.run import RunStatus
 from app.domain.scopes import Principal
 from app.domain.state import RunState
@@ -34,6 +33,8 @@ from app.store.notify import Feed
 from app.store.runs import NewRun
 from app.store.vault import Vault
 from app.tools.guards import Guards
+from app.tools.loading import load_plugins
+from app.tools.plugins import PluginHost
 from app.tools.signed_post import SignedPosts
 from app.tools.webhook import Webhook
 
@@ -50,14 +51,6 @@ def _adopt_nothing(state: RunState) -> None:
     raise AssertionError(f"run {state.id} was leased to a process that does not work")
 
 
-async def _no_guardrail(name: str, _: JsonObject) -> Verdict:
-    return Reject("", f"No plugin has a guardrail '{name}'.")
-
-
-async def _no_hook(name: str, _: JsonObject) -> HookAnswer:
-    return HookFailed(f"No plugin has a hook '{name}'.")
-
-
 @dataclass(slots=True)
 class Services:
     """What the API and the worker are made of. The last fields are what the API needs of a
@@ -70,6 +63,7 @@ class Services:
     vault: Vault
     feed: Feed
     toolbox: Toolbox
+    plugins: PluginHost
     policies: Policies
     models: ModelCatalog
     egress: Egress
@@ -120,6 +114,12 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             allow_private=settings.allow_private_targets, allowed_ports=settings.allowed_ports
         )
         stack.push_async_callback(egress.aclose)
+        plugins = PluginHost(
+            load_plugins(settings.plugins),
+            threads=settings.plugin_threads,
+            secrets=_plugin_secrets(os.environ),
+        )
+        stack.callback(plugins.close)
         feed = Feed()
         toolbox = Toolbox(database.pool, vault)
         policies = Policies(database.pool, vault)
@@ -130,8 +130,8 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             load=_loader(database),
             toolbox=toolbox,
             models=models,
-            executors={"webhook": Webhook(posts)},
-            guards=Guards(posts, run_guardrail=_no_guardrail, run_hook=_no_hook),
+            executors={"webhook": Webhook(posts), "plugin": plugins},
+            guards=Guards(posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook),
             policies=policies,
             feed=feed,
             callback=_callbacks(vault, public_url),
@@ -145,6 +145,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             vault=vault,
             feed=feed,
             toolbox=toolbox,
+            plugins=plugins,
             policies=policies,
             models=models,
             egress=egress,
@@ -156,7 +157,19 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             public_url=public_url,
             max_body_bytes=settings.max_body_bytes,
             streams_per_key=settings.streams_per_key,
+            plugin_guardrails=plugins.guardrail_names,
+            plugin_hooks=plugins.hook_names,
         )
+
+
+def _plugin_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """What plugins may ask for by name; the service's own key is none of it."""
+    prefix = "RUNWARD_SECRET_"
+    return {
+        name.removeprefix(prefix): value
+        for name, value in environment.items()
+        if name.startswith(prefix) and name != "RUNWARD_SECRET_KEY"
+    }
 
 
 def _loader(

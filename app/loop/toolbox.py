@@ -1,5 +1,7 @@
 """Tool versions ready for use, kept between runs: parsed and compiled once."""
 
+import asyncio
+import copy
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +14,12 @@ from app.domain.calls import Call
 from app.domain.ids import Prefix, ProjectId, show
 from app.domain.json import JsonObject
 from app.domain.state import RunState
-from app.domain.toolbox import Surroundings, Tool, compile_tool, is_enabled
+from app.domain.toolbox import Asked, Surroundings, Tool, asked, compile_tool, is_enabled
+from app.domain.tools import ByCallable
 from app.store import registry
 from app.store.vault import Vault
+from app.tools.context import PolicyContext
+from app.tools.plugins import PluginHost
 
 MAX_KEPT: Final = 4096
 """Tool versions in memory."""
@@ -61,6 +66,56 @@ def surroundings(state: RunState) -> Surroundings:
     """What rules may look at."""
     run: JsonObject = {"id": show(Prefix.RUN, state.id), "agent": state.agent, "turn": state.turn}
     return Surroundings(state.context, run)
+
+
+async def enabled_now(tools: ToolSet, state: RunState, plugins: PluginHost) -> dict[str, Tool]:
+    """The tools that are shown in this turn. Rules and callables are asked together, so that they
+    all see the same; a tool of a plugin that this process has not loaded is not shown."""
+    current = tools.current(state)
+    by_callable = [t for t in current.values() if isinstance(t.spec.enabled, ByCallable)]
+    about = _about(state)
+    answers = await asyncio.gather(*(plugins.is_enabled(t.spec, about) for t in by_callable))
+    answered = {tool.name: answer for tool, answer in zip(by_callable, answers, strict=True)}
+    around = surroundings(state)
+    return {
+        name: tool
+        for name, tool in current.items()
+        if is_enabled(tool, around, answered)
+        and (tool.spec.type != "plugin" or tool.name in plugins)
+    }
+
+
+async def approvals_asked(
+    tools: Mapping[str, Tool],
+    calls: Iterable[tuple[str, JsonObject]],
+    state: RunState,
+    plugins: PluginHost,
+) -> dict[Asked, bool]:
+    """What callables say about calls, each a tool's name and its arguments; for
+    `needs_approval`. Names that are not among `tools`, and calls that their schema refuses, are
+    not asked about."""
+    wanted = {
+        asked(name, arguments): (tools[name].spec, arguments)
+        for name, arguments in calls
+        if name in tools
+        and isinstance(tools[name].spec.approval, ByCallable)
+        and not tools[name].arguments.problems(arguments)
+    }
+    about = _about(state)
+    answers = await asyncio.gather(
+        *(plugins.needs_approval(spec, arguments, about) for spec, arguments in wanted.values())
+    )
+    return dict(zip(wanted, answers, strict=True))
+
+
+def _about(state: RunState) -> PolicyContext:
+    return PolicyContext(
+        run_id=show(Prefix.RUN, state.id),
+        agent=state.agent,
+        turn=state.turn,
+        context=copy.deepcopy(state.context or {}),
+        state=copy.deepcopy(state.shared),
+    )
 
 
 class Toolbox:

@@ -1,0 +1,118 @@
+"""Calls of tools with `isolation="process"`: each in a fresh process, which really ends with it.
+
+The request and the answers are JSON; what a function is told and gives back is never pickled.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, Final, cast
+
+import structlog
+
+from app.domain.items import parts_from_json
+from app.domain.json import JsonObject, compact, parse
+from app.domain.outcomes import Done, Failed, Outcome, Why
+from app.tools.base import Report
+from app.tools.context import CallFacts
+
+log = structlog.get_logger()
+
+MAX_LINE: Final = 33_554_432
+"""Bytes of one answer, base64 included."""
+_KEPT_BACK: Final = ("RUNWARD_", "DATABASE_URL")
+"""Of the environment: what begins so is the service's own."""
+
+
+class Processes:
+    """At most `limit` at once; more calls wait their turn, within their own timeouts."""
+
+    def __init__(self, limit: int) -> None:
+        self._slots = asyncio.Semaphore(limit)
+        self._running: set[Process] = set()
+
+    async def run(
+        self,
+        reference: str,
+        facts: CallFacts,
+        arguments: JsonObject,
+        *,
+        secrets: Mapping[str, str],
+        report: Report,
+    ) -> Outcome:
+        """`reference`: `package.module:name`. Cancelled: the process and its children are dead."""
+        async with self._slots:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", "app.tools.isolated"),
+                stdin=PIPE,
+                stdout=PIPE,
+                env=_environment(),
+                limit=MAX_LINE,
+                start_new_session=True,
+            )
+            self._running.add(process)
+            try:
+                request = {
+                    "reference": reference,
+                    "facts": asdict(facts),
+                    "arguments": arguments,
+                    "secrets": dict(secrets),
+                }
+                return await _converse(process, request, report)
+            finally:
+                _kill(process)
+                self._running.discard(process)
+                await process.wait()
+
+    def close(self) -> None:
+        for process in self._running:
+            _kill(process)
+
+
+async def _converse(process: Process, request: Mapping[str, Any], report: Report) -> Outcome:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    started = False
+    with suppress(ConnectionError):  # it ended at once: reading says so too
+        process.stdin.write(compact(request).encode() + b"\n")
+        await process.stdin.drain()
+    while True:
+        try:
+            line = await process.stdout.readline()
+        except ValueError:
+            return Failed(Why.INVALID_RESPONSE, f"The result is larger than {MAX_LINE} bytes.")
+        if not line.endswith(b"\n"):
+            code = await process.wait()
+            detail = f"The tool's process ended with exit code {code} before it answered."
+            return Failed(Why.UNKNOWN if started else Why.NOT_SENT, detail)
+        match cast(Any, parse(line.decode())):
+            case {"progress": [fraction, message]}:
+                report(fraction, message)
+            case {"outcome": outcome}:
+                return _outcome(outcome)
+            case _:
+                started = True
+
+
+def _outcome(shown: Any) -> Outcome:
+    fields: dict[str, Any] = dict(shown)
+    if "why" in fields:
+        return Failed(Why(fields.pop("why")), **fields)
+    return Done(parts=parts_from_json(fields.pop("parts")), **fields)
+
+
+def _kill(process: Process) -> None:
+    """With its group. It has not been waited for, so the number is still its own."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _environment() -> dict[str, str]:
+    mine = {k: v for k, v in os.environ.items() if not k.startswith(_KEPT_BACK)}
+    return mine | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}

@@ -1,0 +1,104 @@
+"""Where synchronous plugin functions run: a thread for each call, up to a limit.
+
+A thread cannot be ended from outside. One whose call was given up goes on by itself and no longer
+counts, so that others may start; as many as the limit are put up with, then they count again.
+"""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import structlog
+
+log = structlog.get_logger()
+
+
+def _nothing() -> None:
+    pass
+
+
+class Threads:
+    def __init__(self, limit: int) -> None:
+        self._limit: Final = limit
+        self._slots = asyncio.Semaphore(limit)
+        self._abandoned = 0
+
+    @property
+    def abandoned(self) -> int:
+        """Threads that still run for calls which were given up."""
+        return self._abandoned
+
+    async def run(
+        self, function: Callable[[], Any], *, what: str, started: Callable[[], None] = _nothing
+    ) -> Any:
+        """What `function` returns or raises. `started` is called when a thread is free for it;
+        `what` is for the log."""
+        await self._slots.acquire()
+        started()
+        loop = asyncio.get_running_loop()
+        job = _Job(function, loop)
+        job.start()
+        try:
+            return await asyncio.shield(job.answer)
+        except asyncio.CancelledError:
+            if not job.answer.done():
+                self._abandon(job, what)
+            raise
+        finally:
+            if job.answer.done():
+                self._slots.release()
+
+    def _abandon(self, job: "_Job", what: str) -> None:
+        self._abandoned += 1
+        counts = self._abandoned > self._limit
+        log.warning("plugin_thread_abandoned", tool=what, abandoned=self._abandoned)
+        if not counts:
+            self._slots.release()
+
+        def returned(_: "asyncio.Future[Any]") -> None:
+            self._abandoned -= 1
+            if counts:
+                self._slots.release()
+            log.info("plugin_thread_returned", tool=what, abandoned=self._abandoned)
+
+        job.answer.add_done_callback(returned)
+
+
+class _Job:
+    """A daemon thread: it never keeps the process from ending."""
+
+    def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.answer: asyncio.Future[Any] = loop.create_future()
+        self.answer.add_done_callback(lambda answer: answer.cancelled() or answer.exception())
+        self._loop = loop
+        self._function = function
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(
+            target=context.run, args=(self._run,), name="plugin", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            value = self._function()
+        except BaseException as error:  # it is handed on, whatever it is
+            self._tell(self._failed, error)
+        else:
+            self._tell(self._returned, value)
+
+    def _tell(self, how: Callable[[Any], None], what: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the process is ending
+            self._loop.call_soon_threadsafe(how, what)
+
+    def _returned(self, value: Any) -> None:
+        self.answer.set_result(value)
+
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, StopIteration):  # no future can hold one
+            error = RuntimeError("StopIteration")
+        self.answer.set_exception(error)
