@@ -1,0 +1,541 @@
+"""Guardrails and hooks around a call, the model and the run: in which order, and what they do."""
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from app.domain import texts
+from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
+from app.domain.guards import (
+    Allow,
+    Fail,
+    GoOn,
+    HookAnswer,
+    HookFailed,
+    Instead,
+    PluginGuardrail,
+    PluginHook,
+    Reject,
+    Verdict,
+)
+from app.domain.items import MediaPart, Message
+from app.domain.json import JsonObject
+from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
+from app.domain.response import Usage
+from app.domain.settle import judge
+from app.domain.state import RunState, Segment, SegmentKind
+from app.egress.client import Egress
+from app.loop.guarding import AskedCall, Guarding, instead_of_model
+from app.loop.policies import Policy
+from app.loop.run_tools import CallsInFlight
+from app.loop.toolbox import Armed
+from app.tools.base import Invocation
+from app.tools.guards import Guards
+from app.tools.signed_post import SignedPosts
+from tests.unit.domain_cases import call, response, said, state, tool, wants
+
+RUN = "run_00000000000000000000000000000002"
+
+MOMENTS = ("before_model", "after_model", "before_tool", "after_tool")
+
+
+def guardrails(prefix: str, *stages: str) -> list[JsonObject]:
+    return [{"stage": stage, "type": "plugin", "name": f"{prefix}.{stage}"} for stage in stages]
+
+
+def hooks(prefix: str, *moments: str) -> list[JsonObject]:
+    return [{"on": on, "type": "plugin", "name": f"{prefix}.{on}"} for on in moments]
+
+
+def policy(*names: str) -> Policy:
+    """Of the project: a guardrail for each stage, a hook for each moment."""
+    rails = guardrails("project", *(name for name in names if name not in MOMENTS))
+    catches = hooks("project", *(name for name in names if name in MOMENTS))
+    return Policy(
+        tuple(PluginHook.model_validate(one) for one in catches),
+        tuple(PluginGuardrail.model_validate(one) for one in rails),
+        ("whsec_c2VjcmV0",),
+    )
+
+
+@dataclass
+class World:
+    """Everybody who is asked, in order, and what they answer: `allow` and `go on` if not told."""
+
+    egress: Egress
+    log: list[str] = field(default_factory=list[str])
+    payloads: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
+    hooked: dict[str, HookAnswer] = field(default_factory=dict[str, HookAnswer])
+    outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    held: dict[str, float] = field(default_factory=dict[str, float])
+
+    async def guardrail(self, name: str, payload: JsonObject) -> Verdict:
+        self.log.append(name)
+        self.payloads[name] = payload
+        await asyncio.sleep(self.held.get(name, 0))
+        return self.verdicts.get(name, Allow())
+
+    async def hook(self, name: str, payload: JsonObject) -> HookAnswer:
+        self.log.append(name)
+        self.payloads[name] = payload
+        return self.hooked.get(name, GoOn())
+
+    async def invoke(self, call: Invocation) -> Outcome:
+        self.log.append("tool")
+        return self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+
+    def guarding(self, policy_: Policy) -> Guarding:
+        posts = SignedPosts(self.egress)
+        guards = Guards(posts, run_guardrail=self.guardrail, run_hook=self.hook)
+        return Guarding(guards, policy_)
+
+    def calls(self, policy_: Policy) -> CallsInFlight:
+        return CallsInFlight({"webhook": self}, _nowhere, self.guarding(policy_), _unheard)
+
+
+def _nowhere(_: RunState, __: Call) -> tuple[str, str]:
+    return "", ""
+
+
+def _unheard(_: Call, __: float | None, ___: str | None) -> None:
+    pass
+
+
+@pytest.fixture
+async def world() -> AsyncGenerator[World]:
+    loopback = ipaddress.ip_network("127.0.0.0/8")
+    async with aclosing(Egress(allow_private=(loopback,))) as egress:
+        yield World(egress, outcomes=[Done("paid")])
+
+
+ALL_TOOL = ("input", "output")
+ALL_HOOKS = ("before_tool", "after_tool")
+
+
+def armed(*stages: str, **fields: Any) -> Armed:
+    own = guardrails("tool", *stages)
+    return Armed(tool("lookup", guardrails=own, **fields), ("whsec_c2VjcmV0",))
+
+
+def a_run(*stages: str, **fields: Any) -> RunState:
+    """Its agent's guardrails and hooks."""
+    config = {
+        "guardrails": guardrails("agent", *(s for s in stages if s not in MOMENTS)),
+        "hooks": hooks("agent", *(s for s in stages if s in MOMENTS)),
+    }
+    return state(config=config, **fields)
+
+
+def started(seconds: float = 30.0, **fields: Any) -> Call:
+    return call("c1", CallPhase.STARTED, timeout_seconds=seconds, **fields)
+
+
+async def carried(
+    world: World,
+    run: RunState,
+    ready: Armed,
+    policy_: Policy,
+    *,
+    one: Call | None = None,
+    late: Outcome | None = None,
+) -> Outcome | str:
+    """What becomes of one call."""
+    calls = world.calls(policy_)
+    one = one or started()
+    if late is None:
+        calls.launch(run, one, ready)
+    else:
+        calls.launch_late(run, one, ready, late)
+    await asyncio.wait(calls.tasks, timeout=10)
+    ((_, outcome),) = calls.take_done()
+    return outcome
+
+
+def told(ready: Armed, outcome: Outcome | str, one: Call | None = None) -> Result:
+    """What the model is told."""
+    assert not isinstance(outcome, str)
+    result = judge(ready.tool, one or started(), outcome, seconds_left=30, jitter=0.5)
+    assert isinstance(result, Result)
+    return result
+
+
+# -- around a call --------------------------------------------------------------------------------
+
+
+async def test_everyone_is_asked_in_order(world: World) -> None:
+    run, ready = a_run(*ALL_TOOL, *ALL_HOOKS), armed(*ALL_TOOL)
+    assert await carried(world, run, ready, policy(*ALL_TOOL, *ALL_HOOKS)) == Done("paid")
+    assert world.log == [
+        *("tool.input", "agent.input", "project.input"),
+        *("agent.before_tool", "project.before_tool"),
+        "tool",
+        *("agent.after_tool", "project.after_tool"),
+        *("tool.output", "agent.output", "project.output"),
+    ]
+
+
+async def test_where_nothing_is_set_nobody_is_asked(world: World) -> None:
+    assert await carried(world, a_run(), armed(), policy()) == Done("paid")
+    assert world.log == ["tool"]
+
+
+async def test_stages_of_the_run_are_not_asked_about_a_call(world: World) -> None:
+    stages = ("run_input", "run_output", "pre_approval", "before_model", "after_model")
+    await carried(world, a_run(*stages), armed(), policy(*stages))
+    assert world.log == ["tool"]
+
+
+async def test_what_is_told_about_a_call(world: World) -> None:
+    world.outcomes = [Done("paid", parts=(MediaPart("image", url="https://x/y.png"),))]
+    run = a_run("before_tool", "output", context={"tier": "gold"})
+    one = started(arguments={"amount": 5})
+    await carried(world, run, armed(), policy(), one=one)
+    about = {
+        "run_id": RUN,
+        "agent": "clerk",
+        "context": {"tier": "gold"},
+        "call_id": "c1",
+        "tool": "lookup",
+        "tool_version": 1,
+        "arguments": {"amount": 5},
+    }
+    assert world.payloads["agent.before_tool"] == {
+        "type": "hook", "on": "before_tool", "turn": 1, **about
+    }  # fmt: skip
+    assert world.payloads["agent.output"] == {
+        "type": "guardrail",
+        "stage": "output",
+        **about,
+        "output": "paid",
+        "is_error": False,
+        "content": [{"type": "image", "url": "https://x/y.png"}],
+    }
+
+
+@pytest.mark.parametrize("whose", ["tool", "agent", "project"])
+async def test_a_rejected_input_is_never_sent_and_the_first_rejection_counts(
+    world: World, whose: str
+) -> None:
+    owners = ["tool", "agent", "project"]
+    world.verdicts = {f"{one}.input": Reject(one) for one in owners[owners.index(whose) :]}
+    run, ready = a_run(*ALL_TOOL, *ALL_HOOKS), armed(*ALL_TOOL)
+    result = told(ready, await carried(world, run, ready, policy(*ALL_TOOL)))
+    assert (result.output, result.outcome, result.reason, result.fails_run) == (
+        whose,
+        CallOutcome.REJECTED,
+        Reason.GUARDRAIL,
+        False,
+    )
+    assert result.detail == f"guardrail (input) of plugin {whose}.input rejected it."
+    asked = owners[: owners.index(whose) + 1]
+    assert world.log == [f"{one}.input" for one in asked]
+
+
+async def test_a_rejection_is_not_changed_by_the_tool_s_own_policy_for_errors(
+    world: World,
+) -> None:
+    world.verdicts["tool.input"] = Reject("no cards")
+    ready = armed("input", on_error={"message": "never mind"}, retry={"max_attempts": 5})
+    result = told(ready, await carried(world, a_run(), ready, policy()))
+    assert (result.output, world.log) == ("no cards", ["tool.input"])
+
+
+@pytest.mark.parametrize("stage", ["input", "output"])
+async def test_a_guardrail_that_fails_the_run_says_so(world: World, stage: str) -> None:
+    world.verdicts[f"agent.{stage}"] = Fail("stolen card")
+    result = told(armed(), await carried(world, a_run(stage), armed(), policy()))
+    assert result.fails_run
+    assert result.output == "stolen card"
+    assert "stolen card" in (result.detail or "")
+
+
+async def test_a_before_hook_answers_in_the_tool_s_place_and_the_rest_sees_its_answer(
+    world: World,
+) -> None:
+    world.hooked = {
+        "agent.before_tool": Instead("cached", {"by": "cache"}),
+        "project.before_tool": Instead("never asked"),
+    }
+    run = a_run(*ALL_HOOKS, *ALL_TOOL)
+    outcome = await carried(world, run, armed(), policy("before_tool"))
+    assert outcome == Done("cached", metadata={"by": "cache"})
+    assert world.log == ["agent.input", "agent.before_tool", "agent.after_tool", "agent.output"]
+    assert world.payloads["agent.output"]["output"] == "cached"
+
+
+async def test_a_before_hook_that_fails_holds_the_call_back(world: World) -> None:
+    world.hooked["agent.before_tool"] = HookFailed("HTTP 500.")
+    result = told(armed(), await carried(world, a_run(*ALL_HOOKS), armed(), policy()))
+    assert (result.output, result.reason) == (texts.HOOK_FAILED, Reason.GUARDRAIL)
+    assert result.detail == "hook (before_tool) of plugin agent.before_tool: HTTP 500."
+    assert world.log == ["agent.before_tool"]
+
+
+async def test_an_after_hook_replaces_the_output_and_nothing_else(world: World) -> None:
+    world.outcomes = [Done({"card": "4111"}, metadata={"ms": 5}, state={"a": 1}, escalate=True)]
+    world.hooked["agent.after_tool"] = Instead({"card": "…"}, {"by": "mask"})
+    outcome = await carried(world, a_run("after_tool", "output"), armed(), policy())
+    assert outcome == Done(
+        {"card": "…"}, metadata={"ms": 5, "by": "mask"}, state={"a": 1}, escalate=True
+    )
+    assert world.payloads["agent.output"]["output"] == {"card": "…"}
+
+
+async def test_an_after_hook_may_mend_an_error(world: World) -> None:
+    world.outcomes = [Failed(Why.ERROR, "HTTP 500.")]
+    world.hooked["agent.after_tool"] = Instead("try the other shop")
+    ready = armed(on_error="fail_run")
+    result = told(ready, await carried(world, a_run("after_tool", "output"), ready, policy()))
+    assert (result.output, result.is_error, result.fails_run) == (
+        "try the other shop",
+        False,
+        False,
+    )
+    assert world.payloads["agent.after_tool"]["output"] == texts.TOOL_ERROR
+    assert world.payloads["agent.output"]["is_error"] is False
+
+
+async def test_an_after_hook_that_fails_withholds_the_result(world: World) -> None:
+    world.hooked["agent.after_tool"] = HookFailed("HTTP 500.")
+    result = told(armed(), await carried(world, a_run("after_tool", "output"), armed(), policy()))
+    assert result.output == texts.OUTPUT_HOOK_FAILED
+    assert (result.detail or "").endswith("The call's outcome was: completed.")
+    assert world.log == ["tool", "agent.after_tool"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seen"),
+    [
+        (Failed(Why.ERROR, "HTTP 500."), texts.TOOL_ERROR),
+        (Failed(Why.ERROR, "HTTP 400.", message="no such order"), "no such order"),
+        (Failed(Why.INVALID_RESPONSE, "HTTP 200: …"), texts.INVALID_RESPONSE),
+        (Failed(Why.UNKNOWN, "reset"), texts.INTERRUPTED),
+        (Failed(Why.TIMEOUT, "…"), texts.timed_out("lookup", 30, idempotent=False)),
+    ],
+)
+async def test_output_guardrails_see_the_error_that_the_model_would_get(
+    world: World, outcome: Outcome, seen: str
+) -> None:
+    world.outcomes = [outcome]
+    world.verdicts["tool.output"] = Reject("hidden")
+    ready = armed("output")
+    result = told(ready, await carried(world, a_run(), ready, policy()))
+    assert world.payloads["tool.output"]["output"] == seen
+    assert world.payloads["tool.output"]["is_error"] is True
+    assert (result.output, result.reason) == ("hidden", Reason.GUARDRAIL)
+
+
+async def test_a_call_that_surely_was_not_sent_has_no_output_to_look_at(world: World) -> None:
+    world.outcomes = [Failed(Why.NOT_SENT, "refused", permanent=True)]
+    ready = armed("output", on_error="fail_run")
+    assert told(ready, await carried(world, a_run("after_tool"), ready, policy())).fails_run
+    assert world.log == ["tool"]
+
+
+async def test_a_withheld_error_that_fails_the_run_still_fails_it(world: World) -> None:
+    world.outcomes = [Failed(Why.ERROR, "HTTP 500.")]
+    world.verdicts["tool.output"] = Reject("hidden")
+    ready = armed("output", on_error="fail_run")
+    assert told(ready, await carried(world, a_run(), ready, policy())).fails_run
+
+
+async def test_a_guardrail_sees_the_whole_of_an_output_that_is_cut_for_the_model(
+    world: World,
+) -> None:
+    world.outcomes = [Done("x" * 1000)]
+    await carried(world, a_run(), armed("output", max_output_bytes=256), policy())
+    assert world.payloads["tool.output"]["output"] == "x" * 1000
+
+
+async def test_a_call_that_is_tried_again_was_let_through_before(world: World) -> None:
+    world.outcomes = [Failed(Why.NOT_SENT, "refused"), Done("paid")]
+    ready = armed(*ALL_TOOL, retry={"initial_seconds": 0.01})
+    calls = world.calls(policy())
+    first = started()
+    calls.launch(a_run(), first, ready)
+    await asyncio.wait(calls.tasks, timeout=10)
+    assert calls.take_done() == [(first.id, "retry")]
+    calls.launch(a_run(), started(attempt=2), ready)
+    await asyncio.wait(calls.tasks, timeout=10)
+    assert calls.take_done() == [(first.id, Done("paid"))]
+    assert world.log == ["tool.input", "tool", "tool", "tool.output"]
+
+
+async def test_a_failure_that_comes_back_is_never_tried_again(world: World) -> None:
+    world.outcomes = [Failed(Why.UNAVAILABLE, "HTTP 503.", status=503)]
+    ready = armed(idempotent=True, retry={"max_attempts": 1})
+    outcome = await carried(world, a_run(), ready, policy())
+    assert outcome == Failed(Why.UNAVAILABLE, "HTTP 503.", status=503, permanent=True)
+
+
+async def test_a_tool_that_answers_later_has_nothing_to_show_yet(world: World) -> None:
+    world.outcomes = [Waits()]
+    ready = armed(*ALL_TOOL)
+    assert await carried(world, a_run(*ALL_HOOKS), ready, policy()) == Waits()
+    assert world.log == ["tool.input", "agent.before_tool", "tool"]
+
+
+async def test_a_late_result_is_looked_at_like_any_other(world: World) -> None:
+    world.verdicts["tool.output"] = Reject("hidden")
+    ready = armed(*ALL_TOOL)
+    run = a_run(*ALL_HOOKS)
+    result = told(ready, await carried(world, run, ready, policy(), late=Done("paid")))
+    assert result.output == "hidden"
+    assert world.log == ["agent.after_tool", "tool.output"]
+
+
+async def test_the_time_of_a_call_runs_while_its_guardrails_think(world: World) -> None:
+    world.held["tool.input"] = 5.0
+    ready = armed("input")
+    result = told(ready, await carried(world, a_run(), ready, policy(), one=started(0.05)))
+    assert (result.output, world.log) == (texts.GUARDED, ["tool.input"])
+
+
+async def test_after_a_timeout_there_is_still_time_to_look_at_the_result(world: World) -> None:
+    world.outcomes = [Failed(Why.TIMEOUT, "…")]
+    world.held["tool.output"] = 0.05
+    ready, one = armed("output"), started(0.01)
+    result = told(ready, await carried(world, a_run(), ready, policy(), one=one), one)
+    assert result.outcome is CallOutcome.TIMED_OUT
+
+
+async def test_a_type_of_tool_that_nobody_executes_is_not_sent(world: World) -> None:
+    ready = armed(type="plugin")
+    result = told(ready, await carried(world, a_run(), ready, policy()))
+    assert (result.output, result.reason) == (texts.NOT_SENT, Reason.NOT_SENT)
+
+
+async def test_what_breaks_in_the_middle_is_that_call_s_failure(world: World) -> None:
+    world.outcomes = []
+    result = told(armed(), await carried(world, a_run(), armed(), policy()))
+    assert result.outcome is CallOutcome.OUTCOME_UNKNOWN
+
+
+# -- before a person is asked ---------------------------------------------------------------------
+
+
+async def test_before_a_person_is_asked_each_different_call_is_checked_once(world: World) -> None:
+    world.verdicts["project.pre_approval"] = Reject("not that much")
+    free = Armed(tool("free"), ())
+    calls = [
+        AskedCall(armed("pre_approval"), {"amount": 5, "to": "a"}),
+        AskedCall(armed("pre_approval"), {"to": "a", "amount": 5}),
+        AskedCall(free, {}),
+    ]
+    found = await world.guarding(policy("pre_approval")).pre_approval(a_run(), calls)
+    rejected = Reject(
+        "not that much", "guardrail (pre_approval) of plugin project.pre_approval rejected it."
+    )
+    assert found == {("lookup", '{"amount":5,"to":"a"}'): rejected, ("free", "{}"): rejected}
+    assert sorted(world.log) == ["project.pre_approval"] * 2 + ["tool.pre_approval"]
+    assert world.payloads["tool.pre_approval"]["arguments"] == {"amount": 5, "to": "a"}
+
+
+async def test_without_such_guardrails_every_call_may_be_asked_about(world: World) -> None:
+    calls = [AskedCall(armed("input"), {})]
+    assert await world.guarding(policy()).pre_approval(a_run("input"), calls) == {
+        ("lookup", "{}"): Allow()
+    }
+    assert world.log == []
+
+
+# -- around the model -----------------------------------------------------------------------------
+
+
+async def test_before_the_model_the_first_hook_that_answers_wins(world: World) -> None:
+    world.hooked = {
+        "agent.before_model": Instead("We are closed."),
+        "project.before_model": Instead("never asked"),
+    }
+    answer = await world.guarding(policy("before_model")).before_model(
+        a_run("before_model", turn=2), [Message("user", "hi")]
+    )
+    assert isinstance(answer, Instead)
+    assert instead_of_model(answer) == response(text="We are closed.")
+    assert world.log == ["agent.before_model"]
+    assert world.payloads["agent.before_model"] == {
+        "type": "hook",
+        "on": "before_model",
+        "run_id": RUN,
+        "agent": "clerk",
+        "context": None,
+        "turn": 3,
+        "items": [{"role": "user", "content": "hi"}],
+    }
+
+
+async def test_after_the_model_its_text_and_calls_are_shown(world: World) -> None:
+    asked = response(wants("pay", '{"a":1}'), wants("pay", "{", "c2"), text="so")
+    guarding = world.guarding(policy())
+    assert await guarding.after_model(a_run("after_model"), asked) == asked
+    shown = world.payloads["agent.after_model"]
+    assert shown["message"] == "so"
+    assert shown["calls"] == [
+        {"call_id": "c1", "name": "pay", "arguments": {"a": 1}},
+        {"call_id": "c2", "name": "pay", "arguments": {}, "arguments_text": "{"},
+    ]
+
+
+async def test_a_message_in_the_response_s_place_has_no_calls_and_cost_the_same(
+    world: World,
+) -> None:
+    world.hooked["agent.after_model"] = Instead("Let me not.")
+    asked = response(wants("pay"), usage=Usage(5, 6))
+    changed = await world.guarding(policy()).after_model(a_run("after_model"), asked)
+    assert changed == response(text="Let me not.", usage=Usage(5, 6))
+
+
+@pytest.mark.parametrize("on", ["before_model", "after_model"])
+async def test_a_model_hook_that_fails_says_which(world: World, on: str) -> None:
+    world.hooked[f"agent.{on}"] = HookFailed("HTTP 500.")
+    guarding, run = world.guarding(policy()), a_run(on)
+    failed = (
+        await guarding.before_model(run, [])
+        if on == "before_model"
+        else await guarding.after_model(run, response(text="x"))
+    )
+    assert failed == HookFailed(f"hook ({on}) of plugin agent.{on}: HTTP 500.")
+
+
+# -- around the run -------------------------------------------------------------------------------
+
+
+def given(text: str) -> Segment:
+    return Segment(SegmentKind.INPUT, 0, None, (Message("user", text),))
+
+
+@pytest.mark.parametrize(
+    ("segments", "new"),
+    [
+        ((given("hi"),), ["hi"]),
+        ((given("hi"), given("there")), ["hi", "there"]),
+        ((given("hi"), said("hello")), []),
+        ((given("hi"), said("hello"), given("more")), ["more"]),
+    ],
+)
+async def test_input_guardrails_of_a_run_see_what_came_in_since_the_last_turn(
+    world: World, segments: tuple[Segment, ...], new: list[str]
+) -> None:
+    run = a_run("run_input", segments=segments)
+    assert await world.guarding(policy()).run_input(run) == Allow()
+    assert world.log == (["agent.run_input"] if new else [])
+    if new:
+        items: JsonValue = [{"role": "user", "content": text} for text in new]
+        assert world.payloads["agent.run_input"]["input"] == items
+
+
+async def test_the_final_output_is_judged_by_the_agent_s_guardrails_and_the_project_s(
+    world: World,
+) -> None:
+    world.verdicts["project.run_output"] = Fail("leak")
+    verdict = await world.guarding(policy("run_output")).run_output(a_run("run_output"), "bye")
+    assert verdict == Fail("leak", "guardrail (run_output) of plugin project.run_output: leak")
+    assert world.log == ["agent.run_output", "project.run_output"]
+    assert world.payloads["agent.run_output"]["output"] == "bye"
