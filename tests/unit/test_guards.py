@@ -55,8 +55,6 @@ class Plugins:
                 await asyncio.sleep(30)
             case "broken":
                 raise RuntimeError("the password is 1234")
-            case "meddling":
-                payload["arguments"] = {}
             case "wordless":
                 return Reject("")
             case _:
@@ -328,13 +326,6 @@ async def test_a_plugin_that_is_slow_or_breaks_rejects_or_has_failed(
 
 async def test_a_plugin_that_rejects_without_words_gets_ours(guards: Guards) -> None:
     assert await ask_plugin(guards, "wordless") == Reject(texts.GUARDED)
-
-
-async def test_a_plugin_cannot_change_what_it_was_shown(guards: Guards) -> None:
-    question = a_question()
-    guardrail = PluginGuardrail(stage="input", type="plugin", name="meddling")
-    await guards.ask_guardrail(guardrail, question)
-    assert question.payload["arguments"] == {"to": "Zoë"}
 
 
 async def test_a_model_hook_of_a_plugin_must_answer_with_text(guards: Guards) -> None:
