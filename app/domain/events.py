@@ -33,7 +33,7 @@ STORED: Final[Mapping[str, str]] = {
     "tool_call.completed": "The call's output.",
     "tool_call.failed": "The call has an error result, with its `reason`.",
     "tool_call.timed_out": "No complete answer within the call's time.",
-    "tool_call.rejected": "A person declined, nobody answered in time, or a guardrail or hook refused.",
+    "tool_call.rejected": "A person or a guardrail refused it, or nobody answered in time.",
     "tool_call.outcome_unknown": "It was sent and may or may not have taken effect.",
     "tool_call.cancelled": "The run ended before the call had a result.",
     "agent.changed": "The run was handed over: `from` one agent `to` another.",
