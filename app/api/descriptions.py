@@ -18,8 +18,9 @@ id of another project is answered exactly like an unknown one."""
 
 TAGS: Final[Mapping[str, str]] = {
     "Runs": "Start, follow, cancel and continue runs.",
+    "Sessions": "Conversations across runs, of which one works at a time.",
     "Approvals": "Calls that wait for a person, and the decisions about them.",
-    "Tools": "The registered tools: HTTP endpoints of yours, in any language.",
+    "Tools": "The registered tools: HTTP endpoints of yours in any language, agents, and plugins.",
     "Agents": "Named, versioned sets of model, instructions, tools and limits.",
     "Policy": "Hooks and guardrails around every run of the project.",
     "Callbacks": "Where a tool that answered 202 delivers its result.",
@@ -34,7 +35,8 @@ _TOOL: Final = {
     "parameters": "A JSON Schema of the arguments, an object. Calls that do not match it are not "
     "sent.",
     "output_schema": "A JSON Schema of the result. One that does not match is an error result.",
-    "type": "How it is executed: `webhook`, a signed POST to `url`.",
+    "type": "How it is executed: `webhook`, a signed POST to `url`; `agent`, a child run; or "
+    "`plugin`, a function that is installed with the service.",
     "url": "Where a webhook tool is called.",
     "headers": "Sent with every call.",
     "strict": "Holds the model to the schema: every property required, none beside them. "

@@ -9,7 +9,7 @@ from fastapi import Depends, Header, Path, Query
 from pydantic import PlainValidator, WithJsonSchema
 
 from app.domain import errors as e
-from app.domain.ids import ApprovalId, CallId, KeyId, Prefix, ProjectId, RunId, parse
+from app.domain.ids import ApprovalId, CallId, KeyId, Prefix, ProjectId, RunId, SessionId, parse
 from app.domain.tools import NAME_PATTERN
 
 MAX_WAIT_SECONDS: Final = 60.0
@@ -42,6 +42,12 @@ RunPath = Annotated[
     PlainValidator(_id_of(Prefix.RUN, e.RunNotFoundError)),
     _id_schema(Prefix.RUN),
     Path(description="The run's id."),
+]
+SessionPath = Annotated[
+    SessionId,
+    PlainValidator(_id_of(Prefix.SESSION, e.SessionNotFoundError)),
+    _id_schema(Prefix.SESSION),
+    Path(description="The session's id."),
 ]
 ApprovalPath = Annotated[
     ApprovalId,

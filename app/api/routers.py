@@ -11,6 +11,7 @@ from app.api import (
     openapi,
     policy,
     runs,
+    sessions,
     tool_calls,
     tools,
 )
@@ -18,6 +19,7 @@ from app.api.app import create_app
 
 ROUTERS: Final = (
     runs.routes,
+    sessions.routes,
     events.routes,
     approvals.routes,
     tool_calls.routes,

@@ -32,6 +32,13 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "list_tool_calls": frozenset({READ, WRITE}),
     "list_events": frozenset({READ, WRITE}),
     "cancel_run": frozenset({WRITE}),
+    "create_session": frozenset({WRITE}),
+    "list_sessions": frozenset({READ, WRITE}),
+    "get_session": frozenset({READ, WRITE}),
+    "change_session": frozenset({WRITE}),
+    "delete_session": frozenset({WRITE}),
+    "list_session_items": frozenset({READ, WRITE}),
+    "fork_session": frozenset({WRITE}),
     "resolve_tool_call": frozenset({DECIDE}),
     "list_approvals": frozenset({READ, DECIDE}),
     "get_approval": frozenset({READ, DECIDE}),
@@ -71,6 +78,9 @@ OPERATORS = {"create_project", "list_projects", "create_project_key"}
 
 BODIES: dict[str, Json] = {
     "start_run": {"model": "offline:rules", "input": "hi"},
+    "create_session": {"name": "mine"},
+    "change_session": {"state": {"changed": True}},
+    "fork_session": {"name": "mine"},
     "resolve_tool_call": {"resolution": "failed", "message": "no"},
     "decide_approval": {"decision": "approve"},
     "call_back": {"status": "completed", "output": 1},
@@ -91,6 +101,7 @@ BODIES: dict[str, Json] = {
 
 UNKNOWN: Json = {
     "run_id": "run_" + "f" * 32,
+    "session_id": "sess_" + "f" * 32,
     "approval_id": "apr_" + "f" * 32,
     "key_id": "key_" + "f" * 32,
     "project_id": "proj_" + "f" * 32,
@@ -175,8 +186,10 @@ def furnish(project: Project) -> Things:
     assert len(run["required_actions"]) == 2
     [approval] = project.client.approvals(run_id=run["id"])
     project.client.call("POST", "/v1/agents", {"name": "nobody-knows", "model": "offline:rules"})
+    session = project.client.call("POST", "/v1/sessions", {"state": {"mine": True}})
     ids = {
         "run_id": run["id"],
+        "session_id": session["id"],
         "approval_id": approval["id"],
         "key_id": project.new_key(READ)["id"],
         "project_id": project.id,
@@ -189,7 +202,7 @@ def furnish(project: Project) -> Things:
 def snapshot(project: Project) -> list[Json]:
     """Everything that can be read of a project."""
     admin = project.key(ADMIN)
-    paths = ["/v1/runs", "/v1/approvals", "/v1/tools", "/v1/agents"]
+    paths = ["/v1/runs", "/v1/sessions", "/v1/approvals", "/v1/tools", "/v1/agents"]
     keys = [key["id"] for key in admin.call("GET", "/v1/keys", limit=200, order="asc")["data"][:2]]
     return [*(project.client.call("GET", path) for path in paths), {"keys": keys}]
 
@@ -271,7 +284,7 @@ def test_a_run_sees_the_tools_and_agents_of_its_own_project_alone(
 def test_lists_hold_what_is_the_projects_own(project: Project, other: Project) -> None:
     furnish(project)
     stranger = other.key(*ALL_SCOPES)
-    for path in ("/v1/runs", "/v1/approvals", "/v1/tools", "/v1/agents"):
+    for path in ("/v1/runs", "/v1/sessions", "/v1/approvals", "/v1/tools", "/v1/agents"):
         assert stranger.call("GET", path)["data"] == []
     own = {key["id"] for key in stranger.call("GET", "/v1/keys")["data"]}
     theirs = {key["id"] for key in project.key(ADMIN).call("GET", "/v1/keys")["data"]}
