@@ -15,8 +15,9 @@ from app.api.following import wake_those_behind
 from app.api.routers import ROUTERS
 from app.console import landing
 from app.settings import Settings
-from app.store import keys
+from app.store import keys, plugin_sync
 from app.store.notify import Listener
+from app.tools import signing
 from app.wiring import Services, open_services
 from app.worker.main import Worker
 
@@ -48,6 +49,9 @@ async def run_process(
             async with services.database.pool.begin() as tx:
                 secret = settings.bootstrap_key.get_secret_value()
                 await keys.ensure_key(tx, services.vault, name="bootstrap", secret=secret)
+        async with services.database.pool.begin() as tx:
+            specs = services.plugins.specs
+            await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret)
         worker = None
         if works:
             worker = Worker(

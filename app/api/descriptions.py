@@ -38,6 +38,9 @@ _TOOL: Final = {
     "type": "How it is executed: `webhook`, a signed POST to `url`; `agent`, a child run; or "
     "`plugin`, a function that is installed with the service.",
     "url": "Where a webhook tool is called.",
+    "agent": "Of a tool of type `agent`: whom the child run is started with.",
+    "output": "Of a tool of type `agent`: what of the child run is the result. `final`, its output; "
+    "`json`, that output as JSON; or the last good output of one of its tools.",
     "headers": "Sent with every call.",
     "strict": "Holds the model to the schema: every property required, none beside them. "
     "Optional ones become nullable.",
@@ -101,6 +104,8 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "group": "Tools of one group share the limit.",
         "serial": "The call runs alone, after every earlier and before every later one.",
     },
+    "ByCallable": {"callable": "Of a plugin: the function that decides, `package.module:name`."},
+    "OutputOfTool": {"tool": "The tool of the child run."},
     "When": {"when": "A CEL expression that answers true or false."},
     "Text": {"message": "What the model reads."},
     "Limits": {

@@ -13,8 +13,9 @@ from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
 from app.domain.ids import Prefix, ProjectId
-from app.store import keys
+from app.store import keys, plugin_sync
 from app.store.db import Tx
+from app.tools import signing
 from app.wiring import Services
 
 routes = router("Keys")
@@ -79,7 +80,10 @@ async def create_project(
     """Make a project: tools, runs and keys of its own."""
 
     async def create(tx: Tx) -> Project:
-        return shapes.project(await keys.add_project(tx, project.name))
+        made = await keys.add_project(tx, project.name)
+        specs = services.plugins.specs
+        await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret, made.id)
+        return shapes.project(made)
 
     what = Once.of(request, who.project_id, idempotency_key)
     return await once(services, what, create, status=201)

@@ -7,6 +7,7 @@ from fastapi import Request, Response
 from app.api import shapes
 from app.api.answers import answer, nothing
 from app.api.auth import ToolsReader, ToolsWriter
+from app.api.guards import TOOL_STAGES, check_guards
 from app.api.idempotency import Once, once
 from app.api.models.tools import (
     NewTool,
@@ -16,6 +17,7 @@ from app.api.models.tools import (
     ToolSecret,
     ToolTrial,
     TryTool,
+    overrides,
     patched,
 )
 from app.api.paging import Page, Walking
@@ -31,7 +33,7 @@ from app.domain.scopes import Principal
 from app.domain.toolbox import Tool as CompiledTool
 from app.domain.tools import ToolSpec, When
 from app.egress.targets import TargetError
-from app.store import registry
+from app.store import plugin_sync, registry
 from app.store.db import Tx
 from app.store.ids import mint
 from app.tools import signing
@@ -51,7 +53,7 @@ async def register_tool(
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Register a tool. The answer has its signing secret, this once."""
-    spec = ToolSpec.model_construct(**dict(tool))
+    spec = tool.spec()
     await check_tool(services, spec)
     secret = signing.make_secret()
 
@@ -102,14 +104,19 @@ async def change_tool(
         before = await registry.get_tool(tx, who.project_id, name)
     if before is None:
         raise e.ToolNotFoundError
-    await check_tool(services, patched(before.spec, patch))
+    if errors := patch.refused(before.spec.type):
+        raise e.InvalidRequestError(errors=errors)
+    code = _code_of(services, before.spec)
+    await check_tool(services, patched(before.spec, patch, code))
     async with services.database.pool.begin() as tx:
         former = await registry.lock_tool(tx, who.project_id, name)
-        if former is None:
+        if former is None or former.spec.type != before.spec.type:
             raise e.ToolNotFoundError
-        changed = await registry.change_tool(
-            tx, who.project_id, former, patched(former.spec, patch)
-        )
+        if code is None:
+            spec = patched(former.spec, patch)
+            changed = await registry.change_tool(tx, who.project_id, former, spec)
+        else:
+            changed = await plugin_sync.override(tx, who.project_id, code, overrides(patch))
     services.toolbox.forget(who.project_id)
     assert changed is not None
     return answer(shapes.tool(changed))
@@ -117,8 +124,14 @@ async def change_tool(
 
 @routes.delete("/tools/{name}", status_code=204)
 async def delete_tool(who: ToolsWriter, services: Using, name: ToolPath) -> Response:
-    """Delete a tool. Runs that name it no longer see it."""
+    """Delete a tool. Runs that name it no longer see it. A plugin's tool can only be disabled."""
     async with services.database.pool.begin() as tx:
+        found = await registry.lock_tool(tx, who.project_id, name)
+        if found is not None and found.spec.type == "plugin":
+            raise e.ConflictError(
+                f"'{name}' comes from a plugin and cannot be deleted; disable it: "
+                'PATCH it with {"enabled": false}.'
+            )
         if not await registry.delete_tool(tx, who.project_id, name):
             raise e.ToolNotFoundError
     services.toolbox.forget(who.project_id)
@@ -161,33 +174,76 @@ async def check_tool(services: Services, spec: ToolSpec) -> None:
                 compile_rule(rule.when)
             except RuleError as error:
                 errors.append(FieldError(field, str(error)))
-    errors += check_headers(spec.headers)
-    if spec.url is None:
-        errors.append(FieldError("url", "is needed for a webhook"))
-    else:
-        try:
-            await services.egress.check_target(spec.url)
-        except TargetError as error:
-            errors.append(FieldError("url", str(error)))
+    errors += await check_guards(services, spec.guardrails, stages=TOOL_STAGES)
+    match spec.type:
+        case "webhook":
+            errors += check_headers(spec.headers)
+            errors += await _webhook_problems(services, spec)
+        case "agent":
+            errors += _agent_problems(spec)
+        case _:
+            pass
     if errors:
         raise e.InvalidRequestError(errors=errors)
+
+
+async def _webhook_problems(services: Services, spec: ToolSpec) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if spec.agent is not None:
+        errors.append(FieldError("agent", "is for a tool of type agent"))
+    if spec.url is None:
+        return [*errors, FieldError("url", "is needed for a webhook")]
+    try:
+        await services.egress.check_target(spec.url)
+    except TargetError as error:
+        errors.append(FieldError("url", str(error)))
+    return errors
+
+
+def _agent_problems(spec: ToolSpec) -> list[FieldError]:
+    """Whether there is such an agent is seen when a run starts."""
+    errors: list[FieldError] = []
+    if spec.agent is None:
+        errors.append(FieldError("agent", "is needed for a tool of type agent"))
+    if spec.url is not None:
+        errors.append(FieldError("url", "is for a webhook; a tool of type agent has none"))
+    if spec.headers:
+        errors.append(FieldError("headers", "are for a webhook; a tool of type agent has none"))
+    return errors
+
+
+def _code_of(services: Services, spec: ToolSpec) -> ToolSpec | None:
+    """What a plugin's code says of its tool; None: it is none of a plugin's."""
+    if spec.type != "plugin":
+        return None
+    code = services.plugins.code_of(spec.name)
+    if code is None:
+        raise e.ConflictError(
+            f"The plugin of '{spec.name}' is not loaded in the process that answers; "
+            "install it, or name it in RUNWARD_PLUGINS."
+        )
+    return code
 
 
 @routes.post("/tools/{name}/test", response_model=ToolTrial)
 async def try_tool(who: ToolsWriter, services: Using, name: ToolPath, trial: TryTool) -> Response:
     """Call the tool once, now, outside of any run: no approval, no retry, nothing recorded. The
-    arguments must match its schema."""
+    arguments must match its schema. A tool of type `agent` cannot be tried so: start a run of its
+    agent."""
     async with services.autocommit.connect() as tx:
         versions = await registry.current_versions(tx, who.project_id, [name])
     if name not in versions:
         raise e.ToolNotFoundError
     tools = await services.toolbox.fetch(who.project_id, versions.items())
     armed = tools.version(name, versions[name])
+    if armed.tool.spec.type == "agent":
+        message = "is of type agent; start a run of its agent instead"
+        raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
     if problems := armed.tool.arguments.problems(trial.arguments):
         raise e.InvalidRequestError(errors=problems)
     started = time.monotonic()
     call = _invocation(who, armed.tool, trial, services, secrets=armed.secrets)
-    outcome = await services.engine.executors["webhook"].invoke(call)
+    outcome = await services.engine.executors[armed.tool.spec.type].invoke(call)
     return answer(ToolTrial.of(outcome, seconds=time.monotonic() - started))
 
 

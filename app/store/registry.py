@@ -10,7 +10,6 @@ from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from app.domain.ids import ProjectId
-from app.domain.json import JsonObject
 from app.domain.tools import ToolSpec
 from app.store.db import Tx
 from app.store.ids import mint
@@ -19,7 +18,7 @@ from app.store.vault import Vault
 
 ROTATION_OVERLAP: Final = timedelta(hours=24)
 """How long a former signing secret still signs beside the new one."""
-_SECRET: Final = "tools.secret"  # noqa: S105  # a column, no secret
+SECRET_COLUMN: Final = "tools.secret"  # noqa: S105  # a column, no secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ async def add_tool(
     tx: Tx, vault: Vault, project_id: ProjectId, spec: ToolSpec, secret: str
 ) -> RegisteredTool | None:
     """None: the name is taken. A deleted tool's name may be used again; versions go on."""
-    sealed = vault.seal(secret, column=_SECRET, project_id=project_id, row=spec.name)
+    sealed = vault.seal(secret, column=SECRET_COLUMN, project_id=project_id, row=spec.name)
     made = upsert(tools).values(
         project_id=project_id, name=spec.name, id=mint(), version=1, secret=sealed
     )
@@ -131,7 +130,7 @@ async def rotate_secret(
         name,
         former_secret=tools.c.secret,
         former_secret_until=func.clock_timestamp() + ROTATION_OVERLAP,
-        secret=vault.seal(secret, column=_SECRET, project_id=project_id, row=name),
+        secret=vault.seal(secret, column=SECRET_COLUMN, project_id=project_id, row=name),
     )
 
 
@@ -196,7 +195,8 @@ async def read_versions(
         spec = ToolSpec.model_validate(row.spec, strict=False)
         sealed = [box for box in (row.secret, row.former) if box is not None]
         secrets = tuple(
-            vault.open(box, column=_SECRET, project_id=project_id, row=row.name) for box in sealed
+            vault.open(box, column=SECRET_COLUMN, project_id=project_id, row=row.name)
+            for box in sealed
         )
         found.append(ToolVersion(spec, row.version, secrets))
     return found

@@ -212,7 +212,7 @@ FIELDS: dict[str, tuple[Json, str]] = {
     "another type": ({"type": "plugin"}, "type"),
     "a retry of success": ({"retry": {"on": [200]}}, "retry.on.0"),
     "too many attempts": ({"retry": {"max_attempts": 11}}, "retry.max_attempts"),
-    "guardrails, which are not there yet": ({"guardrails": [{}]}, "guardrails"),
+    "a guardrail of no type": ({"guardrails": [{}]}, "guardrails.0.type"),
     "an unknown field": ({"colour": "red"}, "colour"),
     "an output that is no schema": ({"output_schema": {"type": 7}}, "output_schema.type"),
     "a huge output": ({"max_output_bytes": 10**9}, "max_output_bytes"),

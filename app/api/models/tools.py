@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from copy import copy
 from datetime import datetime
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, Union, get_args
 
-from pydantic import BaseModel, ConfigDict, JsonValue, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, create_model
 from pydantic.fields import FieldInfo
 
 from app.api.models.base import AT, TOOL_ID, Asked, example
+from app.domain.errors import FieldError, InvalidRequestError
 from app.domain.json import JsonObject
 from app.domain.outcomes import Done, Failed, Outcome, Waits
-from app.domain.tools import ToolSpec
+from app.domain.tools import ByCallable, ToolSpec, ToolType
 
 _PAY: Final[JsonObject] = {
     "name": "pay",
@@ -31,10 +32,68 @@ HIDDEN: Final = "…"
 """Stands for each header's value in answers: headers often carry credentials."""
 
 
-class RegisterTool(ToolSpec):
-    """A tool that models may call. Sizes are in bytes, durations in seconds."""
+AGENT_PARAMETERS: Final[JsonObject] = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+"""Of a tool of type `agent` that says nothing else."""
+PLUGIN_POLICY: Final = frozenset(
+    {"approval", "approval_expires_seconds", "reject_message", "enabled", "timeout_seconds"}
+    | {"on_timeout", "on_error", "on_unknown", "guardrails", "concurrency", "max_output_bytes"}
+    | {"metadata"}
+)
+"""What a project may change of a plugin's tool; the rest is its code's."""
+
+
+def _not_from_code(value: Any) -> Any:
+    if value == "plugin":
+        raise ValueError("plugins come from code that is installed with the service; see its docs")
+    return value
+
+
+def _as_asked(name: str, field: FieldInfo) -> Any:
+    """A field of a request. What only code can say is none of it."""
+    changed = copy(field)
+    annotation: Any = field.annotation
+    if name in ("approval", "enabled"):
+        kinds = tuple(one for one in get_args(annotation) if one is not ByCallable)
+        annotation = Union[kinds]  # noqa: UP007  # of a tuple
+    return annotation, changed
+
+
+def _for_registering(name: str, field: FieldInfo) -> Any:
+    if name == "type":
+        about = Field(default="webhook")
+        return Annotated[Literal["webhook", "agent"], BeforeValidator(_not_from_code)], about
+    annotation, changed = _as_asked(name, field)
+    if name == "parameters":
+        changed = Field(default_factory=dict)
+    return annotation, changed
+
+
+_Registering: type[Asked] = create_model(
+    "_Registering",
+    __base__=Asked,
+    **{name: _for_registering(name, f) for name, f in ToolSpec.model_fields.items()},
+)
+
+
+class RegisterTool(_Registering):
+    """A tool that models may call. Sizes are in bytes, durations in seconds. One of type `agent`
+    needs neither `url` nor `parameters`."""
 
     model_config = ConfigDict(json_schema_extra=example(**_PAY))
+
+    def spec(self) -> ToolSpec:
+        """Raises InvalidRequestError."""
+        fields = dict(self)
+        if "parameters" not in self.model_fields_set:
+            if fields["type"] != "agent":
+                raise InvalidRequestError(errors=[FieldError("parameters", "is required")])
+            fields["parameters"] = dict(AGENT_PARAMETERS)
+        return ToolSpec.model_construct(self.model_fields_set | {"parameters"}, **fields)
 
 
 class Tool(ToolSpec):
@@ -148,26 +207,51 @@ class ToolTrial(BaseModel):
 
 
 _FIXED: Final = frozenset({"name", "type"})
+_NEVER_NULL: Final = frozenset(
+    name
+    for name, field in ToolSpec.model_fields.items()
+    if type(None) not in get_args(field.annotation)
+)
 
 
-def _optional(field: FieldInfo) -> Any:
-    changed = copy(field)
+def _optional(name: str, field: FieldInfo) -> Any:
+    annotation, changed = _as_asked(name, field)
     changed.default, changed.default_factory = None, None
-    return (changed.annotation, changed)
+    if name in PLUGIN_POLICY:
+        annotation |= None
+    return annotation, changed
 
 
 _Optional: type[Asked] = create_model(
     "_Optional",
     __base__=Asked,
-    **{n: _optional(f) for n, f in ToolSpec.model_fields.items() if n not in _FIXED},
+    **{n: _optional(n, f) for n, f in ToolSpec.model_fields.items() if n not in _FIXED},
 )
 
 
 class PatchTool(_Optional):
-    """What to change; a field that is given replaces the old value whole."""
+    """What to change; a field that is given replaces the old value whole. Of a plugin's tool only
+    its policy can be changed, and null gives a field back the value that its code says."""
+
+    def refused(self, type_: ToolType) -> list[FieldError]:
+        """What cannot be changed so in a tool of this type."""
+        if type_ == "plugin":
+            message = "is a matter of the plugin's code and cannot be changed here"
+            return [FieldError(n, message) for n in sorted(self.model_fields_set - PLUGIN_POLICY)]
+        nulls = sorted(n for n in self.model_fields_set & _NEVER_NULL if getattr(self, n) is None)
+        return [FieldError(name, "must not be null") for name in nulls]
 
 
-def patched(spec: ToolSpec, patch: PatchTool) -> ToolSpec:
-    """Only what the client gave counts, so null can be given too."""
+def patched(spec: ToolSpec, patch: PatchTool, code: ToolSpec | None = None) -> ToolSpec:
+    """Only what the client gave counts, so null can be given too; with `code`, a plugin's own
+    spec, null stands for what it says."""
     given: Mapping[str, JsonValue] = {name: getattr(patch, name) for name in patch.model_fields_set}
+    if code is not None:
+        given = {n: getattr(code, n) if value is None else value for n, value in given.items()}
     return spec.model_copy(update=given)
+
+
+def overrides(patch: PatchTool) -> JsonObject:
+    """What the client gave, as JSON."""
+    given: JsonObject = patch.model_dump(mode="json", include=patch.model_fields_set)
+    return given
