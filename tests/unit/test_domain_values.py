@@ -24,7 +24,7 @@ from app.domain.json import canonical, cleaned, compact, digest, parse, same
 from app.domain.response import Usage
 from app.domain.scopes import READ_RUNS, Principal, Scope
 from app.domain.state import ApprovalRequest, Changes, Segment, SegmentKind
-from app.domain.toolbox import Surroundings, is_enabled, needs_approval
+from app.domain.toolbox import Surroundings, asked, is_enabled, needs_approval
 from app.domain.tools import ToolSpec
 from tests.unit.domain_cases import AGENT, call, state, tool
 
@@ -337,8 +337,32 @@ def test_a_tool_is_shown_by_its_rule_and_hidden_where_that_fails(
 def test_a_person_is_asked_by_the_tool_s_rule_and_where_that_fails(
     approval: Any, *, answer: bool
 ) -> None:
-    asked = tool(version=7, approval=approval)
-    assert needs_approval(asked, {"amount": 500}, GOLD) is answer
+    gated = tool(version=7, approval=approval)
+    assert needs_approval(gated, {"amount": 500}, GOLD) is answer
+
+
+@pytest.mark.parametrize(("answered", "answer"), [({}, False), ({"lookup": True}, True)])
+def test_a_tool_is_hidden_until_its_callable_shows_it(
+    answered: dict[str, bool], *, answer: bool
+) -> None:
+    shown = tool(enabled={"callable": "plugin:shown"})
+    assert is_enabled(shown, GOLD, answered) is answer
+
+
+@pytest.mark.parametrize(
+    ("answered", "answer"),
+    [
+        ({}, True),
+        ({asked("lookup", {"b": 1, "a": 2}): False}, False),
+        ({asked("lookup", {"a": 2}): False}, True),
+        ({asked("other", {"b": 1, "a": 2}): False}, True),
+    ],
+)
+def test_a_person_is_asked_unless_the_callable_said_that_nobody_has_to(
+    answered: dict[tuple[str, str], bool], *, answer: bool
+) -> None:
+    gated = tool(approval={"callable": "plugin:gated"})
+    assert needs_approval(gated, {"a": 2, "b": 1}, GOLD, answered) is answer
 
 
 def test_a_tool_is_compiled_with_its_schemas() -> None:
