@@ -13,16 +13,19 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.calls import Call
 from app.domain.ids import ProjectId, RunId
+from app.domain.items import Item
 from app.domain.run import RunStatus
 from app.domain.scopes import Principal
 from app.domain.state import RunState
 from app.egress.client import Egress
 from app.llm.catalog import ModelCatalog
-from app.loop.execute import Engine
+from app.llm.prices import Price, Prices
+from app.loop.children import Children
+from app.loop.leased import Engine
 from app.loop.policies import Policies
 from app.loop.toolbox import Toolbox
 from app.settings import Settings
-from app.store import callback_tokens, runs
+from app.store import callback_tokens, runs, sessions
 from app.store.accept import Accepted, AcceptWriter
 from app.store.authenticate import Authenticator
 from app.store.callback_tokens import CallRef
@@ -32,6 +35,7 @@ from app.store.group import GroupCommit
 from app.store.notify import Feed
 from app.store.runs import NewRun
 from app.store.vault import Vault
+from app.tools.agent import AgentTool
 from app.tools.guards import Guards
 from app.tools.loading import load_plugins
 from app.tools.plugins import PluginHost
@@ -126,8 +130,14 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             commit=await stack.enter_async_context(GroupCommit(steps.write)),
             load=_loader(database),
             toolbox=toolbox,
+            history=_histories(database),
+            children=Children(database.pool),
             models=models,
-            executors={"webhook": Webhook(posts), "plugin": plugins},
+            prices=Prices(
+                {name: Price(**dict(one)) for name, one in settings.model_prices.items()}
+            ),
+            executors={"webhook": Webhook(posts), "plugin": plugins, "agent": AgentTool()},
+            plugins=plugins,
             guards=Guards(posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook),
             policies=policies,
             feed=feed,
@@ -181,6 +191,18 @@ def _loader(
         return found[1]
 
     return load
+
+
+def _histories(
+    database: Database,
+) -> Callable[[RunState], Awaitable[tuple[tuple[Item, ...], ...]]]:
+    async def history(state: RunState) -> tuple[tuple[Item, ...], ...]:
+        place = state.place
+        assert place is not None and place.number is not None
+        async with database.pool.connect() as tx:
+            return await sessions.history(tx, state.project_id, place.session_id, place.number)
+
+    return history
 
 
 def _callbacks(vault: Vault, public_url: str) -> Callable[[RunState, Call], tuple[str, str]]:

@@ -4,7 +4,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pydantic import JsonValue
 from sqlalchemy.exc import DBAPIError
 
 from app.api.idempotency import Once
@@ -15,7 +14,7 @@ from app.domain.ids import Prefix, RunId, SessionId, parse
 from app.domain.run import RunStatus
 from app.domain.scopes import Principal
 from app.domain.sessions import OnConflict
-from app.domain.state import Changes, Place, RunState, Segment, SegmentKind
+from app.domain.state import Changes, Place, RunState, Segment, SegmentKind, created
 from app.store import codec, idempotency, outside, sessions, views
 from app.store.accept import Accepted
 from app.store.db import sqlstate
@@ -122,13 +121,7 @@ def _new_run(
     what: Once,
 ) -> NewRun:
     config, changes = resolved.config, Changes()
-    models: list[JsonValue] = list(config.models)
-    changes.add(
-        "run.created",
-        agent=asked.agent,
-        model=models[0] if len(models) == 1 else models or None,
-        tools=list[JsonValue](config.tools),
-    )
+    created(changes, asked.agent, config)
     segment = Segment(SegmentKind.INPUT, 0, asked.agent, asked.messages())
     changes.segments.append(segment)
     return NewRun(

@@ -127,8 +127,10 @@ def _check_kind(config: AgentConfig) -> None:
     else:
         if not config.agents:
             errors.append(FieldError("agents", f"are needed for an agent of kind {config.kind}"))
-        for name in ("model", "tools", "handoffs"):
-            if getattr(config, name):
-                errors.append(FieldError(name, f"must be left out: the kind is {config.kind}"))
+        errors += [
+            FieldError(name, f"must be left out: the kind is {config.kind}")
+            for name in ("model", "tools", "handoffs")
+            if getattr(config, name)
+        ]
     if errors:
         raise e.InvalidRequestError(errors=errors)

@@ -111,8 +111,8 @@ def _must_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
         if call.result is not None and call.result.fails_run:
             reason = call.result.reason
             code = "tool_timeout" if call.result.outcome is CallOutcome.TIMED_OUT else "tool_error"
-            if reason is Reason.INVALID_ARGUMENTS:
-                code = "invalid_arguments"
+            if reason in (Reason.INVALID_ARGUMENTS, Reason.GUARDRAIL):
+                code = reason
             detail = call.result.detail or _as_text(call.result.output)
             return Finish(RunStatus.FAILED, code=code, message=f"Tool '{call.tool}': {detail}")
     if overdue:

@@ -55,10 +55,13 @@ def to_keep(items: Sequence[Item], output: JsonValue, kind: AgentKind) -> tuple[
     return asked + answered
 
 
-def shown(history: Sequence[Sequence[Item]], policy: History) -> tuple[Item, ...]:
-    """What a model reads before the run's own conversation. System messages are always among
-    it; no call is without its result, no result without its call, and no id is there twice."""
-    items = list(_distinct(_paired(run) for run in history))
+def shown(
+    history: Sequence[Sequence[Item]], policy: History, taken: Iterable[CallId] = ()
+) -> tuple[Item, ...]:
+    """What a model reads before the run's own conversation, whose calls have the ids `taken`.
+    System messages are always among it; no call is without its result, no result without its
+    call, and no id is there twice."""
+    items = list(_distinct((_paired(run) for run in history), taken))
     if policy.trim_tool_outputs is not None:
         items = [_trimmed(item, policy.trim_tool_outputs) for item in items]
     begins = [n for n, item in enumerate(items) if _is(item, "user")]
@@ -110,10 +113,10 @@ def _paired(items: Iterable[Item]) -> Iterator[Item]:
             yield item
 
 
-def _distinct(history: Iterable[Iterable[Item]]) -> Iterator[Item]:
+def _distinct(history: Iterable[Iterable[Item]], taken: Iterable[CallId]) -> Iterator[Item]:
     """An id is the model's own and unique in its run alone: where a later run has it again, it
     is made another one."""
-    runs_with: Counter[CallId] = Counter()
+    runs_with = Counter(set(taken))
     for run in history:
         here: dict[CallId, CallId] = {}
         for item in run:

@@ -18,6 +18,7 @@ class Why(StrEnum):
     ERROR = "error"  # answered with another error status, or is_error
     INVALID_RESPONSE = "invalid_response"  # answered 2xx with what cannot be a result
     GUARDRAIL = "guardrail"  # a guardrail rejected it; `message` says so to the model
+    WITHHELD = "withheld"  # it was sent, and a guardrail rejected its result
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,21 @@
 """A model's response becomes calls: checked as a whole before any of them may start."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
 from app.domain import texts
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
 from app.domain.events import fitting
+from app.domain.guards import Fail, Reject, Verdict
 from app.domain.ids import ApprovalId, CallId, Prefix, show
 from app.domain.items import Item, Message, ToolCall
 from app.domain.json import JsonObject, canonical, cleaned_text, compact, digest, same
+from app.domain.outcomes import Failed, Why
 from app.domain.response import ModelResponse, RequestedCall
 from app.domain.schema import parse_arguments
-from app.domain.settle import settle
+from app.domain.settle import guarded, settle
 from app.domain.state import (
     ApprovalRequest,
     Changes,
@@ -23,7 +25,7 @@ from app.domain.state import (
     SegmentKind,
 )
 from app.domain.team import take_handoff
-from app.domain.toolbox import Surroundings, Tool, needs_approval
+from app.domain.toolbox import Asked, Surroundings, Tool, asked, needs_approval
 
 MAX_CALL_ID: Final = 512
 """Characters. A longer id is replaced by one of ours."""
@@ -49,6 +51,10 @@ class Turn:
     mint: Callable[[], UUID]
     shown: int | None = None
     """How many segments of the conversation; None: all that there are."""
+    answered: Mapping[Asked, bool] = field(default_factory=dict[Asked, bool])
+    """What plugins' own functions said about calls."""
+    verdicts: Mapping[Asked, Verdict] = field(default_factory=dict[Asked, Verdict])
+    """Of guardrails that are asked before a person is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +195,11 @@ def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: 
     if tool.spec.type == "handoff":
         assert tool.spec.agent is not None
         return settle(state, changes, call, take_handoff(state, tool.spec.agent))
-    if not needs_approval(tool, call.arguments, turn.around):
+    if not needs_approval(tool, call.arguments, turn.around, turn.answered):
         return state.with_call(call)
+    verdict = turn.verdicts.get(asked(call.tool, call.arguments))
+    if isinstance(verdict, Reject | Fail):
+        return settle(state, changes, call, _refused(verdict))
     return gate(state, changes, call, tool, turn.mint)
 
 
@@ -282,6 +291,28 @@ def _declined_before(state: RunState, call: Call) -> bool:
         and other.result.reason in (Reason.DECLINED, Reason.DECLINED_BEFORE)
         for other in state.calls.values()
     )
+
+
+def _refused(verdict: Reject | Fail) -> Result:
+    return guarded(
+        Failed(
+            Why.GUARDRAIL,
+            verdict.detail or "",
+            message=verdict.message,
+            fails_run=isinstance(verdict, Fail),
+        )
+    )
+
+
+def requests_of(response: ModelResponse, tools: Mapping[str, Tool]) -> list[tuple[str, JsonObject]]:
+    """The names and arguments of the calls in a response that can be read at all."""
+    found: list[tuple[str, JsonObject]] = []
+    for requested in response.calls:
+        name = cleaned_text(requested.name)
+        parsed = parse_arguments(requested.arguments)
+        if name in tools and isinstance(parsed, dict):
+            found.append((name, tools[name].arguments.without_nulls(parsed)))
+    return found
 
 
 def _failed(reason: Reason, text: str) -> Result:

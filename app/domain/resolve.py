@@ -1,13 +1,13 @@
 """Settling from outside: a callback's result, and a person's word on an unknown outcome."""
 
 from dataclasses import replace
-from typing import Annotated, Literal, TypeAlias, assert_never
+from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, TypeAdapter
 
 from app.domain import texts
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
-from app.domain.json import same
+from app.domain.json import JsonObject, same
 from app.domain.outcomes import Done, Failed, Why
 from app.domain.settle import Verdict, completed, conclude, judge, settle
 from app.domain.state import Changes, RunState
@@ -99,13 +99,26 @@ def says_the_same(call: Call, tool: Tool, said: CallbackCompleted | CallbackFail
     )
 
 
-def _verdict(call: Call, tool: Tool, said: CallbackCompleted | CallbackFailed) -> Verdict:
-    """Never to try again: there is no time left for that."""
+_SAID: Final = TypeAdapter[CallbackCompleted | CallbackFailed](
+    Annotated[CallbackCompleted | CallbackFailed, Field(discriminator="status")]
+)
+
+
+def outcome_of_callback(received: JsonObject) -> Done | Failed:
+    """Of an answer that was kept until the loop looks at it."""
+    return _outcome(_SAID.validate_python(received))
+
+
+def _outcome(said: CallbackCompleted | CallbackFailed) -> Done | Failed:
     match said:
         case CallbackCompleted(output=output):
-            return judge(tool, call, Done(output), seconds_left=0, jitter=0)
+            return Done(output)
         case CallbackFailed(message=message):
-            failed = Failed(Why.ERROR, "The tool said so in its callback.", message)
-            return judge(tool, call, failed, seconds_left=0, jitter=0)
+            return Failed(Why.ERROR, "The tool said so in its callback.", message)
         case _:
             assert_never(said)
+
+
+def _verdict(call: Call, tool: Tool, said: CallbackCompleted | CallbackFailed) -> Verdict:
+    """Never to try again: there is no time left for that."""
+    return judge(tool, call, _outcome(said), seconds_left=0, jitter=0)

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from app.domain import texts
 from app.domain.calls import ENDING_EVENTS, Call, CallOutcome, CallPhase, Reason, Result
-from app.domain.events import MAX_VALUE_BYTES
+from app.domain.events import MAX_VALUE_BYTES, fitting
 from app.domain.ids import Prefix, show
 from app.domain.json import JsonObject, cleaned, compact
 from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
@@ -107,7 +107,7 @@ def _retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) -> f
         case Why.UNAVAILABLE | Why.ERROR:
             temporary = failed.status in RETRYABLE_STATUSES
             allowed = (spec.idempotent and temporary) or failed.status in spec.retry.on
-        case Why.TIMEOUT | Why.INVALID_RESPONSE | Why.GUARDRAIL:
+        case Why.TIMEOUT | Why.INVALID_RESPONSE | Why.GUARDRAIL | Why.WITHHELD:
             allowed = False
         case _:
             assert_never(failed.why)
@@ -123,7 +123,7 @@ def _gave_up(spec: ToolSpec, call: Call, failed: Failed) -> Verdict:
             return timed_out(spec, call, failed.detail)
         case Why.UNKNOWN:
             return unknown(spec, failed.detail)
-        case Why.GUARDRAIL:
+        case Why.GUARDRAIL | Why.WITHHELD:
             return guarded(failed)
         case Why.NOT_SENT:
             before = call.attempt > 1 and (spec.idempotent or spec.retry.on)  # may have been sent
@@ -140,10 +140,11 @@ def _gave_up(spec: ToolSpec, call: Call, failed: Failed) -> Verdict:
 
 
 def guarded(failed: Failed) -> Result:
-    """A guardrail's word, which no policy of the tool changes."""
+    """A guardrail's word, which no policy of the tool changes. Only a call that was never sent is
+    called rejected."""
     text = cut(failed.message or texts.GUARDED, 4096)[0]
     return Result(
-        CallOutcome.REJECTED,
+        CallOutcome.FAILED if failed.why is Why.WITHHELD else CallOutcome.REJECTED,
         text,
         Reason.GUARDRAIL,
         detail=failed.detail,
@@ -210,6 +211,14 @@ def conclude(state: RunState, changes: Changes, call: Call, verdict: Verdict) ->
     changes.put(waiting)
     changes.progress = True
     return state.with_call(waiting)
+
+
+def share(state: RunState, changes: Changes, call: Call, delta: JsonObject) -> RunState:
+    """A call changed the shared state: written with the call's result, or not at all."""
+    changes.shared |= delta
+    changes.add("state.updated", call_id=call.id, **fitting("changes", delta))
+    merged = {key: value for key, value in {**state.shared, **delta}.items() if value is not None}
+    return replace(state, shared=merged)
 
 
 def settle(state: RunState, changes: Changes, call: Call, result: Result) -> RunState:

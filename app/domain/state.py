@@ -243,6 +243,15 @@ class Changes:
         return not (self.events or self.segments or self.inserted or self.updated)
 
 
+def created(changes: Changes, agent: str | None, config: AgentConfig, **about: JsonValue) -> None:
+    """The first event of a run."""
+    models: list[JsonValue] = list(config.models)
+    model = models[0] if len(models) == 1 else models or None
+    changes.add(
+        "run.created", agent=agent, model=model, tools=list[JsonValue](config.tools), **about
+    )
+
+
 def tool_names_of(config: AgentConfig, team: Mapping[str, Member]) -> tuple[str, ...]:
     """The registered tools that a run may use, whoever of its team carries it on."""
     named = [config.tools, *(member.config.tools for member in team.values())]

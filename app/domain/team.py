@@ -164,3 +164,16 @@ def with_usage_of(state: RunState, changes: Changes, call: Call, child: Child) -
         cost_usd=round(usage.cost, 9),
     )
     return replace(state, usage=usage)
+
+
+# The shared state.
+
+MAX_STATE_BYTES: Final = 65_536
+
+
+def too_much_state(state: RunState, delta: JsonObject) -> str | None:
+    """Why a change of the shared state is refused."""
+    size = len(compact({**state.shared, **delta}).encode())
+    if size <= MAX_STATE_BYTES:
+        return None
+    return texts.too_much_state(size, MAX_STATE_BYTES)

@@ -75,6 +75,10 @@ def handoff(agent: str, description: str | None) -> str:
     return f"{text} {description}" if description else text
 
 
+def too_much_state(size: int, limit: int) -> str:
+    return f"The call's changes were dropped: the state would have {size} bytes of {limit}."
+
+
 def step_failed(agent: str, error: str) -> str:
     return f"The step '{agent}' failed: {error}"
 

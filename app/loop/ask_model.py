@@ -10,15 +10,16 @@ from typing import Final
 import structlog
 from pydantic import JsonValue
 
-from app.domain import texts
+from app.domain import ids, texts
 from app.domain.agents import NamedTool
 from app.domain.conversation import conversation
 from app.domain.decide import AskModel
-from app.domain.ids import Prefix, show
+from app.domain.history import shown
+from app.domain.ids import Prefix
 from app.domain.items import Message
 from app.domain.json import compact
 from app.domain.response import ModelResponse
-from app.domain.state import RunState
+from app.domain.state import RunState, tool_calls_of
 from app.domain.toolbox import Tool
 from app.llm.base import (
     ArgumentsDelta,
@@ -29,7 +30,8 @@ from app.llm.base import (
     TextDelta,
     ToolChoice,
 )
-from app.llm.catalog import ModelCatalog, UnknownModelError
+from app.llm.catalog import UnknownModelError
+from app.loop.leased import Engine
 from app.store.notify import Feed, TransientEvent
 
 log = structlog.get_logger()
@@ -56,7 +58,7 @@ class Retried:
 def request_for(state: RunState, tools: Mapping[str, Tool], ask: AskModel) -> ModelRequest:
     """Everything but the model's name."""
     config = state.config
-    items = conversation(state)
+    items = (*shown(state.history, config.history), *conversation(state))
     if ask.tools_off:
         items = (*items, Message("user", texts.SUMMARISE))
     return ModelRequest(
@@ -75,7 +77,7 @@ def request_for(state: RunState, tools: Mapping[str, Tool], ask: AskModel) -> Mo
 def _choice(state: RunState, tools: Mapping[str, Tool]) -> ToolChoice:
     """After the first tool use a forced choice goes back to auto, or it would never end."""
     config = state.config
-    if config.reset_tool_choice and state.calls:
+    if config.reset_tool_choice and _has_called(state):
         return "auto"
     if isinstance(config.tool_choice, NamedTool):
         name = config.tool_choice.name
@@ -83,41 +85,45 @@ def _choice(state: RunState, tools: Mapping[str, Tool]) -> ToolChoice:
     return config.tool_choice if tools else "auto"
 
 
+def _has_called(state: RunState) -> bool:
+    """Whether the agent that has the run now has asked for a call."""
+    return any(one.agent == state.agent and tool_calls_of(one) for one in state.segments)
+
+
 async def ask_model(
-    models: ModelCatalog,
-    state: RunState,
-    request: ModelRequest,
-    feed: Feed,
-    on_retry: Callable[[Retried], None],
+    engine: Engine, state: RunState, request: ModelRequest, on_retry: Callable[[Retried], None]
 ) -> ModelResponse:
     """The first model in line that answers. Raises ModelError when every one has failed."""
-    watch = _Watch(state, feed, on_retry)
+    watch = _Watch(state, engine.feed, on_retry)
     first, *others = state.config.models
     try:
-        return await _ask_one(models, first, request, watch)
+        return await _ask_one(engine, first, request, watch)
     except ModelError as error:
         last = error
     for name in others:
         watch.retried(name, last, after=0.0)
         try:
-            return await _ask_one(models, name, request, watch)
+            return await _ask_one(engine, name, request, watch)
         except ModelError as error:
             last = error
     raise last
 
 
 async def _ask_one(
-    models: ModelCatalog, name: str, request: ModelRequest, watch: "_Watch"
+    engine: Engine, name: str, request: ModelRequest, watch: "_Watch"
 ) -> ModelResponse:
-    """Raises ModelError when the model is not asked again."""
+    """Its cost is as far as prices are known. Raises ModelError when the model is not asked
+    again."""
     try:
-        model, vendor_name = models.resolve(name)
+        model, vendor_name = engine.models.resolve(name)
     except UnknownModelError as error:
         raise ModelError("unknown_model", str(error), transient=False) from error
     named = replace(request, model=vendor_name)
     for attempt in count(1):
         try:
-            return await model.respond(named, watch.show)
+            response = await model.respond(named, watch.show)
+            cost = engine.prices.cost_usd(name, response.usage)
+            return replace(response, usage=replace(response.usage, cost=cost or 0.0))
         except ModelError as error:
             delay = _delay(error, attempt)
             if delay is None:
@@ -165,5 +171,5 @@ class _Watch:
                 data |= {"call_id": delta.call_id, "tool": delta.name, "text": delta.text}
             case Restarted():
                 kind = "message.restarted"
-        shown = compact({"type": kind, "run_id": show(Prefix.RUN, run_id), "data": data})
+        shown = compact({"type": kind, "run_id": ids.show(Prefix.RUN, run_id), "data": data})
         self._feed.publish_transient(run_id, TransientEvent(kind, shown))

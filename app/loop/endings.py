@@ -22,7 +22,10 @@ _MOVES: Final[Mapping[RunStatus, Move]] = {
 
 
 def park(state: RunState, changes: Changes, action: Park) -> Ending:
-    """Adds `run.waiting`, which names what is waited for."""
+    """Adds `run.waiting`, which names what is waited for; while child runs are at work the run is
+    queued instead, until one of them has ended."""
+    if any(state.calls[one].phase is CallPhase.AWAITING_CHILD for one in action.waiting):
+        return Ending(Move.DEFER)
     changes.add("run.waiting", waiting_for=[_waiting(state, call_id) for call_id in action.waiting])
     return Ending(Move.PARK)
 
@@ -43,6 +46,8 @@ def _waiting(state: RunState, call_id: CallId) -> JsonObject:
 
 def finish(state: RunState, changes: Changes, action: Finish) -> Ending:
     """Settles what is open and adds the run's last event."""
+    results = (call.result for call in state.calls.values())
+    escalated = any(result.escalate for result in results if result is not None)
     cancelled = action.status is RunStatus.CANCELLED
     close_open_calls(state, changes, Reason.RUN_CANCELLED if cancelled else Reason.RUN_ENDED)
     failed = action.status is RunStatus.FAILED
@@ -63,4 +68,5 @@ def finish(state: RunState, changes: Changes, action: Finish) -> Ending:
         parsed=action.parsed,
         error=details if failed else None,
         incomplete=None if failed else details,
+        escalated=state.config.kind != "loop" and escalated,
     )

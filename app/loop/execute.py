@@ -5,110 +5,78 @@ decides: that is `app.domain.decide`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Any, assert_never
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeVar, assert_never
 
 import structlog
 
-from app.domain import texts
+from app.domain import team, texts
+from app.domain.builtins import BUILTINS, shown
 from app.domain.calls import Call, CallPhase
-from app.domain.decide import Action, AskModel, Finish, Park, RunTools, next_action
-from app.domain.ids import CallId, Prefix, ProjectId, RunId, show
+from app.domain.decide import (
+    Action,
+    AskModel,
+    Delegate,
+    Finish,
+    HandOver,
+    Park,
+    RunTools,
+    next_action,
+)
+from app.domain.ids import CallId, Prefix, show
 from app.domain.items import Message
+from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.plan import Turn, UnusableResponseError, take_response
 from app.domain.recheck import recheck
+from app.domain.resolve import outcome_of_callback
 from app.domain.response import ModelResponse
 from app.domain.run import Move, RunStatus
 from app.domain.schema import Validator
-from app.domain.settle import conclude, judge, recover, start
-from app.domain.state import Changes, RunState, Segment, SegmentKind
+from app.domain.settle import StartChild, conclude, judge, recover, share, start
+from app.domain.state import Changes, ChildRun, RunState, Segment, SegmentKind
 from app.domain.toolbox import Tool
-from app.llm.base import ModelError
-from app.llm.catalog import ModelCatalog
-from app.loop import endings
-from app.loop.ask_model import Retried, ask_model, request_for
+from app.loop import endings, turn
+from app.loop.ask_model import Retried
+from app.loop.builtins import Builtin
 from app.loop.guarding import Guarding
-from app.loop.policies import NO_POLICY, Policies
+from app.loop.leased import Engine, LeasedRun, LeaseLostError, now
+from app.loop.policies import NO_POLICY
 from app.loop.run_tools import CallsInFlight
-from app.loop.toolbox import Armed, Toolbox, ToolSet, surroundings
-from app.store.commit import Committed, Ending, Moved, Step, Written
+from app.loop.toolbox import Armed, ToolSet, enabled_now, surroundings
+from app.store.commit import Ending, Moved
 from app.store.db import patiently
-from app.store.events import shown_now
 from app.store.ids import mint
-from app.store.notify import Feed
-from app.tools.base import Tool as Executor
-from app.tools.guards import Guards
 
 log = structlog.get_logger()
+T = TypeVar("T")
+
+MAX_PROGRESS: Final = 100
+"""Times that one call may say in one claim how far it is; what it says more is dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """What executing a run needs. `load` reads a run as it is now; None: it is not leased under
-    that fence any more. `callback` makes the URL and token with which a tool answers later."""
-
-    commit: Callable[[Step], Awaitable[Written]]
-    load: Callable[[ProjectId, RunId, int], Awaitable[RunState | None]]
-    toolbox: Toolbox
-    models: ModelCatalog
-    executors: Mapping[str, Executor]
-    """By type of tool."""
-    guards: Guards
-    policies: Policies
-    feed: Feed
-    callback: Callable[[RunState, Call], tuple[str, str]]
-    tool_timeout: timedelta
-
-
-class LeaseLostError(Exception):
-    """Somebody else owns the run, or it was cancelled: drop it, write nothing."""
-
-
-class Execution:
+class Execution(LeasedRun):
     """One claim of one run, from its load to its end, park or hand-back."""
 
     def __init__(self, engine: Engine, state: RunState) -> None:
-        self._engine = engine
-        self._state = state
-        self._changes = Changes()
+        super().__init__(engine, state)
         self._tools = ToolSet({})
+        self._made: dict[str, Tool] = {}
+        self._enabled: dict[str, Tool] = {}
         self._guarding = Guarding(engine.guards, NO_POLICY)
-        self._in_flight = CallsInFlight(
-            engine.executors, engine.callback, self._guarding, self._reported
-        )
-        self._nudged = asyncio.Event()
-        self._draining = False
-        self._lost = False
+        builtin = Builtin(lambda: self._state, self._searched)
+        executors = {**engine.executors, "builtin": builtin}
+        self._in_flight = CallsInFlight(executors, engine.callback, self._guarding, self._reported)
+        self._reports: dict[CallId, int] = {}
         self._schema: Validator | None = None
         self._overdue_at: float | None = None
-
-    @property
-    def project_id(self) -> ProjectId:
-        return self._state.project_id
-
-    @property
-    def lease(self) -> tuple[RunId, int]:
-        return self._state.id, self._state.fence
-
-    def nudge(self) -> None:
-        """Somebody changed the run, or its tools: look."""
-        self._nudged.set()
-
-    def lose(self) -> None:
-        """The lease is known to be lost."""
-        self._lost = True
-        self._nudged.set()
-
-    def drain(self) -> None:
-        """Stop as soon as nothing is in flight that cannot be asked again, and hand back."""
-        self._draining = True
-        self._nudged.set()
 
     async def run(self) -> None:
         """Returns when the run has ended, waits for someone, was handed back, or is lost."""
         try:
+            if self._state.place is not None and self._state.place.number is not None:
+                history = await patiently(lambda: self._engine.history(self._state))
+                self._state = replace(self._state, history=history)
             await self._arm()
             self._state = recover(self._state, self._changes, self._tool_of)
             while not await self._step():
@@ -124,25 +92,34 @@ class Execution:
             raise LeaseLostError
         if self._draining and not self._in_flight:
             return await self._end(Ending(Move.RELEASE, keep_claim=True), self._changes)
-        action = self._decide()
+        await self._take_in()
+        return await self._do(self._decide())
+
+    async def _do(self, action: Action) -> bool:
         match action:
             case AskModel():
                 return await self._ask(action)
+            case Delegate(response=response):
+                around = surroundings(self._state)
+                return await self._take(response, Turn(self._made, around, mint))
+            case HandOver(agent=agent):
+                return await self._hand_over(agent)
             case RunTools(start=calls):
                 return await self._run_tools(calls)
             case Park():
-                return await self._park(action)
+                changes = self._changes.copy()
+                return await self._end(endings.park(self._state, changes, action), changes)
             case Finish():
                 return await self._finish(action)
             case _:
                 assert_never(action)
 
     def _decide(self) -> Action:
-        overdue = self._overdue_at is not None and _now() >= self._overdue_at
-        caps = {
-            name: tool.spec.concurrency for name, tool in self._tools.current(self._state).items()
-        }
-        return next_action(self._state, overdue=overdue, caps=caps, schema=self._schema)
+        overdue = self._overdue_at is not None and now() >= self._overdue_at
+        current = self._tools.current(self._state)
+        caps = {name: tool.spec.concurrency for name, tool in current.items()}
+        busy = self._in_flight.busy_with(self._state)
+        return next_action(self._state, overdue=overdue, busy=busy, caps=caps, schema=self._schema)
 
     # Asking the model.
 
@@ -151,37 +128,41 @@ class Execution:
             self._add_repair(action)
         if not await self._record():
             return False
-        tools = self._tools.enabled(self._state)
-        request = request_for(self._state, tools, action)
-        asking = asyncio.create_task(
-            ask_model(self._engine.models, self._state, request, self._engine.feed, self._retried)
-        )
-        try:
-            response = await self._unless_stopped(asking)
-        except ModelError as error:
-            failed = Finish(RunStatus.FAILED, code=error.code, message=error.message)
-            return await self._finish(failed)
+        state, segments = self._state, len(self._state.segments)
+        tools = await self._shown_now()
+        engine, guarding = self._engine, self._guarding
+        asking = turn.ask(engine, guarding, state, tools, action, self._retried)
+        response = await self._unless_stopped(asking)
         if response is None:
             return False
-        turn = Turn({} if action.tools_off else tools, surroundings(self._state), mint)
+        if isinstance(response, Finish):
+            return await self._finish(response)
+        shown_tools = {} if action.tools_off else tools
+        judging = turn.judged(engine, guarding, state, response, shown_tools, self._armed_tool)
+        judged = await self._unless_stopped(judging)
+        if judged is None:
+            return False
+        return await self._take(response, replace(judged, shown=segments))
+
+    async def _take(self, response: ModelResponse, judged: Turn) -> bool:
+        """The response enters the conversation, its calls the ledger."""
         try:
-            state, changes = take_response(self._state, response, turn)
+            state, changes = take_response(self._state, response, judged)
         except UnusableResponseError as error:
-            self._state = replace(
-                self._state, turn=self._state.turn + 1, usage=self._state.usage + response.usage
-            )
-            return await self._finish(
-                Finish(RunStatus.FAILED, code=error.code, message=error.message)
-            )
+            usage = self._state.usage + response.usage
+            self._state = replace(self._state, turn=self._state.turn + 1, usage=usage)
+            failed = Finish(RunStatus.FAILED, code=error.code, message=error.message)
+            return await self._finish(failed)
         changes.events[:0] = self._changes.events
         self._state, self._changes = state, changes
         return False
 
-    async def _unless_stopped(self, asking: asyncio.Task[ModelResponse]) -> ModelResponse | None:
-        """None: draining; the model is asked again by whoever takes the run next."""
+    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """None: draining, or overdue; whoever takes the run next asks again."""
+        asking = asyncio.create_task(work)
         try:
             while not asking.done():
-                left = None if self._overdue_at is None else self._overdue_at - _now()
+                left = None if self._overdue_at is None else self._overdue_at - now()
                 if left is not None and left <= 0:
                     return None
                 await self._wait({asking}, left)
@@ -218,13 +199,29 @@ class Execution:
         self._changes.segments.append(segment)
         self._state = replace(self._state, segments=(*self._state.segments, segment))
 
+    async def _hand_over(self, agent: str) -> bool:
+        self._state = team.hand_over(self._state, self._changes, agent)
+        self._schema = None
+        await self._record()
+        await self._arm()
+        return False
+
     # Running tools.
 
+    async def _shown_now(self) -> dict[str, Tool]:
+        """What the model is shown in this turn."""
+        self._enabled = await enabled_now(self._tools, self._state, self._engine.plugins)
+        return shown(self._state, self._enabled, self._made)
+
+    def _searched(self) -> dict[str, Any]:
+        return {name: tool.spec for name, tool in self._enabled.items()}
+
     async def _run_tools(self, calls: tuple[CallId, ...]) -> bool:
-        now = self._tools.enabled(self._state)
+        self._enabled = await enabled_now(self._tools, self._state, self._engine.plugins)
+        usable: Mapping[str, Tool] = {**self._enabled, **self._made, **BUILTINS}
         for call_id in calls:
             call = self._state.calls[call_id]
-            self._state = recheck(self._state, self._changes, call, now, mint)
+            self._state = recheck(self._state, self._changes, call, usable, mint)
         ready = [
             self._state.calls[call_id]
             for call_id in calls
@@ -257,6 +254,22 @@ class Execution:
         for call in started:
             self._in_flight.launch(state, call, self._armed(call))
 
+    async def _take_in(self) -> None:
+        """What has come back from elsewhere passes guardrails and hooks like any other result:
+        the outputs of child runs that have ended, and callbacks that were left for that."""
+        for call in self._state.open_calls:
+            if call.id in self._in_flight:
+                continue
+            outcome: Outcome | None = None
+            child = self._state.children.get(call.id)
+            if call.phase is CallPhase.AWAITING_CHILD and child is not None and child.ended:
+                tool = self._armed(call).tool
+                outcome = await self._engine.children.result_of(self._state, tool, child)
+            elif call.phase is CallPhase.AWAITING_CALLBACK and call.received is not None:
+                outcome = outcome_of_callback(call.received)
+            if outcome is not None:
+                self._in_flight.launch_late(self._state, call, self._armed(call), outcome)
+
     async def _collect(self) -> None:
         """Wait for results, or for somebody's change; take in all that are there."""
         await self._wait(self._in_flight.tasks, None)
@@ -267,114 +280,95 @@ class Execution:
             call = self._state.calls[call_id]
             if outcome == "retry":
                 again.append(call)
-                continue
-            left = self._in_flight.seconds_left(call)
-            tool = self._armed(call).tool
-            verdict = judge(tool, call, outcome, seconds_left=left, jitter=0.0)
-            self._state = conclude(self._state, self._changes, call, verdict)
+            elif call.phase is not CallPhase.SETTLED:  # else its time ran out meanwhile
+                await self._conclude(call, outcome)
         if again:
             await self._start(again)
 
+    async def _conclude(self, call: Call, outcome: Outcome) -> None:
+        tool = self._armed(call).tool
+        if isinstance(outcome, Done) and outcome.state:
+            problem = team.too_much_state(self._state, outcome.state)
+            if problem is None:
+                self._state = share(self._state, self._changes, call, outcome.state)
+            else:
+                outcome = Failed(Why.ERROR, problem, message=problem, permanent=True)
+        verdict = judge(tool, call, outcome, seconds_left=0.0, jitter=0.0)
+        if isinstance(verdict, StartChild):
+            opened = await self._engine.children.opened(self._state, call, tool, self._left)
+            if isinstance(opened, ChildRun):
+                self._state = team.start_child(self._state, self._changes, call, opened)
+                return
+            verdict = judge(tool, call, opened, seconds_left=0.0, jitter=0.0)
+        if call.phase is CallPhase.AWAITING_CHILD:
+            child = self._state.children[call.id]
+            self._state = team.with_usage_of(self._state, self._changes, call, child)
+        self._state = conclude(self._state, self._changes, call, verdict)
+
     def _reported(self, call: Call, progress: float | None, message: str | None) -> None:
-        """A tool says how far it is."""
+        """A tool says how far it is; it is written with the next step, and at once if there is
+        none."""
+        said = self._reports[call.id] = self._reports.get(call.id, 0) + 1
+        if said > MAX_PROGRESS:
+            return
+        self._changes.add(
+            "tool_call.progress",
+            call_id=call.id,
+            status="progress",
+            progress=progress,
+            message=message,
+        )
+        self.nudge()
 
     # Ending this claim.
 
-    async def _park(self, action: Park) -> bool:
-        changes = self._changes.copy()
-        return await self._end(endings.park(self._state, changes, action), changes)
-
     async def _finish(self, action: Finish) -> bool:
+        action = await turn.checked(self._guarding, self._state, action)
         changes = self._changes.copy()
-        return await self._end(endings.finish(self._state, changes, action), changes)
-
-    async def _end(self, ending: Ending, changes: Changes) -> bool:
-        """True: committed. False: somebody changed the run; it is decided again."""
-        seen = None if ending.move is Move.RELEASE else self._state.version
-        written = await self._write(self._state, changes, seen=seen, ending=ending)
-        if isinstance(written, Committed):
-            return True
-        await self._record()
-        await self._reload()
-        return False
-
-    # Writing and reading.
-
-    async def _record(self) -> bool:
-        """Commit what has happened, whatever others did meanwhile. False: they did something,
-        and it is decided again."""
-        if not self._changes.empty:
-            changes, self._changes = self._changes, Changes()
-            written = await self._write(self._state, changes, seen=None)
-            assert isinstance(written, Committed)
-            if written.version != self._state.version:
-                await self._reload()
-                return False
-        return True
-
-    async def _write(
-        self, state: RunState, changes: Changes, *, seen: int | None, ending: Ending | None = None
-    ) -> Committed | Moved:
-        """Raises LeaseLostError; then nothing was written."""
-        if self._lost:
-            raise LeaseLostError
-        step = Step(
-            project_id=state.project_id,
-            run_id=state.id,
-            fence=state.fence,
-            changes=changes,
-            seen=seen,
-            turn=state.turn,
-            usage=state.usage,
-            ending=ending,
-        )
-        written = await self._engine.commit(step)
-        if written == "lost":
-            raise LeaseLostError
-        if isinstance(written, Committed) and self._engine.feed.followed(state.id):
-            events = shown_now(state.id, written.last_seq, written.at, changes.events)
-            self._engine.feed.publish(state.id, events)
-        return written
-
-    async def _look(self) -> None:
-        """After a nudge: take over what others changed. Raises LeaseLostError."""
-        self._nudged.clear()
-        if self._lost:
-            raise LeaseLostError
-        if self._changes.empty:
-            await self._reload()
-        else:
-            await self._record()
-
-    async def _reload(self) -> None:
-        state = await self._engine.load(self._state.project_id, self._state.id, self._state.fence)
-        if state is None:
-            raise LeaseLostError
-        self._state = state
-        await self._arm()
+        orphans = bool(self._state.open_children)
+        over = await self._end(endings.finish(self._state, changes, action), changes)
+        if over and orphans:
+            await self._engine.children.cancel(self._state)
+        return over
 
     async def _arm(self) -> None:
         """Have every tool at hand that the run may show or has open calls of."""
         state = self._state
         wanted = set(state.pinned.items())
-        wanted |= {(c.tool, c.version) for c in state.open_calls if c.version is not None}
+        wanted |= {(c.tool, c.version) for c in state.open_calls if c.version}
         toolbox, policies = self._engine.toolbox, self._engine.policies
         policy = await patiently(lambda: policies.of(state.project_id))
         self._guarding = self._in_flight.guarding = Guarding(self._engine.guards, policy)
         self._tools = await patiently(lambda: toolbox.fetch(state.project_id, wanted))
+        if state.config.kind == "llm":
+            self._made = team.handoff_tools(state.config, state.team)
+        else:
+            self._made = team.step_tools(state.config)
         if state.config.output_schema is not None and self._schema is None:
             self._schema = Validator(state.config.output_schema, at="output")
         if state.seconds_left is not None:
-            self._overdue_at = _now() + state.seconds_left
+            self._overdue_at = now() + state.seconds_left
 
     def _armed(self, call: Call) -> Armed:
         armed = self._tools.of(call)
-        assert armed is not None
-        return armed
+        if armed is not None:
+            return armed
+        return Armed({**self._made, **BUILTINS}[call.tool], ())
+
+    def _armed_tool(self, tool: Tool) -> Armed:
+        """One of those that the model is shown."""
+        if tool.version == team.MADE:
+            return Armed(tool, ())
+        return self._tools.version(tool.name, tool.version)
 
     def _tool_of(self, call: Call) -> Tool | None:
         armed = self._tools.of(call)
-        return armed.tool if armed else None
+        return armed.tool if armed else {**self._made, **BUILTINS}.get(call.tool)
+
+    @property
+    def _left(self) -> float | None:
+        """Seconds until the run's deadline."""
+        return None if self._overdue_at is None else self._overdue_at - now()
 
     def _seconds_for(self, call: Call) -> float:
         """The call's own timeout, the run's, or the service's; never more than the run has left.
@@ -387,20 +381,5 @@ class Execution:
             or self._state.config.limits.tool_timeout_seconds
             or self._engine.tool_timeout.total_seconds()
         )
-        if self._overdue_at is not None:
-            seconds = max(0.01, min(seconds, self._overdue_at - _now()))
-        return seconds
-
-    async def _wait(self, tasks: Collection[asyncio.Task[Any]], seconds: float | None) -> None:
-        """Until one of the tasks is done, or a nudge comes."""
-        nudged = asyncio.create_task(self._nudged.wait())
-        try:
-            await asyncio.wait(
-                {*tasks, nudged}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            nudged.cancel()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+        left = self._left
+        return seconds if left is None else max(0.01, min(seconds, left))

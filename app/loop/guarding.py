@@ -286,6 +286,7 @@ def _withheld(verdict: Reject | Fail, result: Result) -> Failed:
     refused = _refused(verdict)
     return replace(
         refused,
+        why=Why.WITHHELD,
         detail=f"{refused.detail} The call's outcome was: {result.outcome}.",
         fails_run=refused.fails_run or result.fails_run,
     )

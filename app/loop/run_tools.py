@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 import structlog
 
-from app.domain.calls import Call, Result
+from app.domain.calls import Call, CallPhase, Result
 from app.domain.ids import CallId, Prefix, show
 from app.domain.outcomes import Failed, Outcome, Waits, Why
 from app.domain.settle import AwaitCallback, AwaitResolution, StartChild, TryAgain, judge
@@ -48,6 +48,13 @@ class CallsInFlight:
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
+
+    def __contains__(self, call_id: CallId) -> bool:
+        return call_id in self._tasks
+
+    def busy_with(self, state: RunState) -> bool:
+        """Whether something that came back from elsewhere is being looked at."""
+        return any(state.calls[one].phase is not CallPhase.STARTED for one in self._tasks)
 
     @property
     def tasks(self) -> set[asyncio.Task[Outcome | Retry]]:

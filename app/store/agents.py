@@ -121,9 +121,7 @@ async def delete_agent(tx: Tx, project_id: ProjectId, name: str) -> bool:
 
 async def lock_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent | None:
     """As it stays until the transaction ends."""
-    row = await tx.execute(
-        _AGENT.with_for_update(), {"project_id": project_id, "name": name}
-    )
+    row = await tx.execute(_AGENT.with_for_update(), {"project_id": project_id, "name": name})
     found = row.one_or_none()
     return None if found is None else _agent(found)
 

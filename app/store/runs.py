@@ -127,7 +127,7 @@ class NewRun:
     config: AgentConfig
     context: JsonObject | None
     metadata: JsonObject
-    created_by: UUID
+    created_by: UUID | None
     changes: Changes
     lease: bool = False
     idempotency: tuple[str, str, str] | None = None

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text
 
 from app.domain.calls import Call, CallPhase
 from app.domain.ids import ProjectId, RunId, SessionId
@@ -65,7 +65,7 @@ USAGE: Final = (
 _COLUMNS: Final = (
     runs.c.id,
     runs.c.status,
-    runs.c.agent,
+    func.coalesce(runs.c.active_agent, runs.c.agent).label("agent"),
     runs.c.config,
     runs.c.turn,
     runs.c.input_tokens,
@@ -164,6 +164,25 @@ async def waiting_for(
     for row in await tx.execute(query):
         found[RunId(row.run_id)].append(_call(row))
     return found
+
+
+LastOutput: TypeAlias = Any
+"""Any JSON but null."""
+
+
+async def last_output(tx: Tx, project_id: ProjectId, run_id: RunId, tool: str) -> LastOutput | None:
+    """Of the run's last call of `tool` that ended well. None: there is none."""
+    query = (
+        select(tool_calls.c.result)
+        .where(tool_calls.c.project_id == project_id, tool_calls.c.run_id == run_id)
+        .where(tool_calls.c.tool == tool, tool_calls.c.phase == CallPhase.SETTLED)
+        .order_by(tool_calls.c.turn.desc(), tool_calls.c.position.desc())
+    )
+    for row in await tx.execute(query):
+        result = codec.result_from_json(row.result)
+        if not result.is_error:
+            return result.output if result.full is None else result.full
+    return None
 
 
 async def keep_late_callback(

@@ -1,0 +1,178 @@
+"""A run that this process holds the lease of: its state in memory, and every way to write it."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from app.domain.calls import Call
+from app.domain.ids import ProjectId, RunId
+from app.domain.items import Item
+from app.domain.state import Changes, RunState
+from app.llm.catalog import ModelCatalog
+from app.llm.prices import Prices
+from app.loop.beyond import beyond
+from app.loop.children import Children
+from app.loop.policies import Policies
+from app.loop.toolbox import Toolbox
+from app.store.commit import Committed, Ending, Moved, Step, Written
+from app.store.events import shown_now
+from app.store.notify import Feed
+from app.tools.base import Tool as Executor
+from app.tools.guards import Guards
+from app.tools.plugins import PluginHost
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What executing a run needs. `load` reads a run as it is now; None: it is not leased under
+    that fence any more. `history` reads what the session's earlier runs left. `callback` makes
+    the URL and token with which a tool answers later."""
+
+    commit: Callable[[Step], Awaitable[Written]]
+    load: Callable[[ProjectId, RunId, int], Awaitable[RunState | None]]
+    history: Callable[[RunState], Awaitable[tuple[tuple[Item, ...], ...]]]
+    toolbox: Toolbox
+    children: Children
+    models: ModelCatalog
+    prices: Prices
+    executors: Mapping[str, Executor]
+    """By type of tool."""
+    plugins: PluginHost
+    guards: Guards
+    policies: Policies
+    feed: Feed
+    callback: Callable[[RunState, Call], tuple[str, str]]
+    tool_timeout: timedelta
+
+
+class LeaseLostError(Exception):
+    """Somebody else owns the run, or it was cancelled: drop it, write nothing."""
+
+
+class LeasedRun(ABC):
+    """`_changes` is what has happened and is not written yet."""
+
+    def __init__(self, engine: Engine, state: RunState) -> None:
+        self._engine = engine
+        self._state = state
+        self._changes = Changes()
+        self._nudged = asyncio.Event()
+        self._draining = False
+        self._lost = False
+
+    @property
+    def project_id(self) -> ProjectId:
+        return self._state.project_id
+
+    @property
+    def lease(self) -> tuple[RunId, int]:
+        return self._state.id, self._state.fence
+
+    def nudge(self) -> None:
+        """Somebody changed the run, or its tools: look."""
+        self._nudged.set()
+
+    def lose(self) -> None:
+        """The lease is known to be lost."""
+        self._lost = True
+        self._nudged.set()
+
+    def drain(self) -> None:
+        """Stop as soon as nothing is in flight that cannot be asked again, and hand back."""
+        self._draining = True
+        self._nudged.set()
+
+    @abstractmethod
+    async def _arm(self) -> None:
+        """The state was read anew: have at hand what it needs."""
+
+    async def _record(self) -> bool:
+        """Commit what has happened, whatever others did meanwhile. False: they did something,
+        and it is decided again."""
+        if not self._changes.empty:
+            changes, self._changes = self._changes, Changes()
+            written = await self._write(self._state, changes, seen=None)
+            assert isinstance(written, Committed)
+            if written.version != self._state.version:
+                await self._reload()
+                return False
+        return True
+
+    async def _end(self, ending: Ending, changes: Changes) -> bool:
+        """True: committed, and this claim is over. False: somebody changed the run; it is decided
+        again."""
+        written = await self._write(
+            self._state,
+            changes,
+            seen=None if ending.keep_claim else self._state.version,
+            ending=ending,
+        )
+        if isinstance(written, Committed):
+            return True
+        await self._record()
+        await self._reload()
+        return False
+
+    async def _write(
+        self, state: RunState, changes: Changes, *, seen: int | None, ending: Ending | None = None
+    ) -> Committed | Moved:
+        """Raises LeaseLostError; then nothing was written."""
+        if self._lost:
+            raise LeaseLostError
+        step = Step(
+            project_id=state.project_id,
+            run_id=state.id,
+            fence=state.fence,
+            changes=changes,
+            seen=seen,
+            turn=state.turn,
+            usage=state.usage,
+            agent=state.agent,
+            ending=ending,
+            beyond=beyond(state, changes, ending),
+        )
+        written = await self._engine.commit(step)
+        if written == "lost":
+            raise LeaseLostError
+        if isinstance(written, Committed) and self._engine.feed.followed(state.id):
+            if written.last_seq:
+                events = shown_now(state.id, written.last_seq, written.at, changes.events)
+                self._engine.feed.publish(state.id, events)
+            else:  # a lost connection had hidden the commit, and with it the events' numbers
+                self._engine.feed.hint(state.id)
+        return written
+
+    async def _look(self) -> None:
+        """After a nudge: take over what others changed. Raises LeaseLostError."""
+        self._nudged.clear()
+        if self._lost:
+            raise LeaseLostError
+        if self._changes.empty:
+            await self._reload()
+        else:
+            await self._record()
+
+    async def _reload(self) -> None:
+        state = await self._engine.load(self._state.project_id, self._state.id, self._state.fence)
+        if state is None:
+            raise LeaseLostError
+        self._state = replace(state, history=self._state.history)
+        await self._arm()
+
+    async def _wait(self, tasks: Collection[asyncio.Task[Any]], seconds: float | None) -> None:
+        """Until one of the tasks is done, or a nudge comes."""
+        nudged = asyncio.create_task(self._nudged.wait())
+        try:
+            await asyncio.wait(
+                {*tasks, nudged}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            nudged.cancel()
+
+
+def now() -> float:
+    """Seconds on the event loop's clock."""
+    return asyncio.get_running_loop().time()

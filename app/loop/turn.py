@@ -1,0 +1,89 @@
+"""One turn of an agent with a model: what stands before it, the request, what stands after it."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from app.domain.decide import AskModel, Finish
+from app.domain.guards import Allow, Fail, GoOn, HookFailed, Instead, Reject, Verdict
+from app.domain.plan import Turn, requests_of
+from app.domain.response import ModelResponse
+from app.domain.run import RunStatus
+from app.domain.state import RunState
+from app.domain.toolbox import Tool, needs_approval
+from app.llm.base import ModelError
+from app.loop.ask_model import Retried, ask_model, request_for
+from app.loop.guarding import AskedCall, Guarding, instead_of_model
+from app.loop.leased import Engine
+from app.loop.toolbox import Armed, approvals_asked, surroundings
+from app.store.ids import mint
+
+HOOK_FAILED: Final = "hook_failed"
+GUARDRAIL: Final = "guardrail"
+
+
+async def ask(
+    engine: Engine,
+    guarding: Guarding,
+    state: RunState,
+    shown: Mapping[str, Tool],
+    action: AskModel,
+    on_retry: Callable[[Retried], None],
+) -> ModelResponse | Finish:
+    """The response that counts, or how the run ends without one."""
+    verdict = await guarding.run_input(state)
+    if not isinstance(verdict, Allow):
+        return stopped_by(verdict)
+    request = request_for(state, shown, action)
+    before = await guarding.before_model(state, request.items)
+    match before:
+        case HookFailed(detail=detail):
+            return Finish(RunStatus.FAILED, code=HOOK_FAILED, message=detail)
+        case Instead():
+            response = instead_of_model(before)
+        case GoOn():
+            try:
+                response = await ask_model(engine, state, request, on_retry)
+            except ModelError as error:
+                return Finish(RunStatus.FAILED, code=error.code, message=error.message)
+    after = await guarding.after_model(state, response)
+    if isinstance(after, HookFailed):
+        return Finish(RunStatus.FAILED, code=HOOK_FAILED, message=after.detail)
+    return after
+
+
+async def judged(
+    engine: Engine,
+    guarding: Guarding,
+    state: RunState,
+    response: ModelResponse,
+    shown: Mapping[str, Tool],
+    armed: Callable[[Tool], Armed],
+) -> Turn:
+    """What is known about the calls of a response before they enter the ledger: what plugins say
+    about approval, and guardrails before a person is asked."""
+    requests = requests_of(response, shown)
+    around = surroundings(state)
+    answered = await approvals_asked(shown, requests, state, engine.plugins)
+    gated = [
+        AskedCall(armed(shown[name]), arguments)
+        for name, arguments in requests
+        if needs_approval(shown[name], arguments, around, answered)
+    ]
+    verdicts = await guarding.pre_approval(state, gated)
+    return Turn(shown, around, mint, answered=answered, verdicts=verdicts)
+
+
+def stopped_by(verdict: Reject | Fail) -> Finish:
+    """How a run ends whose input or output a guardrail refused."""
+    if isinstance(verdict, Fail):
+        return Finish(RunStatus.FAILED, code=GUARDRAIL, message=verdict.message)
+    told = verdict.message
+    return Finish(RunStatus.INCOMPLETE, told, code=GUARDRAIL, message=told)
+
+
+async def checked(guarding: Guarding, state: RunState, action: Finish) -> Finish:
+    """A run that completes shows its output to guardrails first."""
+    if action.status is not RunStatus.COMPLETED:
+        return action
+    verdict: Verdict = await guarding.run_output(state, action.output)
+    return action if isinstance(verdict, Allow) else stopped_by(verdict)
