@@ -190,10 +190,22 @@ def test_media_of_a_tool_are_left_out_where_they_are_too_large() -> None:
     assert shown([items], History(trim_tool_outputs=MEDIA_BYTES + 3)) == tuple(items)
 
 
+def calls_in(items: Sequence[Item]) -> list[CallId]:
+    return [item.call_id for item in items if isinstance(item, ToolCall)]
+
+
 def test_an_id_that_two_runs_have_is_there_once() -> None:
     history = [[call("c1"), result("c1", n), call(f"d{n}"), result(f"d{n}")] for n in range(3)]
-    ids = [item.call_id for item in shown(history, ALL) if isinstance(item, ToolCall)]
+    ids = calls_in(shown(history, ALL))
     assert ids == ["c1", "d0", "c1_2", "d1", "c1_3", "d2"]
+    assert calls_in(shown(history, ALL, taken=ids[:2])) == [
+        "c1_2",
+        "d0_2",
+        "c1_3",
+        "d1",
+        "c1_4",
+        "d2",
+    ]
     outputs = [item.output for item in shown(history, ALL) if isinstance(item, ToolResult)]
     assert outputs == [0, "fine", 1, "fine", 2, "fine"]
 
