@@ -330,6 +330,7 @@ async def test_output_guardrails_see_the_error_that_the_model_would_get(
     assert world.payloads["tool.output"]["output"] == seen
     assert world.payloads["tool.output"]["is_error"] is True
     assert (result.output, result.reason) == ("hidden", Reason.GUARDRAIL)
+    assert result.outcome is CallOutcome.FAILED, "rejected is what was never sent"
 
 
 async def test_a_call_that_surely_was_not_sent_has_no_output_to_look_at(world: World) -> None:
