@@ -4,7 +4,7 @@ genai-prices. That table is as old as the installed release; nothing is ever fet
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from app.domain.response import Usage
 
@@ -22,15 +22,19 @@ _PROVIDERS: Final[Mapping[str, str]] = {
 """Our vendors, by their names in the table."""
 
 
-class Price(Protocol):
+@dataclass(frozen=True, slots=True)
+class Price:
     """US dollars per million tokens. Without `cached_input`, cached tokens cost what others do."""
 
-    @property
-    def input(self) -> float: ...
-    @property
-    def output(self) -> float: ...
-    @property
-    def cached_input(self) -> float | None: ...
+    input: float
+    output: float
+    cached_input: float | None = None
+
+    def of(self, usage: Usage) -> float:
+        cached = min(usage.cached_input, usage.input)
+        cached_price = self.input if self.cached_input is None else self.cached_input
+        fresh = usage.input - cached
+        return (fresh * self.input + cached * cached_price + usage.output * self.output) / 1e6
 
 
 class Prices:
@@ -47,7 +51,7 @@ class Prices:
         """Of one answer of `vendor:model`. None: nobody knows its price. The first one that the
         table is needed for loads it, which takes a quarter of a second."""
         if (own := self._own(model)) is not None:
-            return _cost(own, usage)
+            return own.of(usage)
         vendor, _, name = model.partition(":")
         if vendor in FREE:
             return 0.0
@@ -79,13 +83,6 @@ class Prices:
 
             self._table = DataSnapshot(providers, from_auto_update=False)
         return self._table
-
-
-def _cost(price: Price, usage: Usage) -> float:
-    cached = min(usage.cached_input, usage.input)
-    fresh = usage.input - cached
-    for_cached = price.input if price.cached_input is None else price.cached_input
-    return (fresh * price.input + cached * for_cached + usage.output * price.output) / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,16 @@ import pytest
 from pydantic import ValidationError
 
 from app.domain.response import Usage
-from app.llm.prices import Prices
+from app.llm.prices import Price, Prices
 from app.settings import ModelPrice, Settings
 
 MILLION = 1_000_000
 OWN = {
-    "openai:house-*": ModelPrice(input=1.0, output=2.0),
-    "openai:house-large-*": ModelPrice(input=3.0, output=4.0),
-    "openai:house-large-1": ModelPrice(input=5.0, output=6.0, cached_input=0.5),
-    "openai:gpt-4o": ModelPrice(input=7.0, output=8.0),
-    "offline:rules": ModelPrice(input=0.0, output=9.0),
+    "openai:house-*": Price(1.0, 2.0),
+    "openai:house-large-*": Price(3.0, 4.0),
+    "openai:house-large-1": Price(5.0, 6.0, cached_input=0.5),
+    "openai:gpt-4o": Price(7.0, 8.0),
+    "offline:rules": Price(0.0, 9.0),
 }
 
 
