@@ -78,7 +78,7 @@ def take_handoff(state: RunState, agent: str) -> Result:
     taken = any(call.result and call.result.transfer_to for call in state.turn_calls)
     if taken:
         return Result(CallOutcome.COMPLETED, texts.OTHER_HANDOFF)
-    return Result(CallOutcome.COMPLETED, {"assistant": agent}, transfer_to=agent)
+    return Result(CallOutcome.COMPLETED, texts.handed_over(agent), transfer_to=agent)
 
 
 def next_agent(state: RunState) -> str | None:

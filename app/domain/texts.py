@@ -79,6 +79,10 @@ def too_much_state(size: int, limit: int) -> str:
     return f"The call's changes were dropped: the state would have {size} bytes of {limit}."
 
 
+def handed_over(agent: str) -> str:
+    return f'{{"assistant": "{agent}"}}'
+
+
 def step_failed(agent: str, error: str) -> str:
     return f"The step '{agent}' failed: {error}"
 

@@ -108,7 +108,10 @@ def compare_end(scenario: Scenario, expectation: Expectation, replayed: Replayed
         assert run["error"]["code"]
     elif status == "completed":
         wanted = last.get("final_output") if expectation.output is None else expectation.output
-        assert run["output"] == (wanted if isinstance(wanted, str) else json.dumps(wanted))
+        if isinstance(wanted, str):
+            assert run["output"] == wanted
+        else:
+            assert json.loads(run["output"]) == run["output_parsed"] == wanted
         assert run["error"] is None
 
 
