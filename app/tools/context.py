@@ -63,6 +63,12 @@ class State(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._now)
 
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value that is kept, so that changing it counts."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
     def changes(self) -> JsonObject:
         """What is new or different, and null for what was removed. Raises ToolContextError."""
         now = {key: _json("state", key, value) for key, value in self._now.items()}

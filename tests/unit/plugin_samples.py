@@ -1,0 +1,112 @@
+"""Tools that other processes can import, for the tests."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+from app.domain.json import JsonObject
+from app.tools import (
+    BaseTool,
+    Content,
+    GuardContext,
+    Image,
+    Options,
+    PolicyContext,
+    Reject,
+    Text,
+    ToolContext,
+    ToolError,
+    guardrail,
+    hook,
+    tool,
+)
+
+
+@tool(isolation="process")
+def everything(ctx: ToolContext, x: int) -> Any:
+    print("this is no answer")
+    os.write(1, b"nor is this\n")
+    ctx.progress(0.5, "half")
+    ctx.state["count"] = ctx.state.get("count", 0) + x
+    del ctx.state["old"]
+    ctx.metadata["pid"] = os.getpid()
+    ctx.transfer_to("billing")
+    ctx.escalate()
+    facts = [ctx.run_id[:4], ctx.call_id, ctx.idempotency_key[:5], ctx.attempt, ctx.agent]
+    return [*facts, ctx.context, ctx.session_id, 0 < ctx.deadline() <= 30, ctx.secret("TOKEN")]
+
+
+@tool(isolation="process")
+async def asleep(ctx: ToolContext, x: int) -> int:
+    await asyncio.sleep(0)
+    return x
+
+
+@tool(isolation="process")
+def picture() -> Content:
+    return Content(Text("Look."), Image(data=b"\x89PNG", media_type="image/png"))
+
+
+@tool(isolation="process")
+def spawn_and_hang(pids: str) -> None:
+    """Does not end by itself, neither do its children, and it does not listen to reason."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    Path(pids).write_text(f"{os.getpid()} {child.pid}", "utf-8")
+    while True:
+        time.sleep(60)
+
+
+@tool(isolation="process")
+def end_badly(how: str) -> str:
+    if how == "exit":
+        sys.exit(3)
+    if how == "_exit":
+        os._exit(3)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "tool error":
+        raise ToolError("Not today.")
+    raise ValueError(how)
+
+
+@tool(isolation="process")
+def environment() -> dict[str, str]:
+    return dict(os.environ)
+
+
+class Isolated(BaseTool):
+    name = "isolated"
+    parameters: JsonObject = {"type": "object", "properties": {"x": {}}}  # noqa: RUF012
+    options: ClassVar[Options] = {"isolation": "process"}
+
+    async def run(self, ctx: ToolContext, arguments: JsonObject) -> Any:
+        return [arguments, os.getpid() != int(str(ctx.context["pid"]))]
+
+
+def is_large(ctx: PolicyContext, arguments: JsonObject) -> bool:
+    return int(str(arguments["amount"])) > 100
+
+
+async def for_staff(ctx: PolicyContext) -> bool:
+    return ctx.context.get("staff") is True
+
+
+@tool(approval=is_large, enabled=for_staff)
+def pay(amount: int) -> int:
+    return amount
+
+
+@guardrail(name="no_secrets")
+def no_secrets(ctx: GuardContext, payload: JsonObject) -> Reject | None:
+    return Reject("No.") if "secret" in str(payload.get("arguments")) else None
+
+
+@hook()
+async def watch(ctx: GuardContext, payload: JsonObject) -> None:
+    await asyncio.sleep(0)
