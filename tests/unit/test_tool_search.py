@@ -73,9 +73,15 @@ def test_a_word_in_the_name_counts_more_than_one_in_the_description() -> None:
     assert [one["name"] for one in search("pay", tools, 5)] == ["pay", "a", "b"]
 
 
+def test_a_tool_s_whole_name_wins() -> None:
+    tools = named(spec("pay_pay", "pay"), spec("pay"), spec("Pay-out"))
+    assert search("call `pay` now", tools, 5)[0]["name"] == "pay"
+    assert search("Pay-out", tools, 5)[0]["name"] == "Pay-out"
+
+
 def test_a_rare_word_counts_more_than_a_common_one() -> None:
     common = [spec(f"order_{i}", "Works on an order.") for i in range(10)]
-    tools = named(*common, spec("x", "Escalates an order."))
+    tools = named(*common, spec("x", "Escalates."))
     assert search("escalate order", tools, 5)[0]["name"] == "x"
 
 
