@@ -91,6 +91,11 @@ class Result:
     def is_error(self) -> bool:
         return self.outcome is not CallOutcome.COMPLETED
 
+    @property
+    def whole(self) -> JsonValue:
+        """The output as it was before it was cut for a model."""
+        return self.output if self.full is None else self.full
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -155,9 +155,6 @@ def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator |
     """Every call has its result: stop, answer, or ask the model again."""
     if any(_because(call, Reason.REPEATED) for call in calls):
         return _incomplete("repeated_calls", "The model repeated the same call five times.")
-    if (stopped := _stopping_result(state, calls)) is not None:
-        output = stopped.output if stopped.full is None else stopped.full
-        return _finish_with(state, output, schema)
     if state.config.kind != "llm":
         return _next_step(state, schema)
     return _go_on(state, calls, schema)
@@ -165,10 +162,13 @@ def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator |
 
 def _go_on(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
     """Of an agent with a model."""
-    if (escalated := _escalation(calls)) is not None:
-        return _finish_with(state, state.last_text or escalated.output, schema)
+    own = calls if _has_last_word(state) else ()
+    if (escalated := _escalation(own)) is not None:
+        return _finish_with(state, state.last_text or escalated.whole, schema)
     if (agent := next_agent(state)) is not None:
         return HandOver(agent)
+    if (stopped := _stopping_result(state, own)) is not None:
+        return _finish_with(state, stopped.whole, schema)
     if _has_answered(state):
         return _answer(state, schema)
     if any(_because(call, Reason.LIMIT) for call in calls):
@@ -186,17 +186,22 @@ def _next_step(state: RunState, schema: Validator | None) -> Action:
     """Of a workflow."""
     if any(_because(call, Reason.LIMIT) for call in state.turn_calls):
         return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
-    if (spent := _spent(state)) is not None:
-        return spent
     match next_step(state):
         case Steps(response=response):
-            return Delegate(response)
+            return _spent(state) or Delegate(response)
         case Over(failed=str(failed)):
             return Finish(RunStatus.FAILED, code="step_failed", message=failed)
-        case Over(output=output, parsed=parsed, reason=reason):
-            if schema is not None:
-                return _finish_with(state, output, schema)
-            return Finish(RunStatus.COMPLETED, output, parsed=parsed, code=reason)
+        case Over() as over:
+            return _end_of_workflow(over, schema)
+
+
+def _end_of_workflow(over: Over, schema: Validator | None) -> Finish:
+    """Nobody can be asked for a better output."""
+    parsed, problems = _parsed(over.output, schema)
+    if problems:
+        return _misfit(over.output, problems)
+    parsed = over.parsed if schema is None else parsed
+    return Finish(RunStatus.COMPLETED, over.output, parsed=parsed, code=over.reason)
 
 
 def _answer(state: RunState, schema: Validator | None) -> Action:
@@ -213,19 +218,30 @@ def _finish_with(state: RunState, output: JsonValue, schema: Validator | None) -
     """Complete with `output`, or ask for a better one where the schema refuses it."""
     if schema is None:
         return Finish(RunStatus.COMPLETED, output)
-    try:
-        parsed = parse(output) if isinstance(output, str) else output
-        problems = tuple(schema.problems(parsed))
-    except ValueError as error:
-        parsed, problems = None, (Problem("output", f"is not JSON: {error}"),)
+    parsed, problems = _parsed(output, schema)
     if not problems:
         return Finish(RunStatus.COMPLETED, _as_text(output), parsed=parsed)
     repairs = sum(segment.kind is SegmentKind.REPAIR for segment in state.segments)
     if repairs >= state.config.repair_attempts:
-        wrong = f"The output does not match the schema: {problems[0].path} {problems[0].message}"
-        return _incomplete("output_schema", wrong, output)
+        return _misfit(output, problems)
     limited = _ask_within_limits(state)
     return AskModel(repair=problems) if limited == AskModel() else limited
+
+
+def _parsed(output: JsonValue, schema: Validator | None) -> tuple[JsonValue, tuple[Problem, ...]]:
+    """`output` as the schema's value, and what is wrong with it."""
+    if schema is None:
+        return None, ()
+    try:
+        parsed = parse(output) if isinstance(output, str) else output
+    except ValueError as error:
+        return None, (Problem("output", f"is not JSON: {error}"),)
+    return parsed, tuple(schema.problems(parsed))
+
+
+def _misfit(output: JsonValue, problems: tuple[Problem, ...]) -> Finish:
+    wrong = f"The output does not match the schema: {problems[0].path} {problems[0].message}"
+    return _incomplete("output_schema", wrong, output)
 
 
 def _ask_within_limits(state: RunState) -> Action:
@@ -261,8 +277,6 @@ def _spent(state: RunState) -> Finish | None:
 
 def _stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
     """The result that ends the run by `tool_use_behavior`: the first good one, in call order."""
-    if not calls or state.segments[-1].kind is not SegmentKind.RESPONSE:
-        return None
     match state.config.tool_use_behavior:
         case "run_llm_again":
             return None
@@ -278,10 +292,17 @@ def _stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
     return None
 
 
+def _has_last_word(state: RunState) -> bool:
+    """Nothing came in after the response, and it is by the agent that has the run now."""
+    last = state.segments[-1] if state.segments else None
+    if last is None or last.kind is not SegmentKind.RESPONSE:
+        return False
+    return last.agent == state.agent
+
+
 def _has_answered(state: RunState) -> bool:
     """The last word is the model's, and it asked for nothing."""
-    last = state.segments[-1] if state.segments else None
-    return last is not None and last.kind is SegmentKind.RESPONSE and not tool_calls_of(last)
+    return _has_last_word(state) and not tool_calls_of(state.segments[-1])
 
 
 def _because(call: Call, reason: Reason) -> bool:

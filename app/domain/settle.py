@@ -12,6 +12,7 @@ from app.domain.events import MAX_VALUE_BYTES, fitting
 from app.domain.ids import Prefix, show
 from app.domain.json import JsonObject, cleaned, compact
 from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
+from app.domain.sessions import merged
 from app.domain.state import Changes, RunState
 from app.domain.toolbox import Tool
 from app.domain.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
@@ -217,8 +218,7 @@ def share(state: RunState, changes: Changes, call: Call, delta: JsonObject) -> R
     """A call changed the shared state: written with the call's result, or not at all."""
     changes.shared |= delta
     changes.add("state.updated", call_id=call.id, **fitting("changes", delta))
-    merged = {key: value for key, value in {**state.shared, **delta}.items() if value is not None}
-    return replace(state, shared=merged)
+    return replace(state, shared=merged(state.shared, delta))
 
 
 def settle(state: RunState, changes: Changes, call: Call, result: Result) -> RunState:

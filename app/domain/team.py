@@ -15,6 +15,7 @@ from app.domain.items import Message
 from app.domain.json import JsonObject, compact, parse
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.run import RunStatus
+from app.domain.sessions import MAX_STATE_BYTES, merged
 from app.domain.state import Changes, Child, ChildRun, Member, RunState
 from app.domain.toolbox import Tool, compile_tool
 from app.domain.tools import OutputOfTool, ToolSpec
@@ -168,12 +169,10 @@ def with_usage_of(state: RunState, changes: Changes, call: Call, child: Child) -
 
 # The shared state.
 
-MAX_STATE_BYTES: Final = 65_536
-
 
 def too_much_state(state: RunState, delta: JsonObject) -> str | None:
     """Why a change of the shared state is refused."""
-    size = len(compact({**state.shared, **delta}).encode())
+    size = len(compact(merged(state.shared, delta)).encode())
     if size <= MAX_STATE_BYTES:
         return None
     return texts.too_much_state(size, MAX_STATE_BYTES)

@@ -45,12 +45,13 @@ def next_step(state: RunState) -> Steps | Over:
 
 def _one_by_one(state: RunState, agents: tuple[str, ...], *, rounds: int) -> Steps | Over:
     """Each gets the output of the one before it, the first one the run's input."""
-    done = len(state.calls)
-    last = list(state.calls.values())[-1] if done else None
-    if last is not None and (failed := _failure(last)) is not None:
+    calls = _steps(state)
+    done = len(calls)
+    result = calls[-1].result if calls else None
+    if calls and (failed := _failure(calls[-1])) is not None:
         return Over(None, failed=failed)
-    text = _text(last.result.output) if last and last.result else opening_text(state)
-    if last is not None and last.result is not None and last.result.escalate:
+    text = opening_text(state) if result is None else _text(result.whole)
+    if result is not None and result.escalate:
         return Over(text)
     if done >= len(agents) * rounds:
         over_the_limit = state.config.kind == "loop"
@@ -61,7 +62,7 @@ def _one_by_one(state: RunState, agents: tuple[str, ...], *, rounds: int) -> Ste
 def _parallel(state: RunState, agents: tuple[str, ...]) -> Steps | Over:
     """All get the run's input; the output is an object with each one's, by name. Where an agent
     stands twice, its later runs are `name_2` and so on."""
-    calls = list(state.calls.values())
+    calls = _steps(state)
     if not calls:
         return Steps(_calls(0, agents, opening_text(state)))
     failures = [failed for call in calls if (failed := _failure(call)) is not None]
@@ -73,8 +74,18 @@ def _parallel(state: RunState, agents: tuple[str, ...]) -> Steps | Over:
         name = f"{call.tool}_{before + 1}" if before else call.tool
         assert call.result is not None
         error: JsonValue = {"error": call.result.output}
-        outputs[name] = error if call.result.is_error else call.result.output
+        outputs[name] = error if call.result.is_error else call.result.whole
     return Over(compact(outputs), parsed=outputs)
+
+
+def _steps(state: RunState) -> list[Call]:
+    """The workflow's own calls: a run that was handed over to it has others before them."""
+    turns = {
+        one.turn
+        for one in state.segments
+        if one.kind is SegmentKind.RESPONSE and one.agent == state.agent
+    }
+    return [call for call in state.calls.values() if call.turn in turns]
 
 
 def _calls(first: int, agents: tuple[str, ...], text: str) -> ModelResponse:
