@@ -5,6 +5,7 @@ from fastapi import Request, Response
 from app.api import shapes
 from app.api.answers import answer, nothing
 from app.api.auth import ToolsReader, ToolsWriter
+from app.api.guards import ensure_guards
 from app.api.idempotency import Once, once
 from app.api.models.agents import Agent, PatchAgent, RegisterAgent
 from app.api.paging import Page, Walking
@@ -30,6 +31,7 @@ async def register_agent(
     """Register an agent. Its tools are looked up when a run starts."""
     config = agent.config()
     await check_agent(services, config)
+    await ensure_guards(services, config.guardrails, config.hooks)
 
     async def register(tx: Tx) -> Agent:
         made = await agents.put_agent(
@@ -75,6 +77,7 @@ async def change_agent(
     who: ToolsWriter, services: Using, name: AgentPath, patch: PatchAgent
 ) -> Response:
     """Change an agent: that makes its next version. Runs that have started keep theirs."""
+    await ensure_guards(services, patch.given("guardrails", ()), patch.given("hooks", ()))
     async with services.database.pool.begin() as tx:
         former = await agents.lock_agent(tx, who.project_id, name)
         if former is None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from app.domain.errors import FieldError
+from app.domain.errors import FieldError, InvalidRequestError
 from app.domain.guards import (
     Guardrail,
     Hook,
@@ -19,6 +19,17 @@ from app.wiring import Services
 
 TOOL_STAGES: Final[tuple[Stage, ...]] = ("pre_approval", "input", "output")
 ALL_STAGES: Final[tuple[Stage, ...]] = (*TOOL_STAGES, "run_input", "run_output")
+
+
+async def ensure_guards(
+    services: Services, guardrails: Sequence[Guardrail] | None, hooks: Sequence[Hook] | None
+) -> None:
+    """Of an agent, a run or a project. May ask DNS, so it stands outside of transactions. Raises
+    InvalidRequestError."""
+    if guardrails or hooks:
+        errors = await check_guards(services, guardrails or (), hooks or ())
+        if errors:
+            raise InvalidRequestError(errors=errors)
 
 
 async def check_guards(

@@ -4,13 +4,12 @@ from fastapi import Request, Response
 
 from app.api.answers import answer
 from app.api.auth import ToolsReader, ToolsWriter
-from app.api.guards import check_guards
+from app.api.guards import ensure_guards
 from app.api.idempotency import Once, once
 from app.api.models.policy import Policy, PolicySecret, PutPolicy
 from app.api.params import IdempotencyKey
 from app.api.routes import router
 from app.api.services import Using
-from app.domain.errors import InvalidRequestError
 from app.store import policies
 from app.store.db import Tx
 
@@ -28,9 +27,7 @@ async def get_policy(who: ToolsReader, services: Using) -> Response:
 async def put_policy(who: ToolsWriter, services: Using, policy: PutPolicy) -> Response:
     """Replace the policy whole. It holds for every run of the project from its next step on,
     those that are under way too."""
-    errors = await check_guards(services, policy.guardrails, policy.hooks)
-    if errors:
-        raise InvalidRequestError(errors=errors)
+    await ensure_guards(services, policy.guardrails, policy.hooks)
     async with services.database.pool.begin() as tx:
         stored = await policies.put_policy(tx, who.project_id, policy.hooks, policy.guardrails)
     services.policies.forget(who.project_id)

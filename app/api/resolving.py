@@ -4,6 +4,7 @@ check of everything that no run could use."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.api.guards import ensure_guards
 from app.api.models.start_run import StartRun
 from app.domain import errors as e
 from app.domain.agents import AgentConfig, Limits, NamedTool
@@ -29,6 +30,7 @@ class Resolved:
 async def resolve(services: Services, project_id: ProjectId, asked: StartRun) -> Resolved:
     """Raises AppErrors for names that lead nowhere."""
     config, version = asked.config(), None
+    await ensure_guards(services, asked.guardrails, asked.hooks)
     async with services.autocommit.connect() as tx:
         if asked.agent is not None:
             agent = await agents.get_agent(tx, project_id, asked.agent)

@@ -72,10 +72,6 @@ class CallsInFlight:
         self._deadlines.setdefault(call.id, _now())
         self._carry(call, self._checked(state, call, armed, outcome))
 
-    def checks_results(self, state: RunState, armed: Armed) -> bool:
-        """False: `launch_late` would hand the outcome back as it is."""
-        return self.guarding.checks_results(state, armed)
-
     def seconds_left(self, call: Call) -> float:
         return self._deadlines[call.id] - _now()
 

@@ -487,3 +487,55 @@ def test_a_slow_guardrail_does_not_hold_up_a_cancel(project: Project) -> None:
     project.client.cancel(run["id"])
     assert project.end(run)["status"] == "cancelled"
     assert time.monotonic() - began < 5
+
+
+# -- where they are named -------------------------------------------------------------------------
+
+BAD: Json = {
+    "guardrails": [{"stage": "input", "type": "webhook", "url": "http://169.254.169.254/"}],
+    "hooks": [{"on": "before_tool", "type": "plugin", "name": "nobody"}],
+}
+BAD_PATHS = ["guardrails.0.url", "hooks.0.name"]
+
+
+def test_agents_and_runs_cannot_name_what_cannot_be_asked(project: Project) -> None:
+    agent: Json = {"name": "clerk", "model": "offline:rules"}
+    project.client.call("POST", "/v1/agents", agent)
+    for method, path, body in (
+        ("POST", "/v1/agents", {**agent, "name": "other", **BAD}),
+        ("PATCH", "/v1/agents/clerk", BAD),
+        ("POST", "/v1/runs", {"model": "offline:rules", "input": "hi", **BAD}),
+    ):
+        problem = project.client.refused(422, "invalid_request", method, path, body)
+        assert [error["path"] for error in problem["errors"]] == BAD_PATHS, path
+
+
+def test_a_tool_has_no_guardrails_of_the_run(project: Project) -> None:
+    rails = [guardrail(project, "rail", stage) for stage in ("output", "run_output")]
+    body = {"name": "pay", "parameters": {"type": "object"}, "url": NOWHERE, "guardrails": rails}
+    problem = project.client.refused(422, "invalid_request", "POST", "/v1/tools", body)
+    assert [error["path"] for error in problem["errors"]] == ["guardrails.1.stage"]
+
+
+def test_an_agent_s_guardrails_hold_for_its_runs(project: Project) -> None:
+    project.tool("pay")
+    rail = guardrail(project, "rail", "input", rejecting("no cards"))
+    model = project.script(calls(call(1, "pay")), text("done"))
+    agent = {"name": "clerk", "model": model, "tools": ["pay"], "guardrails": [rail]}
+    assert project.client.call("POST", "/v1/agents", agent)["guardrails"][0]["url"] == rail["url"]
+    run = project.settle(project.client.start_run_of("clerk"))
+    assert (run["status"], told(project), project.hits("pay")) == ("completed", "no cards", [])
+    assert asked(project, "rail")[0].body["agent"] == "clerk"
+
+
+def test_a_result_that_was_withheld_may_be_called_back_again(project: Project) -> None:
+    rail = guardrail(project, "out", "output", rejecting("hidden"))
+    project.tool("pay", Behaviour("later"), guardrails=[rail])
+    run = one_call(project)
+    path = project.hits("pay")[0].body["callback"]["url"].partition("/v1/")[2]
+    same = {"status": "completed", "output": "secret"}
+    project.client.call("POST", f"/v1/{path}", same)
+    assert project.end(run)["status"] == "completed"
+    project.client.call("POST", f"/v1/{path}", same)
+    other = {**same, "output": "another"}
+    project.client.refused(409, "result_already_given", "POST", f"/v1/{path}", other)
