@@ -22,6 +22,7 @@ from app.store import embedded, keys, migrations
 from app.store.db import Tx, UnsafeDatabaseError, open_database
 from app.store.embedded_home import EmbeddedError
 from app.store.vault import Vault
+from app.tools.context import PluginError
 
 MAX_LISTED: Final = 1000
 
@@ -250,7 +251,7 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(work)
-    except (UnsafeDatabaseError, EmbeddedError) as error:
+    except (UnsafeDatabaseError, EmbeddedError, PluginError) as error:
         _stop(str(error))
     except ConnectionRefusedError as error:
         _stop(f"The database cannot be reached: {error}")

@@ -1,0 +1,270 @@
+"""Tools in Python, over HTTP: in every project, with a policy of the code's that a project may
+change for itself; and tools that are agents."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.api.contract import Contract
+from tests.api.project import CheckedClient, Project, Running, call, of_type
+from tests.support.client import Json
+from tests.support.model_server import ModelServer, calls, text
+from tests.support.postgres import Databases
+from tests.support.service import BOOTSTRAP_KEY, Service
+from tests.support.tool_server import ToolServer
+from tests.unit import plugin_samples
+
+ENV = {"RUNWARD_PLUGINS": plugin_samples.__name__, "RUNWARD_SECRET_TOKEN": "s3cret"}
+TOOLS = ["asleep", "end_badly", "environment", "everything", "pay", "picture", "spawn_and_hang"]
+STAFF: Json = {"staff": True}
+
+
+@pytest.fixture(scope="module")
+def running(migrated_databases: Databases) -> Iterator[Running]:
+    """A service of its own, with plugins."""
+    with (
+        migrated_databases.migrated() as database_url,
+        ModelServer() as model,
+        ToolServer() as tools,
+        Service("serve", database_url, openai_base_url=model.base_url, env=ENV) as service,
+        service.client() as plain,
+    ):
+        contract = Contract(plain.call("GET", "/openapi.json"))
+        with CheckedClient(service.url, BOOTSTRAP_KEY, contract) as operator:
+            yield Running(service, operator, contract, model, tools)
+
+
+def tool(project: Project, name: str = "pay") -> Json:
+    return project.client.call("GET", f"/v1/tools/{name}")
+
+
+def change(project: Project, **fields: Any) -> Json:
+    return project.client.call("PATCH", "/v1/tools/pay", fields)
+
+
+def refused(project: Project, method: str, path: str, body: Any) -> dict[str, str]:
+    """What is wrong, by path."""
+    problem = project.client.refused(422, "invalid_request", method, path, body)
+    return {error["path"]: error["message"] for error in problem["errors"]}
+
+
+# -- the registry ---------------------------------------------------------------------------------
+
+
+def test_every_project_has_the_tools_of_plugins(project: Project, running: Running) -> None:
+    for client in (project.client, running.operator):
+        page = client.call("GET", "/v1/tools", order="asc")
+        assert [one["name"] for one in page["data"]] == TOOLS
+        assert {one["type"] for one in page["data"]} == {"plugin"}
+    pay = tool(project)
+    assert pay["parameters"]["properties"] == {"amount": {"type": "integer"}}
+    assert pay["approval"] == {"callable": f"{plugin_samples.__name__}:is_large"}
+    assert pay["enabled"] == {"callable": f"{plugin_samples.__name__}:for_staff"}
+    assert (pay["version"], pay["url"], pay["strict"]) == (1, None, True)
+
+
+def test_a_project_sets_its_own_policy_and_takes_it_back(project: Project, other: Project) -> None:
+    code = tool(project)
+    policy: Json = {
+        "approval": "always",
+        "approval_expires_seconds": 60,
+        "reject_message": "No.",
+        "enabled": {"when": "context.staff == true"},
+        "timeout_seconds": 3,
+        "on_timeout": "fail_run",
+        "on_error": {"message": "Sorry."},
+        "on_unknown": "ask",
+        "guardrails": [
+            {"stage": "input", "type": "plugin", "name": "no_secrets", "timeout_seconds": 5}
+        ],
+        "concurrency": {"limit": 1, "group": None, "serial": False},
+        "max_output_bytes": 1000,
+        "metadata": {"team": "a"},
+    }
+    changed = change(project, **policy)
+    assert changed.items() >= {**policy, "version": 2, "id": code["id"]}.items()
+    assert (changed["parameters"], tool(other)["version"]) == (code["parameters"], 1)
+    again = change(project, reject_message=None, approval=None)
+    assert (again["reject_message"], again["approval"]) == (None, code["approval"])
+    assert (again["timeout_seconds"], again["version"]) == (3, 3)
+    back = change(project, **dict.fromkeys(policy))
+    about = {"version", "updated_at"}
+    assert {key: back[key] for key in back.keys() - about} == {
+        key: code[key] for key in code.keys() - about
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"parameters": {"type": "object"}}, "parameters"),
+        ({"description": "Mine."}, "description"),
+        ({"url": "http://127.0.0.1:9/"}, "url"),
+        ({"idempotent": True}, "idempotent"),
+        ({"headers": {"a": "b"}}, "headers"),
+        ({"agent": "a"}, "agent"),
+        ({"approval": {"when": "args.x >"}}, "approval.when"),
+        ({"approval": {"callable": "os:getcwd"}}, "approval.callable"),
+        (
+            {"guardrails": [{"stage": "input", "type": "plugin", "name": "nowhere"}]},
+            "guardrails.0.name",
+        ),
+        (
+            {"guardrails": [{"stage": "run_input", "type": "plugin", "name": "no_secrets"}]},
+            "guardrails.0.stage",
+        ),
+        (
+            {"guardrails": [{"stage": "input", "type": "webhook", "url": "http://10.0.0.1/"}]},
+            "guardrails.0.url",
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else str(value)[:40],
+)
+def test_what_is_the_codes_or_wrong_is_refused_by_name(
+    project: Project, fields: Json, path: str
+) -> None:
+    assert path in refused(project, "PATCH", "/v1/tools/pay", fields)
+    assert tool(project)["version"] == 1
+
+
+def test_a_plugins_tool_can_be_disabled_and_not_deleted(project: Project) -> None:
+    problem = project.client.refused(409, "conflict", "DELETE", "/v1/tools/pay")
+    assert "disable it" in problem["detail"]
+    assert change(project, enabled=False)["enabled"] is False
+
+
+def test_a_plugin_cannot_be_registered_over_http(project: Project) -> None:
+    body: Json = {"name": "mine", "type": "plugin", "parameters": {"type": "object"}}
+    assert refused(project, "POST", "/v1/tools", body)["type"].startswith("plugins come from code")
+    taken = {**body, "name": "pay", "type": "webhook", "url": "http://127.0.0.1:9/"}
+    project.client.refused(409, "name_taken", "POST", "/v1/tools", taken)
+
+
+def test_a_null_is_still_refused_for_other_tools(project: Project) -> None:
+    project.tool("look")
+    found = refused(project, "PATCH", "/v1/tools/look", {"approval": None, "timeout_seconds": None})
+    assert found == {"approval": "must not be null"}
+
+
+def test_a_plugins_tool_can_be_tried(project: Project) -> None:
+    path = "/v1/tools/asleep/test"
+    tried = project.client.call("POST", path, {"arguments": {"x": 3}})
+    assert (tried["outcome"], tried["output"]) == ("completed", 3)
+    project.client.refused(422, "invalid_request", "POST", path, {"arguments": {"x": "a"}})
+
+
+# -- runs -----------------------------------------------------------------------------------------
+
+
+def run_of_pay(project: Project, amount: int, **fields: Any) -> Json:
+    arguments = f'{{"amount": {amount}}}'
+    replies = (calls(call(1, "pay", arguments)), text("done"))
+    return project.run(*replies, tools=["pay"], **fields)
+
+
+def test_a_run_calls_a_plugins_function(project: Project) -> None:
+    run = run_of_pay(project, 5, context=STAFF)
+    assert (run["status"], run["output"]) == ("completed", "done")
+    assert dict(project.asked()[-1].results) == {"c1": "5"}
+
+
+def test_a_function_decides_whether_a_person_is_asked(project: Project) -> None:
+    run = run_of_pay(project, 500, context=STAFF)
+    assert run["status"] == "requires_action"
+    [action] = run["required_actions"]
+    project.client.call(
+        "POST",
+        f"/v1/approvals/{action['approval_id']}/decision",
+        {"decision": "approve", "digest": action["digest"]},
+    )
+    assert project.settle(run)["status"] == "completed"
+
+
+def test_a_project_s_own_policy_wins_over_the_function(project: Project) -> None:
+    change(project, approval="never", enabled=True)
+    assert run_of_pay(project, 500)["status"] == "completed"
+
+
+def test_a_function_decides_whether_a_tool_is_shown(project: Project) -> None:
+    run = run_of_pay(project, 5, context={"staff": False})
+    assert run["status"] == "completed"
+    first, *_ = project.asked()
+    assert "tools" not in first.body
+    failed = of_type(project.client.events(run["id"]), "tool_call.failed")
+    assert [one["reason"] for one in failed] == ["unknown_tool"]
+
+
+def test_an_error_of_a_function_is_the_operators_to_read(project: Project) -> None:
+    run = project.run(
+        calls(call(1, "end_badly", '{"how": "secret words"}')), text("done"), tools=["end_badly"]
+    )
+    [failed] = of_type(project.client.events(run["id"]), "tool_call.failed")
+    assert failed["detail"] == "ValueError: secret words"
+    assert "secret words" not in dict(project.asked()[-1].results)["c1"]
+
+
+# -- loading --------------------------------------------------------------------------------------
+
+
+def test_a_plugin_that_cannot_be_loaded_stops_the_service_with_a_sentence(
+    database_url: str,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "app", "api"],
+        env={
+            "DATABASE_URL": database_url,
+            "RUNWARD_SECRET_KEY": "k" * 32,
+            "RUNWARD_PLUGINS": "nowhere.at_all",
+        },
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "Plugin nowhere.at_all (RUNWARD_PLUGINS): nowhere.at_all cannot be imp" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- tools that are agents ------------------------------------------------------------------------
+
+
+def test_a_tool_of_type_agent_needs_only_the_agents_name(project: Project) -> None:
+    body: Json = {"name": "ask_billing", "type": "agent", "agent": "billing"}
+    made = project.client.call("POST", "/v1/tools", body)
+    assert made["parameters"] == {
+        "type": "object",
+        "properties": {"input": {"type": "string"}},
+        "required": ["input"],
+        "additionalProperties": False,
+    }
+    assert (made["agent"], made["output"], made["url"]) == ("billing", "final", None)
+    changed = project.client.call(
+        "PATCH", "/v1/tools/ask_billing", {"output": {"tool": "look"}, "agent": "other"}
+    )
+    assert (changed["output"], changed["agent"]) == ({"tool": "look"}, "other")
+    path = "/v1/tools/ask_billing/test"
+    assert "path.name" in refused(project, "POST", path, {"arguments": {"input": "x"}})
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"agent": None}, "agent"),
+        ({"url": "http://127.0.0.1:9/"}, "url"),
+        ({"headers": {"a": "b"}}, "headers"),
+        ({"parameters": {}}, "parameters.type"),
+        ({"agent": "not a name"}, "agent"),
+        ({"type": "webhook", "parameters": {"type": "object"}}, "agent"),
+        ({"type": "webhook", "agent": None}, "parameters"),
+        ({"type": "builtin"}, "type"),
+        ({"approval": {"callable": "os:getcwd"}}, "approval.callable"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else str(value)[:40],
+)
+def test_what_no_agent_tool_can_be_is_refused(project: Project, fields: Json, path: str) -> None:
+    body: Json = {"name": "ask", "type": "agent", "agent": "billing", **fields}
+    assert path in refused(project, "POST", "/v1/tools", body)
