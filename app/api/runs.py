@@ -19,7 +19,7 @@ from app.api.stream import event_stream
 from app.api.waiting import until_settled
 from app.domain import errors as e
 from app.domain.conversation import attributed
-from app.domain.ids import Prefix, ProjectId, RunId, show
+from app.domain.ids import Prefix, ProjectId, RunId, parse, show
 from app.domain.items import item_to_json
 from app.domain.json import JsonObject
 from app.domain.run import TERMINAL, RunStatus
@@ -77,14 +77,22 @@ async def list_runs(
     agent: Annotated[
         str | None, Query(max_length=64, description="Only runs of this agent.")
     ] = None,
+    parent_run_id: Annotated[
+        str | None, Query(max_length=64, description="The child runs of this run.")
+    ] = None,
 ) -> Response:
-    """List runs, newest first."""
+    """List runs, newest first: those that were started, or with `parent_run_id` the child runs
+    of one. An unknown run has none."""
+    parent = None if parent_run_id is None else parse(Prefix.RUN, parent_run_id)
+    if parent_run_id is not None and parent is None:
+        return answer(Page[Run].of([], walk.limit, shapes.run, lambda run: run.id))
     async with services.autocommit.connect() as tx:
         found = await views.search_runs(
             tx,
             who.project_id,
             status=status,
             agent=agent,
+            parent=None if parent is None else RunId(parent),
             after=walk.after_id(Prefix.RUN),
             limit=walk.limit + 1,
             descending=walk.descending,

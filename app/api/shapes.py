@@ -53,10 +53,12 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
     )
 
 
-def required_action(one: Waiting) -> RequiredAction:
+def required_action(waiting: Waiting) -> RequiredAction:
+    run_id, path, one = show(Prefix.RUN, waiting.run_id), list(waiting.path), waiting.what
     if isinstance(one, approvals.Approval):
         return ApprovalAction(
             approval_id=show(Prefix.APPROVAL, one.id),
+            run_id=run_id,
             call_id=one.call_id,
             tool=one.tool,
             agent=one.agent,
@@ -64,13 +66,16 @@ def required_action(one: Waiting) -> RequiredAction:
             digest=one.digest,
             expires_at=one.expires_at,
             allowed_decisions=list(one.allowed_decisions),
+            path=path,
         )
     callback = one.call.phase is CallPhase.AWAITING_CALLBACK
     return CallAction(
         type="callback" if callback else "resolve",
+        run_id=run_id,
         call_id=one.call.id,
         tool=one.call.tool,
         arguments=one.call.arguments,
+        path=path,
     )
 
 
@@ -89,6 +94,7 @@ def approval(one: approvals.Approval) -> Approval:
         digest=one.digest,
         status=one.status,
         allowed_decisions=list(one.allowed_decisions),
+        path=list(one.path),
         agent=one.agent,
         requested_at=one.requested_at,
         expires_at=one.expires_at,
@@ -113,6 +119,7 @@ def tool_call(run_id: RunId, view: CallView) -> ToolCall:
         phase=call.phase,
         attempt=call.attempt,
         approval_id=None if call.approval_id is None else show(Prefix.APPROVAL, call.approval_id),
+        child_run_id=None if call.child is None else show(Prefix.RUN, call.child),
         outcome=result.outcome if result else None,
         reason=result.reason if result else None,
         output=(result.output if result.full is None else result.full) if result else None,

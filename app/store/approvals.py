@@ -3,10 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Select, func, insert, select
+from sqlalchemy import (
+    ARRAY,
+    CompoundSelect,
+    Select,
+    Uuid,
+    cast,
+    func,
+    insert,
+    literal,
+    select,
+    union_all,
+)
 
 from app.domain.approvals import ApprovalStatus, Decided, Remember
 from app.domain.ids import ApprovalId, ProjectId, RunId, SessionId
@@ -14,13 +25,14 @@ from app.domain.json import JsonObject
 from app.domain.state import Remembered
 from app.store.db import Tx
 from app.store.ids import mint
-from app.store.tables import approvals, remembered_decisions
+from app.store.tables import approvals, remembered_decisions, runs
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
     """`decision` is the request body that won, without its digest. `expired`: its time has
-    passed, though nobody may have swept it up yet."""
+    passed, though nobody may have swept it up yet. `path`: the agents from the run that was
+    started, or that is looked at, down to the one that asks; empty where that is the same."""
 
     id: ApprovalId
     run_id: RunId
@@ -39,16 +51,26 @@ class Approval:
     decided_by: str | None
     decision: JsonObject | None
     expired: bool
+    path: tuple[str, ...]
+
+
+_OF_ITS_RUN: Final = (runs.c.project_id == approvals.c.project_id) & (
+    runs.c.id == approvals.c.run_id
+)
 
 
 def _query(project_id: ProjectId) -> Select[Any]:
     overdue = approvals.c.expires_at <= func.clock_timestamp()
-    return select(approvals, overdue.label("expired")).where(approvals.c.project_id == project_id)
+    return (
+        select(approvals, overdue.label("expired"), runs.c.path)
+        .select_from(approvals.join(runs, _OF_ITS_RUN))
+        .where(approvals.c.project_id == project_id)
+    )
 
 
 async def get(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval | None:
     row = (await tx.execute(_query(project_id).where(approvals.c.id == approval_id))).one_or_none()
-    return None if row is None else _approval(row)
+    return None if row is None else approval_from_row(row)
 
 
 async def search(
@@ -62,25 +84,31 @@ async def search(
     limit: int,
     descending: bool = False,
 ) -> list[Approval]:
-    """In the order in which they were requested."""
+    """In the order in which they were requested. `run_id`: of that run and of all below it."""
     query = _query(project_id)
     if status is not None:
         query = query.where(approvals.c.status == status)
     if run_id is not None:
-        query = query.where(approvals.c.run_id == run_id)
+        query = query.where(approvals.c.run_id.in_(_family(project_id, run_id)))
     if tool is not None:
         query = query.where(approvals.c.tool == tool)
     if after is not None:
         query = query.where(approvals.c.id < after if descending else approvals.c.id > after)
     order = approvals.c.id.desc() if descending else approvals.c.id
-    return [_approval(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+    rows = await tx.execute(query.order_by(order).limit(limit))
+    return [approval_from_row(row) for row in rows]
 
 
-async def pending_of(tx: Tx, project_id: ProjectId, run_ids: Sequence[RunId]) -> list[Approval]:
-    query = _query(project_id).where(
-        approvals.c.run_id.in_(run_ids), approvals.c.status == ApprovalStatus.PENDING
+def _family(project_id: ProjectId, run_id: RunId) -> CompoundSelect[Any]:
+    below = runs.alias("below")
+    return union_all(
+        select(literal(run_id, Uuid)),
+        select(below.c.id).where(
+            below.c.project_id == project_id,
+            below.c.parent_run_id.is_not(None),
+            below.c.ancestors.op("@>")(cast([run_id], ARRAY(Uuid))),
+        ),
     )
-    return [_approval(row) for row in await tx.execute(query.order_by(approvals.c.id))]
 
 
 def closed_rows(run_id: RunId, decided: Sequence[Decided], by: str) -> list[dict[str, Any]]:
@@ -126,23 +154,30 @@ async def remember(
     )
 
 
-def _approval(row: Any) -> Approval:
+def approval_from_row(row: Any, prefix: str = "", *, path: Sequence[str] | None = None) -> Approval:
+    """From the columns of `approvals`, each after `prefix`. `path`: in place of its run's own."""
+    fields = {
+        name.removeprefix(prefix): value
+        for name, value in row._mapping.items()
+        if name.startswith(prefix)
+    }
     return Approval(
-        id=ApprovalId(row.id),
-        run_id=RunId(row.run_id),
-        call_id=row.call_id,
-        tool=row.tool,
-        tool_version=row.tool_version,
-        agent=row.agent,
-        url=row.url,
-        arguments=row.arguments,
-        digest=row.digest,
-        status=ApprovalStatus(row.status),
-        allowed_decisions=tuple(row.allowed_decisions),
-        requested_at=row.requested_at,
-        expires_at=row.expires_at,
-        decided_at=row.decided_at,
-        decided_by=row.decided_by,
-        decision=row.decision,
-        expired=row.expired,
+        id=ApprovalId(fields["id"]),
+        run_id=RunId(fields["run_id"]),
+        call_id=fields["call_id"],
+        tool=fields["tool"],
+        tool_version=fields["tool_version"],
+        agent=fields["agent"],
+        url=fields["url"],
+        arguments=fields["arguments"],
+        digest=fields["digest"],
+        status=ApprovalStatus(fields["status"]),
+        allowed_decisions=tuple(fields["allowed_decisions"]),
+        requested_at=fields["requested_at"],
+        expires_at=fields["expires_at"],
+        decided_at=fields["decided_at"],
+        decided_by=fields["decided_by"],
+        decision=fields["decision"],
+        expired=fields["expired"],
+        path=tuple(fields["path"] if path is None else path),
     )

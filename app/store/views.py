@@ -6,16 +6,17 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import func, select, text
+from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, select, text
 
-from app.domain.calls import Call, CallPhase
+from app.domain.approvals import ApprovalStatus
+from app.domain.calls import WAITING, Call, CallPhase
 from app.domain.ids import ProjectId, RunId, SessionId
 from app.domain.json import JsonObject
 from app.domain.run import RunStatus
 from app.store import codec
-from app.store.approvals import Approval, pending_of
+from app.store.approvals import Approval, approval_from_row
 from app.store.db import Tx
-from app.store.tables import late_callbacks, runs, tool_calls
+from app.store.tables import approvals, late_callbacks, runs, tool_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,11 @@ async def search_runs(
     after: UUID | None,
     limit: int,
     descending: bool,
+    parent: RunId | None = None,
 ) -> list[RunView]:
-    """In the order in which they were created."""
-    query = select(*_COLUMNS).where(runs.c.project_id == project_id)
+    """In the order in which they were created: those that nobody's call started, or the child
+    runs of `parent`."""
+    query = select(*_COLUMNS).where(runs.c.project_id == project_id, runs.c.parent_run_id == parent)
     if status is not None:
         query = query.where(runs.c.status == status)
     if agent is not None:
@@ -141,28 +144,76 @@ async def calls_of(
     return [_call(row) for row in rows]
 
 
-Waiting: TypeAlias = Approval | CallView
-"""What someone outside must do: decide, or settle or answer a call."""
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What someone outside must do: decide, or settle or answer a call. `run_id`: whose call it
+    is; `path`: the agents from the run that is looked at down to that one."""
+
+    run_id: RunId
+    path: tuple[str, ...]
+    what: Approval | CallView
+
+
+_FAMILY: Final = (
+    text(
+        "SELECT id AS looked_at, id, CAST('{}' AS text[]) AS names"
+        " FROM unnest(CAST(:ids AS uuid[])) AS id"
+        " UNION ALL SELECT a.id, r.id, r.path[a.depth:] FROM runs r"
+        " CROSS JOIN LATERAL unnest(r.ancestors) WITH ORDINALITY AS a(id, depth)"
+        " WHERE r.project_id = :project_id AND r.parent_run_id IS NOT NULL"
+        " AND r.ancestors && CAST(:ids AS uuid[]) AND a.id = ANY(CAST(:ids AS uuid[]))"
+        " AND r.status IN ('queued', 'in_progress', 'requires_action')"
+    )
+    .columns(column("looked_at", Uuid), column("id", Uuid), column("names", ARRAY(Text)))
+    .cte("family")
+)
+"""The runs `ids`, and the open ones below each of them."""
+
+
+def _waiting_query(project_id: ProjectId, run_ids: Sequence[RunId]) -> Select[Any]:
+    """One statement, whether or not there are child runs."""
+    asked = (
+        (approvals.c.project_id == tool_calls.c.project_id)
+        & (approvals.c.id == tool_calls.c.approval_id)
+        & (approvals.c.status == ApprovalStatus.PENDING)
+    )
+    overdue = (approvals.c.expires_at <= func.clock_timestamp()).label("asked_expired")
+    return (
+        select(
+            _FAMILY.c.looked_at,
+            _FAMILY.c.names,
+            *tool_calls.c,
+            *(one.label(f"asked_{one.name}") for one in approvals.c),
+            overdue,
+        )
+        .select_from(
+            _FAMILY.join(
+                tool_calls,
+                (tool_calls.c.project_id == project_id) & (tool_calls.c.run_id == _FAMILY.c.id),
+            ).outerjoin(approvals, asked)
+        )
+        .where(tool_calls.c.phase.in_(WAITING - {CallPhase.AWAITING_CHILD}))
+        .where(tool_calls.c.received.is_(None))
+        .order_by(tool_calls.c.id)
+        .params(project_id=project_id, ids=list(run_ids))
+    )
 
 
 async def waiting_for(
     tx: Tx, project_id: ProjectId, run_ids: Sequence[RunId]
 ) -> dict[RunId, list[Waiting]]:
-    """Of each run, in the order in which the model asked."""
+    """Of each run and of all below it, in the order in which the models asked."""
     found: dict[RunId, list[Waiting]] = {run_id: [] for run_id in run_ids}
     if not run_ids:
         return found
-    for asked in await pending_of(tx, project_id, run_ids):
-        found[asked.run_id].append(asked)
-    phases = (CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_RESOLUTION)
-    query = (
-        select(tool_calls)
-        .where(tool_calls.c.project_id == project_id, tool_calls.c.run_id.in_(run_ids))
-        .where(tool_calls.c.phase.in_(phases))
-        .order_by(tool_calls.c.turn, tool_calls.c.position)
-    )
-    for row in await tx.execute(query):
-        found[RunId(row.run_id)].append(_call(row))
+    for row in await tx.execute(_waiting_query(project_id, run_ids)):
+        what = _call(row)
+        if what.call.phase is CallPhase.AWAITING_APPROVAL:
+            if row.asked_id is None:
+                continue
+            what = approval_from_row(row, "asked_", path=row.names)
+        one = Waiting(RunId(row.run_id), tuple(row.names), what)
+        found[RunId(row.looked_at)].append(one)
     return found
 
 

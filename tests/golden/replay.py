@@ -99,7 +99,7 @@ class Replay:
                 name: self.model.requests(self._model(name))
                 for name in self.scenario["expected"]["model_inputs"]
             },
-            items=client.items(run["id"]),
+            items=_items(client, run),
             events=client.events(run["id"]),
             refused=refused,
             statuses=client.statuses,
@@ -208,6 +208,13 @@ class Replay:
         if "max_turns_final" in self.scenario:
             fields["on_max_turns"] = {"output": self.scenario["max_turns_final"]}
         return fields
+
+
+def _items(client: Client, run: Json) -> list[Json]:
+    """Of the run, then those of its child runs."""
+    page = client.call("GET", "/v1/runs", order="asc", parent_run_id=run["id"])
+    items = client.items(run["id"])
+    return items + [item for child in page["data"] for item in _items(client, child)]
 
 
 def _approvals(run: Json) -> list[Json]:

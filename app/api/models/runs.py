@@ -24,6 +24,8 @@ class Usage(Shown):
     """Of those written, how many were reasoning."""
     total_tokens: int = 0
     """Read and written together."""
+    cost_usd: float = 0
+    """What they cost, child runs included, at the prices that this installation knows."""
 
 
 class RunError(Shown):
@@ -51,6 +53,8 @@ class ApprovalAction(Shown):
     """`approval`."""
     approval_id: str
     """What to decide."""
+    run_id: str
+    """Whose call it is: this run, or one below it."""
     call_id: str
     """The call's id in its run."""
     tool: str
@@ -66,7 +70,7 @@ class ApprovalAction(Shown):
     allowed_decisions: list[str]
     """`approve`, `reject`, `edit`, `respond`."""
     path: list[str] = Field(default_factory=list[str])
-    """The agents from the run that was started down to the one that asks; empty for its own."""
+    """The agents from the run that is looked at down to the one that asks; empty for its own."""
 
 
 class CallAction(Shown):
@@ -75,12 +79,16 @@ class CallAction(Shown):
 
     type: Literal["tool_result", "resolve", "callback"]
     """Which of them."""
+    run_id: str
+    """Whose call it is: this run, or one below it."""
     call_id: str
     """The call's id in its run."""
     tool: str
     """The tool that was called."""
     arguments: JsonObject
     """Its arguments."""
+    path: list[str] = Field(default_factory=list[str])
+    """The agents from the run that is looked at down to the one that asks; empty for its own."""
 
 
 RequiredAction: TypeAlias = Annotated[ApprovalAction | CallAction, Field(discriminator="type")]
@@ -98,6 +106,7 @@ class Run(Shown):
             model="offline:rules",
             session_id=None,
             continued_from=None,
+            parent_run_id=None,
             turn=1,
             usage={
                 "input_tokens": 41,
@@ -105,6 +114,7 @@ class Run(Shown):
                 "cached_tokens": 0,
                 "reasoning_tokens": 0,
                 "total_tokens": 53,
+                "cost_usd": 0.0,
             },
             output=None,
             output_parsed=None,
@@ -114,6 +124,7 @@ class Run(Shown):
                 {
                     "type": "approval",
                     "approval_id": APPROVAL_ID,
+                    "run_id": RUN_ID,
                     "call_id": "call_1",
                     "tool": "pay",
                     "agent": None,
@@ -142,16 +153,18 @@ class Run(Shown):
     `requires_action` nothing runs until someone does what `required_actions` says."""
     agent: str | None
     """The agent that has the run now; null for an inline one."""
-    model: str | list[str]
-    """As it was asked for."""
+    model: str | list[str] | None
+    """As it was asked for; null for a workflow, which has none."""
     session_id: str | None = None
     """The conversation it belongs to."""
     continued_from: str | None = None
     """The run that this one goes on from."""
+    parent_run_id: str | None = None
+    """Of a child run: the run whose call it works on."""
     turn: int
     """Model calls so far."""
     usage: Usage
-    """Tokens so far."""
+    """Tokens and cost so far, those of its child runs included."""
     output: JsonValue
     """The final output: text, or what a tool that ended the run returned. Null until then."""
     output_parsed: JsonValue = None
@@ -161,7 +174,7 @@ class Run(Shown):
     incomplete_details: IncompleteDetails | None
     """Of an incomplete run."""
     required_actions: list[RequiredAction]
-    """What someone outside must do, whatever the status."""
+    """What someone outside must do for this run or one below it, whatever the status."""
     last_sequence: int
     """The number of the newest event."""
     created_at: datetime
@@ -256,6 +269,7 @@ class ToolCall(Shown):
             phase="settled",
             attempt=1,
             approval_id=APPROVAL_ID,
+            child_run_id=None,
             outcome="completed",
             reason=None,
             output={"paid": True},
@@ -296,6 +310,8 @@ class ToolCall(Shown):
     """How often it was sent, or was about to be."""
     approval_id: str | None = None
     """The approval that it needed."""
+    child_run_id: str | None = None
+    """The run that was started for it, where its tool is an agent."""
     outcome: CallOutcome | None = None
     """How it ended; null until `phase` is `settled`."""
     reason: Reason | None = None
