@@ -1,5 +1,6 @@
 """The real service over real HTTP: one process for all tests of a worker, one project for each."""
 
+import json
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 
@@ -12,6 +13,10 @@ from tests.support.postgres import Databases
 from tests.support.service import BOOTSTRAP_KEY, Service
 from tests.support.tool_server import ToolServer
 
+PRICE = {"input": 1000, "output": 2000, "cached_input": 500}
+ENV = {"RUNWARD_MODEL_PRICES": json.dumps({"openai:priced-*": PRICE})}
+"""An answer of a model named `priced` costs 0.085 US dollars."""
+
 
 @pytest.fixture(scope="session")
 def running(migrated_databases: Databases) -> Iterator[Running]:
@@ -19,7 +24,7 @@ def running(migrated_databases: Databases) -> Iterator[Running]:
         migrated_databases.migrated() as database_url,
         ModelServer() as model,
         ToolServer() as tools,
-        Service("serve", database_url, openai_base_url=model.base_url) as service,
+        Service("serve", database_url, openai_base_url=model.base_url, env=ENV) as service,
         service.client() as plain,
     ):
         contract = Contract(plain.call("GET", "/openapi.json"))
