@@ -62,9 +62,12 @@ async def call_back(
     ref = callback_tokens.read(services.vault, token)
     if ref is None:
         raise e.CallbackNotFoundError
+    policy = await services.policies.of(ref.project_id)
     for _ in range(EARLY_TRIES):
         async with services.database.pool.begin() as tx:
-            found = await outside.take_callback(tx, services.vault, ref, said)
+            found = await outside.take_callback(
+                tx, services.vault, ref, said, checked=policy.checks_results
+            )
         match found:
             case None:
                 services.wake_worker()

@@ -88,8 +88,26 @@ def call_back(
     return state
 
 
+def checks_results(state: RunState, tool: Tool) -> bool:
+    """Whether the tool or the run's agent has guardrails or hooks that see results."""
+    config = state.config
+    guardrails = (*tool.spec.guardrails, *config.guardrails)
+    return any(one.stage == "output" for one in guardrails) or any(
+        one.on == "after_tool" for one in config.hooks
+    )
+
+
+def keep(changes: Changes, call: Call, said: CallbackCompleted | CallbackFailed) -> None:
+    """The answer is here, and waits for the loop to show it to guardrails and hooks."""
+    changes.put(replace(call, received=said.model_dump(mode="json")))
+    changes.add("tool_call.progress", call_id=call.id, status="received")
+
+
 def says_the_same(call: Call, tool: Tool, said: CallbackCompleted | CallbackFailed) -> bool:
-    """Whether it would have given the settled call the very result that it has."""
+    """Whether it would have given the settled call the very result that it has; where that was
+    shown to guardrails and hooks first, whether it is what they were shown."""
+    if call.received is not None:
+        return same(call.received, said.model_dump(mode="json"))
     verdict, result = _verdict(call, tool, said), call.result
     return (
         result is not None

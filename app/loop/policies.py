@@ -25,6 +25,13 @@ class Policy:
     guardrails: tuple[Guardrail, ...]
     secrets: tuple[str, ...]
 
+    @property
+    def checks_results(self) -> bool:
+        """Whether results of calls are shown to any of them."""
+        return any(one.stage == "output" for one in self.guardrails) or any(
+            one.on == "after_tool" for one in self.hooks
+        )
+
 
 NO_POLICY: Final = Policy((), (), ())
 

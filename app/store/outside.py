@@ -22,6 +22,8 @@ from app.domain.resolve import (
     Progress,
     Resolution,
     call_back,
+    checks_results,
+    keep,
     resolve,
     says_the_same,
 )
@@ -132,9 +134,11 @@ class TooEarly:
 
 
 async def take_callback(
-    tx: Tx, vault: Vault, ref: CallRef, said: Callback
+    tx: Tx, vault: Vault, ref: CallRef, said: Callback, *, checked: bool = False
 ) -> Late | TooEarly | None:
-    """The first result wins, the same again is fine, another is a conflict. Raises AppErrors."""
+    """The first result wins, the same again is fine, another is a conflict. `checked`: the
+    project has guardrails or hooks that see results; then, or where the run's own agent or tool
+    has some, the answer is only kept, for the loop to show it to them. Raises AppErrors."""
     try:
         status, state = await _locked(tx, ref.project_id, ref.run_id)
     except e.RunNotFoundError:
@@ -146,15 +150,40 @@ async def take_callback(
         return TooEarly()
     if call.phase is not CallPhase.AWAITING_CALLBACK:
         return await _late(tx, vault, state, call, said)
+    if call.received is not None:
+        return _again(call.received, said)
+    tool = await _tool_of(tx, vault, state, call)
+    await _take(tx, status, state, call, tool, said, checked=checked)
+    return None
+
+
+async def _take(
+    tx: Tx,
+    status: RunStatus,
+    state: RunState,
+    call: Call,
+    tool: Tool,
+    said: Callback,
+    *,
+    checked: bool,
+) -> None:
     if isinstance(said, Progress) and state.last_seq >= MAX_PER_RUN:
         raise e.TooManyRequestsError("This run has as many events as it may.")
     changes = Changes()
-    call_back(state, changes, call, await _tool_of(tx, vault, state, call), said)
+    if not isinstance(said, Progress) and (checked or checks_results(state, tool)):
+        keep(changes, call, said)
+    else:
+        call_back(state, changes, call, tool, said)
     if isinstance(said, Progress):
         await runs.change(tx, state, changes)
     else:
         await _go_on(tx, status, state, changes)
-    return None
+
+
+def _again(received: JsonObject, said: Callback) -> None:
+    """An answer is here already."""
+    if not isinstance(said, Progress) and not same(received, said.model_dump(mode="json")):
+        raise e.ResultAlreadyGivenError
 
 
 async def _late(tx: Tx, vault: Vault, state: RunState, call: Call, said: Callback) -> Late | None:
@@ -191,10 +220,10 @@ async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bo
     await _end(tx, state, Reason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
 
 
-async def cancel_below(tx: Tx, project_id: ProjectId, run_id: RunId) -> int:
-    """The run has ended: nobody waits for its child runs any more. How many were cancelled."""
+async def cancel_below(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
+    """The run has ended: nobody waits for its child runs any more. True: there were some."""
     below = await _lock_tree(tx, project_id, run_id)
-    return sum([await _cancel_one(tx, project_id, child) for child in reversed(below)])
+    return any([await _cancel_one(tx, project_id, child) for child in reversed(below)])
 
 
 async def _lock_tree(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[RunId]:
@@ -255,7 +284,7 @@ async def expire_callback(
     """A call that was accepted with 202 and whose time has passed."""
     status, state = await _locked(tx, project_id, run_id)
     call = state.calls.get(call_id)
-    if call is None or call.phase is not CallPhase.AWAITING_CALLBACK:
+    if call is None or call.phase is not CallPhase.AWAITING_CALLBACK or call.received is not None:
         return False
     if not await sweep.is_overdue(tx, project_id, run_id, call_id):
         return False  # a person had it sent again

@@ -98,7 +98,9 @@ WITH s AS (
     fence = r.fence + CASE WHEN s.fences THEN 1 ELSE 0 END,
     status = coalesce(s.status, r.status),
     lease_expires_at = CASE WHEN s.status IS NULL THEN r.lease_expires_at END,
-    available_at = CASE WHEN s.status = 'queued' THEN clock_timestamp() ELSE r.available_at END,
+    available_at = CASE WHEN s.status = 'queued' AND r.status = 'queued'
+      THEN least(r.available_at, clock_timestamp())
+      WHEN s.status = 'queued' THEN clock_timestamp() ELSE r.available_at END,
     cancel_requested_at = CASE WHEN s.cancel_requested
       THEN coalesce(r.cancel_requested_at, clock_timestamp()) ELSE r.cancel_requested_at END,
     ended_at = CASE WHEN s.ended THEN clock_timestamp() END,

@@ -36,7 +36,7 @@ MAX_FORKED: Final = 1000
 MAX_ROUNDS: Final = 3
 """How often a run with `cancel_previous` clears the way before it gives up."""
 BATCH: Final = 200
-"""Sessions in one sweep."""
+"""Runs that one sweep lets begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ _WOKEN: Final = """
 ), due AS (
   SELECT r.project_id, r.id FROM runs r JOIN first f ON f.project_id = r.project_id AND f.id = r.id
   WHERE r.status = 'queued' AND r.available_at = 'infinity' AND r.started_at IS NULL
-  FOR UPDATE OF r SKIP LOCKED
+  LIMIT :batch FOR UPDATE OF r SKIP LOCKED
 ), woken AS (
   UPDATE runs r SET available_at = clock_timestamp() FROM due
   WHERE r.project_id = due.project_id AND r.id = due.id
@@ -178,12 +178,12 @@ async def close_run(
     kept = {"seq": session_seq, "items": compact(list(items))}
     await tx.execute(_KEEP, values | kept)
     # A statement of its own: it must see what was committed while the lock was waited for.
-    await tx.execute(_WAKE_NEXT, values)
+    await tx.execute(_WAKE_NEXT, values | {"batch": 1})
 
 
 async def wake_stranded(tx: Tx) -> int:
     """Lets runs begin that are the first of their session and were not told so; how many."""
-    return len((await tx.execute(_WAKE_STRANDED)).all())
+    return len((await tx.execute(_WAKE_STRANDED, {"batch": BATCH})).all())
 
 
 async def open_runs(tx: Tx, project_id: ProjectId, session_id: SessionId) -> tuple[RunId, ...]:

@@ -39,8 +39,8 @@ _APPROVALS: Final = text(
 )
 _CALLBACKS: Final = text(
     "SELECT project_id, run_id, call_id FROM tool_calls"
-    " WHERE phase = 'awaiting_callback' AND deadline_at <= statement_timestamp()"
-    " ORDER BY deadline_at LIMIT :batch"
+    " WHERE phase = 'awaiting_callback' AND received IS NULL"
+    " AND deadline_at <= statement_timestamp() ORDER BY deadline_at LIMIT :batch"
 )
 _OVERDUE: Final = text(
     "SELECT deadline_at <= clock_timestamp() FROM tool_calls"
@@ -52,6 +52,14 @@ _DEADLINES: Final = text(
 )
 _CRASH_LOOPS: Final = text(
     "SELECT project_id, id FROM runs WHERE status = 'queued' AND claims >= :max_claims LIMIT :batch"
+)
+# A worker that ends a run cancels what is below it; this is for one that was lost in between.
+_ORPHANS: Final = text(
+    "SELECT k.project_id, k.parent_run_id AS id FROM runs k"
+    " JOIN runs p ON p.project_id = k.project_id AND p.id = k.parent_run_id"
+    " WHERE k.parent_run_id IS NOT NULL"
+    " AND k.status IN ('queued', 'in_progress', 'requires_action')"
+    " AND p.ended_at < statement_timestamp() - interval '2 seconds' LIMIT :batch"
 )
 _OLD_KEYS: Final = text(
     "DELETE FROM idempotency_keys WHERE ctid = ANY(ARRAY(SELECT ctid FROM idempotency_keys"
@@ -138,6 +146,12 @@ async def due_deadlines(tx: Tx) -> list[tuple[ProjectId, RunId]]:
 async def crash_loops(tx: Tx) -> list[tuple[ProjectId, RunId]]:
     rows = await tx.execute(_CRASH_LOOPS, {"batch": BATCH, "max_claims": MAX_CLAIMS})
     return [(ProjectId(row.project_id), RunId(row.id)) for row in rows]
+
+
+async def orphans(tx: Tx) -> list[tuple[ProjectId, RunId]]:
+    """Ended runs that have open child runs."""
+    rows = await _all(tx, _ORPHANS)
+    return list(dict.fromkeys((ProjectId(row.project_id), RunId(row.id)) for row in rows))
 
 
 async def drop_old_idempotency_keys(tx: Tx) -> int:

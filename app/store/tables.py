@@ -269,6 +269,14 @@ runs = Table(
         postgresql_where=text("parent_run_id IS NOT NULL"),
     ),
     Index(
+        "runs_open_children",
+        "project_id",
+        "parent_run_id",
+        postgresql_where=text(
+            "parent_run_id IS NOT NULL AND status IN ('queued', 'in_progress', 'requires_action')"
+        ),
+    ),
+    Index(
         "runs_ancestors",
         "ancestors",
         postgresql_using="gin",

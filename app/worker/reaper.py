@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import structlog
 
 from app.domain.errors import AppError
-from app.store import outside, sweep
+from app.store import outside, sessions, sweep
 from app.store.db import DATABASE_ERRORS, Database, Tx, is_outage
 from app.store.vault import Vault
 
@@ -61,6 +61,8 @@ class Reaper:
                     ),
                 ),
                 await self._each(sweep.due_deadlines, lambda tx, due: outside.expire_run(tx, *due)),
+                await self._each(sweep.orphans, lambda tx, due: outside.cancel_below(tx, *due)),
+                await self._alone(sessions.wake_stranded) == sessions.BATCH,
             ]
         )
 

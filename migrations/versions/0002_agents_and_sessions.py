@@ -158,6 +158,15 @@ def upgrade() -> None:
         postgresql_where=sa.text("parent_run_id IS NOT NULL"),
     )
     op.create_index(
+        "runs_open_children",
+        "runs",
+        ["project_id", "parent_run_id"],
+        unique=False,
+        postgresql_where=sa.text(
+            "parent_run_id IS NOT NULL AND status IN ('queued', 'in_progress', 'requires_action')"
+        ),
+    )
+    op.create_index(
         "runs_parent",
         "runs",
         ["project_id", "parent_run_id"],

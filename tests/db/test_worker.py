@@ -171,7 +171,8 @@ class Bench:
         self.store = store
         self.services = services
         self.pay = Pay()
-        services.engine = replace(services.engine, webhook=self.pay)
+        executors = {**services.engine.executors, "webhook": self.pay}
+        services.engine = replace(services.engine, executors=executors)
         self.stop = asyncio.Event()
 
     def worker(self, drain: timedelta = LEASE) -> Worker:
