@@ -13,7 +13,8 @@ from app.domain.items import Message
 from app.domain.json import JsonObject
 from app.domain.plan import Turn, take_response
 from app.domain.response import ModelResponse, RequestedCall, Usage
-from app.domain.state import Changes, Remembered, RunState, Segment, SegmentKind
+from app.domain.run import RunStatus
+from app.domain.state import Changes, Child, Member, Remembered, RunState, Segment, SegmentKind
 from app.domain.toolbox import Surroundings, Tool, compile_tool
 from app.domain.tools import ToolSpec
 
@@ -103,6 +104,15 @@ def memory(decision: str = "approve", **fields: Any) -> Remembered:
     values: dict[str, Any] = {"tool": "pay", "version": 1, "agent": AGENT, "message": None}
     values |= {"arguments_digest": None} | fields
     return Remembered(decision=decision, **values)
+
+
+def member(description: str | None = None, **config: Any) -> Member:
+    asked = AgentConfig.model_validate({"model": "offline:rules", **config}, strict=False)
+    return Member(asked, 1, description)
+
+
+def child(status: RunStatus = RunStatus.COMPLETED, **fields: Any) -> Child:
+    return Child(RunId(UUID(int=500)), status, **fields)
 
 
 def said(text: str, *, turn: int = 1, refusal: bool = False) -> Segment:

@@ -36,6 +36,8 @@ SAMPLE_TEXTS = (
     texts.invalid_arguments("NAME", []).strip(),
     texts.edited("ARGUMENTS"),
     texts.repair([]).strip(),
+    texts.handoff("NAME", "DESCRIPTION"),
+    texts.too_much_state(70_000, 65_536),
 )
 
 

@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
-from app.domain.decide import Action, AskModel, Finish, Park, RunTools, next_action
+from app.domain.decide import Action, AskModel, Finish, HandOver, Park, RunTools, next_action
 from app.domain.ids import CallId
 from app.domain.items import Message, ToolCall
 from app.domain.response import Usage
 from app.domain.run import RunStatus
 from app.domain.schema import Validator
-from app.domain.state import RunState, Segment, SegmentKind
+from app.domain.state import Changes, RunState, Segment, SegmentKind
+from app.domain.team import hand_over
 from app.domain.tools import Concurrency
-from tests.unit.domain_cases import AGENT, call, state
+from tests.unit.domain_cases import AGENT, call, member, state
 
 TOOLS: list[str] = ["a", "b", "c", "d"]
 SCHEMA = Validator({"type": "object"}, at="output")
@@ -30,15 +31,23 @@ class Case:
     overdue: bool
     caps: Mapping[str, Concurrency]
     schema: Validator | None
+    busy: bool
 
     def decide(self) -> Action:
-        return next_action(self.run, overdue=self.overdue, caps=self.caps, schema=self.schema)
+        return next_action(
+            self.run, overdue=self.overdue, busy=self.busy, caps=self.caps, schema=self.schema
+        )
 
     @property
     def stops(self) -> bool:
         """Nothing more may start."""
         fails = any(one.result and one.result.fails_run for one in self.run.turn_calls)
         return self.overdue or self.run.cancel_after_turn or fails
+
+    @property
+    def waits(self) -> bool:
+        """Something is on its way back."""
+        return self.busy or any(one.phase is CallPhase.STARTED for one in self.run.turn_calls)
 
     def cap(self, one: Call) -> Concurrency:
         return self.caps.get(one.tool, Concurrency(limit=64))
@@ -52,6 +61,9 @@ def results() -> Iterator[Result]:
     yield Result(CallOutcome.FAILED, "no", Reason.REPEATED)
     yield Result(CallOutcome.FAILED, "no", Reason.INVALID_ARGUMENTS, fails_run=True)
     yield Result(CallOutcome.TIMED_OUT, "no", fails_run=True)
+    for agent in (AGENT, "helper", "nobody"):
+        yield Result(CallOutcome.COMPLETED, {"assistant": agent}, transfer_to=agent)
+    yield Result(CallOutcome.COMPLETED, "all … well", full="all is well", escalate=True)
 
 
 SETTLED = [call("x", CallPhase.SETTLED, tool=t, result=r) for t in TOOLS for r in results()]
@@ -62,6 +74,7 @@ CONFIGS: list[dict[str, Any]] = [
             "max_turns": max_turns,
             "max_parallel_tool_calls": 1 + max_turns % 4,
             "max_tokens": max_tokens,
+            "max_cost_usd": max_tokens and max_tokens / 10,
         },
         "on_max_turns": on_max_turns,
         "tool_use_behavior": behavior,
@@ -99,7 +112,10 @@ def cases(draw: st.DrawFn) -> Case:
     segments: list[Segment] = []
     if turn:
         text = draw(st.sampled_from(["", "Done.", "{}", "[]"]))
-        segments.append(answer_of(calls, turn, text, refusal=draw(st.booleans())))
+        by = draw(st.sampled_from([AGENT, AGENT, AGENT, "former"]))
+        segments.append(
+            replace(answer_of(calls, turn, text, refusal=draw(st.booleans())), agent=by)
+        )
     if all(one.phase is CallPhase.SETTLED for one in calls):
         message = Message("user", "And?")
         more = draw(st.sampled_from([(), (), (), *((kind,) for kind in MOVED_ON), MOVED_ON]))
@@ -109,7 +125,8 @@ def cases(draw: st.DrawFn) -> Case:
         old + calls if turn else [],
         turn=turn,
         segments=tuple(segments),
-        usage=Usage(draw(st.integers(0, 30)), 0),
+        usage=Usage(draw(st.integers(0, 30)), 0, cost=draw(st.integers(0, 4))),
+        team={"helper": member(), AGENT: member()},
         config=draw(st.sampled_from(CONFIGS)),
         cancel_after_turn=draw(st.integers(0, 9)) == 9,
     )
@@ -119,6 +136,7 @@ def cases(draw: st.DrawFn) -> Case:
         overdue=draw(st.integers(0, 9)) == 9,
         caps=dict(zip(TOOLS, caps, strict=False)),
         schema=draw(st.sampled_from([None, SCHEMA])),
+        busy=draw(st.integers(0, 9)) == 9,
     )
 
 
@@ -136,9 +154,9 @@ def test_the_model_is_never_asked_while_a_call_is_open(case: Case) -> None:
 @given(cases())
 def test_a_run_parks_only_when_nothing_can_run_or_is_in_flight(case: Case) -> None:
     action = case.decide()
-    if not isinstance(action, Park):
+    if not isinstance(action, Park) or case.stops:
         return
-    assert not case.stops
+    assert not case.busy
     assert action.waiting == tuple(one.id for one in case.run.turn_calls if one.phase in WAITING)
     assert CallPhase.STARTED not in phases(case).values()
     for one in case.run.turn_calls:
@@ -154,7 +172,7 @@ def test_only_ready_calls_start_and_none_twice(case: Case) -> None:
     if isinstance(action, RunTools):
         assert {phases(case)[one] for one in action.start} <= {CallPhase.READY}
         assert len(set(action.start)) == len(action.start)
-        assert action.start or CallPhase.STARTED in phases(case).values()
+        assert action.start or case.waits
 
 
 @given(cases())
@@ -211,8 +229,11 @@ def test_a_run_that_must_stop_starts_nothing_and_lets_what_is_in_flight_finish(c
     action = case.decide()
     if not case.stops:
         return
-    if CallPhase.STARTED in phases(case).values():
+    if case.waits:
         assert action == RunTools(())
+    elif isinstance(action, Park):  # child runs finish their turn too
+        assert case.run.cancel_after_turn
+        assert [*action.waiting] == [one.id for one in case.run.open_children]
     else:
         assert isinstance(action, Finish)
         assert action.status is not RunStatus.COMPLETED
@@ -223,7 +244,7 @@ def test_a_run_ends_with_open_calls_only_where_it_must_stop(case: Case) -> None:
     action = case.decide()
     if isinstance(action, Finish) and case.run.open_calls:
         assert case.stops
-        assert CallPhase.STARTED not in phases(case).values()
+        assert not case.waits
 
 
 @given(cases())
@@ -249,6 +270,7 @@ def test_the_model_is_asked_only_within_the_run_s_limits(case: Case) -> None:
         return
     limits = case.run.config.limits
     assert limits.max_tokens is None or case.run.usage.total < limits.max_tokens
+    assert limits.max_cost_usd is None or case.run.usage.cost < limits.max_cost_usd
     assert case.run.turn < limits.max_turns + action.tools_off
     if action.tools_off:
         assert case.run.config.on_max_turns == "summarise"
@@ -261,7 +283,41 @@ def test_an_error_is_never_the_final_output(case: Case) -> None:
     calls = case.run.turn_calls
     if not isinstance(action, Finish) or action.status is not RunStatus.COMPLETED or not calls:
         return
-    good = [one.result.output for one in calls if one.result and not one.result.is_error]
+    good = [one.result.whole for one in calls if one.result and not one.result.is_error]
+    if any(one.result and one.result.escalate for one in calls):
+        good.append(case.run.last_text)
     gave_up = action.code == "max_turns"
     summary = case.run.turn > case.run.config.limits.max_turns
     assert gave_up or summary or action.output in good or action.parsed in (*good, {})
+
+
+@given(cases())
+def test_a_run_is_handed_over_only_between_turns_and_to_another_agent_of_its_team(
+    case: Case,
+) -> None:
+    action = case.decide()
+    if not isinstance(action, HandOver):
+        return
+    assert not (case.stops or case.waits or case.run.open_calls)
+    assert action.agent in case.run.team
+    assert action.agent != case.run.agent
+    results = [one.result for one in case.run.turn_calls]
+    assert action.agent in [one.transfer_to for one in results if one]
+
+
+@given(cases())
+def test_who_takes_over_asks_its_model_or_ends_at_a_limit_and_hands_nothing_back(
+    case: Case,
+) -> None:
+    action = case.decide()
+    if not isinstance(action, HandOver):
+        return
+    after = hand_over(case.run, Changes(), action.agent)
+    match replace(case, run=after).decide():
+        case AskModel(repair=repair):
+            assert not repair
+        case Finish(code=code, output=output):
+            assert code
+            assert output is None or code == "max_turns"
+        case other:
+            raise AssertionError(other)

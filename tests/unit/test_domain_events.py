@@ -13,7 +13,7 @@ from app.domain.events import MAX_VALUE_BYTES, STORED, TRANSIENT, fitting
 from app.domain.run import TERMINAL, ending_event
 
 EMITTING = ("app/domain", "app/loop", "app/store", "app/api")
-TYPE = re.compile(r"(run|message|reasoning|tool_call|usage|model)(\.[a-z_]+)+")
+TYPE = re.compile(r"(run|message|reasoning|tool_call|agent|state|input|usage|model)(\.[a-z_]+)+")
 IN_SQL = re.compile(rf"'({TYPE.pattern})'")
 
 

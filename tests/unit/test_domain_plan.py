@@ -104,14 +104,16 @@ def test_reasoning_is_kept_first_and_told() -> None:
 
 
 def test_usage_adds_up_over_the_run() -> None:
-    before = state(usage=Usage(10, 5), turn=3, calls=[])
-    run, changes = take_response(before, response(usage=Usage(2, 1, 1, 1)), turn_with())
-    assert run.usage == Usage(12, 6, 1, 1)
+    before = state(usage=Usage(10, 5, cost=0.25), turn=3, calls=[])
+    used = Usage(2, 1, 1, 1, cost=0.5)
+    run, changes = take_response(before, response(usage=used), turn_with())
+    assert run.usage == Usage(12, 6, 1, 1, cost=0.75)
     assert event(changes, "usage.updated") == {
         "turn": 4,
         "input_tokens": 12,
         "output_tokens": 6,
         "total_tokens": 18,
+        "cost_usd": 0.75,
     }
 
 
