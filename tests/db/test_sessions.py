@@ -211,6 +211,15 @@ async def test_ending_a_run_twice_is_harmless(talk: Talk) -> None:
     assert await talk.history() == [["first"]]
 
 
+async def test_a_run_may_be_closed_before_or_after_its_row_says_that_it_ended(talk: Talk) -> None:
+    first, second = [await talk.start() for _ in range(2)]
+    await talk.begin(first)
+    async with talk.store.pool.begin() as tx:
+        await sessions.close_run(tx, PROJECT, talk.id, talk.seqs[first], first, SAID)
+        await tx.execute(text(END), {"id": first})
+    assert await talk.in_turn() == [second]
+
+
 async def test_the_end_of_a_run_whose_session_is_gone_changes_nothing(talk: Talk) -> None:
     first = await talk.start()
     await talk.store.sql("DELETE FROM sessions WHERE id = :id", id=talk.id)
@@ -273,6 +282,23 @@ async def test_a_run_whose_row_was_held_when_its_turn_came_is_found_later(talk: 
         assert await sessions.wake_stranded(tx) == 1
         assert await sessions.wake_stranded(tx) == 0
     assert await talk.in_turn() == [second]
+
+
+async def test_many_stranded_runs_are_found_in_batches(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "BATCH", 2)
+    talks = [await talk_of(store) for _ in range(3)]
+    for talk in talks:
+        first = await talk.start()
+        await talk.start()
+        await store.sql("UPDATE runs SET available_at = 'infinity' WHERE id = :id", id=first)
+    found: list[int] = []
+    for _ in range(3):
+        async with store.pool.begin() as tx:
+            found.append(await sessions.wake_stranded(tx))
+    assert found == [2, 1, 0]
+    assert len(await talks[0].in_turn()) == 3
 
 
 class Workers:
