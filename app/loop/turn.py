@@ -74,11 +74,12 @@ async def judged(
 
 
 def stopped_by(verdict: Reject | Fail) -> Finish:
-    """How a run ends whose input or output a guardrail refused."""
+    """How a run ends whose input or output a guardrail refused. Which one it was, and why, is for
+    operators."""
+    why = verdict.detail or verdict.message
     if isinstance(verdict, Fail):
-        return Finish(RunStatus.FAILED, code=GUARDRAIL, message=verdict.message)
-    told = verdict.message
-    return Finish(RunStatus.INCOMPLETE, told, code=GUARDRAIL, message=told)
+        return Finish(RunStatus.FAILED, code=GUARDRAIL, message=why)
+    return Finish(RunStatus.INCOMPLETE, verdict.message, code=GUARDRAIL, message=why)
 
 
 async def checked(guarding: Guarding, state: RunState, action: Finish) -> Finish:

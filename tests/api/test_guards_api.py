@@ -14,7 +14,6 @@ from tests.support.tool_server import Behaviour
 
 NOWHERE = "http://127.0.0.1:9/guard"
 GUARDED = "A guardrail rejected this."
-WITHHELD = "The call was made, but a guardrail withheld its result."
 MODEL_STAGES = ("before_model", "after_model")
 
 
@@ -461,7 +460,16 @@ def test_a_rejected_final_output_is_replaced(project: Project) -> None:
     run = project.run(text("the code is 1234"))
     assert (run["status"], run["output"]) == ("incomplete", "I may not say.")
     assert run["incomplete_details"]["reason"] == "guardrail"
+    assert project.tool_key("rail") in run["incomplete_details"]["message"]
     assert asked(project, "rail")[0].body["output"] == "the code is 1234"
+
+
+def test_a_guardrail_of_the_run_that_does_not_answer_clearly_rejects(project: Project) -> None:
+    rail = guardrail(project, "rail", "run_input", Behaviour("raise", message="1234"))
+    run = project.run(text("never"), guardrails=[rail])
+    assert (run["status"], run["output"], project.asked()) == ("incomplete", GUARDED, [])
+    assert "HTTP 500" in run["incomplete_details"]["message"]
+    assert "1234" not in json.dumps(run)
 
 
 @pytest.mark.parametrize("stage", ["run_input", "run_output"])

@@ -1,0 +1,98 @@
+"""A project's policy as workers know it: remembered until it changes, signed by what is valid."""
+
+from collections.abc import Callable
+
+from sqlalchemy import event, text
+
+from app.domain.guards import WebhookGuardrail
+from app.loop.policies import Policies
+from app.store import policies
+from app.store.db import Tx
+from app.store.policies import StoredPolicy
+from tests.db.store import PROJECT, Store
+
+RAIL = WebhookGuardrail(stage="input", type="webhook", url="https://guards.example/x")
+
+
+async def rotated(store: Store) -> str:
+    async with store.pool.begin() as tx:
+        generation = await policies.rotate_guard_secret(tx, PROJECT)
+    return store.vault.guard_secret(PROJECT, generation)
+
+
+async def put(store: Store, *guardrails: WebhookGuardrail) -> StoredPolicy:
+    async with store.pool.begin() as tx:
+        return await policies.put_policy(tx, PROJECT, (), guardrails)
+
+
+def counted(store: Store) -> list[str]:
+    """The statements from now on."""
+    asked: list[str] = []
+
+    def asks(_0: object, _1: object, statement: str, *_: object) -> None:
+        asked.append(statement)
+
+    event.listen(store.pool.sync_engine, "before_cursor_execute", asks)
+    return asked
+
+
+async def test_a_policy_is_read_once_until_something_changes(store: Store) -> None:
+    known = Policies(store.pool, store.vault)
+    assert (await known.of(PROJECT)).guardrails == ()
+    await put(store, RAIL)
+    asked = counted(store)
+    assert (await known.of(PROJECT)).guardrails == ()
+    assert asked == []
+    known.forget(PROJECT)
+    assert (await known.of(PROJECT)).guardrails == (RAIL,)
+    asked.clear()
+    known.forget(None)
+    await known.of(PROJECT)
+    assert len(asked) == 1
+
+
+async def test_what_was_read_before_a_change_is_not_kept_after_it(store: Store) -> None:
+    known = Policies(store.pool, store.vault)
+    changes: list[Callable[[], None]] = [lambda: known.forget(PROJECT)]
+
+    def meanwhile(*_: object) -> None:
+        if changes:
+            changes.pop()()
+
+    event.listen(store.pool.sync_engine, "after_cursor_execute", meanwhile)
+    await known.of(PROJECT)
+    assert changes == []
+    asked = counted(store)
+    await known.of(PROJECT)
+    assert len(asked) == 1
+
+
+async def test_two_secrets_are_valid_for_a_day_after_a_rotation(store: Store) -> None:
+    known = Policies(store.pool, store.vault)
+    (first,) = (await known.of(PROJECT)).secrets
+    second = await rotated(store)
+    known.forget(PROJECT)
+    assert (await known.of(PROJECT)).secrets == (second, first)
+    third = await rotated(store)
+    known.forget(PROJECT)
+    assert (await known.of(PROJECT)).secrets == (third, second)
+    async with store.pool.begin() as tx:
+        await _wait_a_day(tx)
+    known.forget(PROJECT)
+    assert (await known.of(PROJECT)).secrets == (third,)
+
+
+async def _wait_a_day(tx: Tx) -> None:
+    await tx.execute(
+        text("UPDATE project_policies SET rotated_at = rotated_at - interval '24 hours 1 second'")
+    )
+
+
+async def test_a_rotation_changes_no_policy_and_a_policy_no_secret(store: Store) -> None:
+    await rotated(store)
+    async with store.pool.connect() as tx:
+        before = await policies.get_policy(tx, PROJECT)
+    assert (before.version, before.updated_at) == (0, None)
+    after = await put(store, RAIL)
+    assert (after.version, after.generations) == (1, before.generations)
+    assert (await put(store)).version == 2
