@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import (
     Any,
-    ClassVar,
     Final,
     Generic,
     Literal,
@@ -133,7 +132,7 @@ class BaseTool(ABC):
     name: str
     description: str = ""
     parameters: JsonObject
-    options: ClassVar[Options] = {}
+    options: Options = {}  # noqa: RUF012  # never changed
 
     @abstractmethod
     async def run(self, ctx: ToolContext, arguments: JsonObject) -> Any: ...

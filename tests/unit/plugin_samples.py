@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from app.domain.json import JsonObject
 from app.tools import (
@@ -83,7 +83,7 @@ def environment() -> dict[str, str]:
 class Isolated(BaseTool):
     name = "isolated"
     parameters: JsonObject = {"type": "object", "properties": {"x": {}}}  # noqa: RUF012
-    options: ClassVar[Options] = {"isolation": "process"}
+    options: Options = {"isolation": "process"}  # noqa: RUF012
 
     async def run(self, ctx: ToolContext, arguments: JsonObject) -> Any:
         return [arguments, os.getpid() != int(str(ctx.context["pid"]))]

@@ -1,0 +1,97 @@
+"""The example of a plugin, installed like anybody's package: found, shown, called, asked about."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Processes
+from tests.support.client import Client
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "examples" / "plugins"
+TOOLS = ["convert", "refund", "report", "ship", "stock"]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the package was installed into by pip, without a network."""
+    target = tmp_path_factory.mktemp("site")
+    copy = tmp_path_factory.mktemp("source") / "plugins"
+    subprocess.run(["cp", "-r", str(PACKAGE), str(copy)], check=True)
+    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+    command = [sys.executable, "-m", "pip", "install", *offline, "--target", str(target), str(copy)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+@pytest.fixture
+def client(start: Processes, site: Path) -> Iterator[Client]:
+    yield start.client(start("serve", env={"PYTHONPATH": str(site)}))
+
+
+@pytest.mark.timeout(180)
+def test_an_installed_plugin_is_found_shown_and_run(client: Client) -> None:
+    page = client.call("GET", "/v1/tools", order="asc")
+    assert [tool["name"] for tool in page["data"]] == TOOLS
+    refund = client.call("GET", "/v1/tools/refund")
+    assert refund["approval"] == {"callable": "runward_shop.orders:is_large"}
+    assert refund["parameters"]["properties"]["amount"] == {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "description": "In euros.",
+    }
+    assert refund["parameters"]["required"] == ["order", "amount"]
+
+    small = run(client, 'refund(order="ord_1", amount=20)')
+    assert small["status"] == "completed"
+    large = run(client, 'refund(order="ord_2", amount=200)')
+    assert large["status"] == "requires_action"
+    [action] = large["required_actions"]
+    assert action["arguments"] == {"order": "ord_2", "amount": 200}
+    decision = {"decision": "approve", "digest": action["digest"]}
+    client.call("POST", f"/v1/approvals/{action['approval_id']}/decision", decision)
+    assert client.settle(large["id"])["status"] == "completed"
+    assert output(client, large["id"], "refund")["amount"] == 200
+    gold = run(client, 'refund(order="ord_3", amount=200)', context={"tier": "gold"})
+    assert gold["status"] == "completed"
+
+    others = run(client, 'report(days=3) stock(article="tea") convert(amount=10, currency="USD")')
+    assert others["status"] == "completed"
+    assert output(client, others["id"], "report") == "5 euros in 3 days"
+    assert output(client, others["id"], "stock") == {"article": "tea", "count": 12}
+    assert output(client, others["id"], "convert") == 11.0
+
+
+@pytest.mark.timeout(180)
+def test_the_packages_own_tests_pass(site: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        cwd=PACKAGE / "tests",
+        env=os.environ | {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def run(client: Client, asked: str, **fields: Any) -> dict[str, Any]:
+    body = {"model": "offline:rules", "tools": TOOLS, "input": asked, **fields}
+    return client.settle(client.call("POST", "/v1/runs", body)["id"])
+
+
+def output(client: Client, run_id: str, tool: str) -> Any:
+    events = client.events(run_id)
+    [found] = [
+        event["data"]["output"]
+        for event in events
+        if event["type"] == "tool_call.completed" and event["data"]["tool"] == tool
+    ]
+    return found
