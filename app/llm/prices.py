@@ -4,7 +4,7 @@ genai-prices. That table is as old as the installed release; nothing is ever fet
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from app.domain.response import Usage
 
@@ -22,29 +22,26 @@ _PROVIDERS: Final[Mapping[str, str]] = {
 """Our vendors, by their names in the table."""
 
 
-class Rates(Protocol):
-    """US dollars per million tokens. Without `cached_input`, cached tokens cost what others do."""
-
-    @property
-    def input(self) -> float: ...
-    @property
-    def output(self) -> float: ...
-    @property
-    def cached_input(self) -> float | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Price:
+    """US dollars per million tokens. Without `cached_input`, cached tokens cost what others do."""
+
     input: float
     output: float
     cached_input: float | None = None
+
+    def of(self, usage: Usage) -> float:
+        cached = min(usage.cached_input, usage.input)
+        cached_price = self.input if self.cached_input is None else self.cached_input
+        fresh = usage.input - cached
+        return (fresh * self.input + cached * cached_price + usage.output * self.output) / 1e6
 
 
 class Prices:
     """`own`: prices by `vendor:model`, which come before the table's. A name that ends in `*`
     stands for all that begin like it; the longest that fits counts."""
 
-    def __init__(self, own: Mapping[str, Rates] | None = None) -> None:
+    def __init__(self, own: Mapping[str, Price] | None = None) -> None:
         self._exact = {name: one for name, one in (own or {}).items() if not name.endswith("*")}
         begins = {name[:-1]: one for name, one in (own or {}).items() if name.endswith("*")}
         self._begins = sorted(begins.items(), key=lambda item: len(item[0]), reverse=True)
@@ -54,7 +51,7 @@ class Prices:
         """Of one answer of `vendor:model`. None: nobody knows its price. The first one that the
         table is needed for loads it, which takes a quarter of a second."""
         if (own := self._own(model)) is not None:
-            return _cost(own, usage)
+            return own.of(usage)
         vendor, _, name = model.partition(":")
         if vendor in FREE:
             return 0.0
@@ -65,7 +62,7 @@ class Prices:
         """Optional, at the start of a process: saves the first answer the table's loading."""
         await asyncio.to_thread(self._load)
 
-    def _own(self, model: str) -> Rates | None:
+    def _own(self, model: str) -> Price | None:
         if model in self._exact:
             return self._exact[model]
         return next((one for begin, one in self._begins if model.startswith(begin)), None)
@@ -86,13 +83,6 @@ class Prices:
 
             self._table = DataSnapshot(providers, from_auto_update=False)
         return self._table
-
-
-def _cost(rates: Rates, usage: Usage) -> float:
-    cached = min(usage.cached_input, usage.input)
-    fresh = usage.input - cached
-    for_cached = rates.input if rates.cached_input is None else rates.cached_input
-    return (fresh * rates.input + cached * for_cached + usage.output * rates.output) / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
