@@ -100,8 +100,7 @@ class Execution(LeasedRun):
             case AskModel():
                 return await self._ask(action)
             case Delegate(response=response):
-                around = surroundings(self._state)
-                return await self._take(response, Turn(self._made, around, mint))
+                return await self._delegate(response)
             case HandOver(agent=agent):
                 return await self._hand_over(agent)
             case RunTools(start=calls):
@@ -143,6 +142,13 @@ class Execution(LeasedRun):
         if judged is None:
             return False
         return await self._take(response, replace(judged, shown=segments))
+
+    async def _delegate(self, response: ModelResponse) -> bool:
+        """The next steps of a workflow, whose input guardrails are asked like a model's."""
+        refused = await turn.refused_input(self._guarding, self._state)
+        if refused is not None:
+            return await self._finish(refused)
+        return await self._take(response, Turn(self._made, surroundings(self._state), mint))
 
     async def _take(self, response: ModelResponse, judged: Turn) -> bool:
         """The response enters the conversation, its calls the ledger."""

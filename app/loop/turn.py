@@ -30,9 +30,9 @@ async def ask(
     on_retry: Callable[[Retried], None],
 ) -> ModelResponse | Finish:
     """The response that counts, or how the run ends without one."""
-    verdict = await guarding.run_input(state)
-    if not isinstance(verdict, Allow):
-        return stopped_by(verdict)
+    refused = await refused_input(guarding, state)
+    if refused is not None:
+        return refused
     request = request_for(state, shown, action)
     before = await guarding.before_model(state, request.items)
     match before:
@@ -49,6 +49,12 @@ async def ask(
     if isinstance(after, HookFailed):
         return Finish(RunStatus.FAILED, code=HOOK_FAILED, message=after.detail)
     return after
+
+
+async def refused_input(guarding: Guarding, state: RunState) -> Finish | None:
+    """How the run ends if what came in since the last turn is refused."""
+    verdict = await guarding.run_input(state)
+    return None if isinstance(verdict, Allow) else stopped_by(verdict)
 
 
 async def judged(
@@ -83,8 +89,10 @@ def stopped_by(verdict: Reject | Fail) -> Finish:
 
 
 async def checked(guarding: Guarding, state: RunState, action: Finish) -> Finish:
-    """A run that completes shows its output to guardrails first."""
-    if action.status is not RunStatus.COMPLETED:
+    """A run that ends with an output shows it to guardrails first, also where it is incomplete."""
+    unfinished = action.status is RunStatus.INCOMPLETE and action.output is not None
+    theirs = action.code == GUARDRAIL
+    if theirs or not (unfinished or action.status is RunStatus.COMPLETED):
         return action
     verdict: Verdict = await guarding.run_output(state, action.output)
     return action if isinstance(verdict, Allow) else stopped_by(verdict)

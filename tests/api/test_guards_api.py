@@ -479,6 +479,30 @@ def test_a_guardrail_of_the_run_can_fail_it(project: Project, stage: str) -> Non
     assert "abuse" in run["error"]["message"]
 
 
+def test_the_output_of_an_incomplete_run_is_judged_too(project: Project) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    rail = guardrail(project, "rail", "run_output", rejecting("I may not say."))
+    fields: Json = {"output_schema": schema, "repair_attempts": 0, "guardrails": [rail]}
+    run = project.run(text("the code is 1234"), **fields)
+    assert (run["status"], run["output"]) == ("incomplete", "I may not say.")
+
+
+@pytest.mark.parametrize("stage", ["run_input", "run_output"])
+def test_a_workflow_s_own_guardrails_of_the_run_are_asked_once(
+    project: Project, stage: str
+) -> None:
+    model = project.script(text("step"))
+    project.client.call("POST", "/v1/agents", {"name": "step", "model": model})
+    rail = guardrail(project, "rail", stage, rejecting("no"))
+    fields: Json = {"kind": "sequential", "agents": ["step"], "guardrails": [rail]}
+    run = project.client.settle(
+        project.client.call("POST", "/v1/runs", {"input": "go", **fields})["id"]
+    )
+    assert (run["status"], run["output"]) == ("incomplete", "no")
+    assert len(asked(project, "rail")) == 1
+    assert len(project.asked()) == (stage == "run_output")
+
+
 def test_guardrails_of_the_run_that_allow_are_asked_once(project: Project) -> None:
     project.tool("pay")
     rails = [guardrail(project, stage, stage) for stage in ("run_input", "run_output")]
