@@ -1,0 +1,44 @@
+"""docs/limits.md says what the code does."""
+
+import re
+from inspect import getsource
+
+from app.domain import decide
+from app.domain.agents import MAX_SHOWN, MAX_TOOLS, Limits
+from app.domain.builtins import (
+    BUILTINS,
+    MAX_READ_BYTES,
+    MIN_READ_BYTES,
+    READ_BYTES,
+    RESERVED_PREFIX,
+)
+from app.domain.tool_search import MAX_FOUND
+from tests.unit.test_docs import DOCS, read, rows
+
+PAGE = "limits.md"
+
+
+def test_every_limit_is_listed_with_its_default() -> None:
+    listed = rows(PAGE, "## What bounds a run")
+    assert list(listed) == list(Limits.model_fields)
+    for name, field in Limits.model_fields.items():
+        default = listed[name][0]
+        assert default == ("none" if field.default is None else str(field.default)) or (
+            default.startswith("`RUNWARD_")
+        )
+
+
+def test_every_reason_is_listed() -> None:
+    reasons = re.findall(r"_incomplete\(\s*\"(\w+)\"", getsource(decide))
+    assert len(reasons) >= 5
+    assert {*reasons, "deadline", "refusal"} <= set(rows(PAGE, "## Why a run is incomplete"))
+
+
+def test_every_built_in_tool_is_described_with_its_arguments_and_bounds() -> None:
+    page = read(DOCS / PAGE)
+    assert all(f"`{name}`" in page for name in (*BUILTINS, RESERVED_PREFIX))
+    read_result = BUILTINS["read_result"].spec.parameters["properties"]
+    assert isinstance(read_result, dict)
+    assert list(rows(PAGE, "## Long results")) == list(read_result)
+    numbers = (MIN_READ_BYTES, MAX_READ_BYTES, READ_BYTES, MAX_TOOLS, MAX_SHOWN, MAX_FOUND)
+    assert all(re.search(rf"\b{number:,}\b", page) for number in numbers)
