@@ -136,6 +136,8 @@ class Execution(LeasedRun):
             return False
         if isinstance(response, Finish):
             return await self._finish(response)
+        if isinstance(response, turn.Spoiled):
+            return await self._spoiled(response)
         shown_tools = {} if action.tools_off else tools
         judging = turn.judged(engine, guarding, state, response, shown_tools, self._armed_tool)
         judged = await self._unless_stopped(judging)
@@ -155,13 +157,16 @@ class Execution(LeasedRun):
         try:
             state, changes = take_response(self._state, response, judged)
         except UnusableResponseError as error:
-            usage = self._state.usage + response.usage
-            self._state = replace(self._state, turn=self._state.turn + 1, usage=usage)
             failed = Finish(RunStatus.FAILED, code=error.code, message=error.message)
-            return await self._finish(failed)
+            return await self._spoiled(turn.Spoiled(response, failed))
         changes.events[:0] = self._changes.events
         self._state, self._changes = state, changes
         return False
+
+    async def _spoiled(self, spoiled: turn.Spoiled) -> bool:
+        usage = self._state.usage + spoiled.response.usage
+        self._state = replace(self._state, turn=self._state.turn + 1, usage=usage)
+        return await self._finish(spoiled.finish)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
         """None: draining, or overdue; whoever takes the run next asks again."""

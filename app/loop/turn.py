@@ -1,6 +1,7 @@
 """One turn of an agent with a model: what stands before it, the request, what stands after it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from app.domain.decide import AskModel, Finish
@@ -21,6 +22,14 @@ HOOK_FAILED: Final = "hook_failed"
 GUARDRAIL: Final = "guardrail"
 
 
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """The model answered, and a hook behind it failed. The answer is paid for all the same."""
+
+    response: ModelResponse
+    finish: Finish
+
+
 async def ask(
     engine: Engine,
     guarding: Guarding,
@@ -28,7 +37,7 @@ async def ask(
     shown: Mapping[str, Tool],
     action: AskModel,
     on_retry: Callable[[Retried], None],
-) -> ModelResponse | Finish:
+) -> ModelResponse | Spoiled | Finish:
     """The response that counts, or how the run ends without one."""
     refused = await refused_input(guarding, state)
     if refused is not None:
@@ -47,7 +56,8 @@ async def ask(
                 return Finish(RunStatus.FAILED, code=error.code, message=error.message)
     after = await guarding.after_model(state, response)
     if isinstance(after, HookFailed):
-        return Finish(RunStatus.FAILED, code=HOOK_FAILED, message=after.detail)
+        failed = Finish(RunStatus.FAILED, code=HOOK_FAILED, message=after.detail)
+        return Spoiled(response, failed)
     return after
 
 

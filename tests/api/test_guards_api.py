@@ -440,7 +440,8 @@ def test_a_model_hook_that_fails_fails_the_run(project: Project, on: str) -> Non
     run = project.run(text("hi"), hooks=[hook(project, "hook", on, Behaviour("raise"))])
     assert (run["status"], run["error"]["code"]) == ("failed", "hook_failed")
     assert on in run["error"]["message"]
-    assert len(project.asked()) == (on == "after_model")
+    assert len(project.asked()) == run["turn"] == (on == "after_model")
+    assert (run["usage"]["total_tokens"] > 0) == (on == "after_model"), "it is paid for"
 
 
 # -- around the run -------------------------------------------------------------------------------
