@@ -37,6 +37,7 @@ SAMPLE_TEXTS = (
     texts.edited("ARGUMENTS"),
     texts.repair([]).strip(),
     texts.handoff("NAME", "DESCRIPTION"),
+    texts.handed_over("NAME"),
     texts.too_much_state(70_000, 65_536),
 )
 
