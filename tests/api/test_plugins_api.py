@@ -18,7 +18,10 @@ from tests.support.tool_server import ToolServer
 from tests.unit import plugin_samples
 
 ENV = {"RUNWARD_PLUGINS": plugin_samples.__name__, "RUNWARD_SECRET_TOKEN": "s3cret"}
-TOOLS = ["asleep", "end_badly", "environment", "everything", "pay", "picture", "spawn_and_hang"]
+TOOLS = [
+    *("asleep", "count", "end_badly", "environment", "everything", "pay", "picture"),
+    "spawn_and_hang",
+]
 STAFF: Json = {"staff": True}
 
 
@@ -204,6 +207,25 @@ def test_an_error_of_a_function_is_the_operators_to_read(project: Project) -> No
     [failed] = of_type(project.client.events(run["id"]), "tool_call.failed")
     assert failed["detail"] == "ValueError: secret words"
     assert "secret words" not in dict(project.asked()[-1].results)["c1"]
+
+
+def test_what_a_function_writes_to_the_state_is_there_for_the_next_call(project: Project) -> None:
+    run = project.run(
+        calls(call(1, "count", '{"word": "a"}')),
+        calls(call(2, "count", '{"word": "b"}')),
+        text("done"),
+        tools=["count"],
+    )
+    assert run["status"] == "completed"
+    assert dict(project.asked()[-1].results) == {"c1": "1", "c2": "2"}
+
+
+def test_a_plugins_guardrail_stands_before_its_tool(project: Project) -> None:
+    word = '{"word": "a secret"}'
+    run = project.run(calls(call(1, "count", word)), text("done"), tools=["count"])
+    [rejected] = of_type(project.client.events(run["id"]), "tool_call.rejected")
+    assert rejected["reason"] == "guardrail"
+    assert dict(project.asked()[-1].results) == {"c1": "No."}
 
 
 # -- loading --------------------------------------------------------------------------------------

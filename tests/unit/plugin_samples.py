@@ -80,6 +80,13 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+@tool(guardrails=[{"stage": "input", "type": "plugin", "name": "no_secrets"}])
+def count(ctx: ToolContext, word: str) -> int:
+    ctx.progress(0.5, word)
+    ctx.state["count"] = ctx.state.get("count", 0) + 1
+    return ctx.state["count"]
+
+
 class Isolated(BaseTool):
     name = "isolated"
     parameters: JsonObject = {"type": "object", "properties": {"x": {}}}  # noqa: RUF012
