@@ -39,8 +39,8 @@ _TOOL: Final = {
     "`plugin`, a function that is installed with the service.",
     "url": "Where a webhook tool is called.",
     "agent": "Of a tool of type `agent`: whom the child run is started with.",
-    "output": "Of a tool of type `agent`: what of the child run is the result. `final`, its output; "
-    "`json`, that output as JSON; or the last good output of one of its tools.",
+    "output": "Of a tool of type `agent`: what of the child run is the result. `final`, its "
+    "output; `json`, that output as JSON; or the last good output of one of its tools.",
     "headers": "Sent with every call.",
     "strict": "Holds the model to the schema: every property required, none beside them. "
     "Optional ones become nullable.",
