@@ -11,6 +11,8 @@ from app.domain.response import Usage
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
 
+MAX_UNLISTED: Final = 1024
+"""Names of models that are remembered because the table does not have them: a look-up is slow."""
 FREE: Final = frozenset({"offline"})
 _PROVIDERS: Final[Mapping[str, str]] = {
     "openai": "openai",
@@ -45,6 +47,7 @@ class Prices:
         self._exact = {name: one for name, one in (own or {}).items() if not name.endswith("*")}
         begins = {name[:-1]: one for name, one in (own or {}).items() if name.endswith("*")}
         self._begins = sorted(begins.items(), key=lambda item: len(item[0]), reverse=True)
+        self._unlisted: set[tuple[str, str]] = set()
         self._table: DataSnapshot | None = None
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
@@ -68,10 +71,14 @@ class Prices:
         return next((one for begin, one in self._begins if model.startswith(begin)), None)
 
     def _listed(self, provider: str, name: str, usage: Usage) -> float | None:
+        if (provider, name) in self._unlisted:
+            return None
         tokens = _Tokens(usage.input, usage.output, min(usage.cached_input, usage.input))
         try:
             price = self._load().calc(tokens, name, provider, None, None)
         except LookupError:
+            if len(self._unlisted) < MAX_UNLISTED:
+                self._unlisted.add((provider, name))
             return None
         return float(price.total_price)
 

@@ -59,7 +59,9 @@ def test_a_known_model_costs_what_the_table_says(model: str, usage: Usage, cost:
 
 @pytest.mark.parametrize("model", ["openai:house-small", "nobody:gpt-4o", "gpt-4o", "openai:", ""])
 def test_a_model_without_a_price_costs_nothing_known(model: str) -> None:
-    assert Prices().cost_usd(model, Usage(MILLION, MILLION)) is None
+    prices = Prices()
+    assert prices.cost_usd(model, Usage(MILLION, MILLION)) is None
+    assert prices.cost_usd(model, Usage(MILLION, MILLION)) is None, "also when asked again"
 
 
 def test_the_offline_model_is_free() -> None:
