@@ -1,5 +1,6 @@
 """From how an attempt ended to what the model is told, and whether it is tried again."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -100,7 +101,7 @@ def may_retry(why: Why, status: int | None, *, idempotent: bool, on: tuple[int, 
             return True
         case Why.UNKNOWN:
             return idempotent
-        case Why.TIMEOUT | Why.INVALID_RESPONSE | Why.GUARDRAIL:
+        case Why.TIMEOUT | Why.INVALID_RESPONSE | Why.GUARDRAIL | Why.WITHHELD:
             return False
         case Why.UNAVAILABLE | Why.ERROR:
             return status in on or (idempotent and status in {408, 425, 429, 502, 503, 504})
@@ -199,6 +200,9 @@ def test_a_failure_is_an_error_result_with_details_for_operators_only(
     assert not found.fails_run
 
 
+GUARDED = {Why.GUARDRAIL: CallOutcome.REJECTED, Why.WITHHELD: CallOutcome.FAILED}
+"""Only a call that was never sent is called rejected."""
+
 POLICIES = [
     ("return_error", None, False),
     ({"message": "Custom."}, "Custom.", False),
@@ -207,7 +211,7 @@ POLICIES = [
 
 
 @pytest.mark.parametrize(("policy", "text", "fails"), POLICIES)
-@pytest.mark.parametrize("why", [why for why in Why if why is not Why.UNKNOWN])
+@pytest.mark.parametrize("why", [why for why in Why if why not in {Why.UNKNOWN, *GUARDED}])
 def test_a_tool_says_what_its_errors_and_timeouts_do(
     why: Why, policy: Any, text: str | None, *, fails: bool
 ) -> None:
@@ -218,6 +222,22 @@ def test_a_tool_says_what_its_errors_and_timeouts_do(
     assert (found.output, found.fails_run) == (text or plain.output, fails)
     others = judge(tool(**{other: policy}), LAST, problem(why), seconds_left=9, jitter=0)
     assert others == plain
+
+
+@pytest.mark.parametrize("policy", ["return_error", {"message": "Custom."}, "fail_run"])
+@pytest.mark.parametrize(("why", "outcome"), GUARDED.items())
+def test_no_policy_of_a_tool_changes_what_a_guardrail_said(
+    why: Why, outcome: CallOutcome, policy: Any
+) -> None:
+    refused = problem(why, message="no cards")
+    strict = tool(on_error=policy, on_timeout=policy)
+    found = judge(strict, LAST, refused, seconds_left=9, jitter=0)
+    assert isinstance(found, Result)
+    assert (found.output, found.outcome, found.reason) == ("no cards", outcome, Reason.GUARDRAIL)
+    assert not found.fails_run
+    fails = judge(strict, LAST, replace(refused, fails_run=True), seconds_left=9, jitter=0)
+    assert isinstance(fails, Result)
+    assert fails.fails_run
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
