@@ -261,7 +261,7 @@ async def test_a_run_that_is_just_being_claimed_is_handed_back_too(store: Store)
     waiting = (
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
         " AND datname = current_database()"
-        " AND query LIKE '%WHERE status = ''queued'' AND available_at%'"
+        " AND query LIKE '%WHERE status = ''queued'' AND available_at <= %'"
     )
     name = make_url(store.url).database
     run = await store.leased()
