@@ -271,6 +271,25 @@ def test_tokens_are_counted_before_each_model_call(used: int, *, asks: bool) -> 
         )
 
 
+@pytest.mark.parametrize(("cost", "asks"), [(0.249, True), (0.25, False), (0.3, False)])
+def test_money_is_counted_before_each_model_call(cost: float, *, asks: bool) -> None:
+    limits = {"limits": {"max_cost_usd": 0.25}}
+    action = next_action(with_results(DONE, config=limits, usage=Usage(cost=cost)))
+    if asks:
+        assert action == AskModel()
+    else:
+        told = f"The run cost {cost:.6f} US dollars."
+        assert action == Finish(RunStatus.INCOMPLETE, code="max_cost_usd", message=told)
+
+
+@pytest.mark.parametrize("limits", [{"max_tokens": 1}, {"max_cost_usd": 0.01}])
+def test_a_budget_takes_no_answer_away_that_is_there(limits: dict[str, Any]) -> None:
+    run = state(
+        segments=(said("Done."),), turn=1, config={"limits": limits}, usage=Usage(9, 9, 9, 9, 9)
+    )
+    assert next_action(run) == Finish(RunStatus.COMPLETED, "Done.")
+
+
 def test_a_call_beyond_the_limit_ends_the_run_once_its_siblings_are_done() -> None:
     action = next_action(with_results(DONE, failed(Reason.LIMIT)))
     assert isinstance(action, Finish)

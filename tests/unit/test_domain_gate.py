@@ -7,8 +7,14 @@ import pytest
 
 from app.domain import texts
 from app.domain.calls import CallOutcome, CallPhase, Reason, Result
+from app.domain.decide import Finish, next_action
+from app.domain.guards import Allow, Fail, Reject, Verdict
 from app.domain.json import JsonObject, digest
-from app.domain.plan import covering, take_response
+from app.domain.plan import Turn, covering, requests_of, take_response
+from app.domain.response import RequestedCall
+from app.domain.run import RunStatus
+from app.domain.state import Changes, RunState
+from app.domain.toolbox import Tool, asked
 from tests.unit.domain_cases import (
     AGENT,
     call,
@@ -36,9 +42,9 @@ def test_a_gated_call_waits_for_a_person_who_sees_the_exact_call() -> None:
     run, changes = taken(wants("pay", '{"amount": 5}'), tools=[GATED])
     one = only(run)
     assert one.phase is CallPhase.AWAITING_APPROVAL
-    [asked] = changes.approvals
-    assert (asked.id, asked.call, asked.agent) == (one.approval_id, one, AGENT)
-    assert (asked.url, asked.expires_seconds) == (GATED.spec.url, 60)
+    [request] = changes.approvals
+    assert (request.id, request.call, request.agent) == (one.approval_id, one, AGENT)
+    assert (request.url, request.expires_seconds) == (GATED.spec.url, 60)
     told = event(changes, "tool_call.approval_requested")
     assert (told["arguments"], told["digest"]) == ({"amount": 5}, one.digest)
     assert changes.inserted[one.id] == one
@@ -56,8 +62,8 @@ def test_a_rule_decides_by_arguments_and_context_and_one_that_fails_asks(
     amount: int, context: JsonObject | None, phase: CallPhase
 ) -> None:
     gated = tool("pay", approval={"when": "args.amount > 100 || context.tier != 'gold'"})
-    asked = response(wants("pay", f'{{"amount": {amount}}}'))
-    run, _ = take_response(state(), asked, turn_with(gated, context=context))
+    wanted = response(wants("pay", f'{{"amount": {amount}}}'))
+    run, _ = take_response(state(), wanted, turn_with(gated, context=context))
     assert only(run).phase is phase
 
 
@@ -134,3 +140,82 @@ def test_any_other_call_is_asked_about(arguments: str, version: int, reason: Rea
     now = tool("pay", version, approval="always")
     run, _ = taken(wants("pay", arguments), tools=[now], before=before)
     assert phase_of(run) is CallPhase.AWAITING_APPROVAL
+
+
+# What plugins and guardrails say before a person is asked.
+
+
+BY_CALLABLE = tool("pay", approval={"callable": "shop.rules:dear"})
+FIVE = '{"amount": 5}'
+KEY = asked("pay", {"amount": 5})
+
+
+def gated(
+    wanted: RequestedCall,
+    *tools: Tool,
+    verdict: Verdict | None = None,
+    answer: bool | None = None,
+) -> tuple[RunState, Changes]:
+    """`verdict` and `answer` are about a payment of five."""
+    shown = turn_with(*(tools or (GATED,)))
+    verdicts = {} if verdict is None else {KEY: verdict}
+    answered = {} if answer is None else {KEY: answer}
+    told: Turn = replace(shown, verdicts=verdicts, answered=answered)
+    return take_response(state(), response(wanted), told)
+
+
+@pytest.mark.parametrize(
+    ("answer", "arguments", "phase"),
+    [
+        (False, FIVE, CallPhase.READY),
+        (True, FIVE, CallPhase.AWAITING_APPROVAL),
+        (None, FIVE, CallPhase.AWAITING_APPROVAL),
+        (False, '{"amount": 6}', CallPhase.AWAITING_APPROVAL),
+    ],
+)
+def test_a_callable_decides_about_the_very_call_it_was_asked_about_and_else_a_person_does(
+    arguments: str, phase: CallPhase, *, answer: bool | None
+) -> None:
+    run, changes = gated(wants("pay", arguments), BY_CALLABLE, answer=answer)
+    assert only(run).phase is phase
+    assert bool(changes.approvals) == (phase is CallPhase.AWAITING_APPROVAL)
+
+
+def test_nobody_is_asked_about_a_call_that_a_guardrail_rejects() -> None:
+    no = Reject("Not so much.", detail="limit: over 4")
+    run, changes = gated(wants("pay", FIVE), verdict=no)
+    result = only(run).result
+    assert result == Result(
+        CallOutcome.REJECTED, "Not so much.", Reason.GUARDRAIL, detail="limit: over 4"
+    )
+    assert changes.approvals == []
+    assert "tool_call.approval_requested" not in types(changes)
+
+
+def test_a_guardrail_that_says_fail_fails_the_run_before_anybody_is_asked() -> None:
+    run, changes = gated(wants("pay", FIVE), verdict=Fail("Never."))
+    assert changes.approvals == []
+    action = next_action(run)
+    assert isinstance(action, Finish)
+    assert (action.status, action.code) == (RunStatus.FAILED, "guardrail")
+
+
+@pytest.mark.parametrize("arguments", [FIVE, '{"amount": 6}'])
+def test_a_call_that_its_guardrail_allows_or_was_not_asked_about_waits_for_a_person(
+    arguments: str,
+) -> None:
+    verdict = Allow() if arguments == FIVE else Reject("No.")
+    run, _ = gated(wants("pay", arguments), verdict=verdict)
+    assert only(run).phase is CallPhase.AWAITING_APPROVAL
+
+
+def test_a_guardrail_for_approvals_says_nothing_about_a_call_that_needs_none() -> None:
+    run, _ = gated(wants("pay", FIVE), BY_CALLABLE, verdict=Reject("No."), answer=False)
+    assert only(run).phase is CallPhase.READY
+
+
+def test_only_calls_that_can_be_read_and_have_a_tool_are_shown_to_guardrails() -> None:
+    optional = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    shown = tool("pay", parameters=optional, strict=True)
+    calls = [wants("pay", '{"a": null}'), wants("pay", "{"), wants("nope"), wants("p\x00y")]
+    assert requests_of(response(*calls), {"pay": shown}) == [("pay", {})]

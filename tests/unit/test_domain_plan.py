@@ -1,5 +1,6 @@
 """A model's response becomes calls: checked as a whole before any of them may start."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 
 from app.domain import texts
 from app.domain.calls import CallOutcome, CallPhase, Reason, Result
-from app.domain.decide import Finish, RunTools, next_action
+from app.domain.conversation import conversation
+from app.domain.decide import AskModel, Finish, RunTools, next_action
 from app.domain.ids import CallId
-from app.domain.items import Message, Reasoning, ToolCall
+from app.domain.items import Message, Reasoning, ToolCall, ToolResult
 from app.domain.plan import (
     MAX_CALL_ID,
     STOP_AT,
@@ -20,7 +22,7 @@ from app.domain.plan import (
 )
 from app.domain.response import RequestedCall, Usage
 from app.domain.run import RunStatus
-from app.domain.state import RunState, SegmentKind
+from app.domain.state import RunState, Segment, SegmentKind
 from tests.unit.domain_cases import (
     AGENT,
     call,
@@ -30,6 +32,7 @@ from tests.unit.domain_cases import (
     phase_of,
     reason_of,
     response,
+    settled,
     state,
     taken,
     tool,
@@ -123,6 +126,61 @@ def test_what_postgres_cannot_hold_is_replaced_everywhere() -> None:
     one = only(run)
     assert (one.id, one.tool, one.raw) == ("i\ufffdd", "n\ufffdo", '{"a": "\\u0000"')
     assert run.segments[-1].items[0] == Message("assistant", "t\ufffd")
+
+
+# What came in while the model was being asked.
+
+
+def text_of(segment: Segment) -> str:
+    [item] = segment.items
+    assert isinstance(item, Message)
+    assert isinstance(item.content, str)
+    return item.content
+
+
+def user(text: str, turn: int = 0) -> Segment:
+    return Segment(SegmentKind.INPUT, turn, AGENT, (Message("user", text),))
+
+
+def test_a_response_stands_after_what_the_model_was_shown_and_before_what_came_later() -> None:
+    before = state(segments=(user("One."), user("Two."), user("Three.")))
+    shown = replace(turn_with(), shown=1)
+    run, changes = take_response(before, response(text="First."), shown)
+    assert [text_of(one) for one in run.segments] == ["One.", "First.", "Two.", "Three."]
+    [written] = changes.segments
+    assert written.seen == 1
+    assert run.last_text == "First."
+
+
+def test_the_model_is_asked_again_about_what_came_while_it_answered() -> None:
+    before = state(segments=(user("One."), user("Two.")))
+    run, _ = take_response(before, response(text="First."), replace(turn_with(), shown=1))
+    assert next_action(run) == AskModel()
+    again, changes = take_response(run, response(text="Second."), turn_with())
+    assert [one.seen for one in changes.segments] == [3]
+    assert next_action(again) == Finish(RunStatus.COMPLETED, "Second.")
+
+
+@pytest.mark.parametrize("behavior", ["run_llm_again", "stop_on_first_tool"])
+def test_what_came_meanwhile_is_answered_once_the_calls_have_their_results(behavior: str) -> None:
+    config = {"tool_use_behavior": behavior}
+    before = state(segments=(user("One."), user("Two.")), config=config)
+    asked = response(wants("lookup"))
+    run, _ = take_response(before, asked, replace(turn_with(LOOKUP), shown=1))
+    assert next_action(run) == RunTools((CallId("c1"),))
+    done = settled(run, "c1")
+    assert next_action(done) == AskModel()
+    kinds = [type(item) for item in conversation(done)]
+    assert kinds == [Message, ToolCall, ToolResult, Message]
+
+
+def test_a_message_that_came_too_late_for_the_last_turn_leaves_the_run_incomplete() -> None:
+    config = {"limits": {"max_turns": 1}}
+    before = state(segments=(user("One."), user("Two.")), config=config)
+    run, _ = take_response(before, response(text="First."), replace(turn_with(), shown=1))
+    action = next_action(run)
+    assert isinstance(action, Finish)
+    assert (action.status, action.code) == (RunStatus.INCOMPLETE, "max_turns")
 
 
 # Entering the ledger.

@@ -1,5 +1,6 @@
 """Settling from outside: a callback's result, and a person's word on an unknown outcome."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,11 +8,17 @@ from pydantic import TypeAdapter
 
 from app.domain import texts
 from app.domain.calls import CallOutcome, CallPhase, Reason, Result
+from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.resolve import (
     Callback,
+    CallbackCompleted,
+    CallbackFailed,
     Progress,
     Resolution,
     call_back,
+    checks_results,
+    keep,
+    outcome_of_callback,
     resolve,
     says_the_same,
 )
@@ -142,3 +149,60 @@ def test_an_open_call_has_no_result_to_be_the_same_as() -> None:
     said = CALLBACK.validate_python({"status": "completed", "output": None})
     assert not isinstance(said, Progress)
     assert not says_the_same(WAITING, tool(), said)
+
+
+# An answer that guardrails and hooks have to see first.
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        (CallbackCompleted(status="completed", output={"a": [1]}), Done({"a": [1]})),
+        (CallbackCompleted(status="completed", output=None), Done(None)),
+        (
+            CallbackFailed(status="failed", message="No money."),
+            Failed(Why.ERROR, "The tool said so in its callback.", "No money."),
+        ),
+    ],
+)
+def test_an_answer_that_is_kept_says_the_same_when_the_loop_looks_at_it(
+    said: CallbackCompleted | CallbackFailed, outcome: Outcome
+) -> None:
+    changes = Changes()
+    keep(changes, WAITING, said)
+    kept = changes.updated[WAITING.id]
+    assert (kept.phase, kept.result) == (CallPhase.AWAITING_CALLBACK, None)
+    assert kept.received is not None
+    assert outcome_of_callback(kept.received) == outcome
+    assert event(changes, "tool_call.progress") == {"call_id": "c1", "status": "received"}
+
+
+def test_the_same_answer_again_is_known_by_what_was_kept_of_it() -> None:
+    changes = Changes()
+    keep(changes, WAITING, CallbackCompleted(status="completed", output=1))
+    changed = Result(CallOutcome.REJECTED, "A guardrail rejected this.", Reason.GUARDRAIL)
+    one = replace(changes.updated[WAITING.id], phase=CallPhase.SETTLED, result=changed)
+    assert says_the_same(one, tool(), CallbackCompleted(status="completed", output=1))
+    assert not says_the_same(one, tool(), CallbackCompleted(status="completed", output=True))
+    assert not says_the_same(one, tool(), CallbackFailed(status="failed", message=""))
+
+
+OUTPUT: dict[str, Any] = {"stage": "output", "type": "plugin", "name": "g"}
+AFTER: dict[str, Any] = {"on": "after_tool", "type": "plugin", "name": "h"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "config", "checked"),
+    [
+        ({}, {}, False),
+        ({"guardrails": [OUTPUT]}, {}, True),
+        ({}, {"guardrails": [OUTPUT]}, True),
+        ({}, {"hooks": [AFTER]}, True),
+        ({"guardrails": [OUTPUT | {"stage": "input"}]}, {}, False),
+        ({}, {"hooks": [AFTER | {"on": "before_tool"}]}, False),
+    ],
+)
+def test_an_answer_waits_for_the_loop_only_where_somebody_sees_results(
+    spec: dict[str, Any], config: dict[str, Any], *, checked: bool
+) -> None:
+    assert checks_results(state(config=config), tool(**spec)) == checked
