@@ -1,5 +1,6 @@
 """From a request to an accepted run: everything it names is checked, then it is one commit."""
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,7 +18,7 @@ from app.domain.sessions import OnConflict
 from app.domain.state import Changes, Place, RunState, Segment, SegmentKind, created
 from app.store import codec, idempotency, outside, sessions, views
 from app.store.accept import Accepted
-from app.store.db import sqlstate
+from app.store.db import Tx, sqlstate
 from app.store.ids import mint
 from app.store.runs import ACCEPT, NewRun, accept_values
 from app.store.views import RunView
@@ -36,13 +37,21 @@ class Answered:
 
 async def accept(services: Services, who: Principal, asked: StartRun, what: Once) -> Answered:
     """After this the run and its first event are committed. Raises AppErrors."""
+    return await accepted_once(services, what, lambda: _accept_new(services, who, asked, what))
+
+
+async def accepted_once(
+    services: Services, what: Once, start: Callable[[], Awaitable[Answered]]
+) -> Answered:
+    """`start` accepts a run and keeps the key beside it."""
     if what.key is not None and (kept := await _replay(services, what)) is not None:
         return kept
     try:
-        return await _accept_new(services, who, asked, what)
-    except DBAPIError as error:  # the same key at the same time: the other one was first
-        if what.key is None or sqlstate(error) != UNIQUE_VIOLATION:
-            raise
+        return await start()
+    except (DBAPIError, e.SessionBusyError) as error:
+        lost = isinstance(error, e.SessionBusyError) or sqlstate(error) == UNIQUE_VIOLATION
+        if what.key is None or not lost:
+            raise  # else the same key at the same time: the other one may have been first
         kept = await _replay(services, what)
         if kept is None:
             raise
@@ -52,10 +61,15 @@ async def accept(services: Services, who: Principal, asked: StartRun, what: Once
 async def _accept_new(services: Services, who: Principal, asked: StartRun, what: Once) -> Answered:
     """With room in this process the run is leased to it at once: one commit less."""
     resolved = await resolve(services, who.project_id, asked)
+    new = what.kept_with(_new_run(who, asked, resolved))
     if asked.session_id is not None:
-        return await accept_in_session(services, _new_run(who, asked, resolved, what), asked)
+        value = parse(Prefix.SESSION, asked.session_id)
+        if value is None:
+            raise e.SessionNotFoundError
+        wish = None if asked.on_conflict is None else OnConflict(asked.on_conflict)
+        return await accept_in_session(services, new, SessionId(value), wish)
     lease = services.reserve_slot()
-    new = replace(_new_run(who, asked, resolved, what), lease=lease)
+    new = replace(new, lease=lease)
     if lease:
         new.changes.add("run.started")
     try:
@@ -71,22 +85,42 @@ async def _accept_new(services: Services, who: Principal, asked: StartRun, what:
     return Answered(_view(new, accepted), replayed=False)
 
 
-async def accept_in_session(services: Services, new: NewRun, asked: StartRun) -> Answered:
-    """One run of a session at a time: this one starts, waits, is refused, or ends the others."""
-    assert asked.session_id is not None
-    value = parse(Prefix.SESSION, asked.session_id)
-    if value is None:
-        raise e.SessionNotFoundError
-    session_id = SessionId(value)
-    wish = None if asked.on_conflict is None else OnConflict(asked.on_conflict)
+async def _nothing_else(_tx: Tx, _new: NewRun) -> None:
+    pass
+
+
+async def accept_in_transaction(
+    services: Services, new: NewRun, also: Callable[[Tx, NewRun], Awaitable[None]]
+) -> Answered:
+    """`also` is done in the commit that accepts the run."""
+    async with services.database.pool.begin() as tx:
+        row = (await tx.execute(ACCEPT, accept_values([new], services.lease))).one()
+        await also(tx, new)
+    services.wake_worker()
+    return Answered(_view(new, Accepted(row.at, row.tool_versions)), replayed=False)
+
+
+async def accept_in_session(
+    services: Services,
+    new: NewRun,
+    session_id: SessionId,
+    wish: OnConflict | None = None,
+    *,
+    also: Callable[[Tx, NewRun], Awaitable[None]] = _nothing_else,
+) -> Answered:
+    """One run of a session at a time: this one starts, waits, is refused, or ends the others.
+    `also` is done in the commit that accepts it."""
     for _ in range(sessions.MAX_ROUNDS):
         async with services.database.pool.begin() as tx:
             taken = await sessions.take_place(tx, new.project_id, session_id, wish)
+            if taken.previous and await _is_kept(tx, new):
+                raise e.SessionBusyError  # the one in the way is this very request's run
             if not taken.previous:
                 place = Place(session_id, taken.seq)
                 new = replace(new, place=place, waits=taken.waits)
                 values = accept_values([new], services.lease)
                 row = (await tx.execute(ACCEPT, values)).one()
+                await also(tx, new)
                 break
         for run_id in taken.previous:
             with suppress(e.RunEndedError):
@@ -96,6 +130,13 @@ async def accept_in_session(services: Services, new: NewRun, asked: StartRun) ->
         raise e.SessionBusyError
     services.wake_worker()
     return Answered(_view(new, Accepted(row.at, row.tool_versions)), replayed=False)
+
+
+async def _is_kept(tx: Tx, new: NewRun) -> bool:
+    """Whether the request's key has been used: the session's lock has been waited for."""
+    if new.idempotency is None:
+        return False
+    return await idempotency.read(tx, new.project_id, new.idempotency[0]) is not None
 
 
 async def _replay(services: Services, what: Once) -> Answered | None:
@@ -114,12 +155,7 @@ async def _replay(services: Services, what: Once) -> Answered | None:
     return Answered(run, replayed=True)
 
 
-def _new_run(
-    who: Principal,
-    asked: StartRun,
-    resolved: Resolved,
-    what: Once,
-) -> NewRun:
+def _new_run(who: Principal, asked: StartRun, resolved: Resolved) -> NewRun:
     config, changes = resolved.config, Changes()
     created(changes, asked.agent, config)
     segment = Segment(SegmentKind.INPUT, 0, asked.agent, asked.messages())
@@ -135,7 +171,6 @@ def _new_run(
         changes=changes,
         agent_version=resolved.version,
         team=resolved.team,
-        idempotency=None if what.key is None else (what.key, what.route, what.body_digest),
     )
 
 

@@ -1,7 +1,7 @@
 """One answer for one Idempotency-Key: the same key and body are answered like the first time."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fastapi import Request, Response
@@ -15,6 +15,7 @@ from app.domain.ids import ProjectId
 from app.domain.json import digest, parse
 from app.store import idempotency
 from app.store.db import Tx
+from app.store.runs import NewRun
 from app.wiring import Services
 
 REPLAYED = {"Idempotent-Replayed": "true"}
@@ -35,6 +36,12 @@ class Once:
         assert isinstance(request, ReadRequest)
         body: JsonValue = parse(request.raw.decode()) if key is not None and request.raw else None
         return cls(project_id, f"{request.method} {request.url.path}", digest(body), key)
+
+    def kept_with(self, new: NewRun) -> NewRun:
+        """The key is then kept in the commit that accepts the run."""
+        if self.key is None:
+            return new
+        return replace(new, idempotency=(self.key, self.route, self.body_digest))
 
     def check(self, kept: idempotency.Kept) -> None:
         if (kept.route, kept.body_digest) != (self.route, self.body_digest):

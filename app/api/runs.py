@@ -8,9 +8,11 @@ from app.api import shapes
 from app.api.accepting import accept
 from app.api.answers import answer
 from app.api.auth import RunsReader, RunsWriter
-from app.api.idempotency import REPLAYED, Once
+from app.api.continuing import go_on
+from app.api.idempotency import REPLAYED, Once, once
+from app.api.models.inputs import items_of
 from app.api.models.runs import ItemPage, Run, ToolCall
-from app.api.models.start_run import CancelRun, StartRun
+from app.api.models.start_run import CancelRun, ContinueRun, SendInput, StartRun
 from app.api.paging import Page, Walking, WalkingInOrder, page_of
 from app.api.params import IdempotencyKey, RunPath, Wait
 from app.api.routes import router
@@ -24,6 +26,7 @@ from app.domain.items import item_to_json
 from app.domain.json import JsonObject
 from app.domain.run import TERMINAL, RunStatus
 from app.store import outside, runs, views
+from app.store.db import Tx
 from app.wiring import Services
 
 routes = router("Runs")
@@ -116,12 +119,17 @@ async def get_run(who: RunsReader, services: Using, run_id: RunPath, wait: Wait)
 async def read_run(services: Services, project_id: ProjectId, run_id: RunId) -> Run:
     """Raises RunNotFoundError."""
     async with services.autocommit.connect() as tx:
-        view = await views.get_run(tx, project_id, run_id)
-        if view is None:
-            raise e.RunNotFoundError
-        if view.status in TERMINAL or view.turn == 0:
-            return shapes.run(view)
-        waiting = await views.waiting_for(tx, project_id, [run_id])
+        return await shown_run(tx, project_id, run_id)
+
+
+async def shown_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Run:
+    """Raises RunNotFoundError."""
+    view = await views.get_run(tx, project_id, run_id)
+    if view is None:
+        raise e.RunNotFoundError
+    if view.status in TERMINAL or view.turn == 0:
+        return shapes.run(view)
+    waiting = await views.waiting_for(tx, project_id, [run_id])
     return shapes.run(view, waiting[run_id])
 
 
@@ -153,6 +161,50 @@ async def list_tool_calls(
         found = await views.calls_of(tx, who.project_id, run_id)
     shown = [shapes.tool_call(run_id, one) for one in found]
     return answer(page_of(shown, walk, lambda call: call.id))
+
+
+@routes.post("/runs/{run_id}/input", status_code=202, response_model=Run)
+async def send_input(
+    who: RunsWriter,
+    services: Using,
+    request: Request,
+    run_id: RunPath,
+    message: SendInput,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Another message for an open run; the model sees it with its next turn. It decides nothing
+    that the run waits for."""
+
+    async def send(tx: Tx) -> Run:
+        await outside.add_input(tx, who.project_id, run_id, items_of(message.input))
+        return await shown_run(tx, who.project_id, run_id)
+
+    shown = await once(
+        services, Once.of(request, who.project_id, idempotency_key), send, status=202
+    )
+    services.wake_worker()
+    return shown
+
+
+@routes.post("/runs/{run_id}/continue", status_code=202, response_model=Run)
+async def continue_run(
+    who: RunsWriter,
+    services: Using,
+    request: Request,
+    run_id: RunPath,
+    how: ContinueRun | None = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Go on from a run that is `incomplete`: a new run begins with its items, its call ids and
+    their results, and with limits of its own. The old one stays as it is."""
+    what = Once.of(request, who.project_id, idempotency_key)
+    accepted = await go_on(services, who, run_id, how or ContinueRun(), what)
+    new_id = accepted.run.id
+    headers = {"Location": f"/v1/runs/{show(Prefix.RUN, new_id)}"}
+    if accepted.replayed:
+        shown = await read_run(services, who.project_id, new_id)
+        return answer(shown, 202, headers | REPLAYED)
+    return answer(shapes.run(accepted.run), 202, headers)
 
 
 @routes.post("/runs/{run_id}/cancel", response_model=Run)

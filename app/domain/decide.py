@@ -153,7 +153,7 @@ def _group(call: Call, caps: Mapping[str, Concurrency]) -> tuple[str, str]:
 
 def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
     """Every call has its result: stop, answer, or ask the model again."""
-    if any(_because(call, Reason.REPEATED) for call in calls):
+    if _refused(state, calls, Reason.REPEATED):
         return _incomplete("repeated_calls", "The model repeated the same call five times.")
     if state.config.kind != "llm":
         return _next_step(state, schema)
@@ -171,7 +171,7 @@ def _go_on(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -
         return _finish_with(state, stopped.whole, schema)
     if _has_answered(state):
         return _answer(state, schema)
-    if any(_because(call, Reason.LIMIT) for call in calls):
+    if _refused(state, calls, Reason.LIMIT):
         return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
     return _ask_within_limits(state)
 
@@ -303,6 +303,13 @@ def _has_last_word(state: RunState) -> bool:
 def _has_answered(state: RunState) -> bool:
     """The last word is the model's, and it asked for nothing."""
     return _has_last_word(state) and not tool_calls_of(state.segments[-1])
+
+
+def _refused(state: RunState, calls: tuple[Call, ...], reason: Reason) -> bool:
+    """Not where somebody has said something since, or has continued the run: then the model is
+    asked once more, which reads that its call was refused."""
+    heard = bool(state.segments) and state.segments[-1].kind is SegmentKind.INPUT
+    return not heard and any(_because(call, reason) for call in calls)
 
 
 def _because(call: Call, reason: Reason) -> bool:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import JsonValue, TypeAdapter
 
-from app.domain.agents import AgentConfig
+from app.domain.agents import AgentConfig, Limits
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
 from app.domain.conversation import conversation
 from app.domain.history import to_keep
@@ -36,7 +36,15 @@ def config_to_json(config: AgentConfig) -> JsonObject:
 
 
 def config_from_json(data: JsonObject) -> AgentConfig:
-    return _CONFIG.validate_python(data, strict=False)
+    """The limits of a run that goes on from another may be beyond what anybody can ask for."""
+    rest = {name: value for name, value in data.items() if name != "limits"}
+    config = _CONFIG.validate_python(rest, strict=False)
+    match data.get("limits"):
+        case dict(limits):
+            kept: dict[str, Any] = limits
+            return config.model_copy(update={"limits": Limits.model_construct(None, **kept)})
+        case _:
+            return config
 
 
 def call_to_row(run_id: RunId, call: Call) -> dict[str, Any]:

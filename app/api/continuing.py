@@ -1,0 +1,33 @@
+"""Going on from a run that was stopped: one commit makes the new run with all that was said."""
+
+from app.api.accepting import Answered, accept_in_session, accept_in_transaction, accepted_once
+from app.api.idempotency import Once
+from app.api.models.inputs import items_of
+from app.api.models.start_run import ContinueRun
+from app.domain import errors as e
+from app.domain.ids import RunId
+from app.domain.scopes import Principal
+from app.store import continuing
+from app.wiring import Services
+
+
+async def go_on(
+    services: Services, who: Principal, run_id: RunId, asked: ContinueRun, what: Once
+) -> Answered:
+    """After this the new run is committed. Raises AppErrors."""
+
+    async def start() -> Answered:
+        async with services.autocommit.connect() as tx:
+            messages = () if asked.input is None else items_of(asked.input)
+            found = await continuing.prepare(
+                tx, who.project_id, run_id, turns=asked.max_turns, messages=messages
+            )
+        new = what.kept_with(found.run)
+        if found.session_id is None:
+            return await accept_in_transaction(services, new, continuing.copy)
+        try:
+            return await accept_in_session(services, new, found.session_id, also=continuing.copy)
+        except e.SessionNotFoundError:
+            raise e.ConflictError("The session of this run has been deleted.") from None
+
+    return await accepted_once(services, what, start)
