@@ -314,5 +314,5 @@ def cut(output: JsonValue, max_bytes: int) -> tuple[JsonValue, JsonValue]:
         return output, None
     marker = f"\n… {len(raw) - max_bytes} bytes left out …\n"
     half = max_bytes // 2
-    head, tail = raw[:half].decode(errors="ignore"), raw[-half:].decode(errors="ignore")
+    head, tail = raw[:half].decode(errors="ignore"), raw[len(raw) - half :].decode(errors="ignore")
     return head + marker + tail, output

@@ -58,7 +58,7 @@ class Retried:
 def request_for(state: RunState, tools: Mapping[str, Tool], ask: AskModel) -> ModelRequest:
     """Everything but the model's name."""
     config = state.config
-    items = (*shown(state.history, config.history), *conversation(state))
+    items = (*shown(state.history, config.history, state.calls), *conversation(state))
     if ask.tools_off:
         items = (*items, Message("user", texts.SUMMARISE))
     return ModelRequest(
