@@ -1,12 +1,13 @@
 """Runs that are spoken to while they are open, that go on after a limit, or that are called off."""
 
+import json
 from typing import Final
 
 import pytest
 
 from tests.api.project import Project, call, of_type, result_of, types_of
 from tests.support.client import Json
-from tests.support.model_server import Answer, calls, text
+from tests.support.model_server import Answer, Call, calls, text
 from tests.support.serving import Hold
 from tests.support.tool_server import Behaviour
 
@@ -134,10 +135,38 @@ def test_a_run_goes_on_with_counts_of_its_own(project: Project) -> None:
     assert len(project.hits("pay")) == 6
 
 
+def test_where_the_model_has_answered_something_must_be_said(project: Project) -> None:
+    old = project.run(Answer(refusal="I will not."))
+    path = f"/v1/runs/{old['id']}/continue"
+    problem = project.client.refused(422, "invalid_request", "POST", path, {})
+    assert problem["errors"][0]["path"] == "input"
+
+
+def test_tokens_and_money_are_counted_from_nothing(project: Project) -> None:
+    project.tool("pay")
+    model = project.script(calls(call(1, "pay")), text("done"), name="priced")
+    old = project.run(model=model, tools=["pay"], limits={"max_cost_usd": 0.05})
+    assert old["incomplete_details"]["reason"] == "max_cost_usd"
+    ended = project.settle(go_on(project, old))
+    assert (ended["status"], ended["output"], ended["turn"]) == ("completed", "done", 2)
+    assert ended["usage"]["cost_usd"] == old["usage"]["cost_usd"]
+
+
+def test_a_result_that_was_cut_can_still_be_read(project: Project) -> None:
+    project.tool("rows", Behaviour("raw", value="x" * 10_000), max_output_bytes=1024)
+    read = Call("c2", "read_result", '{"call_id":"c1","offset":5000,"limit":16}')
+    old = project.run(
+        calls(call(1, "rows")), calls(read), text("done"), tools=["rows"], limits={"max_turns": 1}
+    )
+    assert project.settle(go_on(project, old, max_turns=2))["output"] == "done"
+    assert json.loads(result_of(project.asked(), "c2"))["bytes"] == 10_000
+
+
 def test_only_an_incomplete_run_goes_on(project: Project, other: Project) -> None:
     run = project.run(text("hi"))
     path = f"/v1/runs/{run['id']}/continue"
-    assert project.client.request("POST", path, {}).status_code == 409
+    problem = project.client.refused(409, "conflict", "POST", path, {})
+    assert "only one that is incomplete" in problem["detail"]
     other.client.refused(404, "run_not_found", "POST", path, {})
 
 
