@@ -92,11 +92,7 @@ class Services:
 async def open_services(settings: Settings, database_url: str) -> AsyncGenerator[Services]:
     assert settings.secret_key is not None
     async with AsyncExitStack() as stack:
-        database = open_database(
-            database_url,
-            pool_size=settings.database_connections,
-            through_pgbouncer=settings.pgbouncer,
-        )
+        database = _database(settings, database_url)
         stack.push_async_callback(database.close)
         await check_safety(database)
         vault = Vault(settings.secret_key.get_secret_value())
@@ -105,21 +101,11 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         stack.push_async_callback(steps.close)
         accepts = AcceptWriter(database.pool, settings.lease_seconds)
         stack.push_async_callback(accepts.close)
-        key = settings.openai_api_key
-        models = ModelCatalog(
-            openai_api_key=key.get_secret_value() if key else None,
-            openai_base_url=settings.openai_base_url,
-        )
+        models = _models(settings)
         stack.push_async_callback(models.aclose)
-        egress = Egress(
-            allow_private=settings.allow_private_targets, allowed_ports=settings.allowed_ports
-        )
+        egress = _egress(settings)
         stack.push_async_callback(egress.aclose)
-        plugins = PluginHost(
-            load_plugins(settings.plugins),
-            threads=settings.plugin_threads,
-            secrets=_plugin_secrets(os.environ),
-        )
+        plugins = _plugins(settings, os.environ)
         stack.callback(plugins.close)
         feed = Feed()
         toolbox = Toolbox(database.pool, vault)
@@ -133,9 +119,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             history=_histories(database),
             children=Children(database.pool),
             models=models,
-            prices=Prices(
-                {name: Price(**dict(one)) for name, one in settings.model_prices.items()}
-            ),
+            prices=_prices(settings),
             executors={"webhook": Webhook(posts), "plugin": plugins, "agent": AgentTool()},
             plugins=plugins,
             guards=Guards(posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook),
@@ -167,14 +151,41 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         )
 
 
-def _plugin_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """What plugins may ask for by name; the service's own key is none of it."""
+def _database(settings: Settings, url: str) -> Database:
+    return open_database(
+        url, pool_size=settings.database_connections, through_pgbouncer=settings.pgbouncer
+    )
+
+
+def _models(settings: Settings) -> ModelCatalog:
+    key = settings.openai_api_key
+    return ModelCatalog(
+        openai_api_key=key.get_secret_value() if key else None,
+        openai_base_url=settings.openai_base_url,
+    )
+
+
+def _prices(settings: Settings) -> Prices:
+    return Prices({name: Price(**dict(one)) for name, one in settings.model_prices.items()})
+
+
+def _egress(settings: Settings) -> Egress:
+    return Egress(
+        allow_private=settings.allow_private_targets, allowed_ports=settings.allowed_ports
+    )
+
+
+def _plugins(settings: Settings, environment: Mapping[str, str]) -> PluginHost:
+    """Raises PluginError. Plugins may ask for the operator's secrets by name; the service's own
+    key is none of them."""
     prefix = "RUNWARD_SECRET_"
-    return {
+    secrets = {
         name.removeprefix(prefix): value
         for name, value in environment.items()
         if name.startswith(prefix) and name != "RUNWARD_SECRET_KEY"
     }
+    loaded = load_plugins(settings.plugins)
+    return PluginHost(loaded, threads=settings.plugin_threads, secrets=secrets)
 
 
 def _loader(

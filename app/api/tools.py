@@ -106,7 +106,7 @@ async def change_tool(
         raise e.ToolNotFoundError
     if errors := patch.refused(before.spec.type):
         raise e.InvalidRequestError(errors=errors)
-    code = _code_of(services, before.spec)
+    code = _code_of(services, before.spec, patch)
     await check_tool(services, patched(before.spec, patch, code))
     async with services.database.pool.begin() as tx:
         former = await registry.lock_tool(tx, who.project_id, name)
@@ -212,17 +212,18 @@ def _agent_problems(spec: ToolSpec) -> list[FieldError]:
     return errors
 
 
-def _code_of(services: Services, spec: ToolSpec) -> ToolSpec | None:
-    """What a plugin's code says of its tool; None: it is none of a plugin's."""
+def _code_of(services: Services, spec: ToolSpec, patch: PatchTool) -> ToolSpec | None:
+    """What a plugin's code says of its tool, or what it said last, where the plugin is not loaded
+    and nothing is to be given back to it; None: the tool is none of a plugin's."""
     if spec.type != "plugin":
         return None
     code = services.plugins.code_of(spec.name)
-    if code is None:
+    if code is None and any(getattr(patch, name) is None for name in patch.model_fields_set):
         raise e.ConflictError(
-            f"The plugin of '{spec.name}' is not loaded in the process that answers; "
-            "install it, or name it in RUNWARD_PLUGINS."
+            f"The plugin of '{spec.name}' is not loaded in the process that answers, so what its "
+            "code says is not known; install it, or name it in RUNWARD_PLUGINS."
         )
-    return code
+    return code or spec
 
 
 @routes.post("/tools/{name}/test", response_model=ToolTrial)

@@ -13,6 +13,8 @@ import sys
 import threading
 from typing import IO, Any, Final
 
+import structlog
+
 from app.domain.items import part_to_json
 from app.domain.json import JsonObject, compact, parse
 from app.domain.outcomes import Done, Failed, Outcome, Why
@@ -22,6 +24,8 @@ from app.tools.results import shown_error
 from app.tools.running import Begin, answer, directly
 
 _OUT, _IN = 1, 0
+_CRITICAL: Final = 50
+"""The level of what is logged here: what becomes of the call is for the service to log."""
 
 
 class _Lines:
@@ -45,6 +49,7 @@ def main() -> None:
     os.dup2(nothing, _IN)
     request: Any = parse(source.readline().decode())
     threading.Thread(target=_end_with, args=(source,), daemon=True).start()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_CRITICAL))
     outcome = asyncio.run(_answer(request, lines))
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,6 +1,7 @@
 """Finding plugins: the entry points `runward.tools` and the modules that the operator names."""
 
 import importlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -10,11 +11,13 @@ from typing import Any, Final, cast
 from app.domain.guards import PluginGuardrail
 from app.tools.context import PluginError
 from app.tools.declare import BaseTool, FunctionTool, NamedGuardrail, NamedHook
-from app.tools.plugin import PluginTool, make_tool
+from app.tools.plugin import PluginTool, check_callable, make_tool
 
 ENTRY_POINTS: Final = "runward.tools"
 TOOLS: Final = "TOOLS"
 """The list of a module's tools; without one, what is decorated in it."""
+PLUGIN_NAME: Final = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
+_NAMES: Final = "a letter, then up to 127 letters, digits, dots, dashes and underscores"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,9 @@ class _Collected:
         if any(item is one for one in self._seen):
             return
         self._seen.append(item)
+        if isinstance(item, NamedGuardrail | NamedHook):
+            kind = "hook" if isinstance(item, NamedHook) else "guardrail"
+            check_callable(f"Plugin {origin}", f"{kind} '{item.name}'", item.function, 2)
         if isinstance(item, NamedGuardrail):
             self._put(self._guardrails, "guardrail", item.name, item, origin)
         elif isinstance(item, NamedHook):
@@ -74,6 +80,8 @@ class _Collected:
             self._put(self._tools, "tool", tool.spec.name, tool, where)
 
     def _put(self, into: dict[str, Any], kind: str, name: str, item: Any, origin: str) -> None:
+        if kind != "tool" and not re.fullmatch(PLUGIN_NAME, name):
+            raise PluginError(f"Plugin {origin}: '{name}' is no name for a {kind}; {_NAMES}")
         if name in into:
             other = self._origins[kind, name]
             raise PluginError(f"Two plugins have a {kind} named '{name}': {other}, and {origin}.")

@@ -19,7 +19,8 @@ from app.tools.function import name_of, read_signature, return_schema
 
 TOOL_STAGES: Final = ("pre_approval", "input", "output")
 _OURS: Final = frozenset({"isolation", "docstring", "output_schema"})
-_CALLABLE: Final = ("approval", "enabled")
+_CALLABLE: Final = {"approval": 2, "enabled": 1}
+"""Options that may be functions, and how many arguments these take."""
 _CHOICES: Final = {"isolation": ("thread", "process")} | {
     "docstring": ("auto", "google", "numpy", "sphinx", "off")
 }
@@ -176,7 +177,23 @@ def _named(where: str, key: str, value: Any) -> Any:
         return value
     if isinstance(value, type):
         raise PluginError(f"{where}: {key} must be a function, not the class {value.__name__}")
+    check_callable(where, key, value, _CALLABLE[key])
     return ByCallable(callable=name_of(value)[:256])
+
+
+def check_callable(where: str, what: str, function: Callable[..., Any], count: int) -> None:
+    """Whether it takes that many arguments. Raises PluginError."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # of a function that is not written in Python
+        return
+    try:
+        signature.bind(*range(count))
+    except TypeError as error:
+        raise PluginError(
+            f"{where}: {what} is called with {count} argument{'s' if count > 1 else ''}, and its "
+            f"function {name_of(function)} does not take them: {error}"
+        ) from None
 
 
 def _problems(spec: ToolSpec) -> list[str]:

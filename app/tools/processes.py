@@ -94,9 +94,15 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
             case {"progress": [fraction, message]}:
                 report(fraction, message)
             case {"outcome": outcome}:
-                return _outcome(outcome)
+                return _logged(_outcome(outcome), request["reference"])
             case _:
                 started = True
+
+
+def _logged(outcome: Outcome, reference: str) -> Outcome:
+    if isinstance(outcome, Failed):
+        log.warning("plugin_process_failed", function=reference, why=str(outcome.why))
+    return outcome
 
 
 def _outcome(shown: Any) -> Outcome:

@@ -146,6 +146,22 @@ ERRORS: dict[str, tuple[str, str]] = {
         "@tool(approval=int)\ndef a() -> None: ...",
         "approval must be a function, not the class int",
     ),
+    "a function that decides about nothing": (
+        "@tool(approval=lambda ctx: True)\ndef a() -> None: ...",
+        "plug:a: approval is called with 2 arguments, and its function plug:<lambda> does not",
+    ),
+    "a function that shows too much": (
+        "@tool(enabled=lambda: True)\ndef a() -> None: ...",
+        "plug:a: enabled is called with 1 argument, and",
+    ),
+    "a guardrail of nothing": (
+        "@guardrail()\ndef g(payload): ...",
+        "guardrail 'g' is called with 2 arguments",
+    ),
+    "a hook with a space": (
+        "@hook(name='a b')\ndef h(ctx, payload): ...",
+        "'a b' is no name for a hook; a letter, then",
+    ),
     "no timeout": ("@tool(timeout_seconds=0)\ndef a() -> None: ...", "plug:a: timeout_seconds"),
     "metadata that is no JSON": (
         "@tool(metadata={'a': object()})\ndef a() -> None: ...",
