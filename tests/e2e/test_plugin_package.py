@@ -82,6 +82,22 @@ def test_the_packages_own_tests_pass(site: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.timeout(180)
+def test_tools_of_a_plugin_that_is_gone_are_hidden_and_can_be_disabled(
+    start: Processes, site: Path
+) -> None:
+    start("serve", env={"PYTHONPATH": str(site)}).terminate()
+    client = start.client(start("serve"))
+    assert [tool["name"] for tool in client.call("GET", "/v1/tools", order="asc")["data"]] == TOOLS
+    asked = run(client, "convert(amount=10)")
+    assert "tool_call.started" not in [one["type"] for one in client.events(asked["id"])]
+    changed = client.call("PATCH", "/v1/tools/convert", {"enabled": False})
+    assert (changed["enabled"], changed["version"]) == (False, 2)
+    assert client.request("PATCH", "/v1/tools/convert", {"enabled": None}).status_code == 409
+    again = start.client(start("serve", env={"PYTHONPATH": str(site)}))
+    assert again.call("GET", "/v1/tools/convert") == changed
+
+
 def run(client: Client, asked: str, **fields: Any) -> dict[str, Any]:
     body = {"model": "offline:rules", "tools": TOOLS, "input": asked, **fields}
     return client.settle(client.call("POST", "/v1/runs", body)["id"])

@@ -1,0 +1,123 @@
+"""One turn asks for a webhook, a plugin, another agent and a call that a person must approve, all
+at once; they are answered and decided in every order that chance makes. The results stand in the
+order of the calls, and each was executed once.
+
+RUNWARD_ORDERS=200 makes it long. The order of round N is that of `Random(N)`.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+
+import pytest
+
+from tests.e2e.conftest import Processes
+from tests.support.client import Client
+from tests.support.model_server import Answer, Call, ModelServer, calls, text
+from tests.support.serving import Hold
+from tests.support.tool_server import Behaviour, ToolServer
+
+ORDERS = int(os.environ.get("RUNWARD_ORDERS", "24"))
+AT_ONCE = 6
+DECISIONS = ("approve", "reject", "edit", "respond")
+
+
+class Round:
+    """Everything in it has a name of its own, so that rounds can go side by side."""
+
+    def __init__(self, number: int, client: Client, model: ModelServer, tools: ToolServer) -> None:
+        self.random = Random(number)
+        self.number = number
+        self.client = client
+        self.model = model
+        self.tools = tools
+        self.child = Hold()
+
+    def play(self) -> None:
+        self._prepare()
+        names = [f"hook_{self.number}", "relay", f"ask_{self.number}", f"gated_{self.number}"]
+        run = self.client.start_run(model=f"openai:main-{self.number}", tools=names)
+        for name in ("hook", "relay"):
+            self.tools.hold(f"{name}-{self.number}").arrived()
+        self.child.arrived()
+        what = self.random.choice(DECISIONS)
+        steps: list[Callable[[], object]] = [
+            self.tools.hold(f"hook-{self.number}").release,
+            self.tools.hold(f"relay-{self.number}").release,
+            self.child.release,
+            lambda: self._decide(run["id"], what),
+        ]
+        self.random.shuffle(steps)
+        for step in steps:
+            step()
+        ended = self.client.settle(run["id"], {"completed", "failed", "incomplete"})
+        assert (ended["status"], ended["output"]) == ("completed", "all done"), self.number
+        self._check(run["id"], what)
+
+    def _prepare(self) -> None:
+        n, client, tools = self.number, self.client, self.tools
+        url = tools.tool(f"hook_{n}", Behaviour(hold=f"hook-{n}"))
+        client.register_tool(f"hook_{n}", url)
+        client.register_tool(f"gated_{n}", tools.tool(f"gated_{n}"), approval="always")
+        relay = tools.tool(f"relay_{n}", Behaviour("raw", value="relayed", hold=f"relay-{n}"))
+        agent = {"name": f"child_{n}", "model": f"openai:child-{n}"}
+        client.call("POST", "/v1/agents", agent)
+        tool = {"name": f"ask_{n}", "type": "agent", "agent": f"child_{n}"}
+        client.call("POST", "/v1/tools", tool)
+        self.model.script(f"child-{n}", Answer("from the child", hold=self.child))
+        self.order = [f"c{n}_{one}" for one in ("hook", "relay", "ask", "gated")]
+        self.random.shuffle(self.order)
+        asked = {
+            f"c{n}_hook": Call(f"c{n}_hook", f"hook_{n}", '{"x":"1"}'),
+            f"c{n}_relay": Call(f"c{n}_relay", "relay", json.dumps({"url": relay, "x": "2"})),
+            f"c{n}_ask": Call(f"c{n}_ask", f"ask_{n}", '{"input":"3"}'),
+            f"c{n}_gated": Call(f"c{n}_gated", f"gated_{n}", '{"x":"4"}'),
+        }
+        turn = calls(*(asked[call_id] for call_id in self.order))
+        self.model.by_turn(f"main-{n}", turn, text("all done"))
+
+    def _decide(self, run_id: str, what: str) -> None:
+        fields = {
+            "approve": {},
+            "reject": {"message": "no"},
+            "edit": {"arguments": {"x": "40"}},
+            "respond": {"output": "I did it"},
+        }[what]
+        self.client.decide_call(run_id, f"c{self.number}_gated", what, **fields)
+
+    def _check(self, run_id: str, what: str) -> None:
+        n = self.number
+        results = self.model.requests(f"main-{n}")[-1].results
+        assert [call_id for call_id, _ in results] == self.order, n
+        told = dict(results)
+        assert told[f"c{n}_hook"] == f"hook_{n}(1)"
+        assert told[f"c{n}_relay"] == "relayed"
+        assert told[f"c{n}_ask"] == "from the child"
+        gated = {"approve": f"gated_{n}(4)", "reject": "no", "respond": "I did it"}
+        assert told[f"c{n}_gated"].endswith(gated.get(what, f"gated_{n}(40)"))
+        sent = {f"hook_{n}": 1, f"relay_{n}": 1, f"gated_{n}": int(what in ("approve", "edit"))}
+        hits = [hit.key for hit in self.tools.all_hits()]
+        assert {key: hits.count(key) for key in sent} == sent, n
+        assert len(self.model.requests(f"child-{n}")) == 1
+        events = [event["sequence"] for event in self.client.events(run_id)]
+        assert events == list(range(1, len(events) + 1)), n
+
+
+@pytest.mark.timeout(120 + ORDERS * 3)
+def test_whatever_the_order_results_stand_in_that_of_the_calls(
+    start: Processes, model: ModelServer, tools: ToolServer
+) -> None:
+    env = {"RUNWARD_PLUGINS": "tests.support.plugin_relay"}
+    api = start("api", env=env)
+    for _ in range(2):
+        start("worker", env=env)
+    client = start.client(api).new_project("orders")
+    start.keep(client)
+    rounds = [Round(number, client, model, tools) for number in range(ORDERS)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for done in [pool.submit(one.play) for one in rounds]:
+            done.result()
+    assert model.violations == []
+    assert [status for status in client.statuses if status[1] >= 500] == []
