@@ -186,13 +186,16 @@ def _next_step(state: RunState, schema: Validator | None) -> Action:
     """Of a workflow."""
     if any(_because(call, Reason.LIMIT) for call in state.turn_calls):
         return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
-    match next_step(state):
+    step = next_step(state)
+    match step:
         case Steps(response=response):
             return _spent(state) or Delegate(response)
         case Over(failed=str(failed)):
             return Finish(RunStatus.FAILED, code="step_failed", message=failed)
-        case Over() as over:
-            return _end_of_workflow(over, schema)
+        case Over():
+            return _end_of_workflow(step, schema)
+        case _:
+            assert_never(step)
 
 
 def _end_of_workflow(over: Over, schema: Validator | None) -> Finish:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
@@ -149,6 +149,8 @@ def outcome_of(tool: Tool, child: Child, extracted: JsonValue = None) -> Outcome
                 told = f"The agent has no output of '{name}'."
                 return Failed(Why.INVALID_RESPONSE, told)
             output = extracted
+        case _:
+            assert_never(tool.spec.output)
     return Done(output, escalate=escalate)
 
 

@@ -19,8 +19,8 @@ from app.domain.approvals import (
 )
 from app.domain.calls import Call, CallPhase, Reason
 from app.domain.conversation import conversation
-from app.domain.decide import AskModel, Finish, Park, RunTools, next_action
-from app.domain.ids import CallId
+from app.domain.decide import Action, AskModel, Finish, HandOver, Park, RunTools, next_action
+from app.domain.ids import CallId, RunId
 from app.domain.items import Message
 from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.plan import Turn, UnusableResponseError, take_response
@@ -37,19 +37,41 @@ from app.domain.resolve import (
 from app.domain.response import ModelResponse, RequestedCall, Usage
 from app.domain.run import RunStatus, ending_event
 from app.domain.schema import Validator
-from app.domain.settle import TryAgain, close_open_calls, conclude, judge, recover, start, timed_out
-from app.domain.state import Changes, Event, RunState, Segment, SegmentKind
+from app.domain.settle import (
+    StartChild,
+    TryAgain,
+    close_open_calls,
+    conclude,
+    judge,
+    recover,
+    share,
+    start,
+    timed_out,
+)
+from app.domain.state import Changes, Child, ChildRun, Event, RunState, Segment, SegmentKind
+from app.domain.team import (
+    hand_over,
+    handoff_tools,
+    opening,
+    outcome_of,
+    start_child,
+    with_usage_of,
+)
 from app.domain.toolbox import Surroundings, Tool
-from tests.unit.domain_cases import Mint, tool
+from tests.unit.domain_cases import AGENT, Mint, child, member, tool
 
 Choose: TypeAlias = Callable[[Sequence[Any]], Any]
 
 MAX_MISHAPS: Final = 12
 """Of lost workers, changed tools and the like in one run: each may repeat work."""
+HELPER: Final = member("Helps.", handoffs=[AGENT])
 SCHEMA: Final = Validator({"type": "object"}, at="output")
 
 OUTCOMES: Final[Sequence[Outcome]] = (
     *[Done("ok"), Done({"a": 1})] * 3,
+    Done("ok", state={"a": 1, "b": None}),
+    Done("ok", state={"a": None, "b": 2}, transfer_to="helper"),
+    Done("ok", escalate=True),
     *[Waits()] * 2,
     *(Failed(why, "detail", status=503 if why is Why.UNAVAILABLE else None) for why in Why),
 )
@@ -64,6 +86,17 @@ DECISIONS: Final[Sequence[Decision | None]] = (
     None,
 )
 """None: nobody answers."""
+FROM_CHILDREN: Final[Sequence[Outcome]] = (
+    *[Waits(on="child")] * 6,
+    Failed(Why.ERROR, "Too deep.", message="Too deep.", permanent=True),
+)
+CHILDREN: Final[Sequence[Child]] = (
+    *[child(output="Helped.", usage=Usage(20, 2))] * 3,
+    child(output="Enough.", escalated=True),
+    child(RunStatus.INCOMPLETE, usage=Usage(20, 2)),
+    child(RunStatus.FAILED, error={"message": "No."}),
+    child(RunStatus.CANCELLED),
+)
 
 
 def registered() -> dict[str, Tool]:
@@ -73,6 +106,7 @@ def registered() -> dict[str, Tool]:
         "write": tool("write", concurrency={"serial": True}),
         "pay": tool("pay", **gated),
         "ask": tool("ask", on_unknown="ask", approval={"when": "args.n > 1"}),
+        "consult": tool("consult", type="agent", agent="helper", url=None),
         "fragile": tool("fragile", on_timeout="fail_run", concurrency={"limit": 1}),
     }
 
@@ -92,19 +126,33 @@ class Drive:
     """Attempts that may have reached the tool, since somebody said that they had not."""
     mishaps: int = 0
     overdue: bool = False
+    shown: list[tuple[Segment, ...]] = field(default_factory=list[tuple[Segment, ...]])
+    """What the model had been shown of the conversation, for each response."""
+    used: Usage = field(default_factory=Usage)
+    children: int = 0
     finish: Finish | None = None
 
     def step(self) -> None:
         self._perhaps(self._disturb)
-        match next_action(self.run, overdue=self.overdue, caps=self._caps(), schema=self.schema):
+        action = next_action(self.run, overdue=self.overdue, caps=self._caps(), schema=self.schema)
+        self._do(action)
+
+    def _do(self, action: Action) -> None:
+        match action:
             case AskModel() as ask:
                 self._ask(ask)
+            case HandOver(agent=agent):
+                assert not self.run.open_calls
+                changes = Changes()
+                self._commit(hand_over(self.run, changes, agent), changes)
             case RunTools(start=ids):
                 self._run_tools(ids)
             case Park(waiting=waiting):
                 self._act_outside(self.run.calls[self.choose(waiting)])
             case Finish() as finish:
                 self._end(finish)
+            case other:
+                raise AssertionError(other)
 
     def _caps(self) -> Mapping[str, Any]:
         return {name: one.spec.concurrency for name, one in self.tools.items()}
@@ -115,7 +163,7 @@ class Drive:
             happen()
 
     def _disturb(self) -> None:
-        match self.choose([*["lost", "changed"] * 6, "late", "cancel"]):
+        match self.choose([*["lost", "changed", "said"] * 4, "late", "cancel"]):
             case "lost":
                 changes = Changes()
                 run = replace(self.run, fence=self.run.fence + 1)
@@ -125,6 +173,8 @@ class Drive:
                 old = self.tools[name]
                 fields = old.spec.model_dump(exclude={"name"})
                 self.tools[name] = tool(name, old.version + 1, **fields)
+            case "said":
+                self._hear("By the way.")
             case "late":
                 self.overdue = True
             case _:
@@ -143,6 +193,11 @@ class Drive:
         self.log += changes.events
         self.run = after
 
+    def _hear(self, text: str) -> None:
+        """Somebody sends another message."""
+        more = Segment(SegmentKind.INPUT, self.run.turn, None, (Message("user", text),))
+        self.run = replace(self.run, segments=(*self.run.segments, more))
+
     # The model.
 
     def _ask(self, ask: AskModel) -> None:
@@ -152,26 +207,33 @@ class Drive:
         if ask.repair:
             repair = Segment(SegmentKind.REPAIR, self.run.turn, None, (Message("user", "Again."),))
             self.run = replace(self.run, segments=(*self.run.segments, repair))
-        shown = {} if ask.tools_off else self.tools
-        turn = Turn(shown, Surroundings(None, {"turn": self.run.turn}), self.mint)
+        shown = self.run.segments
+        if self.choose([False, False, False, True]):
+            self._hear("Wait!")
+        made = {**self.tools, **handoff_tools(self.run.config, self.run.team)}
+        around = Surroundings(None, {"turn": self.run.turn})
+        turn = Turn({} if ask.tools_off else made, around, self.mint, shown=len(shown))
         try:
-            after, changes = take_response(self.run, self._response(), turn)
+            after, changes = take_response(self.run, self._response(list(made)), turn)
         except UnusableResponseError as error:
             self._end(Finish(RunStatus.FAILED, code=error.code, message=error.message))
             return
+        self.shown.append(shown)
+        self.used += Usage(10, 1)
         self._commit(after, changes)
 
-    def _response(self) -> ModelResponse:
-        calls = [self._wanted(i) for i in range(self.choose([0, 1, 2, 2, 3, 3, 5]))]
+    def _response(self, names: list[str]) -> ModelResponse:
+        calls = [self._wanted(i, names) for i in range(self.choose([0, 1, 2, 2, 3, 3, 5]))]
         text = self.choose(["", "Done.", "{}"])
         return ModelResponse(text, tuple(calls), usage=Usage(10, 1))
 
-    def _wanted(self, position: int) -> RequestedCall:
+    def _wanted(self, position: int, names: list[str]) -> RequestedCall:
         fresh = f"t{self.run.turn}p{position}"
         known = list(self.run.calls) or [fresh]
         id_ = self.choose([*[fresh] * 20, "", known[0]])
-        name = self.choose([*list(self.tools) * 3, "nope"])
-        arguments = self.choose(["{}", *(f'{{"n": {n}}}' for n in range(8)), "{"])
+        name = self.choose([*names * 3, "nope"])
+        numbers = () if name.startswith("transfer_to_") else range(8)
+        arguments = self.choose(["{}", *(f'{{"n": {n}}}' for n in numbers), "{"])
         return RequestedCall(id_, name, arguments, self.choose([False] * 30 + [True]))
 
     # The tools.
@@ -194,17 +256,41 @@ class Drive:
         changes = Changes()
         after, _ = start(self.run, changes, one, seconds=30)
         self._commit(after, changes)
-        self.deliveries[one.id] += 1
+        self.deliveries[one.id] += one.tool != "consult"
 
     def _return(self, one: Call) -> None:
-        outcome: Outcome = self.choose(OUTCOMES)
+        outcome: Outcome = self.choose(FROM_CHILDREN if one.tool == "consult" else OUTCOMES)
         if isinstance(outcome, Failed) and outcome.why is Why.NOT_SENT:
             self.deliveries[one.id] -= 1
-        changes = Changes()
+        changes, run = Changes(), self.run
         verdict = judge(self.tools[one.tool], one, outcome, seconds_left=9, jitter=0.5)
-        self._commit(conclude(self.run, changes, one, verdict), changes)
+        if isinstance(verdict, StartChild):
+            self._start_child(one)
+            return
+        if isinstance(outcome, Done) and outcome.state:
+            run = share(run, changes, one, outcome.state)
+        self._commit(conclude(run, changes, one, verdict), changes)
         if isinstance(verdict, TryAgain):
             self._start(one)
+
+    # Child runs.
+
+    def _start_child(self, one: Call) -> None:
+        changes = Changes()
+        asked = opening(one.arguments)
+        new = ChildRun(RunId(self.mint()), one.id, "helper", HELPER, {}, asked, None, None)
+        self._commit(start_child(self.run, changes, one, new), changes)
+        self.deliveries[one.id] += 1
+
+    def _end_child(self, one: Call) -> None:
+        changes = Changes()
+        ended: Child = self.choose(CHILDREN)
+        self.children += 1
+        self.used += ended.usage
+        spec = self.tools[one.tool]
+        verdict = judge(spec, one, outcome_of(spec, ended), seconds_left=0, jitter=0)
+        run = with_usage_of(self.run, changes, one, ended)
+        self._commit(conclude(run, changes, one, verdict), changes)
 
     # People and callbacks.
 
@@ -214,6 +300,8 @@ class Drive:
                 self._decide(one)
             case CallPhase.AWAITING_CALLBACK:
                 self._call_back(one)
+            case CallPhase.AWAITING_CHILD:
+                self._end_child(one)
             case _:
                 self._resolve(one)
 
@@ -264,6 +352,7 @@ class Drive:
     def _end(self, finish: Finish) -> None:
         changes = Changes()
         cancelled = finish.status is RunStatus.CANCELLED
+        assert not (cancelled and self.run.open_children)
         reason = Reason.RUN_CANCELLED if cancelled else Reason.RUN_ENDED
         self._commit(close_open_calls(self.run, changes, reason), changes)
         self.log.append(Event(ending_event(finish.status), {}))

@@ -13,7 +13,7 @@ from app.domain.json import JsonObject
 from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.response import Usage
 from app.domain.run import TERMINAL, RunStatus
-from app.domain.sessions import MAX_STATE_BYTES
+from app.domain.sessions import MAX_STATE_BYTES, fits
 from app.domain.settle import StartChild, close_open_calls, conclude, judge, recover, share
 from app.domain.state import (
     Changes,
@@ -238,6 +238,8 @@ def test_the_shared_state_has_a_limit_in_bytes() -> None:
     )
     assert too_much_state(run, {"a": full}) is not None
     assert too_much_state(state(shared={"a": full}), {"b": None, "c": None}) is None
+    assert fits({"a": full})
+    assert not fits({"a": full + "é"})
 
 
 def test_a_step_that_may_be_refused_leaves_the_changes_before_it_alone() -> None:

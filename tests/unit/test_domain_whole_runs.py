@@ -7,14 +7,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.calls import CallOutcome, CallPhase
+from app.domain.calls import CallOutcome, CallPhase, Reason
 from app.domain.conversation import conversation
 from app.domain.items import Message, ToolCall, ToolResult
-from app.domain.run import TERMINAL, ending_event
+from app.domain.run import TERMINAL, RunStatus, ending_event
 from app.domain.schema import Validator
-from app.domain.state import Event
-from tests.unit.domain_cases import state
-from tests.unit.domain_drive import SCHEMA, Choose, Drive
+from app.domain.state import Event, SegmentKind
+from tests.unit.domain_cases import AGENT, member, state
+from tests.unit.domain_drive import HELPER, SCHEMA, Choose, Drive
 
 MAX_STEPS = 400
 """A run of six turns with five calls each, retries, approvals and mishaps takes fewer."""
@@ -28,9 +28,11 @@ CONFIGS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
                 "max_turns": st.sampled_from([1, 3, 6, 9]),
                 "max_tool_calls": st.sampled_from([3, 200, 200]),
                 "max_parallel_tool_calls": st.integers(1, 3),
+                "max_tokens": st.sampled_from([None, None, None, 40]),
             }
         ),
         "on_max_turns": st.sampled_from(ON_MAX_TURNS),
+        "handoffs": st.sampled_from([["helper"], []]),
         "tool_use_behavior": st.sampled_from(["run_llm_again"] * 3 + ["stop_on_first_tool"]),
     }
 )
@@ -38,7 +40,8 @@ SCHEMAS = st.sampled_from([None, None, SCHEMA])
 
 
 def driven(config: dict[str, Any], schema: Validator | None, choose: Choose) -> Drive:
-    drive = Drive(state(config=config), choose, schema=schema)
+    team = {"helper": HELPER, AGENT: member(**config)}
+    drive = Drive(state(config=config, team=team), choose, schema=schema)
     for _ in range(MAX_STEPS):
         if drive.finish is not None:
             return drive
@@ -84,6 +87,9 @@ def test_whatever_happens_a_run_ends_and_keeps_its_promises(drive: Drive) -> Non
     a_gated_call_starts_only_after_a_yes(drive)
     the_model_saw_every_result_once_in_order(drive)
     limits_held(drive)
+    the_log_says_whose_run_it_was(drive)
+    no_message_goes_unseen(drive)
+    what_was_used_and_shared_adds_up(drive)
 
 
 def it_ends_once_with_nothing_open(drive: Drive) -> None:
@@ -129,7 +135,8 @@ def a_gated_call_starts_only_after_a_yes(drive: Drive) -> None:
                 case _:
                     assert allowed
         assert one.result is not None
-        if one.result.outcome is CallOutcome.REJECTED and one.tool == "pay":
+        by_a_person = one.result.reason is not Reason.GUARDRAIL
+        if one.result.outcome is CallOutcome.REJECTED and one.tool == "pay" and by_a_person:
             assert one.attempt == 0
 
 
@@ -153,6 +160,41 @@ def limits_held(drive: Drive) -> None:
     summary = drive.run.config.on_max_turns == "summarise"
     assert drive.run.turn <= drive.asked <= limits.max_turns + summary
     told = [event.type for event in drive.log]
-    assert told.count("usage.updated") == drive.run.turn
+    assert told.count("usage.updated") == drive.run.turn + drive.children
     ran = {str(event.data["call_id"]) for event in drive.log if event.type == "tool_call.started"}
     assert len(ran) <= limits.max_tool_calls
+
+
+def the_log_says_whose_run_it_was(drive: Drive) -> None:
+    agent: object = AGENT
+    for event in drive.log:
+        if event.type == "agent.changed":
+            assert event.data["from"] == agent != event.data["to"]
+            agent = event.data["to"]
+        elif event.type in ("message.completed", "tool_call.created"):
+            assert event.data["agent"] == agent
+    assert drive.run.agent == agent
+    handed = [one.result for one in drive.run.calls.values() if one.result]
+    targets = [result.transfer_to for result in handed if result.transfer_to]
+    assert [event.type for event in drive.log].count("agent.changed") <= len(targets)
+
+
+def no_message_goes_unseen(drive: Drive) -> None:
+    """A response stands after all that its model was shown, and before all that it was not."""
+    segments = drive.run.segments
+    places = [i for i, one in enumerate(segments) if one.kind is SegmentKind.RESPONSE]
+    assert [segments[:place] for place in places] == drive.shown
+    assert drive.finish is not None
+    if drive.finish.status is RunStatus.COMPLETED and drive.finish.code is None:
+        assert segments[-1].kind is SegmentKind.RESPONSE
+
+
+def what_was_used_and_shared_adds_up(drive: Drive) -> None:
+    assert drive.run.usage == drive.used
+    shared: dict[str, Any] = {}
+    for event in drive.log:
+        if event.type == "state.updated":
+            changes = event.data["changes"]
+            assert isinstance(changes, dict)
+            shared = {key: one for key, one in (shared | changes).items() if one is not None}
+    assert drive.run.shared == shared
