@@ -6,7 +6,7 @@ at named intervals. Correctness never depends on this module.
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -50,6 +50,10 @@ class Follower:
         """The number of the last event that the reader has had."""
         self.pushed: deque[StoredEvent | TransientEvent] = deque()
 
+    def has(self, run_id: UUID, sequence: int) -> bool:
+        """Whether the reader has had this event of the run."""
+        return self.seen >= sequence
+
     def push(self, what: StoredEvent | TransientEvent) -> None:
         if len(self.pushed) >= MAX_PUSHED:
             self.pushed.clear()
@@ -72,6 +76,30 @@ class Follower:
         return True
 
 
+class FamilyFollower(Follower):
+    """One reader of a run and of all below it."""
+
+    __slots__ = ("_last", "_more")
+
+    def __init__(self, project_id: ProjectId, more: Callable[[UUID, "FamilyFollower"], None]):
+        super().__init__(project_id)
+        self._more = more
+        self._last: dict[UUID, int] = {}
+
+    def follow(self, last: Mapping[UUID, int]) -> None:
+        """These are the runs now, with the number of the last event that was looked for."""
+        for run_id in last.keys() - self._last.keys():
+            self._more(run_id, self)
+        self._last.update(last)
+
+    @property
+    def runs(self) -> Iterable[UUID]:
+        return self._last
+
+    def has(self, run_id: UUID, sequence: int) -> bool:
+        return self._last.get(run_id, 0) >= sequence
+
+
 class Feed:
     """In-process: from those who write runs to those who read them."""
 
@@ -85,10 +113,24 @@ class Feed:
         try:
             yield follower
         finally:
-            rest = self._followers[run_id]
-            rest.remove(follower)
-            if not rest:
-                del self._followers[run_id]
+            self._leave(run_id, follower)
+
+    @contextmanager
+    def follow_family(self, project_id: ProjectId, run_id: RunId) -> Generator[FamilyFollower]:
+        """The reader names the runs below as it learns of them."""
+        follower = FamilyFollower(project_id, lambda id_, one: self._followers[id_].append(one))
+        follower.follow({run_id: 0})
+        try:
+            yield follower
+        finally:
+            for one in follower.runs:
+                self._leave(one, follower)
+
+    def _leave(self, run_id: UUID, follower: Follower) -> None:
+        rest = self._followers[run_id]
+        rest.remove(follower)
+        if not rest:
+            del self._followers[run_id]
 
     def followed(self, run_id: RunId) -> bool:
         return run_id in self._followers
@@ -97,7 +139,7 @@ class Feed:
         """Wake the readers of those runs whose last event they have not had."""
         for run_id, sequence in last.items():
             for follower in self._followers.get(run_id, ()):
-                if follower.seen < sequence:
+                if not follower.has(run_id, sequence):
                     follower.wake()
 
     @property

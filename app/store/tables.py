@@ -5,9 +5,6 @@ Every tenant table has `project_id` first in its primary key. JSON that is only 
 migrations/versions/0001_spine.py; what came later is beside it.
 """
 
-from collections.abc import Iterable
-from typing import Final
-
 from sqlalchemy import (
     ARRAY,
     JSON,
@@ -15,14 +12,12 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    DateTime,
     Double,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     PrimaryKeyConstraint,
     SmallInteger,
     Table,
@@ -37,125 +32,37 @@ from app.domain.calls import CallPhase
 from app.domain.run import TERMINAL, RunStatus
 from app.domain.sessions import OnConflict
 from app.domain.state import SegmentKind
-
-metadata: Final = MetaData(
-    naming_convention={
-        "pk": "%(table_name)s_pk",
-        "fk": "%(table_name)s_%(referred_table_name)s_fk",
-        "ix": "%(column_0_label)s_ix",
-        "uq": "%(table_name)s_%(column_0_name)s_uq",
-        "ck": "%(table_name)s_%(constraint_name)s",
-    }
-)
-_NOW: Final = text("clock_timestamp()")
-_AT: Final = DateTime(timezone=True)
-
-
-def _one_of(column: str, values: Iterable[str]) -> CheckConstraint:
-    listed = ", ".join(f"'{value}'" for value in sorted(values))
-    return CheckConstraint(f"{column} IN ({listed})", name=f"{column}_known")
-
-
-def _project() -> Column[object]:
-    return Column("project_id", Uuid, nullable=False)
-
-
-def _of_run() -> ForeignKeyConstraint:
-    return ForeignKeyConstraint(
-        ["project_id", "run_id"], ["runs.project_id", "runs.id"], ondelete="CASCADE"
-    )
-
-
-projects = Table(
-    "projects",
-    metadata,
-    Column("id", Uuid, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("created_at", _AT, nullable=False, server_default=_NOW),
+from app.store.columns import AT, NOW, metadata, of_run, one_of, project
+from app.store.registry_tables import (
+    agent_versions,
+    agents,
+    api_keys,
+    project_policies,
+    projects,
+    tool_versions,
+    tools,
 )
 
-api_keys = Table(
-    "api_keys",
-    metadata,
-    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
-    Column("id", Uuid, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("secret_hmac", LargeBinary, nullable=False),
-    Column("scopes", ARRAY(Text), nullable=False),
-    Column("created_at", _AT, nullable=False, server_default=_NOW),
-    Column("expires_at", _AT),
-    Column("revoked_at", _AT),
-    PrimaryKeyConstraint("project_id", "id"),
-    # The one look-up that comes before the project is known.
-    Index("api_keys_secret", "secret_hmac", unique=True),
-)
-
-tools = Table(
-    "tools",
-    metadata,
-    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
-    Column("name", Text, nullable=False),
-    Column("id", Uuid, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("secret", LargeBinary, nullable=False),
-    Column("former_secret", LargeBinary),
-    Column("former_secret_until", _AT),
-    # What a project changed of a plugin's own policy.
-    Column("overrides", JSON),
-    Column("created_at", _AT, nullable=False, server_default=_NOW),
-    Column("updated_at", _AT, nullable=False, server_default=_NOW),
-    Column("deleted_at", _AT),
-    PrimaryKeyConstraint("project_id", "name"),
-)
-
-tool_versions = Table(
-    "tool_versions",
-    metadata,
-    _project(),
-    Column("name", Text, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("spec", JSON, nullable=False),
-    Column("created_at", _AT, nullable=False, server_default=_NOW),
-    PrimaryKeyConstraint("project_id", "name", "version"),
-    ForeignKeyConstraint(["project_id", "name"], ["tools.project_id", "tools.name"]),
-)
-
-agents = Table(
-    "agents",
-    metadata,
-    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
-    Column("name", Text, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("spec", JSON, nullable=False),
-    Column("created_at", _AT, nullable=False, server_default=_NOW),
-    Column("updated_at", _AT, nullable=False, server_default=_NOW),
-    Column("deleted_at", _AT),
-    PrimaryKeyConstraint("project_id", "name"),
-)
-
-agent_versions = Table(
+__all__ = [
     "agent_versions",
-    metadata,
-    _project(),
-    Column("name", Text, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("spec", JSON, nullable=False),
-    Column("created_at", _AT, nullable=False, server_default=_NOW),
-    PrimaryKeyConstraint("project_id", "name", "version"),
-    ForeignKeyConstraint(["project_id", "name"], ["agents.project_id", "agents.name"]),
-)
-
-project_policies = Table(
+    "agents",
+    "api_keys",
+    "approvals",
+    "idempotency_keys",
+    "late_callbacks",
+    "metadata",
     "project_policies",
-    metadata,
-    Column("project_id", Uuid, ForeignKey("projects.id"), primary_key=True),
-    Column("hooks", JSON, nullable=False, server_default=text("'[]'")),
-    Column("guardrails", JSON, nullable=False, server_default=text("'[]'")),
-    Column("secret_generation", Integer, nullable=False, server_default=text("1")),
-    Column("rotated_at", _AT),
-    Column("version", Integer, nullable=False, server_default=text("0")),
-    Column("updated_at", _AT, nullable=False, server_default=_NOW),
-)
+    "projects",
+    "remembered_decisions",
+    "run_events",
+    "run_items",
+    "runs",
+    "session_items",
+    "sessions",
+    "tool_calls",
+    "tool_versions",
+    "tools",
+]
 
 sessions = Table(
     "sessions",
@@ -168,21 +75,21 @@ sessions = Table(
     Column("on_conflict", Text, nullable=False, server_default=text("'queue'")),
     Column("last_seq", BigInteger, nullable=False, server_default=text("0")),
     Column("forked_from", Uuid),
-    Column("created_at", _AT, nullable=False, server_default=_NOW),
-    Column("updated_at", _AT, nullable=False, server_default=_NOW),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("updated_at", AT, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "id"),
-    _one_of("on_conflict", OnConflict),
+    one_of("on_conflict", OnConflict),
 )
 
 session_items = Table(
     "session_items",
     metadata,
-    _project(),
+    project(),
     Column("session_id", Uuid, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("run_id", Uuid, nullable=False),
     Column("items", JSON, nullable=False),
-    Column("created_at", _AT, nullable=False, server_default=_NOW),
+    Column("created_at", AT, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "session_id", "seq"),
     ForeignKeyConstraint(
         ["project_id", "session_id"], ["sessions.project_id", "sessions.id"], ondelete="CASCADE"
@@ -219,14 +126,14 @@ runs = Table(
     Column("shared", JSON),
     # The lease.
     Column("fence", BigInteger, nullable=False, server_default=text("0")),
-    Column("lease_expires_at", _AT),
+    Column("lease_expires_at", AT),
     Column("claims", SmallInteger, nullable=False, server_default=text("0")),
-    Column("available_at", _AT, nullable=False, server_default=_NOW),
+    Column("available_at", AT, nullable=False, server_default=NOW),
     # What others changed, and the log.
     Column("version", BigInteger, nullable=False, server_default=text("0")),
     Column("last_seq", Integer, nullable=False, server_default=text("0")),
     Column("last_write_id", Uuid),
-    Column("cancel_requested_at", _AT),
+    Column("cancel_requested_at", AT),
     # Counters.
     Column("turn", Integer, nullable=False, server_default=text("0")),
     Column("input_tokens", BigInteger, nullable=False, server_default=text("0")),
@@ -239,12 +146,12 @@ runs = Table(
     Column("output_parsed", JSON),
     Column("error", JSON),
     Column("incomplete_details", JSON),
-    Column("deadline_at", _AT),
-    Column("created_at", _AT, nullable=False, server_default=_NOW),
-    Column("started_at", _AT),
-    Column("ended_at", _AT),
+    Column("deadline_at", AT),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("started_at", AT),
+    Column("ended_at", AT),
     PrimaryKeyConstraint("project_id", "id"),
-    _one_of("status", RunStatus),
+    one_of("status", RunStatus),
     CheckConstraint(
         "(status = 'in_progress') = (lease_expires_at IS NOT NULL)", name="leased_iff_in_progress"
     ),
@@ -296,21 +203,21 @@ runs = Table(
 run_events = Table(
     "run_events",
     metadata,
-    _project(),
+    project(),
     Column("run_id", Uuid, nullable=False),
     Column("seq", Integer, nullable=False),
     Column("type", Text, nullable=False),
     Column("data", JSON, nullable=False),
-    Column("created_at", _AT, nullable=False),
+    Column("created_at", AT, nullable=False),
     PrimaryKeyConstraint("project_id", "run_id", "seq"),
-    _of_run(),
+    of_run(),
     CheckConstraint("seq > 0", name="seq_from_one"),
 )
 
 run_items = Table(
     "run_items",
     metadata,
-    _project(),
+    project(),
     Column("run_id", Uuid, nullable=False),
     Column("seq", Integer, nullable=False),
     Column("kind", Text, nullable=False),
@@ -320,14 +227,14 @@ run_items = Table(
     # Of a response: how many segments the model had been shown.
     Column("seen", Integer),
     PrimaryKeyConstraint("project_id", "run_id", "seq"),
-    _of_run(),
-    _one_of("kind", SegmentKind),
+    of_run(),
+    one_of("kind", SegmentKind),
 )
 
 tool_calls = Table(
     "tool_calls",
     metadata,
-    _project(),
+    project(),
     Column("run_id", Uuid, nullable=False),
     Column("call_id", Text, nullable=False),
     Column("id", Uuid, nullable=False),
@@ -349,13 +256,13 @@ tool_calls = Table(
     # A child run that was started for it; an answer that still has to pass guardrails.
     Column("child_run_id", Uuid),
     Column("received", JSON),
-    Column("created_at", _AT, nullable=False),
-    Column("started_at", _AT),
-    Column("deadline_at", _AT),
-    Column("ended_at", _AT),
+    Column("created_at", AT, nullable=False),
+    Column("started_at", AT),
+    Column("deadline_at", AT),
+    Column("ended_at", AT),
     PrimaryKeyConstraint("project_id", "run_id", "call_id"),
-    _of_run(),
-    _one_of("phase", CallPhase),
+    of_run(),
+    one_of("phase", CallPhase),
     CheckConstraint("(phase = 'settled') = (result IS NOT NULL)", name="result_iff_settled"),
     CheckConstraint("phase <> 'started' OR attempt > 0", name="attempt_counted"),
     Index(
@@ -369,7 +276,7 @@ tool_calls = Table(
 approvals = Table(
     "approvals",
     metadata,
-    _project(),
+    project(),
     Column("id", Uuid, nullable=False),
     Column("run_id", Uuid, nullable=False),
     Column("call_id", Text, nullable=False),
@@ -381,14 +288,14 @@ approvals = Table(
     Column("digest", Text, nullable=False),
     Column("status", Text, nullable=False),
     Column("allowed_decisions", ARRAY(Text), nullable=False),
-    Column("requested_at", _AT, nullable=False),
-    Column("expires_at", _AT, nullable=False),
-    Column("decided_at", _AT),
+    Column("requested_at", AT, nullable=False),
+    Column("expires_at", AT, nullable=False),
+    Column("decided_at", AT),
     Column("decided_by", Text),
     Column("decision", JSON),
     PrimaryKeyConstraint("project_id", "id"),
-    _of_run(),
-    _one_of("status", ApprovalStatus),
+    of_run(),
+    one_of("status", ApprovalStatus),
     CheckConstraint("(status = 'pending') = (decided_at IS NULL)", name="decided_iff_not_pending"),
     Index("approvals_run", "project_id", "run_id"),
     Index("approvals_inbox", "project_id", "id", postgresql_where=text("status = 'pending'")),
@@ -398,7 +305,7 @@ approvals = Table(
 remembered_decisions = Table(
     "remembered_decisions",
     metadata,
-    _project(),
+    project(),
     Column("id", Uuid, nullable=False),
     Column("run_id", Uuid, nullable=False),
     # Where it covers the session's later runs too.
@@ -409,10 +316,10 @@ remembered_decisions = Table(
     Column("agent", Text),
     Column("arguments_digest", Text),
     Column("message", Text),
-    Column("created_at", _AT, nullable=False, server_default=_NOW),
-    Column("expires_at", _AT),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("expires_at", AT),
     PrimaryKeyConstraint("project_id", "id"),
-    _of_run(),
+    of_run(),
     Index("remembered_decisions_run", "project_id", "run_id"),
     Index(
         "remembered_decisions_session",
@@ -425,29 +332,29 @@ remembered_decisions = Table(
 late_callbacks = Table(
     "late_callbacks",
     metadata,
-    _project(),
+    project(),
     Column("id", Uuid, nullable=False),
     Column("run_id", Uuid, nullable=False),
     Column("call_id", Text, nullable=False),
     Column("body", JSON, nullable=False),
-    Column("received_at", _AT, nullable=False, server_default=_NOW),
+    Column("received_at", AT, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "id"),
-    _of_run(),
+    of_run(),
     Index("late_callbacks_run", "project_id", "run_id"),
 )
 
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
-    _project(),
+    project(),
     Column("key", Text, nullable=False),
     Column("route", Text, nullable=False),
     Column("body_digest", Text, nullable=False),
     Column("resource_id", Uuid),
     Column("status", SmallInteger),
     Column("answer", LargeBinary),
-    Column("created_at", _AT, nullable=False, server_default=_NOW),
-    Column("expires_at", _AT, nullable=False),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("expires_at", AT, nullable=False),
     PrimaryKeyConstraint("project_id", "key"),
     Index("idempotency_keys_expiry", "expires_at"),
 )
