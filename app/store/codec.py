@@ -9,7 +9,7 @@ from pydantic import JsonValue, TypeAdapter
 from app.domain.agents import AgentConfig, Limits
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
 from app.domain.conversation import conversation
-from app.domain.history import to_keep
+from app.domain.history import to_keep, without_refused
 from app.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from app.domain.items import Item, item_from_json, item_to_json, part_to_json, parts_from_json
 from app.domain.json import JsonObject
@@ -151,9 +151,13 @@ def segment_from_row(row: dict[str, Any]) -> Segment:
     return Segment(SegmentKind(row["kind"]), row["turn"], row["agent"], items, row["seen"])
 
 
-def kept_of(state: RunState, output: JsonValue) -> tuple[JsonObject, ...]:
-    """What the later runs of its session see of a run that has ended with `output`."""
-    kept = to_keep(conversation(state), output, state.config.kind)
+def kept_of(state: RunState, output: JsonValue, *, refused: bool = False) -> tuple[JsonObject, ...]:
+    """What the later runs of its session see of a run that has ended with `output`. `refused`: by
+    a guardrail."""
+    items = conversation(state)
+    if refused:
+        items = without_refused(items, output)
+    kept = to_keep(items, output, state.config.kind)
     return tuple(item_to_json(item) for item in kept)
 
 
