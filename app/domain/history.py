@@ -61,7 +61,7 @@ def without_refused(items: Sequence[Item], told: JsonValue) -> tuple[Item, ...]:
     if items and _is(items[-1], "assistant"):
         return (*items[:-1], *([Message("assistant", told)] if isinstance(told, str) else ()))
     kept = list(items)
-    while kept and isinstance(kept[-1], Message):
+    while kept and _is(kept[-1], "user"):
         kept.pop()
     return tuple(kept)
 

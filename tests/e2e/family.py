@@ -1,4 +1,4 @@
-"""Agents that call agents: `boss` calls `clerk` calls `cashier`, who pays when a person approves."""
+"""Agents that call agents: `boss` asks `clerk`, who asks `cashier`, who pays once approved."""
 
 from tests.e2e.conftest import Processes
 from tests.e2e.paying import LEASE_SECONDS
