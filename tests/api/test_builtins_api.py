@@ -1,0 +1,186 @@
+"""Runward's own tools, over HTTP: reading what was cut, searching tools and history."""
+
+import json
+from typing import Final
+
+import pytest
+
+from app.domain import texts
+from tests.api.project import Project, call, result_of
+from tests.support.client import Json
+from tests.support.model_server import Call, calls, text
+from tests.support.tool_server import Behaviour
+
+ROWS: Final = "\n".join(f"row {n}: " + "ä" * 20 for n in range(2000))
+MANY: Final = 500
+OBJECT: Final = {
+    "type": "object",
+    "properties": {"x": {"type": "string"}},
+    "required": ["x"],
+    "additionalProperties": False,
+}
+
+
+def asks(number: int, name: str, **arguments: object) -> Call:
+    return call(number, name, json.dumps(arguments))
+
+
+# -- read_result ----------------------------------------------------------------------------------
+
+
+def test_a_cut_result_is_read_whole_with_a_tool_that_appears_then(project: Project) -> None:
+    project.tool("rows", Behaviour("raw", value=ROWS), max_output_bytes=1024)
+    run = project.run(
+        calls(call(1, "rows")),
+        calls(asks(2, "read_result", call_id="c1", find="row 1000:", limit=64)),
+        calls(asks(3, "read_result", call_id="c1", offset=10_000_000)),
+        text("done"),
+        tools=["rows"],
+    )
+    assert run["output"] == "done"
+    first, second, *_ = project.asked()
+    assert (first.tool_names, second.tool_names) == (["rows"], ["rows", "read_result"])
+    cut = dict(second.results)["c1"]
+    assert cut.startswith(texts.cut_result("c1"))
+    assert "bytes left out" in cut
+    assert len(cut.encode()) < 1500
+    piece = json.loads(result_of(project.asked(), "c2"))
+    at = ROWS.encode().index(b"row 1000:")
+    assert (piece["offset"], piece["bytes"]) == (at, len(ROWS.encode()))
+    assert piece["text"].encode() == ROWS.encode()[at : piece["next_offset"]]
+    end = json.loads(result_of(project.asked(), "c3"))
+    assert (end["text"], end["next_offset"]) == ("", None)
+    assert len(project.hits("rows")) == 1
+
+
+def test_reading_a_result_is_a_call_in_the_ledger(project: Project) -> None:
+    project.tool("rows", Behaviour("raw", value=ROWS), max_output_bytes=1024)
+    run = project.run(
+        calls(call(1, "rows")),
+        calls(asks(2, "read_result", call_id="nobody's")),
+        text("done"),
+        tools=["rows"],
+    )
+    _, ledger = project.client.tool_calls(run["id"])
+    assert (ledger["tool"], ledger["outcome"]) == ("read_result", "failed")
+    assert ledger["output"] == texts.no_result("nobody's")
+
+
+def test_read_result_is_unknown_while_nothing_was_cut(project: Project) -> None:
+    run = project.run(calls(asks(1, "read_result", call_id="c1")), text("done"))
+    [ledger] = project.client.tool_calls(run["id"])
+    assert ledger["reason"] == "unknown_tool"
+
+
+# -- search_tools ---------------------------------------------------------------------------------
+
+
+def register_many(project: Project) -> list[str]:
+    """One of them can refund."""
+    names = [f"report_{n}" for n in range(MANY - 1)]
+    for n, name in enumerate(names):
+        tool = {"name": name, "url": "http://127.0.0.1:9/x", "parameters": OBJECT}
+        words = f"Shows report number {n} on quarterly figures. " + "More words. " * 20
+        project.client.call("POST", "/v1/tools", {**tool, "description": words})
+    project.tool("refund", description="Gives a customer the money for an order back.")
+    return [*names, "refund"]
+
+
+def numbers(n: int) -> str:
+    """Twenty reports that no other `n` has."""
+    return " ".join(str(number) for number in range(20 * n, 20 * n + 20))
+
+
+def bytes_of_tools(body: Json) -> int:
+    return len(json.dumps(body.get("tools", [])))
+
+
+@pytest.mark.timeout(120)
+def test_of_500_tools_a_model_is_shown_those_that_it_searched_for(project: Project) -> None:
+    names = register_many(project)
+    run = project.run(
+        calls(call(1, "refund")),
+        calls(asks(2, "search_tools", query="money back for an order", limit=3)),
+        calls(call(3, "refund")),
+        calls(*(asks(10 + n, "search_tools", query=numbers(n), limit=20) for n in range(8))),
+        text("done"),
+        tools=names,
+    )
+    assert run["output"] == "done"
+    first, second, third, fourth, last = project.asked()
+    assert first.tool_names == ["search_tools"]
+    assert dict(second.results)["c1"] == texts.search_first("refund")
+    found = json.loads(dict(third.results)["c2"])
+    assert found["note"] == texts.TOOLS_FOUND
+    assert found["tools"][0] == {
+        "name": "refund",
+        "description": "Gives a customer the money for an order back.",
+        "parameters": ["x"],
+    }
+    assert "refund" in third.tool_names
+    assert dict(fourth.results)["c3"] == "refund(1)"
+    assert len(project.hits("refund")) == 1
+    assert len(last.tool_names) == 64
+    assert max(bytes_of_tools(request.body) for request in project.asked()) < 40_000
+
+
+def test_an_agent_may_ask_to_search_a_few_tools(project: Project) -> None:
+    for name in ("pay", "ship"):
+        project.tool(name)
+    run = project.run(
+        calls(asks(1, "search_tools", query="ship")),
+        text("done"),
+        tools=["pay", "ship", "search_tools"],
+    )
+    assert run["output"] == "done"
+    shown = [request.tool_names for request in project.asked()]
+    assert shown == [["search_tools"], ["ship", "search_tools"]]
+
+
+def test_a_search_that_finds_nothing_says_what_to_do(project: Project) -> None:
+    project.tool("pay")
+    project.run(
+        calls(asks(1, "search_tools", query="zebra")), text("done"), tools=["pay", "search_tools"]
+    )
+    assert json.loads(result_of(project.asked(), "c1")) == {
+        "tools": [],
+        "note": texts.NO_TOOL_FOUND,
+    }
+
+
+# -- search_history -------------------------------------------------------------------------------
+
+
+def test_an_agent_searches_what_was_said_in_the_session_before(project: Project) -> None:
+    session = project.client.call("POST", "/v1/sessions", {})["id"]
+    project.run(text("Noted."), input="My customer number is 4711.", session_id=session)
+    asks_first = calls(asks(1, "search_history", query="customer number"))
+    run = project.run(
+        model=project.script(asks_first, text("4711"), name="later"),
+        tools=["search_history"],
+        history={"max_turns": 0},
+        session_id=session,
+    )
+    assert run["output"] == "4711"
+    first, last = project.asked("later")
+    assert "4711" not in json.dumps(first.messages)
+    assert "4711" in dict(last.results)["c1"]
+
+
+def test_a_run_without_a_session_has_no_history_to_search(project: Project) -> None:
+    project.run(
+        calls(asks(1, "search_history", query="number")), text("done"), tools=["search_history"]
+    )
+    assert json.loads(result_of(project.asked(), "c1")) == {"results": [], "found": 0}
+
+
+# -- names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["read_result", "search_history", "search_tools", "transfer_to_billing"]
+)
+def test_a_reserved_name_cannot_be_registered(name: str, project: Project) -> None:
+    body = {"name": name, "url": "https://tools.example/x", "parameters": OBJECT}
+    problem = project.client.refused(422, "invalid_request", "POST", "/v1/tools", body)
+    assert problem["errors"][0]["path"] == "name"
