@@ -84,9 +84,6 @@ def take_handoff(state: RunState, agent: str) -> Result:
 
 def next_agent(state: RunState) -> str | None:
     """Whom the last turn's calls handed the run over to, if it has not changed hands yet."""
-    response = state.last_response
-    if response is None or response.agent != state.agent or response.turn != state.turn:
-        return None
     for call in state.turn_calls:
         target = call.result.transfer_to if call.result else None
         if target is not None:
