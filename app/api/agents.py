@@ -1,6 +1,8 @@
 """/v1/agents: what runs are started from by name."""
 
-from fastapi import Request, Response
+from typing import Annotated, Final
+
+from fastapi import Query, Request, Response
 
 from app.api import shapes
 from app.api.answers import answer, nothing
@@ -8,7 +10,7 @@ from app.api.auth import ToolsReader, ToolsWriter
 from app.api.guards import ensure_guards
 from app.api.idempotency import Once, once
 from app.api.models.agents import Agent, PatchAgent, RegisterAgent
-from app.api.paging import Page, Walking
+from app.api.paging import MAX_LIMIT, Page, Walking
 from app.api.params import AgentPath, IdempotencyKey
 from app.api.resolving import check_agent
 from app.api.routes import router
@@ -18,6 +20,8 @@ from app.store import agents
 from app.store.db import Tx
 
 routes = router("Agents")
+
+MAX_VERSION: Final = 2**31 - 2
 
 
 @routes.post("/agents", status_code=201, response_model=Agent)
@@ -63,13 +67,45 @@ async def list_agents(who: ToolsReader, services: Using, walk: Walking) -> Respo
 
 
 @routes.get("/agents/{name}", response_model=Agent)
-async def get_agent(who: ToolsReader, services: Using, name: AgentPath) -> Response:
-    """One agent, in its current version."""
+async def get_agent(
+    who: ToolsReader,
+    services: Using,
+    name: AgentPath,
+    version: Annotated[
+        int | None, Query(ge=1, le=MAX_VERSION, description="An earlier version.")
+    ] = None,
+) -> Response:
+    """One agent, in its current version or an earlier one."""
     async with services.autocommit.connect() as tx:
         found = await agents.get_agent(tx, who.project_id, name)
+        if found is not None and version not in (None, found.version):
+            before = version + 1 if version else None
+            former = await agents.list_versions(tx, who.project_id, name, before=before, limit=1)
+            found = next((one for one in former if one.version == version), None)
     if found is None:
         raise e.AgentNotFoundError
     return answer(shapes.agent(found))
+
+
+@routes.get("/agents/{name}/versions", response_model=Page[Agent])
+async def list_agent_versions(
+    who: ToolsReader,
+    services: Using,
+    name: AgentPath,
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
+    ] = 20,
+    after: Annotated[
+        int | None,
+        Query(ge=1, le=MAX_VERSION, description="The `last_id` of the page before this one."),
+    ] = None,
+) -> Response:
+    """All versions of an agent, newest first. The id of each is its number."""
+    async with services.autocommit.connect() as tx:
+        if await agents.get_agent(tx, who.project_id, name) is None:
+            raise e.AgentNotFoundError
+        found = await agents.list_versions(tx, who.project_id, name, before=after, limit=limit + 1)
+    return answer(Page[Agent].of(found, limit, shapes.agent, lambda agent: str(agent.version)))
 
 
 @routes.patch("/agents/{name}", response_model=Agent)

@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 from fastapi import Header, Query, Response
 
 from app.api.auth import RunsReader
+from app.api.children_events import family_page, family_stream
 from app.api.models.runs import Event
 from app.api.paging import Page
-from app.api.params import AfterSequence, RunPath, Wait
+from app.api.params import AfterEvent, RunPath, Wait
 from app.api.routes import router
 from app.api.services import Using
 from app.api.stream import event_stream
@@ -35,7 +36,7 @@ async def list_events(
     who: RunsReader,
     services: Using,
     run_id: RunPath,
-    after: AfterSequence,
+    after: AfterEvent,
     wait: Wait,
     limit: Annotated[
         int, Query(ge=1, le=1000, description="How many events a page holds at most.")
@@ -44,16 +45,27 @@ async def list_events(
         Literal["settled"] | None,
         Query(description="End the stream also when the run waits for someone."),
     ] = None,
+    include: Annotated[
+        Literal["children"] | None,
+        Query(description="Also the events of all runs below this one, as they happened."),
+    ] = None,
     accept: Annotated[
         str, Header(description="`text/event-stream` streams; anything else is a page.")
     ] = "*/*",
 ) -> Response:
     """A run's events after a sequence number: a page of JSON (with `wait`, as soon as there is
-    one), or a stream of server-sent events that ends with the run."""
-    if "text/event-stream" in accept:
-        settled = until is not None
-        return await event_stream(services, who, run_id, after=after, until_settled=settled)
-    found = await _poll(services, who.project_id, run_id, after, limit + 1, wait)
+    one), or a stream of server-sent events that ends with the run. With `include=children` the
+    cursor is an opaque `last_id`, also as the SSE `id`."""
+    settled, streamed = until is not None, "text/event-stream" in accept
+    if include is not None and streamed:
+        return await family_stream(services, who, run_id, after, until_settled=settled)
+    if include is not None:
+        page = await family_page(services, who.project_id, run_id, after, limit, wait)
+        return Response(page, media_type="application/json")
+    if streamed:
+        start = after.sequence
+        return await event_stream(services, who, run_id, after=start, until_settled=settled)
+    found = await _poll(services, who.project_id, run_id, after.sequence, limit + 1, wait)
     return Response(_page(found, limit, run_id), media_type="application/json")
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -14,6 +15,8 @@ from app.domain.tools import NAME_PATTERN
 
 MAX_WAIT_SECONDS: Final = 60.0
 MAX_SEQUENCE: Final = 2**53
+MAX_CURSOR: Final = 32_768
+"""Characters: about 1,200 runs that one cursor tells apart."""
 
 _PREFER_WAIT: Final = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])", re.I)
 
@@ -122,25 +125,48 @@ Wait = Annotated[float, Depends(_wait)]
 """Seconds; 0 is at once. From `?wait=` or, where that is not given, `Prefer: wait=`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a reader of events is; `0` at the beginning. `place` is where it said so."""
+
+    text: str
+    place: str
+
+    @property
+    def sequence(self) -> int:
+        """Of the events of one run. Raises InvalidRequestError."""
+        if not re.fullmatch(r"[0-9]{1,16}", self.text) or int(self.text) > MAX_SEQUENCE:
+            raise self.refused(f"must be a sequence number from 0 to {MAX_SEQUENCE}")
+        return int(self.text)
+
+    def refused(self, why: str) -> e.InvalidRequestError:
+        return e.InvalidRequestError(errors=[e.FieldError(self.place, why)])
+
+
 async def _after(
     after: Annotated[
-        int | None,
-        Query(ge=0, le=MAX_SEQUENCE, description="The sequence number of the last event seen."),
+        str | None,
+        Query(
+            max_length=MAX_CURSOR,
+            description="The sequence number of the last event seen; with `include=children` the "
+            "`last_id` of the page before this one.",
+        ),
     ] = None,
     last_event_id: Annotated[
-        int | None,
+        str | None,
         Header(
             alias="Last-Event-ID",
-            ge=0,
-            le=MAX_SEQUENCE,
+            max_length=MAX_CURSOR,
             description="What EventSource sends when it reconnects.",
         ),
     ] = None,
-) -> int:
-    return last_event_id if last_event_id is not None else after or 0
+) -> Cursor:
+    if last_event_id is not None:
+        return Cursor(last_event_id, "header.Last-Event-ID")
+    return Cursor("0" if after is None else after, "query.after")
 
 
-AfterSequence = Annotated[int, Depends(_after)]
+AfterEvent = Annotated[Cursor, Depends(_after)]
 """Last-Event-ID wins over `?after=`: a reconnecting EventSource repeats the old URL."""
 
 IdempotencyKey = Annotated[

@@ -44,11 +44,21 @@ async def event_stream(
     status, last = found
     if status in TERMINAL and after >= last:
         return Response(status_code=204)
+    frames = _frames(services, who.project_id, run_id, after, until_settled=until_settled)
+    return counted_stream(services, who, frames, headers)
+
+
+def counted_stream(
+    services: Services,
+    who: Principal,
+    frames: AsyncIterator[str],
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Raises TooManyRequestsError."""
     if services.streams[who.key_id] >= services.streams_per_key:
         raise e.TooManyRequestsError(
             f"This key has {services.streams_per_key} streams open; close one.", retry_after=5
         )
-    frames = _frames(services, who.project_id, run_id, after, until_settled=until_settled)
     return _Counted(frames, services.streams, who.key_id, {**_HEADERS, **(headers or {})})
 
 
@@ -112,7 +122,7 @@ async def _stored(
     over = settled or bool(stored and stored[-1].is_last)
     if len(stored) == PAGE:
         follower.wake()  # there may be more
-    return "".join(_frame(event) for event in stored), over
+    return "".join(frame(event, event.sequence) for event in stored), over
 
 
 async def _live(
@@ -140,7 +150,7 @@ def _pushed(follower: Follower) -> tuple[str, bool]:
             frames.append(f"event: {one.type}\ndata: {one.json}\n\n")
         elif one.sequence == follower.seen + 1:
             follower.seen = one.sequence
-            frames.append(_frame(one))
+            frames.append(frame(one, one.sequence))
             if one.is_last:
                 return "".join(frames), True
         elif one.sequence > follower.seen:
@@ -149,5 +159,5 @@ def _pushed(follower: Follower) -> tuple[str, bool]:
     return "".join(frames), False
 
 
-def _frame(event: StoredEvent) -> str:
-    return f"id: {event.sequence}\nevent: {event.type}\ndata: {event.json}\n\n"
+def frame(event: StoredEvent, id_: int | str) -> str:
+    return f"id: {id_}\nevent: {event.type}\ndata: {event.json}\n\n"

@@ -22,7 +22,7 @@ from app.api.app import create_app
 from app.api.auth import AnyKey, Operator, RunsReader, RunsWriter
 from app.api.models.start_run import CancelRun, ClientResult, StartRun
 from app.api.paging import Page, Walking
-from app.api.params import AfterSequence, CallPath, IdempotencyKey, RunPath, ToolPath, Wait
+from app.api.params import AfterEvent, CallPath, IdempotencyKey, RunPath, ToolPath, Wait
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors
@@ -80,9 +80,11 @@ async def cancel_run(
 
 
 @routes.get("/runs/{run_id}/events")
-async def stream_events(who: RunsReader, run_id: RunPath, after: AfterSequence) -> Response:
+async def stream_events(who: RunsReader, run_id: RunPath, after: AfterEvent) -> Response:
+    start = after.sequence
+
     async def frames() -> AsyncIterator[bytes]:
-        number = after
+        number = start
         while True:
             number += 1
             yield f"id: {number}\n\n".encode()

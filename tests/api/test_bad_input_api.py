@@ -29,7 +29,13 @@ TOOL: Json = {"name": "mine", "parameters": {"type": "object"}, "url": "http://1
 
 GOOD: dict[str, Json] = {
     "start_run": RUN,
+    "send_input": {"input": "and this"},
+    "continue_run": {"max_turns": 1},
     "cancel_run": {"mode": "immediate"},
+    "create_session": {"name": "mine"},
+    "change_session": {"state": {"changed": True}},
+    "fork_session": {"name": "mine"},
+    "put_policy": {"guardrails": []},
     "resolve_tool_call": {"resolution": "failed", "message": "no"},
     "decide_approval": {"decision": "approve"},
     "call_back": {"status": "completed", "output": 1},
@@ -95,7 +101,7 @@ RUNS: tuple[Bad, ...] = (
     run("a model of a number", "model", model=1),
     run("no fallback", "model", model=[]),
     run("nine models", "model", model=["offline:rules"] * 9),
-    run("65 tools", "tools", tools=["a"] * 65),
+    run("1001 tools", "tools", tools=["a"] * 1001),
     run("a tool of no name", "tools.0", tools=[""]),
     run("a tool of a path", "tools.0", tools=["../a"]),
     run("a tool that is an object", "tools.0", tools=[{"name": "a"}]),
@@ -306,8 +312,10 @@ def stage(project: Project) -> Iterator[Stage]:
     run = project.run(both, tools=["pay", "broken"])
     [approval] = project.client.approvals(run_id=run["id"])
     project.client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
+    session = project.client.call("POST", "/v1/sessions", {"state": {"mine": True}})
     made = project.new_key("runs:read")
     values: Json = {
+        "session_id": session["id"],
         "run_id": run["id"],
         "approval_id": approval["id"],
         "key_id": made["id"],

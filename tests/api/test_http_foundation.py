@@ -208,7 +208,7 @@ TABLE: dict[str, Bad] = {
     "bad name, named": Bad(
         422, "invalid_request", "tool_choice.name", body=run(tool_choice={"name": "ü"})
     ),
-    "too many tools": Bad(422, "invalid_request", "tools", body=run(tools=["t"] * 65)),
+    "too many agents": Bad(422, "invalid_request", "agents", body=run(agents=["t"] * 33)),
     "too many turns": Bad(
         422, "invalid_request", "limits.max_turns", body=run(limits={"max_turns": 51})
     ),

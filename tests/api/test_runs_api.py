@@ -23,6 +23,7 @@ RUN_FIELDS = {
     "model",
     "session_id",
     "continued_from",
+    "parent_run_id",
     "turn",
     "usage",
     "output",
@@ -44,6 +45,7 @@ USAGE = {
     "cached_tokens": 10,
     "reasoning_tokens": 5,
     "total_tokens": 70,
+    "cost_usd": 0,
 }
 
 # -- accepting ------------------------------------------------------------------------------------
@@ -113,6 +115,7 @@ def test_a_post_that_waits_returns_as_soon_as_someone_must_act(project: Project)
     assert action.keys() == {
         "type",
         "approval_id",
+        "run_id",
         "call_id",
         "tool",
         "agent",

@@ -31,6 +31,8 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "list_items": frozenset({READ, WRITE}),
     "list_tool_calls": frozenset({READ, WRITE}),
     "list_events": frozenset({READ, WRITE}),
+    "send_input": frozenset({WRITE}),
+    "continue_run": frozenset({WRITE}),
     "cancel_run": frozenset({WRITE}),
     "create_session": frozenset({WRITE}),
     "list_sessions": frozenset({READ, WRITE}),
@@ -54,6 +56,7 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "register_agent": frozenset({TOOLS}),
     "list_agents": frozenset({READ, TOOLS}),
     "get_agent": frozenset({READ, TOOLS}),
+    "list_agent_versions": frozenset({READ, TOOLS}),
     "change_agent": frozenset({TOOLS}),
     "delete_agent": frozenset({TOOLS}),
     "get_policy": frozenset({READ, TOOLS}),
@@ -78,6 +81,8 @@ OPERATORS = {"create_project", "list_projects", "create_project_key"}
 
 BODIES: dict[str, Json] = {
     "start_run": {"model": "offline:rules", "input": "hi"},
+    "send_input": {"input": "and this"},
+    "continue_run": {"max_turns": 1},
     "create_session": {"name": "mine"},
     "change_session": {"state": {"changed": True}},
     "fork_session": {"name": "mine"},
@@ -255,6 +260,10 @@ def test_another_projects_ids_filter_and_page_like_unknown_ones(
         (f"/v1/approvals?run_id={values['run_id']}", f"/v1/approvals?run_id={UNKNOWN['run_id']}"),
         ("/v1/approvals?tool=pay", "/v1/approvals?tool=nobody"),
         ("/v1/runs?agent=nobody-knows", "/v1/runs?agent=nobody"),
+        (
+            f"/v1/runs?parent_run_id={values['run_id']}",
+            f"/v1/runs?parent_run_id={UNKNOWN['run_id']}",
+        ),
         ("/v1/tools?after=pay", "/v1/tools?after=nobody"),
     ]
     for name, path in (("run_id", "runs"), ("approval_id", "approvals"), ("key_id", "keys")):

@@ -7,6 +7,7 @@ explained, with its values and as the generic plan that PostgreSQL may switch to
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from sqlalchemy import event, text
@@ -18,6 +19,7 @@ from app.domain.state import RunState
 from app.store import approvals, events, keys, outside, runs, sweep, views
 from app.store.accept import AcceptWriter
 from app.store.db import Tx
+from app.store.family_events import read_family_after
 from app.store.ids import mint
 from app.store.sweep import Held
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run, pay, step
@@ -169,6 +171,8 @@ async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
     await runs.load(tx, PROJECT, run)
     sent.by = "events after"
     await events.read_after(tx, PROJECT, run, 1, 100)
+    sent.by = "events of a family"
+    await read_family_after(tx, PROJECT, run, {run: 1}, datetime(2000, 1, 1, tzinfo=UTC), 100)
     sent.by = "last sequences"
     await events.last_sequences(tx, [(PROJECT, one) for one in several])
     sent.by = "status"
@@ -192,6 +196,8 @@ async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
             await approvals.search(tx, PROJECT, **page)
             await approvals.search(tx, PROJECT, status="pending", **page)
             await approvals.search(tx, PROJECT, run_id=run, tool="pay", **page)
+            sent.by = f"child runs {page}"
+            await views.search_runs(tx, PROJECT, status=None, agent=None, parent=run, **page)
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,212 @@
+"""`include=children`: the log of a run and of all runs below it as one, polled or streamed.
+
+What a reader has is one number for each run, so its cursor is a token that holds them all."""
+
+import asyncio
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from fastapi import Response
+
+from app.api.params import Cursor
+from app.api.stream import HEARTBEAT_SECONDS, PAGE, RETRY_MS, counted_stream, frame
+from app.api.waiting import LOOK_SECONDS
+from app.domain import errors as e
+from app.domain.ids import ProjectId, RunId
+from app.domain.run import SETTLED, TERMINAL
+from app.domain.scopes import Principal
+from app.store.events import StoredEvent
+from app.store.family_events import FamilyPage, read_family_after
+from app.store.notify import FamilyFollower
+from app.wiring import Services
+
+_LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_HEAD: Final = struct.Struct(">Q")
+_ENTRY: Final = struct.Struct(">16sI")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The last event seen of each run. A run that is not in here is unseen, or ended up to `floor`
+    and was seen whole: so old child runs need no place."""
+
+    seen: dict[UUID, int] = field(default_factory=dict[UUID, int])
+    floor: datetime = _LONG_AGO
+
+    @classmethod
+    def of(cls, cursor: Cursor) -> "Position":
+        """Raises InvalidRequestError."""
+        if cursor.text == "0":
+            return cls()
+        try:
+            raw = urlsafe_b64decode(cursor.text + "=" * (-len(cursor.text) % 4))
+            [milliseconds] = _HEAD.unpack_from(raw)
+            entries = _ENTRY.iter_unpack(raw[_HEAD.size :])
+            seen = {UUID(bytes=id_): number for id_, number in entries}
+            floor = _LONG_AGO + timedelta(milliseconds=milliseconds)
+        except (ValueError, struct.error, OverflowError):
+            raise cursor.refused("must be the last id that include=children gave") from None
+        if any(number >= 2**31 for number in seen.values()):
+            raise cursor.refused("must be the last id that include=children gave")
+        return cls(seen, floor)
+
+    def token(self) -> str:
+        floor = _HEAD.pack((self.floor - _LONG_AGO) // timedelta(milliseconds=1))
+        entries = (_ENTRY.pack(id_.bytes, number) for id_, number in self.seen.items())
+        return urlsafe_b64encode(floor + b"".join(entries)).rstrip(b"=").decode()
+
+    def after(self, run_id: UUID, event: StoredEvent) -> "Position":
+        return replace(self, seen={**self.seen, run_id: event.sequence})
+
+    def folded(self, page: FamilyPage, root: RunId) -> "Position":
+        """Before the page's events: without child runs that were seen whole and ended long ago;
+        with every other that did, so that nothing is taken for seen."""
+        seen = dict(self.seen)
+        for id_, one in page.relatives.items():
+            if id_ == root or not one.long_ended:
+                continue
+            if seen.get(id_, 0) >= one.last_seq:
+                seen.pop(id_, None)
+            else:
+                seen.setdefault(id_, 0)
+        return Position(seen, max(self.floor, _milliseconds(page.floor)))
+
+    def advanced(self, page: FamilyPage, root: RunId) -> Iterator[tuple[StoredEvent, "Position"]]:
+        """The page's events, each with the position after it."""
+        position = self.folded(page, root)
+        for run_id, event in page.events:
+            position = position.after(run_id, event)
+            yield event, position
+
+
+def _milliseconds(at: datetime) -> datetime:
+    """Rounded down, as tokens hold it."""
+    return at - timedelta(microseconds=at.microsecond % 1000)
+
+
+async def family_page(
+    services: Services,
+    project_id: ProjectId,
+    run_id: RunId,
+    cursor: Cursor,
+    limit: int,
+    wait: float,
+) -> str:
+    """As JSON. Raises RunNotFoundError and InvalidRequestError."""
+    position = Position.of(cursor)
+    page = await _poll(services, project_id, run_id, position, limit + 1, wait)
+    shown = list(position.advanced(page, run_id))
+    more = page.more or len(shown) > limit
+    shown = shown[:limit]
+    data = ",".join(event.json for event, _ in shown)
+    first = f'"{shown[0][1].token()}"' if shown else "null"
+    last = f'"{shown[-1][1].token()}"' if shown else "null"
+    return (
+        f'{{"object":"list","data":[{data}],"first_id":{first},"last_id":{last},'
+        f'"has_more":{"true" if more else "false"}}}'
+    )
+
+
+async def _poll(
+    services: Services,
+    project_id: ProjectId,
+    run_id: RunId,
+    position: Position,
+    count: int,
+    wait: float,
+) -> FamilyPage:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + wait
+    with services.feed.follow_family(project_id, run_id) as follower:
+        while True:
+            page = await _read(services, follower, run_id, position, count)
+            left = end - loop.time()
+            over = page.events or left <= 0 or page.status in TERMINAL
+            if over or services.stopping.is_set():
+                return page
+            follower.pushed.clear()
+            await follower.wait(min(left, LOOK_SECONDS))
+
+
+async def _read(
+    services: Services,
+    follower: FamilyFollower,
+    run_id: RunId,
+    position: Position,
+    count: int,
+) -> FamilyPage:
+    """Whatever comes to light is followed from then on. Raises RunNotFoundError."""
+    async with services.autocommit.connect() as tx:
+        page = await read_family_after(
+            tx, follower.project_id, run_id, position.seen, position.floor, count
+        )
+    if page is None:
+        raise e.RunNotFoundError
+    follower.follow({id_: one.last_seq for id_, one in page.relatives.items()})
+    return page
+
+
+async def family_stream(
+    services: Services, who: Principal, run_id: RunId, cursor: Cursor, *, until_settled: bool
+) -> Response:
+    """Raises AppErrors before anything is sent; 204 where the run has ended and the client has
+    its last event."""
+    position = Position.of(cursor)
+    with ExitStack() as stack:
+        follower = stack.enter_context(services.feed.follow_family(who.project_id, run_id))
+        page = await _read(services, follower, run_id, position, 1)
+    if page.status in TERMINAL and position.seen.get(run_id, 0) >= page.relatives[run_id].last_seq:
+        return Response(status_code=204)
+    frames = _frames(services, who.project_id, run_id, position, until_settled=until_settled)
+    return counted_stream(services, who, frames)
+
+
+async def _frames(
+    services: Services,
+    project_id: ProjectId,
+    run_id: RunId,
+    position: Position,
+    *,
+    until_settled: bool,
+) -> AsyncIterator[str]:
+    """Reads what is stored whenever something goes by; what is never stored is passed on."""
+    with services.feed.follow_family(project_id, run_id) as follower:
+        yield f"retry: {RETRY_MS}\n\n"
+        while not services.stopping.is_set():
+            page = await _read(services, follower, run_id, position, PAGE)
+            shown = list(position.advanced(page, run_id))
+            for event, at in shown:
+                position = at
+                yield frame(event, at.token())
+            settled = until_settled and page.status in SETTLED and not page.more
+            if settled or any(_ends(run_id, one) for one in page.events):
+                return
+            if page.more:
+                continue
+            async for text in _until_stored(services, follower):
+                yield text
+
+
+def _ends(run_id: RunId, found: tuple[UUID, StoredEvent]) -> bool:
+    return found[0] == run_id and found[1].is_last
+
+
+async def _until_stored(services: Services, follower: FamilyFollower) -> AsyncIterator[str]:
+    """Ends when the database is to be read."""
+    while not services.stopping.is_set():
+        while follower.pushed:
+            one = follower.pushed.popleft()
+            if isinstance(one, StoredEvent):
+                return
+            yield f"event: {one.type}\ndata: {one.json}\n\n"
+        if follower.hinted:
+            follower.hinted = False
+            return
+        if not await follower.wait(HEARTBEAT_SECONDS):
+            yield ": still here\n\n"
