@@ -8,6 +8,7 @@ from app.api.guards import ensure_guards
 from app.api.models.start_run import StartRun
 from app.domain import errors as e
 from app.domain.agents import AgentConfig, Limits, NamedTool
+from app.domain.builtins import BUILTINS
 from app.domain.errors import FieldError
 from app.domain.ids import ProjectId
 from app.domain.schema import check_schema
@@ -72,7 +73,7 @@ def _place(config: AgentConfig, name: str) -> str:
 async def _check_tools(
     services: Services, project_id: ProjectId, config: AgentConfig, team: Mapping[str, Member]
 ) -> None:
-    names = tool_names_of(config, team)
+    names = [name for name in tool_names_of(config, team) if name not in BUILTINS]
     missing = await services.toolbox.missing(project_id, names)
     if missing:
         raise e.UnknownToolError(

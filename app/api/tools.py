@@ -25,6 +25,7 @@ from app.api.params import IdempotencyKey, ToolPath
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
+from app.domain.builtins import is_reserved
 from app.domain.errors import FieldError
 from app.domain.ids import CallId, RunId
 from app.domain.rules import RuleError, compile_rule
@@ -54,6 +55,10 @@ async def register_tool(
 ) -> Response:
     """Register a tool. The answer has its signing secret, this once."""
     spec = tool.spec()
+    if is_reserved(spec.name):
+        raise e.InvalidRequestError(
+            errors=[FieldError("name", "is reserved for Runward's own tools")]
+        )
     await check_tool(services, spec)
     secret = signing.make_secret()
 

@@ -30,7 +30,7 @@ class ApprovalStatus(StrEnum):
 
 
 class Remember(Frozen):
-    """The decision also covers later calls of the same tool version in the run."""
+    """The decision also covers later calls of the same tool version by the same agent."""
 
     scope: Literal["run", "session"]
     exact_arguments: bool = False

@@ -43,6 +43,8 @@ def _result(state: RunState, call: Call, *, again: bool) -> ToolResult:
         notes.append(texts.edited(compact(call.arguments)))
     if identical_before(state, call) + 1 == WARN_AT:
         notes.append(texts.REPEATED_WARNING)
+    if call.result.full is not None:
+        notes.append(texts.cut_result(call.id))
     if not notes:
         return result
     noted = "\n".join([*notes, result.text])

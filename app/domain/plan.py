@@ -55,6 +55,8 @@ class Turn:
     """What plugins' own functions said about calls."""
     verdicts: Mapping[Asked, Verdict] = field(default_factory=dict[Asked, Verdict])
     """Of guardrails that are asked before a person is."""
+    hidden: frozenset[str] = frozenset()
+    """Tools that the model would be shown if it had searched for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,10 @@ def _why_not(
         return _failed(Reason.LIMIT, texts.TOO_MANY_CALLS)
     if tool is None:
         fails = state.config.on_unknown_tool == "fail_run"
-        text = texts.unknown_tool(call.tool, turn.tools)
+        hidden = call.tool in turn.hidden
+        text = (
+            texts.search_first(call.tool) if hidden else texts.unknown_tool(call.tool, turn.tools)
+        )
         return replace(_failed(Reason.UNKNOWN_TOOL, text), fails_run=fails)
     if problem is None and (problems := tool.arguments.problems(call.arguments)):
         text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])

@@ -143,7 +143,8 @@ class Execution(LeasedRun):
         judged = await self._unless_stopped(judging)
         if judged is None:
             return False
-        return await self._take(response, replace(judged, shown=segments))
+        hidden = frozenset(() if action.tools_off else self._enabled.keys() - tools.keys())
+        return await self._take(response, replace(judged, shown=segments, hidden=hidden))
 
     async def _delegate(self, response: ModelResponse) -> bool:
         """The next steps of a workflow, whose input guardrails are asked like a model's."""

@@ -221,7 +221,8 @@ class Project:
             retried_by_hand=frozenset(self.retried_by_hand),
             may_be_unfinished=True,
         )
-        assert broken(evidence) == []
+        violations = broken(evidence)
+        assert not violations, violations
 
     def _at_rest(self, run: Json) -> Json:
         """A run that is still under way could change between two looks at it."""

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from app.domain import texts
 from tests.api import raw_tool
 from tests.api.project import (
     PATIENCE_SECONDS,
@@ -775,7 +776,9 @@ HOSTILE: dict[str, Hostile] = {
     "5 MB": invalid(Behaviour("huge", size=5_000_000)),
     "5 MB, declared": invalid(raw(b"x" * 5_000_000, TEXT)),
     "more than the model is shown": Hostile(
-        raw(b"x" * 70_000, TEXT), "x" * 128, fields={"max_output_bytes": 256}
+        raw(b"x" * 70_000, TEXT),
+        texts.cut_result("c1") + "\n" + "x" * 128,
+        fields={"max_output_bytes": 256},
     ),
     "binary": invalid(raw(bytes(range(256)), "Content-Type: application/octet-stream")),
     "an image": invalid(raw(b"\x89PNG\r\n\x1a\n\xff\xfe", "Content-Type: image/png")),
@@ -848,7 +851,7 @@ def test_a_long_result_is_cut_for_the_model_and_kept_whole(project: Project) -> 
     run = project.run(calls(call(1, "look")), text("ok"), tools=["look"])
     shown = result_of(project.asked(), "c1")
     assert len(shown.encode()) < 66_000
-    assert shown.startswith("aaaa")
+    assert shown.startswith(texts.cut_result("c1") + "\naaaa")
     assert shown.endswith("bbbb")
     assert "bytes left out" in shown
     [ledger] = project.client.tool_calls(run["id"])

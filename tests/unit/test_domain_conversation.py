@@ -125,3 +125,9 @@ def test_several_notes_come_in_order() -> None:
     assert results(run)[-1].output == "\n".join(
         [texts.STORED, texts.edited('{"n":1}'), texts.REPEATED_WARNING, "done"]
     )
+
+
+def test_a_cut_result_says_how_the_whole_of_it_can_be_read() -> None:
+    cut = replace(DONE, output="begin … end", full="begin and end")
+    shown = the_only_result(call("c1", CallPhase.SETTLED, result=cut))
+    assert shown.output == f"{texts.cut_result('c1')}\nbegin … end"

@@ -477,3 +477,11 @@ def test_whatever_a_model_writes_every_call_has_a_place_or_the_response_is_refus
         assert one.phase in (CallPhase.READY, CallPhase.AWAITING_APPROVAL, CallPhase.SETTLED)
         if one.phase is CallPhase.READY:
             assert one.tool in ("lookup", "refund")
+
+
+def test_a_tool_that_was_not_searched_for_is_not_just_unknown() -> None:
+    turn = replace(turn_with(tool("search_tools")), hidden=frozenset({"pay"}))
+    run, _ = take_response(state(), response(wants("pay")), turn)
+    result = only(run).result
+    assert result is not None
+    assert (result.reason, result.output) == (Reason.UNKNOWN_TOOL, texts.search_first("pay"))

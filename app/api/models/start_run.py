@@ -156,7 +156,7 @@ class CancelRun(Asked):
 
     mode: Literal["immediate", "after_turn"] = "immediate"
     """`immediate` ends the run before the answer; calls in flight are recorded as such.
-    `after_turn` lets the model's current turn and its calls finish."""
+    `after_turn` lets the model's current answer and the calls that have started finish."""
 
 
 class ClientResult(Asked):
