@@ -20,8 +20,10 @@ TAGS: Final[Mapping[str, str]] = {
     "Runs": "Start, follow, cancel and continue runs.",
     "Sessions": "Conversations across runs, of which one works at a time.",
     "Approvals": "Calls that wait for a person, and the decisions about them.",
-    "Tools": "The registered tools: HTTP endpoints of yours in any language, agents, and plugins.",
-    "Agents": "Named, versioned sets of model, instructions, tools and limits.",
+    "Tools": "The registered tools: HTTP endpoints of yours in any language, agents, and functions "
+    "of plugins.",
+    "Agents": "Named, versioned sets of model, instructions, tools and limits, and workflows of "
+    "such agents.",
     "Policy": "Hooks and guardrails around every run of the project.",
     "Callbacks": "Where a tool that answered 202 delivers its result.",
     "Keys": "API keys of the project.",
@@ -44,7 +46,7 @@ _TOOL: Final = {
     "headers": "Sent with every call.",
     "strict": "Holds the model to the schema: every property required, none beside them. "
     "Optional ones become nullable.",
-    "timeout_seconds": "For one attempt, from DNS to the last byte. Wins over the run's "
+    "timeout_seconds": "For one call, all its attempts together. Wins over the run's "
     "`tool_timeout_seconds`.",
     "on_timeout": "After a timeout: tell the model (`return_error`), end the run (`fail_run`), or "
     "tell the model a text of yours.",
@@ -54,10 +56,11 @@ _TOOL: Final = {
     "`ask` a person, or end the run.",
     "retry": "How often and how long between attempts, where trying again is allowed.",
     "approval": "Whether a person is asked before a call: `never`, `always`, or a CEL rule over "
-    "`args`, `context`, `run` and `tool`.",
+    "`args`, `context`, `run` and `tool`; of a plugin's tool also a function of the plugin.",
     "approval_expires_seconds": "After which nobody has answered.",
     "reject_message": "What the model is told about a rejection without words.",
-    "enabled": "Whether models see it: yes, no, or a CEL rule, asked every turn.",
+    "enabled": "Whether models see it: yes, no, or a CEL rule, asked every turn; of a plugin's "
+    "tool also a function of the plugin.",
     "guardrails": "Asked before and after a call: webhooks, signed with the tool's secret, or "
     "plugins.",
     "concurrency": "How many calls of it one run has in flight.",
@@ -112,9 +115,16 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "max_turns": "Model calls, resumes included.",
         "max_tool_calls": "Tool calls in all.",
         "max_tokens": "Input and output tokens together.",
+        "max_cost_usd": "US dollars, by the prices that this installation knows; a model without "
+        "a price costs nothing known.",
         "deadline_seconds": "Wall time from the run's creation, waiting included.",
         "tool_timeout_seconds": "For tools that set none of their own.",
         "max_parallel_tool_calls": "Calls in flight at once.",
+    },
+    "History": {
+        "max_turns": "The last so many turns: a message of a user and all that followed it.",
+        "max_tokens": "The newest turns that fit, by an estimate of four bytes a token.",
+        "trim_tool_outputs": "Outputs of tools in earlier runs are cut to so many bytes.",
     },
     "NamedTool": {"name": "The tool that the model must call."},
     "StopAt": {"stop_at": "Tools whose result ends the run."},
@@ -142,7 +152,7 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "output": "The result, any JSON.",
     },
     "Remember": {
-        "scope": "`run`: the rest of this run.",
+        "scope": "`run`: the rest of this run; `session`: its session's later runs too.",
         "exact_arguments": "Only calls with the very same arguments.",
         "expires_seconds": "For how long.",
     },

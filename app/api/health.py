@@ -1,5 +1,7 @@
 """Is the process alive, can it serve, what can it do, and how is it doing."""
 
+from typing import get_args
+
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import text
@@ -10,6 +12,9 @@ from app.api.descriptions import VERSION
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
+from app.domain.agents import AgentKind
+from app.domain.builtins import BUILTINS
+from app.domain.guards import Moment, RunStage, ToolStage
 from app.store.db import DATABASE_ERRORS, is_outage
 
 probes: APIRouter = router("Service", prefix="")
@@ -45,12 +50,22 @@ async def metrics() -> Response:
 
 @routes.get("/capabilities")
 async def capabilities(who: AnyKey, services: Using) -> Response:
-    """What this version can do."""
+    """What this installation can do. `plugins` are those of the process that answers."""
+    plugins = services.plugins
     return answer(
         {
             "object": "capabilities",
             "version": VERSION,
-            "tool_types": ["webhook"],
+            "tool_types": sorted(services.engine.executors),
+            "builtin_tools": sorted(BUILTINS),
+            "agent_kinds": list(get_args(AgentKind)),
+            "guardrail_stages": [*get_args(ToolStage), *get_args(RunStage)],
+            "hooks": list(get_args(Moment)),
+            "plugins": {
+                "tools": sorted(spec.name for spec in plugins.specs),
+                "guardrails": sorted(plugins.guardrail_names),
+                "hooks": sorted(plugins.hook_names),
+            },
             "model_vendors": services.models.vendors,
             "scopes": sorted(who.scopes),
         }

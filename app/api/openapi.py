@@ -116,7 +116,7 @@ def _components(document: Json) -> None:
     problem = Problem.model_json_schema(ref_template=_REFS, mode="serialization")
     schemas.update(problem.pop("$defs"))
     schemas["Problem"] = problem
-    for name, fields in FIELDS.items():
+    for name, fields in _fields(schemas):
         for field, text in fields.items():
             for schema in (schemas.get(name), schemas.get(f"{name}-Input")):
                 if schema is not None and field in schema.get("properties", {}):
@@ -130,6 +130,14 @@ def _components(document: Json) -> None:
             "description": "An API key of the project, in the Authorization header alone.",
         }
     }
+
+
+def _fields(schemas: Json) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Schema, and what its fields are. An agent's mean what they mean in an inline run."""
+    yield from FIELDS.items()
+    inline: Json = schemas.get("StartRun", {}).get("properties", {})
+    shared = {field: about["description"] for field, about in inline.items()}
+    yield from ((name, shared) for name in ("RegisterAgent", "PatchAgent", "Agent"))
 
 
 def _examples(document: Json, routes: Iterable[StrictRoute]) -> None:

@@ -69,6 +69,11 @@ def test_every_project_has_the_tools_of_plugins(project: Project, running: Runni
     assert (pay["version"], pay["url"], pay["strict"]) == (1, None, True)
 
 
+def test_capabilities_name_what_plugins_bring(project: Project) -> None:
+    shown = project.client.call("GET", "/v1/capabilities")["plugins"]
+    assert shown == {"tools": TOOLS, "guardrails": ["no_secrets"], "hooks": ["watch"]}
+
+
 def test_a_project_sets_its_own_policy_and_takes_it_back(project: Project, other: Project) -> None:
     code = tool(project)
     policy: Json = {

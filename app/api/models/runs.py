@@ -41,7 +41,8 @@ class IncompleteDetails(Shown):
     """Which limit ended the run."""
 
     reason: str
-    """`max_turns`, `max_tool_calls`, `max_tokens`, `deadline`, `output_schema` …"""
+    """`max_turns`, `max_tool_calls`, `max_tokens`, `max_cost_usd`, `deadline`, `output_schema`,
+    `guardrail` …"""
     message: str | None = None
     """For a person."""
 
@@ -74,10 +75,10 @@ class ApprovalAction(Shown):
 
 
 class CallAction(Shown):
-    """A call waits for someone else: the client's own result (`tool_result`), a person's word on
-    an unknown outcome (`resolve`), or the tool's callback (`callback`)."""
+    """A call waits for someone else: a person's word on an unknown outcome (`resolve`), or the
+    tool's callback (`callback`)."""
 
-    type: Literal["tool_result", "resolve", "callback"]
+    type: Literal["resolve", "callback"]
     """Which of them."""
     run_id: str
     """Whose call it is: this run, or one below it."""

@@ -1,0 +1,45 @@
+"""GET /v1/capabilities names what can be asked for here, and all of it can be."""
+
+from tests.api.project import Project
+from tests.support.client import Json
+from tests.support.model_server import text
+
+MODEL = "offline:rules"
+
+
+def capabilities(project: Project) -> Json:
+    return project.client.call("GET", "/v1/capabilities")
+
+
+def test_it_names_what_this_installation_can_do(project: Project) -> None:
+    shown = capabilities(project)
+    assert shown["tool_types"] == ["agent", "plugin", "webhook"]
+    assert shown["builtin_tools"] == ["read_result", "search_history", "search_tools"]
+    assert shown["agent_kinds"] == ["llm", "sequential", "parallel", "loop"]
+    assert shown["model_vendors"] == ["offline", "openai"]
+    assert shown["plugins"] == {"tools": [], "guardrails": [], "hooks": []}
+
+
+def test_every_kind_of_agent_can_be_registered(project: Project) -> None:
+    for kind in capabilities(project)["agent_kinds"]:
+        what = {"model": MODEL} if kind == "llm" else {"agents": ["agent_llm"]}
+        body = {"name": f"agent_{kind}", "kind": kind, **what}
+        assert project.client.call("POST", "/v1/agents", body)["kind"] == kind
+
+
+def test_every_stage_of_a_guardrail_and_every_hook_can_be_set(project: Project) -> None:
+    shown = capabilities(project)
+    where = {"type": "webhook", "url": "http://127.0.0.1:9/"}
+    policy = {
+        "guardrails": [{"stage": stage, **where} for stage in shown["guardrail_stages"]],
+        "hooks": [{"on": moment, **where} for moment in shown["hooks"]],
+    }
+    stored = project.client.call("PUT", "/v1/policy", policy)
+    assert [one["stage"] for one in stored["guardrails"]] == shown["guardrail_stages"]
+    assert [one["on"] for one in stored["hooks"]] == shown["hooks"]
+
+
+def test_an_agent_may_name_every_built_in_tool(project: Project) -> None:
+    names = capabilities(project)["builtin_tools"]
+    run = project.run(text("done"), tools=names)
+    assert run["output"] == "done"
