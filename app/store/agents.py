@@ -78,7 +78,11 @@ async def put_agent(
         return None
     await tx.execute(
         insert(agent_versions).values(
-            project_id=project_id, name=name, version=row.version, spec=spec
+            project_id=project_id,
+            name=name,
+            version=row.version,
+            spec=spec,
+            created_at=row.updated_at,
         )
     )
     return _agent(row)

@@ -35,6 +35,13 @@ FROM generate_series(1, 100000) n, LATERAL (SELECT CASE
   WHEN n % 100 < 3 THEN 'queued' WHEN n % 100 < 5 THEN 'in_progress'
   WHEN n % 100 < 10 THEN 'requires_action' WHEN n % 100 < 15 THEN 'failed'
   ELSE 'completed' END AS status) s;
+INSERT INTO runs (project_id, id, status, config, last_seq, parent_run_id, parent_call_id,
+  ancestors, path, ended_at)
+SELECT project_id, gen_random_uuid(), s.status, config, 1, id, 'c' || n, ARRAY[id], '{clerk}',
+  CASE WHEN s.status = 'completed' THEN now() END
+FROM runs, generate_series(1, 2) n,
+  LATERAL (SELECT CASE WHEN n = 1 THEN 'completed' ELSE 'requires_action' END AS status) s
+WHERE runs.status = 'requires_action';
 INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)
 SELECT project_id, id, 1, 'x', '{}', now() FROM runs;
 INSERT INTO run_items (project_id, run_id, seq, kind, turn, items)
