@@ -239,8 +239,14 @@ class Changes:
         )
 
     @property
+    def only_events(self) -> bool:
+        """Nothing, or nothing but what the log is to say."""
+        rows = self.segments or self.inserted or self.updated or self.children
+        return not (rows or self.approvals or self.closed_approvals or self.shared)
+
+    @property
     def empty(self) -> bool:
-        return not (self.events or self.segments or self.inserted or self.updated)
+        return not self.events and self.only_events
 
 
 def created(changes: Changes, agent: str | None, config: AgentConfig, **about: JsonValue) -> None:

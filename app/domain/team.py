@@ -15,6 +15,7 @@ from app.domain.items import Message
 from app.domain.json import JsonObject, compact, parse
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.run import RunStatus
+from app.domain.settle import Verdict
 from app.domain.sessions import MAX_STATE_BYTES, merged
 from app.domain.state import Changes, Child, ChildRun, Member, RunState
 from app.domain.toolbox import Tool, compile_tool
@@ -169,9 +170,15 @@ def with_usage_of(state: RunState, changes: Changes, call: Call, child: Child) -
 # The shared state.
 
 
-def too_much_state(state: RunState, delta: JsonObject) -> str | None:
-    """Why a change of the shared state is refused."""
+def too_much_state(state: RunState, delta: JsonObject) -> Failed | None:
+    """Why a change of the shared state is refused; then the call has failed."""
     size = len(compact(merged(state.shared, delta)).encode())
     if size <= MAX_STATE_BYTES:
         return None
-    return texts.too_much_state(size, MAX_STATE_BYTES)
+    told = texts.too_much_state(size, MAX_STATE_BYTES)
+    return Failed(Why.ERROR, told, message=told, permanent=True)
+
+
+def is_good(verdict: Verdict) -> bool:
+    """Only with a good result does a call change anything that is shared."""
+    return isinstance(verdict, Result) and not verdict.is_error

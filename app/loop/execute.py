@@ -26,7 +26,7 @@ from app.domain.decide import (
 )
 from app.domain.ids import CallId, Prefix, show
 from app.domain.items import Message
-from app.domain.outcomes import Done, Failed, Outcome, Why
+from app.domain.outcomes import Done, Outcome
 from app.domain.plan import Turn, UnusableResponseError, take_response
 from app.domain.recheck import recheck
 from app.domain.resolve import outcome_of_callback
@@ -148,13 +148,17 @@ class Execution(LeasedRun):
 
     async def _delegate(self, response: ModelResponse) -> bool:
         """The next steps of a workflow, whose input guardrails are asked like a model's."""
+        if not await self._record():
+            return False
         refused = await turn.refused_input(self._guarding, self._state)
         if refused is not None:
             return await self._finish(refused)
         return await self._take(response, Turn(self._made, surroundings(self._state), mint))
 
     async def _take(self, response: ModelResponse, judged: Turn) -> bool:
-        """The response enters the conversation, its calls the ledger."""
+        """The response enters the conversation, its calls the ledger. All that came before is
+        written, save for events."""
+        assert self._changes.only_events
         try:
             state, changes = take_response(self._state, response, judged)
         except UnusableResponseError as error:
@@ -299,12 +303,6 @@ class Execution(LeasedRun):
 
     async def _conclude(self, call: Call, outcome: Outcome) -> None:
         tool = self._armed(call).tool
-        if isinstance(outcome, Done) and outcome.state:
-            problem = team.too_much_state(self._state, outcome.state)
-            if problem is None:
-                self._state = share(self._state, self._changes, call, outcome.state)
-            else:
-                outcome = Failed(Why.ERROR, problem, message=problem, permanent=True)
         verdict = judge(tool, call, outcome, seconds_left=0.0, jitter=0.0)
         if isinstance(verdict, StartChild):
             opened = await self._engine.children.opened(self._state, call, tool, self._left)
@@ -315,6 +313,11 @@ class Execution(LeasedRun):
         if call.phase is CallPhase.AWAITING_CHILD:
             child = self._state.children[call.id]
             self._state = team.with_usage_of(self._state, self._changes, call, child)
+        if isinstance(outcome, Done) and outcome.state and team.is_good(verdict):
+            if (refused := team.too_much_state(self._state, outcome.state)) is not None:
+                verdict = judge(tool, call, refused, seconds_left=0.0, jitter=0.0)
+            else:
+                self._state = share(self._state, self._changes, call, outcome.state)
         self._state = conclude(self._state, self._changes, call, verdict)
 
     def _reported(self, call: Call, progress: float | None, message: str | None) -> None:

@@ -21,6 +21,7 @@ from app.domain.state import (
     ChildRun,
 )
 from app.domain.team import (
+    is_good,
     opening,
     outcome_of,
     start_child,
@@ -229,13 +230,20 @@ def test_an_event_does_not_repeat_a_large_change() -> None:
     assert event(changes, "state.updated")["changes"] is None
 
 
+def test_only_a_good_result_changes_what_is_shared() -> None:
+    assert is_good(Result(CallOutcome.COMPLETED, "x"))
+    assert not is_good(Result(CallOutcome.FAILED, "x"))
+    assert not is_good(StartChild())
+
+
 def test_the_shared_state_has_a_limit_in_bytes() -> None:
     full = "é" * ((MAX_STATE_BYTES - len('{"a":""}')) // 2)
     run = state(shared={"b": 1})
     assert too_much_state(run, {"a": full, "b": None}) is None
-    assert too_much_state(run, {"a": full + "é", "b": None}) == texts.too_much_state(
-        MAX_STATE_BYTES + 2, MAX_STATE_BYTES
-    )
+    refused = too_much_state(run, {"a": full + "é", "b": None})
+    told = texts.too_much_state(MAX_STATE_BYTES + 2, MAX_STATE_BYTES)
+    assert refused is not None
+    assert (refused.message, refused.permanent) == (told, True)
     assert too_much_state(run, {"a": full}) is not None
     assert too_much_state(state(shared={"a": full}), {"b": None, "c": None}) is None
     assert fits({"a": full})
