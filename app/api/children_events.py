@@ -6,7 +6,6 @@ import asyncio
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -158,8 +157,7 @@ async def family_stream(
     """Raises AppErrors before anything is sent; 204 where the run has ended and the client has
     its last event."""
     position = Position.of(cursor)
-    with ExitStack() as stack:
-        follower = stack.enter_context(services.feed.follow_family(who.project_id, run_id))
+    with services.feed.follow_family(who.project_id, run_id) as follower:
         page = await _read(services, follower, run_id, position, 1)
     if page.status in TERMINAL and position.seen.get(run_id, 0) >= page.relatives[run_id].last_seq:
         return Response(status_code=204)

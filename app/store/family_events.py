@@ -102,15 +102,16 @@ async def read_family_after(
             key=lambda row: (row.created_at, row.id, row.seq),
         )
     ]
+    events = _gapless(run_id, found, seen, whole=len(found) < count)
     return FamilyPage(
         status=RunStatus(heads[run_id].status),
-        events=tuple(_gapless(run_id, found, seen, whole=len(found) < count)),
+        events=tuple(events),
         relatives={
             id_: Relative(row.last_seq, row.ended_at, bool(row.long_ended))
             for id_, row in heads.items()
         },
         floor=heads[run_id].floor,
-        more=len(found) >= count,
+        more=len(found) >= count or len(events) < len(found),
     )
 
 
