@@ -42,6 +42,7 @@ routes = router("Runs")
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
         202: {"description": "Accepted: the run and its first event are committed."},
+        404: {},
     },
 )
 async def start_run(

@@ -491,7 +491,14 @@ def asked_to_resolve(project: Project, *behaviours: Behaviour) -> tuple[Json, st
     run = project.run(calls(call(1, "pay")), text("ok"), tools=["pay"])
     assert run["status"] == "requires_action"
     assert run["required_actions"] == [
-        {"type": "resolve", "call_id": "c1", "tool": "pay", "arguments": {"x": "1"}}
+        {
+            "type": "resolve",
+            "run_id": run["id"],
+            "path": [],
+            "call_id": "c1",
+            "tool": "pay",
+            "arguments": {"x": "1"},
+        }
     ]
     return run, f"/v1/runs/{run['id']}/tool_calls/c1/resolve"
 
@@ -564,7 +571,14 @@ def accepted_for_later(project: Project, **fields: Any) -> tuple[Json, Hit]:
     run = project.run(calls(call(1, "work")), text("ok"), tools=["work"])
     assert run["status"] == "requires_action"
     assert run["required_actions"] == [
-        {"type": "callback", "call_id": "c1", "tool": "work", "arguments": {"x": "1"}}
+        {
+            "type": "callback",
+            "run_id": run["id"],
+            "path": [],
+            "call_id": "c1",
+            "tool": "work",
+            "arguments": {"x": "1"},
+        }
     ]
     [hit] = project.hits("work")
     return run, hit
