@@ -124,22 +124,27 @@ class Toolbox:
         self._vault = vault
         self._kept: OrderedDict[tuple[UUID, str, int], Armed] = OrderedDict()
         self._known: dict[UUID, set[str]] = {}
+        self._changes = 0
 
     async def fetch(self, project_id: ProjectId, wanted: Iterable[tuple[str, int]]) -> ToolSet:
         """By name and version; versions that do not exist are left out."""
         pairs = set(wanted)
-        missing = [pair for pair in pairs if (project_id, *pair) not in self._kept]
+        tools = {
+            pair: self._kept[key] for pair in pairs if (key := (project_id, *pair)) in self._kept
+        }
+        missing = [pair for pair in pairs if pair not in tools]
         if missing:
+            changes = self._changes
             async with self._pool.connect() as tx:
                 found = await registry.read_versions(tx, self._vault, project_id, missing)
             for one in found:
                 armed = Armed(compile_tool(one.spec, one.version), one.secrets)
-                self._kept[project_id, one.spec.name, one.version] = armed
+                tools[one.spec.name, one.version] = armed
+                if changes == self._changes:  # else it may be what was just forgotten
+                    self._kept[project_id, one.spec.name, one.version] = armed
             while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
-        return ToolSet(
-            {pair: self._kept[key] for pair in pairs if (key := (project_id, *pair)) in self._kept}
-        )
+        return ToolSet(tools)
 
     async def missing(self, project_id: ProjectId, names: Sequence[str]) -> list[str]:
         """The names under which no tool is registered. Known ones are remembered until something
@@ -155,6 +160,7 @@ class Toolbox:
 
     def forget(self, project_id: UUID | None) -> None:
         """Something about the project's tools changed (a secret, say); None: of any project."""
+        self._changes += 1
         for key in [key for key in self._kept if project_id in (None, key[0])]:
             del self._kept[key]
         if project_id is None:

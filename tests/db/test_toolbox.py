@@ -1,21 +1,30 @@
 """What the toolbox remembers between runs, so that accepting one need not ask again."""
 
+from collections.abc import Callable
+
+import pytest
 from sqlalchemy import event
 
 from app.loop.toolbox import Toolbox
 from tests.db.store import PROJECT, Store
 
 
-async def test_a_tool_that_was_found_is_not_looked_up_again_until_something_changes(
-    store: Store,
-) -> None:
-    await store.register(name="pay")
+def statements(store: Store) -> list[str]:
+    """Those from now on."""
     asked: list[str] = []
 
     def asks(_0: object, _1: object, statement: str, *_: object) -> None:
         asked.append(statement)
 
     event.listen(store.pool.sync_engine, "before_cursor_execute", asks)
+    return asked
+
+
+async def test_a_tool_that_was_found_is_not_looked_up_again_until_something_changes(
+    store: Store,
+) -> None:
+    await store.register(name="pay")
+    asked = statements(store)
     toolbox = Toolbox(store.pool, store.vault)
     assert await toolbox.missing(PROJECT, ["pay", "gone"]) == ["gone"]
     asked.clear()
@@ -24,3 +33,45 @@ async def test_a_tool_that_was_found_is_not_looked_up_again_until_something_chan
     toolbox.forget(PROJECT)
     assert await toolbox.missing(PROJECT, ["pay"]) == []
     assert len(asked) == 1
+
+
+def once_after_the_next_statement(store: Store, change: Callable[[], None]) -> None:
+    changes = [change]
+
+    def meanwhile(*_: object) -> None:
+        if changes:
+            changes.pop()()
+
+    event.listen(store.pool.sync_engine, "after_cursor_execute", meanwhile)
+
+
+async def test_a_tool_that_is_known_already_is_not_lost_while_another_is_read(
+    store: Store,
+) -> None:
+    for name in ("known", "new"):
+        await store.register(name=name)
+    toolbox = Toolbox(store.pool, store.vault)
+    await toolbox.fetch(PROJECT, [("known", 1)])
+    once_after_the_next_statement(store, lambda: toolbox.forget(PROJECT))
+    tools = await toolbox.fetch(PROJECT, [("known", 1), ("new", 1)])
+    assert [tools.version(name, 1).tool.name for name in ("known", "new")] == ["known", "new"]
+
+
+async def test_what_was_read_before_a_change_is_not_kept_after_it(store: Store) -> None:
+    await store.register(name="pay")
+    toolbox = Toolbox(store.pool, store.vault)
+    once_after_the_next_statement(store, lambda: toolbox.forget(PROJECT))
+    await toolbox.fetch(PROJECT, [("pay", 1)])
+    asked = statements(store)
+    await toolbox.fetch(PROJECT, [("pay", 1)])
+    assert len(asked) == 1
+
+
+async def test_tools_are_not_lost_where_more_are_wanted_than_are_kept(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.loop.toolbox.MAX_KEPT", 1)
+    for name in ("a", "b"):
+        await store.register(name=name)
+    tools = await Toolbox(store.pool, store.vault).fetch(PROJECT, [("a", 1), ("b", 1)])
+    assert [tools.version(name, 1).tool.name for name in ("a", "b")] == ["a", "b"]
