@@ -60,8 +60,8 @@ class Position:
         entries = (_ENTRY.pack(id_.bytes, number) for id_, number in self.seen.items())
         return urlsafe_b64encode(floor + b"".join(entries)).rstrip(b"=").decode()
 
-    def after(self, run_id: UUID, event: StoredEvent) -> "Position":
-        return replace(self, seen={**self.seen, run_id: event.sequence})
+    def after(self, event: StoredEvent) -> "Position":
+        return replace(self, seen={**self.seen, event.run_id: event.sequence})
 
     def folded(self, page: FamilyPage, root: RunId) -> "Position":
         """Before the page's events: without child runs that were seen whole and ended long ago;
@@ -79,8 +79,8 @@ class Position:
     def advanced(self, page: FamilyPage, root: RunId) -> Iterator[tuple[StoredEvent, "Position"]]:
         """The page's events, each with the position after it."""
         position = self.folded(page, root)
-        for run_id, event in page.events:
-            position = position.after(run_id, event)
+        for event in page.events:
+            position = position.after(event)
             yield event, position
 
 
@@ -173,7 +173,8 @@ async def _frames(
     *,
     until_settled: bool,
 ) -> AsyncIterator[str]:
-    """Reads what is stored whenever something goes by; what is never stored is passed on."""
+    """First what is stored, then what goes by in this process; stored again whenever something
+    may have been missed, and where it matters what the other runs did."""
     with services.feed.follow_family(project_id, run_id) as follower:
         yield f"retry: {RETRY_MS}\n\n"
         while not services.stopping.is_set():
@@ -183,28 +184,40 @@ async def _frames(
                 position = at
                 yield frame(event, at.token())
             settled = until_settled and page.status in SETTLED and not page.more
-            if settled or any(_ends(run_id, one) for one in page.events):
+            if settled or any(one.run_id == run_id and one.is_last for one in page.events):
                 return
             if page.more:
                 continue
-            async for text in _until_stored(services, follower):
+            async for text, at in _live(services, follower, run_id, position):
+                position = at
                 yield text
 
 
-def _ends(run_id: RunId, found: tuple[UUID, StoredEvent]) -> bool:
-    return found[0] == run_id and found[1].is_last
-
-
-async def _until_stored(services: Services, follower: FamilyFollower) -> AsyncIterator[str]:
+async def _live(
+    services: Services, follower: FamilyFollower, run_id: RunId, position: Position
+) -> AsyncIterator[tuple[str, Position]]:
     """Ends when the database is to be read."""
     while not services.stopping.is_set():
         while follower.pushed:
             one = follower.pushed.popleft()
-            if isinstance(one, StoredEvent):
+            if not isinstance(one, StoredEvent):
+                yield f"event: {one.type}\ndata: {one.json}\n\n", position
+                continue
+            missing = one.sequence - position.seen.get(one.run_id, 0)
+            if missing > 1 or (missing == 1 and _concerns_others(one, run_id)):
                 return
-            yield f"event: {one.type}\ndata: {one.json}\n\n"
+            if missing == 1:
+                position = position.after(one)
+                follower.follow({one.run_id: one.sequence})
+                yield frame(one, position.token()), position
         if follower.hinted:
             follower.hinted = False
             return
         if not await follower.wait(HEARTBEAT_SECONDS):
-            yield ": still here\n\n"
+            yield ": still here\n\n", position
+
+
+def _concerns_others(event: StoredEvent, run_id: RunId) -> bool:
+    """A child run may have started, or the stream may end with it."""
+    ends = event.run_id == run_id and (event.is_last or event.type == "run.waiting")
+    return ends or event.type == "tool_call.progress"

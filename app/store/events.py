@@ -22,6 +22,7 @@ LAST: Final = frozenset(ending_event(status) for status in TERMINAL)
 class StoredEvent:
     """`json` is the whole event as clients see it, without a line break."""
 
+    run_id: UUID
     sequence: int
     type: str
     json: str
@@ -35,6 +36,7 @@ def shown(run_id: UUID, sequence: int, type_: str, at: datetime, data: str) -> S
     """`data` is the text of a JSON object."""
     run = show(Prefix.RUN, run_id)
     return StoredEvent(
+        run_id,
         sequence,
         type_,
         f'{{"id":"{Prefix.EVENT}_{run_id.hex}_{sequence}","type":"{type_}","sequence":{sequence},'

@@ -32,7 +32,7 @@ class FamilyPage:
     """`events` go on without a gap in each run. `more`: there may be others now."""
 
     status: RunStatus
-    events: tuple[tuple[UUID, StoredEvent], ...]
+    events: tuple[StoredEvent, ...]
     relatives: Mapping[UUID, Relative]
     floor: datetime
     """What ended up to then is `long_ended`."""
@@ -96,7 +96,7 @@ async def read_family_after(
     if run_id not in heads:
         return None
     found = [
-        (row.id, shown(row.id, row.seq, row.type, row.created_at, row.data))
+        shown(row.id, row.seq, row.type, row.created_at, row.data)
         for row in sorted(
             (row for row in rows if row.seq is not None),
             key=lambda row: (row.created_at, row.id, row.seq),
@@ -116,23 +116,19 @@ async def read_family_after(
 
 
 def _gapless(
-    run_id: RunId,
-    found: list[tuple[UUID, StoredEvent]],
-    seen: Mapping[UUID, int],
-    *,
-    whole: bool,
-) -> list[tuple[UUID, StoredEvent]]:
+    run_id: RunId, found: list[StoredEvent], seen: Mapping[UUID, int], *, whole: bool
+) -> list[StoredEvent]:
     """Each run's own order wins over the clock's, and the last event of `run_id` comes last: once
     it was given, nobody asks for more."""
     given = dict(seen)
-    events: list[tuple[UUID, StoredEvent]] = []
-    last: list[tuple[UUID, StoredEvent]] = []
-    for id_, event in found:
-        if event.sequence != given.get(id_, 0) + 1:
+    events: list[StoredEvent] = []
+    last: list[StoredEvent] = []
+    for event in found:
+        if event.sequence != given.get(event.run_id, 0) + 1:
             continue  # the clock was set back: with the next page
-        if id_ == run_id and event.is_last:
-            last.append((id_, event))
+        if event.run_id == run_id and event.is_last:
+            last.append(event)
             continue
-        given[id_] = event.sequence
-        events.append((id_, event))
+        given[event.run_id] = event.sequence
+        events.append(event)
     return events + last if whole else events

@@ -1,10 +1,19 @@
 """Child runs as the API shows them: what they wait for, whose they are, and their events."""
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.api.project import PATIENCE_SECONDS, Project, call, of_type, stored, types_of
+from tests.api.project import (
+    PATIENCE_SECONDS,
+    Project,
+    call,
+    of_type,
+    result_of,
+    stored,
+    types_of,
+)
 from tests.support.client import Frame, Json
 from tests.support.client import frames as parsed
 from tests.support.model_server import Answer, Call, calls, text
@@ -258,22 +267,26 @@ def test_a_familys_stream_goes_on_wherever_it_was_left(project: Project) -> None
 
 def test_a_familys_stream_shows_it_as_it_happens_and_ends_with_the_run(project: Project) -> None:
     project.tool("look")
-    agent(project, "clerk", calls(call(1, "look")), text("booked"), tools=["look"])
-    hold = Hold()
-    script = (Answer(calls=(asks("clerk"),), hold=hold), text("done"))
+    started, holds = Hold(), {"look": Hold(), "ask_clerk": Hold()}
+    booked = Answer(text="booked", hold=holds["look"])
+    agent(project, "clerk", calls(call(1, "look")), booked, tools=["look"])
+    done = Answer(text="done", hold=holds["ask_clerk"])
+    script = (Answer(calls=(asks("clerk"),), hold=started), done)
     run = project.start(*script, tools=["ask_clerk"])
-    hold.arrived()
+    started.arrived()
     frames: list[Frame] = []
     headers = {"Accept": "text/event-stream"}
     with project.client.streaming("GET", f"{path_of(run)}?{CHILDREN}", **headers) as response:
-        hold.release()
-        lines = [line for line in response.iter_lines() if not line.startswith("id: ")]
-        frames += parsed(lines)
+        started.release()
+        for frame in parsed(line for line in response.iter_lines() if not line.startswith("id: ")):
+            frames.append(frame)
+            if frame.type == "tool_call.completed":  # the answer to it waits for the reader
+                holds[frame.data["data"]["tool"]].release()
     events = [frame.data for frame in frames if "sequence" in frame.data]
-    deltas = {frame.data["run_id"] for frame in frames if frame.type == "message.delta"}
+    said = {frame.data["run_id"] for frame in frames if frame.type == "message.delta"}
     assert (events[-1]["type"], events[-1]["run_id"]) == ("run.completed", run["id"])
     each_in_order(project, run, events)
-    assert len(deltas) == 2, "what the child's model says is passed on too"
+    assert said == {one["id"] for one in family(project, run)}, "what each model says is passed on"
 
 
 def test_a_familys_stream_ends_after_those_that_were_cancelled_with_it(project: Project) -> None:
@@ -319,3 +332,108 @@ def test_a_family_of_another_project_is_unknown(project: Project, other: Project
     mine = other.run(text("hi"))
     found = page(other, mine, after=token)["data"]
     assert {event["run_id"] for event in found} == {mine["id"]}
+
+
+# -- agents as tools ------------------------------------------------------------------------------
+
+
+def agent_tool(project: Project, name: str, **fields: Any) -> None:
+    """Changes the tool that runs the agent `name`."""
+    project.client.call("PATCH", f"/v1/tools/ask_{name}", fields)
+
+
+def answered(project: Project, run: Json) -> str:
+    """What the model of the run was told by its clerk."""
+    assert run["status"] == "completed"
+    return result_of(project.asked(), "c_clerk")
+
+
+def test_a_childs_answer_may_be_read_as_json(project: Project) -> None:
+    agent(project, "clerk", text('{"sum": 2}'), text("two"))
+    agent_tool(project, "clerk", output="json")
+    again = Call("c_again", "ask_clerk", '{"input":"again"}')
+    run = project.run(calls(asks("clerk")), calls(again), text("done"), tools=["ask_clerk"])
+    assert json.loads(answered(project, run)) == {"sum": 2}
+    [first, second] = project.client.tool_calls(run["id"])
+    assert (first["output"], second["is_error"]) == ({"sum": 2}, True)
+    assert "not JSON" in second["detail"]
+
+
+def test_the_last_good_output_of_a_childs_tool_may_be_its_answer(project: Project) -> None:
+    project.tool("look", Behaviour("return", value={"n": 1}), Behaviour("return", value={"n": 2}))
+    agent(project, "clerk", calls(call(1, "look")), calls(call(2, "look", '{"x":"2"}')),
+          text("I looked twice."), tools=["look"])  # fmt: skip
+    agent_tool(project, "clerk", output={"tool": "look"})
+    run = project.run(calls(asks("clerk")), text("done"), tools=["ask_clerk"])
+    assert json.loads(answered(project, run)) == {"n": 2}
+
+
+def test_a_child_that_never_used_the_tool_has_no_answer(project: Project) -> None:
+    agent(project, "clerk", text("I did nothing."))
+    agent_tool(project, "clerk", output={"tool": "look"})
+    run = project.run(calls(asks("clerk")), text("done"), tools=["ask_clerk"])
+    [asked] = project.client.tool_calls(run["id"])
+    assert (asked["is_error"], asked["reason"]) == (True, "invalid_response")
+    assert (run["status"], run["output"]) == ("completed", "done")
+
+
+def test_a_childs_validated_output_is_its_answer(project: Project) -> None:
+    schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+    agent(project, "clerk", text('{ "sum":  2 }'), output_schema=schema)
+    run = project.run(calls(asks("clerk")), text("done"), tools=["ask_clerk"])
+    [asked] = project.client.tool_calls(run["id"])
+    assert asked["output"] == {"sum": 2}
+
+
+def test_a_person_may_be_asked_before_a_child_run_starts(project: Project) -> None:
+    agent(project, "clerk", text("booked"))
+    agent_tool(project, "clerk", approval="always")
+    run = project.run(calls(asks("clerk")), text("done"), tools=["ask_clerk"])
+    [action] = run["required_actions"]
+    assert (action["call_id"], action["path"], children(project, run)) == ("c_clerk", [], [])
+    project.client.decide(action["approval_id"], "approve")
+    assert answered(project, project.settle(run)) == "booked"
+    assert len(children(project, run)) == 1
+
+
+def test_guardrails_of_a_tool_see_what_a_child_is_asked_and_answers(project: Project) -> None:
+    agent(project, "clerk", text("booked"))
+    urls = [
+        project.tools.tool(project.tool_key(name), Behaviour("return", value=value))
+        for name, value in (
+            ("before", {"action": "allow"}),
+            ("after", {"action": "reject", "message": "Not for you."}),
+        )
+    ]
+    stages = ("input", "output")
+    rails = [
+        {"stage": stage, "type": "webhook", "url": url}
+        for stage, url in zip(stages, urls, strict=True)
+    ]
+    agent_tool(project, "clerk", guardrails=rails)
+    run = project.run(calls(asks("clerk")), text("done"), tools=["ask_clerk"])
+    assert answered(project, run) == "Not for you."
+    keys = {project.tool_key("before"), project.tool_key("after")}
+    asked = [hit.body["stage"] for hit in project.tools.all_hits() if hit.key in keys]
+    assert asked == ["input", "output"]
+
+
+def test_a_child_has_the_time_that_its_tool_gives_it(project: Project) -> None:
+    hold = Hold()
+    agent(project, "clerk", Answer(text="late", hold=hold))
+    agent_tool(project, "clerk", timeout_seconds=1)
+    run = project.run(calls(asks("clerk")), text("done"), tools=["ask_clerk"])
+    hold.release()
+    [clerk] = children(project, run)
+    assert (clerk["status"], clerk["incomplete_details"]["reason"]) == ("incomplete", "deadline")
+    [asked] = project.client.tool_calls(run["id"])
+    assert asked["is_error"]
+    assert run["output"] == "done"
+
+
+def test_a_child_of_an_agent_that_is_gone_is_an_error(project: Project) -> None:
+    agent(project, "clerk", text("booked"))
+    project.client.call("DELETE", "/v1/agents/clerk")
+    run = project.run(calls(asks("clerk")), text("done"), tools=["ask_clerk"])
+    [asked] = project.client.tool_calls(run["id"])
+    assert (asked["is_error"], asked["child_run_id"], run["output"]) == (True, None, "done")

@@ -45,7 +45,7 @@ async def read(
 
 
 def numbers(page: FamilyPage) -> list[tuple[UUID, int]]:
-    return [(run, event.sequence) for run, event in page.events]
+    return [(event.run_id, event.sequence) for event in page.events]
 
 
 async def test_events_come_as_they_happened_and_the_runs_last_one_last(store: Store) -> None:
@@ -57,7 +57,7 @@ async def test_events_come_as_they_happened_and_the_runs_last_one_last(store: St
     assert numbers(page) == [*first, (child, 2), (child, 3), (root, 2)]
     assert not page.more
     below = await read(store, child)
-    assert {run for run, _ in below.events} == {child, grandchild}
+    assert {event.run_id for event in below.events} == {child, grandchild}
 
 
 async def test_pages_of_any_size_lose_nothing_and_repeat_nothing(store: Store) -> None:
@@ -84,7 +84,8 @@ async def test_what_ended_up_to_the_floor_is_left_out_unless_it_has_a_place(stor
     old = await family(store, root, ended="now() - interval '1 h'")
     new = await family(store, root)
     floor = datetime.now(UTC) - timedelta(minutes=30)
-    assert {run for run, _ in (await read(store, root, floor=floor)).events} == {root, new}
+    page = await read(store, root, floor=floor)
+    assert {event.run_id for event in page.events} == {root, new}
     page = await read(store, root, {old: 1}, floor)
     assert (old, 2) in numbers(page)
     assert (old, 1) not in numbers(page)

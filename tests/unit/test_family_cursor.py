@@ -30,7 +30,7 @@ def page(*events: tuple[UUID, int], ended: bool, last_seq: int = 3) -> FamilyPag
     child = Relative(last_seq, FLOOR if ended else None, long_ended=ended)
     return FamilyPage(
         status=RunStatus.IN_PROGRESS,
-        events=tuple((id_, StoredEvent(seq, "x", "{}")) for id_, seq in events),
+        events=tuple(StoredEvent(id_, seq, "x", "{}") for id_, seq in events),
         relatives={ROOT: Relative(9, None, long_ended=False), CHILD: child},
         floor=FLOOR,
         more=False,
