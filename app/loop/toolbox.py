@@ -128,23 +128,28 @@ class Toolbox:
 
     async def fetch(self, project_id: ProjectId, wanted: Iterable[tuple[str, int]]) -> ToolSet:
         """By name and version; versions that do not exist are left out."""
-        pairs = set(wanted)
-        tools = {
-            pair: self._kept[key] for pair in pairs if (key := (project_id, *pair)) in self._kept
-        }
-        missing = [pair for pair in pairs if pair not in tools]
+        keys = {pair: (project_id, *pair) for pair in wanted}
+        found = {pair: self._kept[key] for pair, key in keys.items() if key in self._kept}
+        missing = [pair for pair in keys if pair not in found]
         if missing:
-            changes = self._changes
-            async with self._pool.connect() as tx:
-                found = await registry.read_versions(tx, self._vault, project_id, missing)
-            for one in found:
-                armed = Armed(compile_tool(one.spec, one.version), one.secrets)
-                tools[one.spec.name, one.version] = armed
-                if changes == self._changes:  # else it may be what was just forgotten
-                    self._kept[project_id, one.spec.name, one.version] = armed
+            found |= await self._read(project_id, missing)
+        return ToolSet(found)
+
+    async def _read(
+        self, project_id: ProjectId, missing: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], Armed]:
+        changes = self._changes
+        async with self._pool.connect() as tx:
+            rows = await registry.read_versions(tx, self._vault, project_id, missing)
+        found = {
+            (one.spec.name, one.version): Armed(compile_tool(one.spec, one.version), one.secrets)
+            for one in rows
+        }
+        if changes == self._changes:  # else it may be what was just forgotten
+            self._kept |= {(project_id, *pair): armed for pair, armed in found.items()}
             while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
-        return ToolSet(tools)
+        return found
 
     async def missing(self, project_id: ProjectId, names: Sequence[str]) -> list[str]:
         """The names under which no tool is registered. Known ones are remembered until something

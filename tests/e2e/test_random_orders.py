@@ -39,9 +39,13 @@ class Round:
         self._prepare()
         names = [f"hook_{self.number}", "relay", f"ask_{self.number}", f"gated_{self.number}"]
         run = self.client.start_run(model=f"openai:main-{self.number}", tools=names)
-        for name in ("hook", "relay"):
-            self.tools.hold(f"{name}-{self.number}").arrived()
-        self.child.arrived()
+        try:
+            for name in ("hook", "relay"):
+                self.tools.hold(f"{name}-{self.number}").arrived()
+            self.child.arrived()
+        except TimeoutError as error:
+            error.add_note(json.dumps(self.client.events(run["id"]), indent=1))
+            raise
         what = self.random.choice(DECISIONS)
         steps: list[Callable[[], object]] = [
             self.tools.hold(f"hook-{self.number}").release,
