@@ -266,6 +266,18 @@ def test_what_is_open_or_ended_otherwise_is_refused_by_its_status(
     assert [one["id"] for one in listed] == [run["id"]]
 
 
+def test_what_was_remembered_for_a_run_is_asked_again_where_it_goes_on(project: Project) -> None:
+    project.tool("pay", approval="always")
+    script = (calls(call(1, "pay")), calls(call(2, "pay", '{"x":"2"}')))
+    old = project.run(*script, text("done"), tools=["pay"], limits={"max_turns": 1})
+    project.client.decide_call(old["id"], "c1", "approve", remember={"scope": "run"})
+    assert project.settle(old)["status"] == "incomplete"
+    run = finished(project, old, max_turns=2)
+    assert [action["call_id"] for action in run["required_actions"]] == ["c2"]
+    project.client.decide_call(run["id"], "c2", "approve")
+    assert project.settle(run)["output"] == "done"
+
+
 def test_two_runs_may_go_on_from_one(project: Project) -> None:
     old = stopped(project, text("This way."), text("That way."))
     first = finished(project, old)
