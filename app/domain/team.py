@@ -15,8 +15,8 @@ from app.domain.items import Message
 from app.domain.json import JsonObject, compact, parse
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.run import RunStatus
-from app.domain.settle import Verdict
 from app.domain.sessions import MAX_STATE_BYTES, merged
+from app.domain.settle import Verdict
 from app.domain.state import Changes, Child, ChildRun, Member, RunState
 from app.domain.toolbox import Tool, compile_tool
 from app.domain.tools import OutputOfTool, ToolSpec
