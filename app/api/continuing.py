@@ -1,5 +1,7 @@
 """Going on from a run that was stopped: one commit makes the new run with all that was said."""
 
+from dataclasses import replace
+
 from app.api.accepting import Answered, accept_in_session, accept_in_transaction, accepted_once
 from app.api.idempotency import Once
 from app.api.models.inputs import items_of
@@ -22,7 +24,7 @@ async def go_on(
             found = await continuing.prepare(
                 tx, who.project_id, run_id, turns=asked.max_turns, messages=messages
             )
-        new = what.kept_with(found.run)
+        new = what.kept_with(replace(found.run, created_by=who.key_id))
         if found.session_id is None:
             return await accept_in_transaction(services, new, continuing.copy)
         try:
