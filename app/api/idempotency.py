@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import Request, Response
 from pydantic import JsonValue
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from app.api.answers import answer
 from app.api.body import ReadRequest
@@ -55,9 +55,23 @@ async def once(
     *,
     status: int = 200,
     headers: dict[str, str] | None = None,
+    under: str | None = None,
 ) -> Response:
     """`act` does it in the given transaction and returns what to show. What it raises undoes it,
-    and burns no key."""
+    and burns no key. `under`: the path under which what was made stands, by its id."""
+    made = await _once(services, what, act, status, headers)
+    if under is not None:
+        made.headers["Location"] = f"{under}/{from_json(bytes(made.body))['id']}"
+    return made
+
+
+async def _once(
+    services: Services,
+    what: Once,
+    act: Callable[[Tx], Awaitable[Any]],
+    status: int,
+    headers: dict[str, str] | None,
+) -> Response:
     async with services.database.pool.begin() as tx:
         if what.key is None:
             return answer(await act(tx), status, headers)

@@ -32,7 +32,7 @@ async def create_key(
 ) -> Response:
     """Make a key of this project. The answer has the key itself, this once."""
     what = Once.of(request, who.project_id, idempotency_key)
-    return await _made(services, what, who.project_id, key)
+    return await _made(services, what, who.project_id, key, under="/v1/keys")
 
 
 @routes.get("/keys", response_model=Page[Key])
@@ -117,7 +117,12 @@ async def create_project_key(
 
 
 async def _made(
-    services: Services, what: Once, project_id: ProjectId, asked: CreateKey
+    services: Services,
+    what: Once,
+    project_id: ProjectId,
+    asked: CreateKey,
+    *,
+    under: str | None = None,
 ) -> Response:
     secret = keys.new_secret()
 
@@ -135,4 +140,4 @@ async def _made(
         )
         return NewKey(**dict(shapes.key(made)), key=secret)
 
-    return await once(services, what, create, status=201)
+    return await once(services, what, create, status=201, under=under)

@@ -23,7 +23,6 @@ from app.domain import errors as e
 from app.domain.errors import FieldError
 from app.domain.ids import Prefix, ProjectId, RunId, SessionId, parse, show
 from app.domain.json import JsonObject
-from app.domain.json import parse as parse_json
 from app.store import sessions
 from app.store.db import Tx
 from app.wiring import Services
@@ -56,7 +55,7 @@ async def create_session(
         return _shown(made)
 
     what = Once.of(request, who.project_id, idempotency_key)
-    return _located(await once(services, what, create, status=201))
+    return await once(services, what, create, status=201, under="/v1/sessions")
 
 
 @routes.get("/sessions", response_model=Page[Session])
@@ -131,7 +130,7 @@ async def fork_session(
         return _shown(made)
 
     what = Once.of(request, who.project_id, idempotency_key)
-    return _located(await once(services, what, make, status=201))
+    return await once(services, what, make, status=201, under="/v1/sessions")
 
 
 async def _items(
@@ -173,14 +172,6 @@ def _run_id(shown: str) -> RunId:
     if value is None:
         raise e.RunNotFoundError("This session has no such run.")
     return RunId(value)
-
-
-def _located(made: Response) -> Response:
-    """With the address of what its body shows, which on a replay was made before."""
-    shown = parse_json(bytes(made.body).decode())
-    assert isinstance(shown, dict)
-    made.headers["Location"] = f"/v1/sessions/{shown['id']}"
-    return made
 
 
 def _shown(one: sessions.Session) -> Session:

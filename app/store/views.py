@@ -11,12 +11,12 @@ from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, select, text
 from app.domain.approvals import ApprovalStatus
 from app.domain.calls import WAITING, Call, CallPhase
 from app.domain.ids import ProjectId, RunId, SessionId
-from app.domain.json import JsonObject
+from app.domain.json import JsonObject, compact
 from app.domain.run import RunStatus
 from app.store import codec
 from app.store.approvals import Approval, approval_from_row
 from app.store.db import Tx
-from app.store.tables import approvals, late_callbacks, runs, tool_calls
+from app.store.tables import approvals, runs, tool_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +236,22 @@ async def last_output(tx: Tx, project_id: ProjectId, run_id: RunId, tool: str) -
     return None
 
 
+MAX_LATE: Final = 100
+"""Late callbacks that are kept of one run; what comes after them is answered the same, and
+dropped."""
+_KEEP_LATE: Final = text(
+    "INSERT INTO late_callbacks (project_id, id, run_id, call_id, body)"
+    " SELECT :project_id, :id, :run_id, :call_id, CAST(:body AS json) WHERE (SELECT count(*)"
+    " FROM late_callbacks WHERE project_id = :project_id AND run_id = :run_id) < :max_late"
+)
+
+
 async def keep_late_callback(
-    tx: Tx, project_id: ProjectId, run_id: RunId, call_id: str, body: Any, row_id: UUID
+    tx: Tx, project_id: ProjectId, run_id: RunId, call_id: str, body: JsonObject, row_id: UUID
 ) -> None:
-    await tx.execute(
-        late_callbacks.insert().values(
-            project_id=project_id, id=row_id, run_id=run_id, call_id=call_id, body=body
-        )
-    )
+    """The caller has locked the run."""
+    values = {"project_id": project_id, "id": row_id, "run_id": run_id, "call_id": call_id}
+    await tx.execute(_KEEP_LATE, values | {"body": compact(body), "max_late": MAX_LATE})
 
 
 def _run(row: Any) -> RunView:

@@ -311,6 +311,7 @@ def test_a_key_is_made_shown_once_listed_and_revoked(project: Project) -> None:
     response = admin.request("POST", "/v1/keys", body)
     made = response.json()
     assert response.status_code == 201
+    assert response.headers["Location"] == f"/v1/keys/{made['id']}"
     secret = made.pop("key")
     assert secret.startswith("rw_")
     assert len(secret) > 43

@@ -23,7 +23,7 @@ from app.domain.resolve import (
 from app.domain.run import Move
 from app.domain.settle import AwaitCallback, AwaitResolution
 from app.domain.state import RunState
-from app.store import approvals, outside, sweep
+from app.store import approvals, outside, sweep, views
 from app.store.approvals import Approval
 from app.store.callback_tokens import CallRef
 from app.store.commit import Committed, Ending, Moved
@@ -494,6 +494,17 @@ async def test_a_late_callback_is_kept_beside_the_run_and_changes_nothing(store:
     [kept] = await store.sql("SELECT run_id, call_id, body FROM late_callbacks")
     assert (kept.run_id, kept.call_id) == (state.id, "c1")
     assert kept.body == {"status": "completed", "output": {"paid": 7}}
+
+
+async def test_only_so_many_late_callbacks_are_kept(store: Store) -> None:
+    state = await accepted_for_later(store)
+    await cancel(store, state)
+    keep = "INSERT INTO late_callbacks SELECT :p, gen_random_uuid(), :r, 'c1', '{}' FROM"
+    many = f"{keep} generate_series(2, {views.MAX_LATE})"
+    await store.sql(many, p=PROJECT, r=state.id)
+    for _ in range(3):
+        assert await call_back(store, state, DONE) == outside.Late()
+    assert await store.value("SELECT count(*) FROM late_callbacks") == views.MAX_LATE
 
 
 async def test_a_callback_for_no_call_is_not_found(store: Store) -> None:
