@@ -66,6 +66,7 @@ _TOOL: Final = {
     "concurrency": "How many calls of it one run has in flight.",
     "max_output_bytes": "A longer result is cut for the model and kept whole.",
     "metadata": "Your own notes; rules see them as `tool.metadata`.",
+    "code": "Of a plugin's tool: a digest of its source. Changed code is another version.",
 }
 
 _GUARD: Final = {

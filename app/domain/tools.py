@@ -100,3 +100,5 @@ class ToolSpec(Frozen):
     concurrency: Concurrency = Concurrency()
     max_output_bytes: Annotated[int, Field(ge=256, le=10_485_760)] = 65_536
     metadata: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
+    code: Annotated[str, Field(max_length=64)] | None = None
+    """Of a plugin's tool: a digest of its source, so that changed code is another version."""

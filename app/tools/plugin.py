@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from app.domain.json import JsonObject
+from app.domain.json import JsonObject, digest
 from app.domain.rules import RuleError, compile_rule
 from app.domain.schema import check_schema
 from app.domain.tools import ByCallable, ToolSpec, When
@@ -98,6 +98,7 @@ def _of_function(declared: "FunctionTool[..., Any]") -> PluginTool:
         description=described.text if declared.description is None else declared.description,
         parameters=signature.schema(),
         output_schema=output or None,
+        code=_digest(function, options),
     )
     return _tool(spec, options, signature.call, function, where)
 
@@ -119,6 +120,7 @@ def _of_object(tool: BaseTool) -> PluginTool:
         description=tool.description or read_docstring(type(tool), "auto").text,
         parameters=tool.parameters,
         output_schema=output or None,
+        code=_digest(type(tool), options),
     )
 
     return _tool(spec, options, _beginning(tool), tool.run, where)
@@ -170,6 +172,17 @@ def _spec(where: str, options: Options, **contract: Any) -> ToolSpec:
     if problems := _problems(spec):
         raise PluginError(f"{where}: {'; '.join(problems)}")
     return spec
+
+
+def _digest(source: Any, options: Options) -> str | None:
+    """Of the tool's own source and of its callables'; not of what they call. None: there is no
+    source, as of what was compiled."""
+    asked: list[Any] = [options[key] for key in sorted(_CALLABLE.keys() & options.keys())]
+    sources = [source, *(one for one in asked if callable(one))]
+    try:
+        return digest([inspect.getsource(inspect.unwrap(one)) for one in sources])[:23]
+    except (OSError, TypeError):
+        return None
 
 
 def _named(where: str, key: str, value: Any) -> Any:

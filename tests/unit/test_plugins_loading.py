@@ -47,6 +47,22 @@ def test_what_is_decorated_in_a_module_is_loaded(folder: Path) -> None:
     )
 
 
+def test_changed_source_is_seen_in_the_spec_and_nothing_else_is(folder: Path) -> None:
+    rule = "def rule(ctx, arguments): return {}\n"
+    gated = ONE.replace("@tool", "@tool(approval=rule)")
+
+    def code(name: str, source: str) -> str | None:
+        return load(folder, source, name).tools["one"].spec.code
+
+    first = code("plug1", rule.format("True") + gated)
+    assert first is not None
+    assert code("plug2", "import os\n" + rule.format("True") + gated) == first
+    assert code("plug3", rule.format("False") + gated) != first
+    assert code("plug4", rule.format("True") + gated.replace("return x", "return -x")) != first
+    compiled = "exec('def one(x: int) -> int: return x')\none = tool(one)\n"
+    assert code("plug5", compiled) is None
+
+
 def test_a_list_says_what_is_loaded(folder: Path) -> None:
     source = f"""{ONE}{TWO}
 def plain() -> None: ...

@@ -73,10 +73,15 @@ def _for_registering(name: str, field: FieldInfo) -> Any:
     return annotation, changed
 
 
+_FROM_CODE: Final = frozenset({"code"})
 _Registering: type[Asked] = create_model(
     "_Registering",
     __base__=Asked,
-    **{name: _for_registering(name, f) for name, f in ToolSpec.model_fields.items()},
+    **{
+        name: _for_registering(name, field)
+        for name, field in ToolSpec.model_fields.items()
+        if name not in _FROM_CODE
+    },
 )
 
 
@@ -206,7 +211,7 @@ class ToolTrial(BaseModel):
                 )
 
 
-_FIXED: Final = frozenset({"name", "type"})
+_FIXED: Final = frozenset({"name", "type"}) | _FROM_CODE
 _NEVER_NULL: Final = frozenset(
     name
     for name, field in ToolSpec.model_fields.items()
