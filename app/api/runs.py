@@ -17,7 +17,7 @@ from app.api.paging import Page, Walking, WalkingInOrder, page_of
 from app.api.params import IdempotencyKey, RunPath, Wait
 from app.api.routes import router
 from app.api.services import Using
-from app.api.stream import event_stream
+from app.api.stream import stream_from_start
 from app.api.waiting import until_settled
 from app.domain import errors as e
 from app.domain.conversation import attributed
@@ -64,7 +64,7 @@ async def start_run(
     if accepted.replayed:
         headers |= REPLAYED
     if "text/event-stream" in accept_header:
-        return await event_stream(services, who, run_id, after=0, headers=headers)
+        return stream_from_start(services, who, run_id, headers)
     if wait:
         await until_settled(services, who.project_id, run_id, wait)
     elif not accepted.replayed:

@@ -48,6 +48,14 @@ async def event_stream(
     return counted_stream(services, who, frames, headers)
 
 
+def stream_from_start(
+    services: Services, who: Principal, run_id: RunId, headers: Mapping[str, str]
+) -> Response:
+    """Of a run that is known to be there. Raises TooManyRequestsError."""
+    frames = _frames(services, who.project_id, run_id, 0, until_settled=False)
+    return counted_stream(services, who, frames, headers)
+
+
 def counted_stream(
     services: Services,
     who: Principal,
