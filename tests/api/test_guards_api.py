@@ -268,11 +268,11 @@ def test_a_rejected_input_is_the_result_and_nothing_is_sent(project: Project, wh
 
 
 def test_a_rejected_output_never_reaches_the_model(project: Project) -> None:
-    project.tool("pay", Behaviour("return", value={"card": "4111"}))
+    project.tool("pay", Behaviour("return", value={"card": "visa-4111"}))
     run = one_call(project, guardrails=[guardrail(project, "rail", "output", rejecting("hidden"))])
     assert (run["status"], told(project), len(project.hits("pay"))) == ("completed", "hidden", 1)
     seen = [*project.client.items(run["id"]), *project.client.events(run["id"])]
-    assert "4111" not in json.dumps(seen)
+    assert "visa-4111" not in json.dumps(seen)
 
 
 @pytest.mark.parametrize("stage", ["input", "output"])
@@ -287,7 +287,7 @@ def test_a_guardrail_can_fail_the_run(project: Project, stage: str) -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        Behaviour("raise", message="the password is 1234"),
+        Behaviour("raise", message="the password is swordfish"),
         Behaviour("redirect", value=NOWHERE),
         Behaviour("invalid_json"),
         Behaviour("huge", size=200_000),
@@ -304,7 +304,7 @@ def test_a_guardrail_that_does_not_answer_clearly_rejects(
     rail = guardrail(project, "rail", "input", broken, timeout_seconds=0.5)
     run = one_call(project, guardrails=[rail])
     assert (run["status"], told(project), project.hits("pay")) == ("completed", GUARDED, [])
-    assert "1234" not in json.dumps(project.client.events(run["id"]))
+    assert "swordfish" not in json.dumps(project.client.events(run["id"]))
 
 
 def test_a_before_hook_answers_in_the_tool_s_place(project: Project) -> None:
@@ -317,10 +317,10 @@ def test_a_before_hook_answers_in_the_tool_s_place(project: Project) -> None:
 
 
 def test_an_after_hook_replaces_what_the_model_reads(project: Project) -> None:
-    project.tool("pay", Behaviour("return", value={"card": "4111"}))
+    project.tool("pay", Behaviour("return", value={"card": "visa-4111"}))
     run = one_call(project, hooks=[hook(project, "mask", "after_tool", {"output": {"card": "…"}})])
     assert json.loads(told(project)) == {"card": "…"}
-    assert "4111" not in json.dumps(project.client.events(run["id"]))
+    assert "visa-4111" not in json.dumps(project.client.events(run["id"]))
 
 
 @pytest.mark.parametrize(
@@ -458,19 +458,19 @@ def test_a_rejected_input_ends_the_run_before_the_model_is_asked(project: Projec
 
 def test_a_rejected_final_output_is_replaced(project: Project) -> None:
     put(project, guardrails=[guardrail(project, "rail", "run_output", rejecting("I may not say."))])
-    run = project.run(text("the code is 1234"))
+    run = project.run(text("the code is swordfish"))
     assert (run["status"], run["output"]) == ("incomplete", "I may not say.")
     assert run["incomplete_details"]["reason"] == "guardrail"
     assert project.tool_key("rail") in run["incomplete_details"]["message"]
-    assert asked(project, "rail")[0].body["output"] == "the code is 1234"
+    assert asked(project, "rail")[0].body["output"] == "the code is swordfish"
 
 
 def test_a_guardrail_of_the_run_that_does_not_answer_clearly_rejects(project: Project) -> None:
-    rail = guardrail(project, "rail", "run_input", Behaviour("raise", message="1234"))
+    rail = guardrail(project, "rail", "run_input", Behaviour("raise", message="swordfish"))
     run = project.run(text("never"), guardrails=[rail])
     assert (run["status"], run["output"], project.asked()) == ("incomplete", GUARDED, [])
     assert "HTTP 500" in run["incomplete_details"]["message"]
-    assert "1234" not in json.dumps(run)
+    assert "swordfish" not in json.dumps(run)
 
 
 @pytest.mark.parametrize("stage", ["run_input", "run_output"])
@@ -484,7 +484,7 @@ def test_the_output_of_an_incomplete_run_is_judged_too(project: Project) -> None
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     rail = guardrail(project, "rail", "run_output", rejecting("I may not say."))
     fields: Json = {"output_schema": schema, "repair_attempts": 0, "guardrails": [rail]}
-    run = project.run(text("the code is 1234"), **fields)
+    run = project.run(text("the code is swordfish"), **fields)
     assert (run["status"], run["output"]) == ("incomplete", "I may not say.")
 
 

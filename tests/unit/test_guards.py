@@ -54,7 +54,7 @@ class Plugins:
             case "slow":
                 await asyncio.sleep(30)
             case "broken":
-                raise RuntimeError("the password is 1234")
+                raise RuntimeError("the password is swordfish")
             case "wordless":
                 return Reject("")
             case _:
@@ -67,7 +67,7 @@ class Plugins:
             case "slow":
                 await asyncio.sleep(30)
             case "broken":
-                raise RuntimeError("the password is 1234")
+                raise RuntimeError("the password is swordfish")
             case "number":
                 return Instead(1)
             case _:
@@ -319,7 +319,7 @@ async def test_a_plugin_that_is_slow_or_breaks_rejects_or_has_failed(
     verdict = await ask_plugin(guards, name, seconds)
     assert isinstance(verdict, Reject)
     assert verdict.message == texts.GUARDED
-    assert "1234" not in (verdict.detail or "")
+    assert "swordfish" not in (verdict.detail or "")
     hook = PluginHook(on="after_tool", type="plugin", name=name)
     assert isinstance(await guards.ask_hook(hook, a_question(seconds=seconds)), HookFailed)
 
