@@ -84,8 +84,9 @@ def take_handoff(state: RunState, agent: str) -> Result:
 
 
 def next_agent(state: RunState) -> str | None:
-    """Whom the last turn's calls handed the run over to, if it has not changed hands yet."""
-    for call in state.turn_calls:
+    """Whom the last turn's calls handed the run over to, if it has not changed hands yet. A tool
+    that hands it over comes after a handoff of the model's own, which was told so already."""
+    for call in sorted(state.turn_calls, key=lambda call: call.version != MADE):
         target = call.result.transfer_to if call.result else None
         if target is not None:
             return target if target in state.team and target != state.agent else None

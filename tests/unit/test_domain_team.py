@@ -183,6 +183,13 @@ def test_a_tool_may_hand_the_run_over_too() -> None:
     assert next_action(done_with("sales")) == HandOver("sales")
 
 
+def test_the_model_s_own_handoff_wins_over_a_tool_s() -> None:
+    run = after(wants("lookup", id_="c3"), TO_REFUNDS)
+    given = settled(run, "c3", replace(DONE, transfer_to="sales"))
+    assert output_of(given, "c1") == texts.handed_over("refunds")
+    assert next_action(given) == HandOver("refunds")
+
+
 @pytest.mark.parametrize("target", [AGENT, "gone"])
 def test_a_handoff_to_itself_or_to_nobody_changes_nothing(target: str) -> None:
     run = replace(done_with(target), team=TEAM | {AGENT: member()})
