@@ -268,11 +268,9 @@ async def test_a_run_that_is_just_being_claimed_is_handed_back_too(store: Store)
     await store.committed(step(run, ending=Ending(Move.RELEASE, keep_claim=True, delay=DAY)))
     async with store.autocommit.connect() as due:
         await store.sql(f'ALTER DATABASE "{name}" SET search_path = {STOPPED_CLOCK}')
-        async with bench_on(store) as bench, bench.working() as worker:
-            await bench.until_status(run, "queued")
-            async with store.stopped_clock() as go_on:
-                await due.execute(text("UPDATE runs SET available_at = now()"))
-                worker.wake()
+        async with bench_on(store) as bench, store.stopped_clock() as go_on:
+            await due.execute(text("UPDATE runs SET available_at = now()"))
+            async with bench.working():  # it has not claimed before, so its claim sees the run
                 await store.until(waiting, 1)
                 bench.stop.set()
                 await asyncio.sleep(0)
