@@ -226,14 +226,6 @@ async def history(
     return tuple(tuple(item_from_json(item) for item in row.items) for row in rows)
 
 
-async def shared_state(tx: Tx, project_id: ProjectId, session_id: SessionId) -> JsonObject:
-    """Empty where the session is gone."""
-    query = select(sessions.c.state).where(
-        sessions.c.project_id == project_id, sessions.c.id == session_id
-    )
-    return (await tx.execute(query)).scalar_one_or_none() or {}
-
-
 async def items_after(
     tx: Tx,
     project_id: ProjectId,
