@@ -22,6 +22,7 @@ from app.llm.catalog import ModelCatalog
 from app.llm.prices import Price, Prices
 from app.loop.children import Children
 from app.loop.leased import Engine
+from app.loop.notices import Notices
 from app.loop.policies import Policies
 from app.loop.toolbox import Toolbox
 from app.settings import Settings
@@ -36,6 +37,7 @@ from app.store.notify import Feed
 from app.store.runs import NewRun
 from app.store.vault import Vault
 from app.tools.agent import AgentTool
+from app.tools.client import ClientTool
 from app.tools.guards import Guards
 from app.tools.loading import load_plugins
 from app.tools.plugins import PluginHost
@@ -111,6 +113,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         toolbox = Toolbox(database.pool, vault)
         policies = Policies(database.pool, vault)
         posts = SignedPosts(egress)
+        webhook = Webhook(posts)
         public_url = settings.public_url or f"http://{settings.host}:{settings.port}"
         engine = Engine(
             commit=await stack.enter_async_context(GroupCommit(steps.write)),
@@ -120,11 +123,17 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             children=Children(database.pool),
             models=models,
             prices=_prices(settings),
-            executors={"webhook": Webhook(posts), "plugin": plugins, "agent": AgentTool()},
+            executors={
+                "webhook": webhook,
+                "plugin": plugins,
+                "agent": AgentTool(),
+                "client": ClientTool(),
+            },
             plugins=plugins,
             guards=Guards(posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook),
             policies=policies,
             feed=feed,
+            notices=await stack.enter_async_context(Notices(toolbox, webhook)),
             callback=_callbacks(vault, public_url),
             tool_timeout=settings.tool_timeout_seconds,
         )
