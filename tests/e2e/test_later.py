@@ -157,3 +157,38 @@ def test_a_process_that_is_told_to_stop_tells_the_tools_first(
     paying.client.cancel(run_id)
     assert paying.api.terminate(timeout=30) == 0
     assert [one.run_id for one in notices(tools, 1)] == [run_id]
+
+
+# -- tools that ask -------------------------------------------------------------------------------
+
+
+def test_a_tool_asks_and_is_answered_while_the_workers_are_dead(
+    start: Processes, model: ModelServer, tools: ToolServer
+) -> None:
+    later, answers = Behaviour("later"), Behaviour("return", value={"paid": True})
+    paying = Paying(start, model, tools, later, answers, approval="never")
+    paying.client.call("PATCH", "/v1/tools/pay", {"timeout_seconds": 600})
+    worker = paying.worker()
+    run_id = paying.parked()
+    worker.kill()
+    paying.api.kill()
+    api = start("api", lease_seconds=LEASE_SECONDS)
+    [hit] = tools.hits("pay")
+    asks = {"requests": "Which account?", "state": {"page": 2}}
+    for _ in range(2):
+        assert call_back(hit, api, status="input_required", **asks).status_code == 200
+    with Client(api.url, paying.client.key) as client:
+        paying.client = client
+        tools.witness = None
+        [action] = client.get_run(run_id)["required_actions"]
+        assert (action["type"], action["requests"]) == ("tool_result", "Which account?")
+        path = f"/v1/runs/{run_id}/tool_calls/c1/result"
+        for _ in range(2):
+            client.call("POST", path, {"output": "the first"})
+        paying.worker()
+        assert client.settle(run_id, {"completed"})["output"] == "done"
+        before, after = tools.hits("pay")
+        assert after.body["input"] == {"responses": "the first", "state": {"page": 2}}
+        assert before.webhook_id == after.webhook_id
+        assert paying.result() == '{"paid":true}'
+        assert paying.broken(run_id) == []
