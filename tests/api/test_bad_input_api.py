@@ -37,7 +37,7 @@ GOOD: dict[str, Json] = {
     "fork_session": {"name": "mine"},
     "put_policy": {"guardrails": []},
     "resolve_tool_call": {"resolution": "failed", "message": "no"},
-    "give_tool_result": {"output": 1},
+    "give_tool_result": {"error": "no"},
     "decide_approval": {"decision": "approve"},
     "call_back": {"status": "completed", "output": 1},
     "register_tool": TOOL,

@@ -32,7 +32,7 @@ def test_the_client_runs_its_tool_and_the_run_goes_on(start: Processes) -> None:
             timeout=CLIENT_SECONDS,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        first, second, ended = done.stdout.splitlines()
+        first, second, ended = done.stdout.split("\n", maxsplit=2)
         assert (first.split()[1], second.split()[1]) == ("completed", "failed")
         assert ended.startswith("completed: ")
         assert "There is no file nothing.txt." in ended
