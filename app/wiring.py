@@ -22,6 +22,7 @@ from app.llm.catalog import ModelCatalog
 from app.llm.prices import Price, Prices
 from app.loop.children import Children
 from app.loop.leased import Engine
+from app.loop.notices import Notices
 from app.loop.policies import Policies
 from app.loop.toolbox import Toolbox
 from app.settings import Settings
@@ -36,6 +37,8 @@ from app.store.notify import Feed
 from app.store.runs import NewRun
 from app.store.vault import Vault
 from app.tools.agent import AgentTool
+from app.tools.base import Tool
+from app.tools.client import ClientTool
 from app.tools.guards import Guards
 from app.tools.loading import load_plugins
 from app.tools.plugins import PluginHost
@@ -92,9 +95,7 @@ class Services:
 async def open_services(settings: Settings, database_url: str) -> AsyncGenerator[Services]:
     assert settings.secret_key is not None
     async with AsyncExitStack() as stack:
-        database = _database(settings, database_url)
-        stack.push_async_callback(database.close)
-        await check_safety(database)
+        database = await _database(settings, database_url, stack)
         vault = Vault(settings.secret_key.get_secret_value())
         own_backends: set[int] = set()
         steps = StepWriter(database.pool, settings.lease_seconds, own_backends)
@@ -111,6 +112,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         toolbox = Toolbox(database.pool, vault)
         policies = Policies(database.pool, vault)
         posts = SignedPosts(egress)
+        webhook = Webhook(posts)
         public_url = settings.public_url or f"http://{settings.host}:{settings.port}"
         engine = Engine(
             commit=await stack.enter_async_context(GroupCommit(steps.write)),
@@ -120,18 +122,18 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             children=Children(database.pool),
             models=models,
             prices=_prices(settings),
-            executors={"webhook": Webhook(posts), "plugin": plugins, "agent": AgentTool()},
+            executors=_executors(webhook, plugins),
             plugins=plugins,
             guards=Guards(posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook),
             policies=policies,
             feed=feed,
+            notices=await stack.enter_async_context(Notices(toolbox, webhook)),
             callback=_callbacks(vault, public_url),
             tool_timeout=settings.tool_timeout_seconds,
         )
-        listen_url = settings.listen_url
         yield Services(
             database=database,
-            direct_url=listen_url.get_secret_value() if listen_url else database_url,
+            direct_url=_direct_url(settings, database_url),
             autocommit=database.pool.execution_options(isolation_level="AUTOCOMMIT"),
             vault=vault,
             feed=feed,
@@ -151,10 +153,26 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         )
 
 
-def _database(settings: Settings, url: str) -> Database:
-    return open_database(
+async def _database(settings: Settings, url: str, stack: AsyncExitStack) -> Database:
+    database = open_database(
         url, pool_size=settings.database_connections, through_pgbouncer=settings.pgbouncer
     )
+    stack.push_async_callback(database.close)
+    await check_safety(database)
+    return database
+
+
+def _direct_url(settings: Settings, database_url: str) -> str:
+    return settings.listen_url.get_secret_value() if settings.listen_url else database_url
+
+
+def _executors(webhook: Webhook, plugins: PluginHost) -> Mapping[str, Tool]:
+    return {
+        "webhook": webhook,
+        "plugin": plugins,
+        "agent": AgentTool(),
+        "client": ClientTool(),
+    }
 
 
 def _models(settings: Settings) -> ModelCatalog:

@@ -125,7 +125,8 @@ async def accept_in_session(
         for run_id in taken.previous:
             with suppress(e.RunEndedError):
                 async with services.database.pool.begin() as tx:
-                    await outside.cancel(tx, new.project_id, run_id, after_turn=False)
+                    closed = await outside.cancel(tx, new.project_id, run_id, after_turn=False)
+                services.engine.notices.tell(closed.abandoned)
     else:
         raise e.SessionBusyError
     services.wake_worker()

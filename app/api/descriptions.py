@@ -20,8 +20,8 @@ TAGS: Final[Mapping[str, str]] = {
     "Runs": "Start, follow, cancel and continue runs.",
     "Sessions": "Conversations across runs, of which one works at a time.",
     "Approvals": "Calls that wait for a person, and the decisions about them.",
-    "Tools": "The registered tools: HTTP endpoints of yours in any language, agents, and functions "
-    "of plugins.",
+    "Tools": "The registered tools: HTTP endpoints of yours in any language, agents, what the "
+    "client runs itself, and functions of plugins.",
     "Agents": "Named, versioned sets of model, instructions, tools and limits, and workflows of "
     "such agents.",
     "Policy": "Hooks and guardrails around every run of the project.",
@@ -37,8 +37,8 @@ _TOOL: Final = {
     "parameters": "A JSON Schema of the arguments, an object. Calls that do not match it are not "
     "sent.",
     "output_schema": "A JSON Schema of the result. One that does not match is an error result.",
-    "type": "How it is executed: `webhook`, a signed POST to `url`; `agent`, a child run; or "
-    "`plugin`, a function that is installed with the service.",
+    "type": "How it is executed: `webhook`, a signed POST to `url`; `agent`, a child run; "
+    "`client`, by whoever uses the API; or `plugin`, a function installed with the service.",
     "url": "Where a webhook tool is called.",
     "agent": "Of a tool of type `agent`: whom the child run is started with.",
     "output": "Of a tool of type `agent`: what of the child run is the result. `final`, its "
@@ -47,7 +47,7 @@ _TOOL: Final = {
     "strict": "Holds the model to the schema: every property required, none beside them. "
     "Optional ones become nullable.",
     "timeout_seconds": "For one call, all its attempts together. Wins over the run's "
-    "`tool_timeout_seconds`.",
+    "`tool_timeout_seconds`. Without it a tool of type `client` has as long as its run.",
     "on_timeout": "After a timeout: tell the model (`return_error`), end the run (`fail_run`), or "
     "tell the model a text of yours.",
     "on_error": "The same after an error.",
@@ -178,6 +178,12 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     "CallbackFailed": {
         "status": "`failed`: there will be no result.",
         "message": "What went wrong, for the model.",
+    },
+    "InputRequired": {
+        "status": "`input_required`: the caller must say more.",
+        "requests": "What is to be said, in words or a form that the caller understands; at most "
+        "64 KiB of JSON.",
+        "state": "Given back unseen with the answer; at most 64 KiB of JSON.",
     },
 }
 """Schema -> field -> description."""

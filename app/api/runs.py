@@ -215,5 +215,6 @@ async def cancel_run(
     """After the answer nothing new starts. Works whether or not a worker is alive."""
     after_turn = how is not None and how.mode == "after_turn"
     async with services.database.pool.begin() as tx:
-        await outside.cancel(tx, who.project_id, run_id, after_turn=after_turn)
+        closed = await outside.cancel(tx, who.project_id, run_id, after_turn=after_turn)
+    services.engine.notices.tell(closed.abandoned)
     return answer(await read_run(services, who.project_id, run_id))

@@ -10,6 +10,7 @@ from app.api.models.runs import (
     CallAction,
     IncompleteDetails,
     RequiredAction,
+    ResultAction,
     Run,
     RunError,
     ToolCall,
@@ -66,6 +67,16 @@ def required_action(waiting: Waiting) -> RequiredAction:
             digest=one.digest,
             expires_at=one.expires_at,
             allowed_decisions=list(one.allowed_decisions),
+            path=path,
+        )
+    if one.call.phase in (CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT):
+        asks = one.call.phase is CallPhase.AWAITING_INPUT and one.call.exchange
+        return ResultAction(
+            run_id=run_id,
+            call_id=one.call.id,
+            tool=one.call.tool,
+            arguments=one.call.arguments,
+            requests=asks.requests if asks else None,
             path=path,
         )
     callback = one.call.phase is CallPhase.AWAITING_CALLBACK

@@ -1,4 +1,5 @@
-"""Settling calls from outside: callbacks of tools, and a person's word on an unknown outcome."""
+"""Settling calls from outside: what clients and tools' callbacks say, and a person's word on an
+unknown outcome."""
 
 import asyncio
 from typing import Annotated, Final
@@ -7,15 +8,17 @@ from fastapi import Path, Request, Response
 
 from app.api import shapes
 from app.api.answers import answer
-from app.api.auth import ApprovalsDecider
+from app.api.auth import ApprovalsDecider, RunsWriter
 from app.api.idempotency import Once, once
 from app.api.models.runs import ToolCall
+from app.api.models.start_run import ClientResult
 from app.api.params import CallPath, IdempotencyKey, RunPath
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
+from app.domain.ids import CallId, ProjectId, RunId
 from app.domain.resolve import Callback, Resolution
-from app.store import callback_tokens, outside, views
+from app.store import callback_tokens, client_results, outside, views
 from app.store.db import Tx
 
 routes = router("Runs")
@@ -41,13 +44,48 @@ async def resolve_tool_call(
 
     async def resolve(tx: Tx) -> ToolCall:
         await outside.resolve_call(tx, services.vault, who.project_id, run_id, call_id, resolution)
-        calls = await views.calls_of(tx, who.project_id, run_id)
-        [call] = [one for one in calls if one.call.id == call_id]
-        return shapes.tool_call(run_id, call)
+        return await _shown_call(tx, who.project_id, run_id, call_id)
 
     shown = await once(services, Once.of(request, who.project_id, idempotency_key), resolve)
     services.wake_worker()
     return shown
+
+
+@routes.post("/runs/{run_id}/tool_calls/{call_id:path}/result", response_model=ToolCall)
+async def give_tool_result(
+    who: RunsWriter,
+    services: Using,
+    request: Request,
+    run_id: RunPath,
+    call_id: CallPath,
+    result: ClientResult,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Give the result of a tool that the client runs, or answer what a tool asks. The first result
+    wins; the same again is fine, another is 409."""
+    policy = await services.policies.of(who.project_id)
+
+    async def give(tx: Tx) -> ToolCall:
+        await client_results.give(
+            tx,
+            services.vault,
+            who.project_id,
+            run_id,
+            call_id,
+            result.said(),
+            checked=policy.checks_results,
+        )
+        return await _shown_call(tx, who.project_id, run_id, call_id)
+
+    shown = await once(services, Once.of(request, who.project_id, idempotency_key), give)
+    services.wake_worker()
+    return shown
+
+
+async def _shown_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: CallId) -> ToolCall:
+    calls = await views.calls_of(tx, project_id, run_id)
+    [call] = [one for one in calls if one.call.id == call_id]
+    return shapes.tool_call(run_id, call)
 
 
 @callbacks.post("/callbacks/{token}", status_code=200, responses={410: {}})
@@ -56,9 +94,10 @@ async def call_back(
     token: Annotated[str, Path(max_length=128, description="From the call's own body.")],
     said: Callback,
 ) -> Response:
-    """A tool that answered 202 delivers progress, its result or its failure. The token is the
-    authority: no API key. The first result wins; the same again is fine, another is 409, and one
-    that comes after the call has ended otherwise is kept and answered 410."""
+    """A tool that answered 202 delivers progress, its result or its failure, or asks the caller
+    something. The token is the authority: no API key. The first result wins; the same again is
+    fine, another is 409, and one that comes after the call has ended otherwise is kept and
+    answered 410."""
     ref = callback_tokens.read(services.vault, token)
     if ref is None:
         raise e.CallbackNotFoundError

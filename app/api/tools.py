@@ -1,6 +1,7 @@
 """/v1/tools: register, list, change, try, delete."""
 
 import time
+from typing import Final
 
 from fastapi import Request, Response
 
@@ -43,6 +44,11 @@ from app.tools.webhook_headers import check_headers
 from app.wiring import Services
 
 routes = router("Tools")
+
+_UNTRIED: Final = {
+    "agent": "is of type agent; start a run of its agent instead",
+    "client": "is of type client; only the client can run it",
+}
 
 
 @routes.post("/tools", status_code=201, response_model=NewTool)
@@ -180,22 +186,25 @@ async def check_tool(services: Services, spec: ToolSpec) -> None:
             except RuleError as error:
                 errors.append(FieldError(field, str(error)))
     errors += await check_guards(services, spec.guardrails, stages=TOOL_STAGES)
-    match spec.type:
-        case "webhook":
-            errors += check_headers(spec.headers)
-            errors += await _webhook_problems(services, spec)
-        case "agent":
-            errors += _agent_problems(spec)
-        case _:
-            pass
+    errors += await _target_problems(services, spec)
     if errors:
         raise e.InvalidRequestError(errors=errors)
 
 
+async def _target_problems(services: Services, spec: ToolSpec) -> list[FieldError]:
+    match spec.type:
+        case "webhook":
+            return await _webhook_problems(services, spec)
+        case "agent":
+            return _agent_problems(spec)
+        case "client":
+            return [*_not_of_an_agent(spec), *_not_for(spec, "url", "headers")]
+        case _:
+            return []
+
+
 async def _webhook_problems(services: Services, spec: ToolSpec) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if spec.agent is not None:
-        errors.append(FieldError("agent", "is for a tool of type agent"))
+    errors = [*check_headers(spec.headers), *_not_of_an_agent(spec)]
     if spec.url is None:
         return [*errors, FieldError("url", "is needed for a webhook")]
     try:
@@ -205,16 +214,22 @@ async def _webhook_problems(services: Services, spec: ToolSpec) -> list[FieldErr
     return errors
 
 
+def _not_of_an_agent(spec: ToolSpec) -> list[FieldError]:
+    return [FieldError("agent", "is for a tool of type agent")] if spec.agent is not None else []
+
+
 def _agent_problems(spec: ToolSpec) -> list[FieldError]:
     """Whether there is such an agent is seen when a run starts."""
     errors: list[FieldError] = []
     if spec.agent is None:
         errors.append(FieldError("agent", "is needed for a tool of type agent"))
-    if spec.url is not None:
-        errors.append(FieldError("url", "is for a webhook; a tool of type agent has none"))
-    if spec.headers:
-        errors.append(FieldError("headers", "are for a webhook; a tool of type agent has none"))
-    return errors
+    return [*errors, *_not_for(spec, "url", "headers")]
+
+
+def _not_for(spec: ToolSpec, *fields: str) -> list[FieldError]:
+    """Of a webhook alone."""
+    message = f"is for a webhook; a tool of type {spec.type} has none"
+    return [FieldError(name, message) for name in fields if getattr(spec, name)]
 
 
 def _code_of(services: Services, spec: ToolSpec, patch: PatchTool) -> ToolSpec | None:
@@ -234,16 +249,15 @@ def _code_of(services: Services, spec: ToolSpec, patch: PatchTool) -> ToolSpec |
 @routes.post("/tools/{name}/test", response_model=ToolTrial)
 async def try_tool(who: ToolsWriter, services: Using, name: ToolPath, trial: TryTool) -> Response:
     """Call the tool once, now, outside of any run: no approval, no retry, nothing recorded. The
-    arguments must match its schema. A tool of type `agent` cannot be tried so: start a run of its
-    agent."""
+    arguments must match its schema. A tool of type `agent` or `client` cannot be tried so: start a
+    run."""
     async with services.autocommit.connect() as tx:
         versions = await registry.current_versions(tx, who.project_id, [name])
     if name not in versions:
         raise e.ToolNotFoundError
     tools = await services.toolbox.fetch(who.project_id, versions.items())
     armed = tools.version(name, versions[name])
-    if armed.tool.spec.type == "agent":
-        message = "is of type agent; start a run of its agent instead"
+    if (message := _UNTRIED.get(armed.tool.spec.type)) is not None:
         raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
     if problems := armed.tool.arguments.problems(trial.arguments):
         raise e.InvalidRequestError(errors=problems)

@@ -18,6 +18,8 @@ class CallPhase(StrEnum):
     READY = "ready"  # may start now
     STARTED = "started"  # sent, or about to be, under the fence that the call bears
     AWAITING_CALLBACK = "awaiting_callback"  # the tool said 202
+    AWAITING_RESULT = "awaiting_result"  # the client runs it
+    AWAITING_INPUT = "awaiting_input"  # the tool asks the caller, and is then sent it again
     AWAITING_CHILD = "awaiting_child"  # a child run works on it, or waits for someone itself
     AWAITING_RESOLUTION = "awaiting_resolution"  # outcome unknown; a person settles it
     SETTLED = "settled"  # has a result that the model can read
@@ -27,6 +29,8 @@ WAITING: Final = frozenset(
     {
         CallPhase.AWAITING_APPROVAL,
         CallPhase.AWAITING_CALLBACK,
+        CallPhase.AWAITING_RESULT,
+        CallPhase.AWAITING_INPUT,
         CallPhase.AWAITING_CHILD,
         CallPhase.AWAITING_RESOLUTION,
     }
@@ -98,6 +102,24 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """What a tool asked the caller, for the `number`th time, and what it wants to be given back
+    beside the answer. `responses`: the answer, once it is there. `attempt`: the one that asked."""
+
+    number: int
+    attempt: int
+    requests: JsonValue
+    state: JsonValue
+    answered: bool = False
+    responses: JsonValue = None
+
+    @property
+    def input(self) -> JsonObject:
+        """What the tool is sent."""
+        return {"responses": self.responses, "state": self.state}
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """One row of the ledger. `fence` is the claim's under which it was started last; `version`
     is None for a tool that does not exist. `original` keeps the model's arguments where a
@@ -123,12 +145,20 @@ class Call:
     child: RunId | None = None
     """The run that was started for it."""
     received: JsonObject | None = None
-    """The answer of its callback, which guardrails or hooks have not seen yet."""
+    """The answer of its callback or of the client, which guardrails or hooks may not have seen
+    yet."""
+    exchange: Exchange | None = None
+    """What its tool asked the caller last."""
 
     @property
     def asked(self) -> JsonObject:
         """The arguments as the model gave them."""
         return self.arguments if self.original is None else self.original
+
+    @property
+    def tries(self) -> int:
+        """Attempts since the tool has last said anything."""
+        return self.attempt - (self.exchange.attempt if self.exchange else 0)
 
 
 def call_digest(tool: str, version: int | None, url: str | None, arguments: JsonObject) -> str:

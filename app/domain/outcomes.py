@@ -53,10 +53,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The tool answers later: through its callback, or when the child run that is to be started
-    has ended."""
+    """The tool answers later: through its callback, when the child run that is to be started has
+    ended, or when the client has run it."""
 
-    on: Literal["callback", "child"] = "callback"
+    on: Literal["callback", "child", "client"] = "callback"
 
 
 Outcome: TypeAlias = Done | Failed | Waits

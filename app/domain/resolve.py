@@ -1,18 +1,35 @@
-"""Settling from outside: a callback's result, and a person's word on an unknown outcome."""
+"""Settling from outside: what a callback says, what the client does, and a person's word on an
+unknown outcome."""
 
 from dataclasses import replace
 from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
 from app.domain import texts
-from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
-from app.domain.json import JsonObject, same
+from app.domain.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
+from app.domain.events import fitting
+from app.domain.json import JsonObject, compact, same
 from app.domain.outcomes import Done, Failed, Why
 from app.domain.settle import Verdict, completed, conclude, judge, settle
 from app.domain.state import Changes, RunState
 from app.domain.toolbox import Tool
 from app.domain.tools import Frozen
+
+MAX_ROUNDS: Final = 20
+"""Times that one call may ask the caller."""
+MAX_INPUT_BYTES: Final = 65_536
+"""Of what a tool asks, and of what it wants to be given back, each."""
+ANSWERABLE: Final = frozenset(
+    {CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT}
+)
+"""What somebody outside may say the result in."""
+
+
+def _small(value: JsonValue) -> JsonValue:
+    if len(compact(value).encode()) > MAX_INPUT_BYTES:
+        raise ValueError(f"must have at most {MAX_INPUT_BYTES} bytes as JSON")
+    return value
 
 
 class ResolvedCompleted(Frozen):
@@ -52,8 +69,17 @@ class CallbackFailed(Frozen):
     message: Annotated[str, Field(max_length=4096)]
 
 
+class InputRequired(Frozen):
+    """The tool needs to know more, from whoever started the run."""
+
+    status: Literal["input_required"]
+    requests: Annotated[JsonValue, AfterValidator(_small)]
+    state: Annotated[JsonValue, AfterValidator(_small)] = None
+
+
+Answer: TypeAlias = CallbackCompleted | CallbackFailed
 Callback: TypeAlias = Annotated[
-    Progress | CallbackCompleted | CallbackFailed, Field(discriminator="status")
+    Progress | CallbackCompleted | CallbackFailed | InputRequired, Field(discriminator="status")
 ]
 
 
@@ -76,16 +102,76 @@ def resolve(state: RunState, changes: Changes, call: Call, tool: Tool, how: Reso
 def call_back(
     state: RunState, changes: Changes, call: Call, tool: Tool, said: Callback
 ) -> RunState:
-    if not isinstance(said, Progress):
-        return conclude(state, changes, call, _verdict(call, tool, said))
-    changes.add(
-        "tool_call.progress",
-        call_id=call.id,
-        status="progress",
-        progress=said.progress,
-        message=said.message,
+    match said:
+        case CallbackCompleted() | CallbackFailed():
+            return conclude(state, changes, call, _verdict(call, tool, said))
+        case InputRequired():
+            return _ask_caller(state, changes, call, said)
+        case Progress():
+            changes.add(
+                "tool_call.progress",
+                call_id=call.id,
+                status="progress",
+                progress=said.progress,
+                message=said.message,
+            )
+            return state
+        case _:
+            assert_never(said)
+
+
+def _ask_caller(state: RunState, changes: Changes, call: Call, said: InputRequired) -> RunState:
+    number = rounds(call) + 1
+    exchange = Exchange(number, call.attempt, said.requests, said.state)
+    asking = replace(call, phase=CallPhase.AWAITING_INPUT, exchange=exchange)
+    changes.put(asking)
+    changes.progress = True
+    about = fitting("requests", said.requests)
+    changes.add("tool_call.progress", call_id=call.id, status="input_required", **about)
+    return state.with_call(asking)
+
+
+def rounds(call: Call) -> int:
+    """How often its tool has asked the caller."""
+    return call.exchange.number if call.exchange else 0
+
+
+def asks_the_same(call: Call, said: Callback) -> bool:
+    """Whether that is what the call waits for already."""
+    return (
+        isinstance(said, InputRequired)
+        and call.phase is CallPhase.AWAITING_INPUT
+        and call.exchange is not None
+        and same([call.exchange.requests, call.exchange.state], [said.requests, said.state])
     )
-    return state
+
+
+def give_result(
+    state: RunState, changes: Changes, call: Call, tool: Tool, said: Answer
+) -> RunState:
+    """The client has run its tool, or will not answer what a tool asks."""
+    kept = replace(call, received=said.model_dump(mode="json"))
+    return conclude(state, changes, kept, _verdict(call, tool, said))
+
+
+def give_input(state: RunState, changes: Changes, call: Call, said: CallbackCompleted) -> RunState:
+    """The answer to what the tool asked: it is sent again, with that."""
+    assert call.exchange is not None
+    exchange = replace(call.exchange, answered=True, responses=said.output)
+    ready = replace(call, phase=CallPhase.READY, exchange=exchange)
+    changes.put(ready)
+    changes.progress = True
+    changes.add("tool_call.progress", call_id=call.id, status="input_given")
+    return state.with_call(ready)
+
+
+def given_before(call: Call, said: Answer) -> bool | None:
+    """Whether the client has said just that, or something else (False), or nothing yet (None)."""
+    if call.received is not None:
+        return same(call.received, said.model_dump(mode="json"))
+    if call.exchange is None or not call.exchange.answered:
+        return None
+    return isinstance(said, CallbackCompleted) and same(call.exchange.responses, said.output)
 
 
 def checks_results(state: RunState, tool: Tool) -> bool:
@@ -97,13 +183,13 @@ def checks_results(state: RunState, tool: Tool) -> bool:
     )
 
 
-def keep(changes: Changes, call: Call, said: CallbackCompleted | CallbackFailed) -> None:
+def keep(changes: Changes, call: Call, said: Answer) -> None:
     """The answer is here, and waits for the loop to show it to guardrails and hooks."""
     changes.put(replace(call, received=said.model_dump(mode="json")))
     changes.add("tool_call.progress", call_id=call.id, status="received")
 
 
-def says_the_same(call: Call, tool: Tool, said: CallbackCompleted | CallbackFailed) -> bool:
+def says_the_same(call: Call, tool: Tool, said: Answer) -> bool:
     """Whether it would have given the settled call the very result that it has; where that was
     shown to guardrails and hooks first, whether it is what they were shown."""
     if call.received is not None:
@@ -117,9 +203,7 @@ def says_the_same(call: Call, tool: Tool, said: CallbackCompleted | CallbackFail
     )
 
 
-_SAID: Final = TypeAdapter[CallbackCompleted | CallbackFailed](
-    Annotated[CallbackCompleted | CallbackFailed, Field(discriminator="status")]
-)
+_SAID: Final = TypeAdapter[Answer](Annotated[Answer, Field(discriminator="status")])
 
 
 def outcome_of_callback(received: JsonObject) -> Done | Failed:
@@ -127,16 +211,16 @@ def outcome_of_callback(received: JsonObject) -> Done | Failed:
     return _outcome(_SAID.validate_python(received))
 
 
-def _outcome(said: CallbackCompleted | CallbackFailed) -> Done | Failed:
+def _outcome(said: Answer) -> Done | Failed:
     match said:
         case CallbackCompleted(output=output):
             return Done(output)
         case CallbackFailed(message=message):
-            return Failed(Why.ERROR, "The tool said so in its callback.", message)
+            return Failed(Why.ERROR, "Whoever ran the tool said so.", message)
         case _:
             assert_never(said)
 
 
-def _verdict(call: Call, tool: Tool, said: CallbackCompleted | CallbackFailed) -> Verdict:
+def _verdict(call: Call, tool: Tool, said: Answer) -> Verdict:
     """Never to try again: there is no time left for that."""
     return judge(tool, call, _outcome(said), seconds_left=0, jitter=0)

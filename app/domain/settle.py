@@ -17,8 +17,9 @@ from app.domain.state import Changes, RunState
 from app.domain.toolbox import Tool
 from app.domain.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
 
-_HARMLESS: Final = frozenset({"agent", "builtin"})
-"""Types of tools that have done nothing before their result, or their child run, is committed."""
+_HARMLESS: Final = frozenset({"agent", "builtin", "client"})
+"""Types of tools that have done nothing before their result, their child run, or that they wait
+for their client, is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class AwaitCallback:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitResult:
+    """The client runs the tool and gives its result."""
+
+
+@dataclass(frozen=True, slots=True)
 class StartChild:
     """The call's result is that of a child run, which the loop starts with its next step."""
 
@@ -45,7 +51,7 @@ class AwaitResolution:
     detail: str
 
 
-Verdict: TypeAlias = Result | TryAgain | AwaitCallback | StartChild | AwaitResolution
+Verdict: TypeAlias = Result | TryAgain | AwaitCallback | AwaitResult | StartChild | AwaitResolution
 
 
 def judge(
@@ -57,6 +63,8 @@ def judge(
             return _finished(tool, outcome)
         case Waits(on="child"):
             return StartChild()
+        case Waits(on="client"):
+            return AwaitResult()
         case Waits():
             return AwaitCallback()
         case Failed():
@@ -98,7 +106,7 @@ def completed(output: JsonValue, max_bytes: int, done: Done | None = None) -> Re
 
 def _retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) -> float | None:
     """Seconds until the next attempt; None: there must be none."""
-    if failed.permanent or call.attempt >= spec.retry.max_attempts:
+    if failed.permanent or call.tries >= spec.retry.max_attempts:
         return None
     match failed.why:
         case Why.NOT_SENT:
@@ -114,7 +122,7 @@ def _retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) -> f
             assert_never(failed.why)
     if not allowed:
         return None
-    ceiling = min(spec.retry.max_seconds, spec.retry.initial_seconds * 2 ** (call.attempt - 1))
+    ceiling = min(spec.retry.max_seconds, spec.retry.initial_seconds * 2 ** (call.tries - 1))
     return max(ceiling * jitter, failed.retry_after or 0.0)
 
 
@@ -127,7 +135,8 @@ def _gave_up(spec: ToolSpec, call: Call, failed: Failed) -> Verdict:
         case Why.GUARDRAIL | Why.WITHHELD:
             return guarded(failed)
         case Why.NOT_SENT:
-            before = call.attempt > 1 and (spec.idempotent or spec.retry.on)  # may have been sent
+            before = call.exchange is not None  # it was sent, and asked for more
+            before |= call.attempt > 1 and bool(spec.idempotent or spec.retry.on)  # it may have
             text = texts.NOT_REACHED if before else texts.NOT_SENT
             result = Result(CallOutcome.FAILED, text, Reason.NOT_SENT)
         case Why.INVALID_RESPONSE:
@@ -197,6 +206,9 @@ def conclude(state: RunState, changes: Changes, call: Call, verdict: Verdict) ->
         case AwaitCallback():
             waiting = replace(call, phase=CallPhase.AWAITING_CALLBACK)
             changes.add("tool_call.progress", call_id=call.id, status="accepted")
+        case AwaitResult():
+            waiting = replace(call, phase=CallPhase.AWAITING_RESULT)
+            changes.add("tool_call.progress", call_id=call.id, status="awaiting_result")
         case AwaitResolution(detail=detail):
             waiting = replace(call, phase=CallPhase.AWAITING_RESOLUTION)
             changes.add(
@@ -247,9 +259,10 @@ def settle(state: RunState, changes: Changes, call: Call, result: Result) -> Run
 
 
 def start(
-    state: RunState, changes: Changes, call: Call, *, seconds: float
+    state: RunState, changes: Changes, call: Call, *, seconds: float | None
 ) -> tuple[RunState, Call]:
-    """The call is about to be sent: this must be committed before its first byte is."""
+    """The call is about to be sent: this must be committed before its first byte is. `seconds`
+    is None for a call that has as long as its run."""
     started = replace(
         call,
         phase=CallPhase.STARTED,

@@ -47,7 +47,7 @@ OnFailure: TypeAlias = Literal["return_error", "fail_run"] | Text
 OnUnknown: TypeAlias = Literal["return_error", "ask", "fail_run"]
 Approval: TypeAlias = Literal["never", "always"] | When | ByCallable
 Enabled: TypeAlias = bool | When | ByCallable
-ToolType: TypeAlias = Literal["webhook", "plugin", "agent", "builtin", "handoff"]
+ToolType: TypeAlias = Literal["webhook", "plugin", "agent", "client", "builtin", "handoff"]
 ChildOutput: TypeAlias = Literal["final", "json"] | OutputOfTool
 
 

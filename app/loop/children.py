@@ -3,6 +3,7 @@
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain import texts
+from app.domain.abandoned import Closed
 from app.domain.calls import Call
 from app.domain.ids import ProjectId, RunId
 from app.domain.outcomes import Failed, Outcome, Why
@@ -76,15 +77,15 @@ class Children:
 
         return outcome_of(tool, child, await patiently(read))
 
-    async def cancel(self, state: RunState) -> None:
+    async def cancel(self, state: RunState) -> Closed:
         """The run has ended while child runs were open. Should this process end first, a sweep
         does it."""
 
-        async def write() -> int:
+        async def write() -> Closed | None:
             async with self._pool.begin() as tx:
                 return await outside.cancel_below(tx, state.project_id, state.id)
 
-        await patiently(write)
+        return await patiently(write) or Closed()
 
 
 def _not_started(detail: str, told: str) -> Failed:

@@ -40,6 +40,8 @@ def _waiting(state: RunState, call_id: CallId) -> JsonObject:
             return {"type": "approval", "approval_id": shown, **about}
         case CallPhase.AWAITING_CALLBACK:
             return {"type": "callback", **about}
+        case CallPhase.AWAITING_RESULT | CallPhase.AWAITING_INPUT:
+            return {"type": "tool_result", **about}
         case _:
             return {"type": "resolve", **about}
 

@@ -29,7 +29,7 @@ from app.domain.items import Message
 from app.domain.outcomes import Done, Outcome
 from app.domain.plan import Turn, UnusableResponseError, take_response
 from app.domain.recheck import recheck
-from app.domain.resolve import outcome_of_callback
+from app.domain.resolve import ANSWERABLE, outcome_of_callback
 from app.domain.response import ModelResponse
 from app.domain.run import Move, RunStatus
 from app.domain.schema import Validator
@@ -42,7 +42,7 @@ from app.loop.builtins import Builtin
 from app.loop.guarding import Guarding
 from app.loop.leased import Engine, LeasedRun, LeaseLostError, now
 from app.loop.policies import NO_POLICY
-from app.loop.run_tools import CallsInFlight
+from app.loop.run_tools import CallsInFlight, seconds_for
 from app.loop.toolbox import Armed, ToolSet, enabled_now, surroundings
 from app.store.commit import Ending, Moved
 from app.store.db import patiently
@@ -281,7 +281,7 @@ class Execution(LeasedRun):
             if call.phase is CallPhase.AWAITING_CHILD and child is not None and child.ended:
                 tool = self._armed(call).tool
                 outcome = await self._engine.children.result_of(self._state, tool, child)
-            elif call.phase is CallPhase.AWAITING_CALLBACK and call.received is not None:
+            elif call.phase in ANSWERABLE and call.received is not None:
                 outcome = outcome_of_callback(call.received)
             if outcome is not None:
                 self._in_flight.launch_late(self._state, call, self._armed(call), outcome)
@@ -343,7 +343,8 @@ class Execution(LeasedRun):
         orphans = bool(self._state.open_children)
         over = await self._end(endings.finish(self._state, changes, action), changes)
         if over and orphans:
-            await self._engine.children.cancel(self._state)
+            closed = await self._engine.children.cancel(self._state)
+            self._engine.notices.tell(closed.abandoned)
         return over
 
     async def _arm(self) -> None:
@@ -385,16 +386,9 @@ class Execution(LeasedRun):
         """Seconds until the run's deadline."""
         return None if self._overdue_at is None else self._overdue_at - now()
 
-    def _seconds_for(self, call: Call) -> float:
-        """The call's own timeout, the run's, or the service's; never more than the run has left.
-        A retry has what its first attempt left."""
-        if self._in_flight.was_tried(call) and call.timeout_seconds is not None:
+    def _seconds_for(self, call: Call) -> float | None:
+        """A retry has what its first attempt left."""
+        if self._in_flight.was_tried(call):
             return call.timeout_seconds
-        own = self._armed(call).tool.spec.timeout_seconds
-        seconds = (
-            own
-            or self._state.config.limits.tool_timeout_seconds
-            or self._engine.tool_timeout.total_seconds()
-        )
-        left = self._left
-        return seconds if left is None else max(0.01, min(seconds, left))
+        spec, limits = self._armed(call).tool.spec, self._state.config.limits
+        return seconds_for(spec, limits, self._engine.tool_timeout, self._left)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from app.domain.abandoned import abandoned
 from app.domain.calls import Call
 from app.domain.ids import ProjectId, RunId
 from app.domain.items import Item
@@ -15,6 +16,7 @@ from app.llm.catalog import ModelCatalog
 from app.llm.prices import Prices
 from app.loop.beyond import beyond
 from app.loop.children import Children
+from app.loop.notices import Notices
 from app.loop.policies import Policies
 from app.loop.toolbox import Toolbox
 from app.store.commit import Committed, Ending, Moved, Step, Written
@@ -44,6 +46,7 @@ class Engine:
     guards: Guards
     policies: Policies
     feed: Feed
+    notices: Notices
     callback: Callable[[RunState, Call], tuple[str, str]]
     tool_timeout: timedelta
 
@@ -137,6 +140,8 @@ class LeasedRun(ABC):
         written = await self._engine.commit(step)
         if written == "lost":
             raise LeaseLostError
+        if isinstance(written, Committed):
+            self._engine.notices.tell(abandoned(state, changes))
         if isinstance(written, Committed) and self._engine.feed.followed(state.id):
             if written.last_seq:
                 events = shown_now(state.id, written.last_seq, written.at, changes.events)

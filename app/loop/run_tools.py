@@ -1,19 +1,30 @@
 """The calls of one run that are in flight: one task each, one deadline over all its attempts."""
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never
 
 import structlog
 
+from app.domain.agents import Limits
 from app.domain.calls import Call, CallPhase, Result
 from app.domain.ids import CallId, Prefix, show
 from app.domain.outcomes import Failed, Outcome, Waits, Why
-from app.domain.settle import AwaitCallback, AwaitResolution, StartChild, TryAgain, judge
+from app.domain.settle import (
+    AwaitCallback,
+    AwaitResolution,
+    AwaitResult,
+    StartChild,
+    TryAgain,
+    judge,
+)
 from app.domain.state import RunState
+from app.domain.tools import ToolSpec
 from app.loop.guarding import Guarding
 from app.loop.toolbox import Armed
 from app.tools.base import Invocation, Tool
@@ -62,8 +73,8 @@ class CallsInFlight:
 
     def launch(self, state: RunState, call: Call, armed: Armed) -> None:
         """Its start is committed. The first attempt sets the deadline."""
-        assert call.timeout_seconds is not None
-        self._deadlines.setdefault(call.id, _now() + call.timeout_seconds)
+        seconds = math.inf if call.timeout_seconds is None else call.timeout_seconds
+        self._deadlines.setdefault(call.id, _now() + seconds)
         self._carry(call, self._attempt(state, call, armed))
 
     def launch_late(self, state: RunState, call: Call, armed: Armed, outcome: Outcome) -> None:
@@ -76,14 +87,16 @@ class CallsInFlight:
         return self._deadlines[call.id] - _now()
 
     def was_tried(self, call: Call) -> bool:
-        """In this claim."""
+        """In this claim, and the next attempt has what the first one left."""
         return call.id in self._deadlines
 
     def take_done(self) -> list[tuple[CallId, Outcome | Retry]]:
         """The outcomes are final: to judge one says how the call ends, never to try again."""
         done = [(call_id, task) for call_id, task in self._tasks.items() if task.done()]
-        for call_id, _ in done:
+        for call_id, task in done:
             del self._tasks[call_id]
+            if task.result() != "retry":  # should it be sent again, it has its time again
+                del self._deadlines[call_id]
         return [(call_id, task.result()) for call_id, task in done]
 
     async def close(self) -> None:
@@ -122,7 +135,7 @@ class CallsInFlight:
                 assert not isinstance(outcome, Waits)
                 if self.guarding.checks_results(state, armed):
                     outcome = await self.guarding.after_call(state, call, armed, outcome, verdict)
-            case AwaitCallback() | StartChild() | AwaitResolution():
+            case AwaitCallback() | AwaitResult() | StartChild() | AwaitResolution():
                 pass
             case _:
                 assert_never(verdict)
@@ -157,7 +170,18 @@ class CallsInFlight:
             state=state.shared,
             handoffs=state.config.handoffs,
             report=partial(self._report, call),
+            input=call.exchange.input if call.exchange else None,
         )
+
+
+def seconds_for(
+    spec: ToolSpec, limits: Limits, default: timedelta, left: float | None
+) -> float | None:
+    """The tool's own timeout, the run's, or the service's; never more than the run has `left`. The
+    run's and the service's are none for a client, which may be a person."""
+    general = limits.tool_timeout_seconds or default.total_seconds()
+    seconds = spec.timeout_seconds or (None if spec.type == "client" else general)
+    return seconds if left is None or seconds is None else max(_SMALLEST, min(seconds, left))
 
 
 async def _unfailing(call: Call, work: Coroutine[None, None, Outcome | Retry]) -> Outcome | Retry:

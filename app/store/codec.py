@@ -1,13 +1,14 @@
 """Between the domain's values and JSON as the tables hold it. Only this module knows that form."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 from uuid import UUID
 
 from pydantic import JsonValue, TypeAdapter
 
 from app.domain.agents import AgentConfig, Limits
-from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
+from app.domain.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
 from app.domain.conversation import conversation
 from app.domain.history import to_keep, without_refused
 from app.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
@@ -69,6 +70,7 @@ def call_to_row(run_id: RunId, call: Call) -> dict[str, Any]:
         "result": None if call.result is None else result_to_json(call.result),
         "child_run_id": call.child,
         "received": call.received,
+        "exchange": None if call.exchange is None else asdict(call.exchange),
     }
 
 
@@ -94,6 +96,7 @@ def call_from_row(row: dict[str, Any]) -> Call:
         result=None if row["result"] is None else result_from_json(row["result"]),
         child=None if row["child_run_id"] is None else RunId(_uuid(row["child_run_id"])),
         received=row["received"],
+        exchange=None if row["exchange"] is None else Exchange(**row["exchange"]),
     )
 
 

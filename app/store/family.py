@@ -56,6 +56,10 @@ SELECT idle.project_id, idle.id, idle.last_seq, 'run.waiting',
         'tool', c.tool)
       WHEN 'awaiting_callback' THEN json_build_object('type', 'callback', 'call_id', c.call_id,
         'tool', c.tool)
+      WHEN 'awaiting_result' THEN json_build_object('type', 'tool_result', 'call_id', c.call_id,
+        'tool', c.tool)
+      WHEN 'awaiting_input' THEN json_build_object('type', 'tool_result', 'call_id', c.call_id,
+        'tool', c.tool)
       ELSE json_build_object('type', 'resolve', 'call_id', c.call_id, 'tool', c.tool) END
       ORDER BY c.turn, c.position)
     FROM tool_calls c WHERE c.project_id = idle.project_id AND c.run_id = idle.id

@@ -31,19 +31,20 @@ events AS (
 ), inserted AS (
   INSERT INTO tool_calls (project_id, run_id, call_id, id, turn, position, tool, tool_version,
     arguments, digest, phase, attempt, fence, approval_id, approved_digest, original_arguments,
-    raw_arguments, timeout_seconds, result, child_run_id, received, created_at, started_at,
-    deadline_at, ended_at)
+    raw_arguments, timeout_seconds, result, child_run_id, received, exchange, created_at,
+    started_at, deadline_at, ended_at)
   SELECT g.project_id, g.id, c.call_id, c.id, c.turn, c.position, c.tool, c.tool_version,
     c.arguments, c.digest, c.phase, c.attempt, c.fence, c.approval_id, c.approved_digest,
     c.original_arguments, c.raw_arguments, c.timeout_seconds, c.result, c.child_run_id,
-    c.received, g.at,
+    c.received, c.exchange, g.at,
     CASE WHEN c.phase = 'started' THEN g.at END,
     CASE WHEN c.phase = 'started' THEN g.at + make_interval(secs => c.timeout_seconds) END,
     CASE WHEN c.phase = 'settled' THEN g.at END
   FROM json_to_recordset(CAST(:inserted AS json)) AS c(run uuid, id uuid, call_id text, turn int,
     position int, tool text, tool_version int, arguments json, digest text, phase text,
     attempt int, fence bigint, approval_id uuid, approved_digest text, original_arguments json,
-    raw_arguments text, timeout_seconds float8, result json, child_run_id uuid, received json)
+    raw_arguments text, timeout_seconds float8, result json, child_run_id uuid, received json,
+    exchange json)
   JOIN g ON g.id = c.run
 ), updated AS (
   UPDATE tool_calls t SET tool_version = c.tool_version, arguments = c.arguments,
@@ -51,6 +52,7 @@ events AS (
     approval_id = c.approval_id, approved_digest = c.approved_digest,
     original_arguments = c.original_arguments, timeout_seconds = c.timeout_seconds,
     result = c.result, child_run_id = c.child_run_id, received = c.received,
+    exchange = c.exchange,
     started_at = CASE WHEN c.phase = 'started' THEN g.at ELSE t.started_at END,
     deadline_at = CASE WHEN c.phase = 'started'
       THEN g.at + make_interval(secs => c.timeout_seconds) ELSE t.deadline_at END,
@@ -58,7 +60,7 @@ events AS (
   FROM json_to_recordset(CAST(:updated AS json)) AS c(run uuid, call_id text, tool_version int,
     arguments json, digest text, phase text, attempt int, fence bigint, approval_id uuid,
     approved_digest text, original_arguments json, timeout_seconds float8, result json,
-    child_run_id uuid, received json)
+    child_run_id uuid, received json, exchange json)
   JOIN g ON g.id = c.run
   WHERE t.project_id = g.project_id AND t.run_id = g.id AND t.call_id = c.call_id
 ), asked AS (

@@ -37,11 +37,13 @@ _APPROVALS: Final = text(
     "SELECT project_id, id FROM approvals WHERE status = 'pending'"
     " AND expires_at <= statement_timestamp() ORDER BY expires_at LIMIT :batch"
 )
-_CALLBACKS: Final = text(
-    "SELECT project_id, run_id, call_id FROM tool_calls"
-    " WHERE phase = 'awaiting_callback' AND received IS NULL"
-    " AND deadline_at <= statement_timestamp() ORDER BY deadline_at LIMIT :batch"
+_ANSWERS: Final = (
+    "SELECT project_id, run_id, call_id FROM tool_calls WHERE phase = '{phase}'"
+    " AND received IS NULL AND deadline_at <= statement_timestamp()"
+    " ORDER BY deadline_at LIMIT :batch"
 )
+_CALLBACKS: Final = text(_ANSWERS.format(phase="awaiting_callback"))
+_RESULTS: Final = text(_ANSWERS.format(phase="awaiting_result"))
 _OVERDUE: Final = text(
     "SELECT deadline_at <= clock_timestamp() FROM tool_calls"
     " WHERE project_id = :project_id AND run_id = :run_id AND call_id = :call_id"
@@ -96,7 +98,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class DueCallback:
+class DueAnswer:
     project_id: ProjectId
     run_id: RunId
     call_id: CallId
@@ -125,11 +127,19 @@ async def due_approvals(tx: Tx) -> list[tuple[ProjectId, ApprovalId]]:
     return [(ProjectId(row.project_id), ApprovalId(row.id)) for row in rows]
 
 
-async def due_callbacks(tx: Tx) -> list[DueCallback]:
-    rows = await _all(tx, _CALLBACKS)
+async def due_callbacks(tx: Tx) -> list[DueAnswer]:
+    return await _due_answers(tx, _CALLBACKS)
+
+
+async def due_results(tx: Tx) -> list[DueAnswer]:
+    """Of calls that their client runs."""
+    return await _due_answers(tx, _RESULTS)
+
+
+async def _due_answers(tx: Tx, statement: Any) -> list[DueAnswer]:
     return [
-        DueCallback(ProjectId(row.project_id), RunId(row.run_id), CallId(row.call_id))
-        for row in rows
+        DueAnswer(ProjectId(row.project_id), RunId(row.run_id), CallId(row.call_id))
+        for row in await _all(tx, statement)
     ]
 
 

@@ -253,9 +253,11 @@ tool_calls = Table(
     Column("raw_arguments", Text),
     Column("timeout_seconds", Double),
     Column("result", JSON),
-    # A child run that was started for it; an answer that still has to pass guardrails.
+    # A child run that was started for it; an answer that may still have to pass guardrails; what
+    # the tool asked the caller last.
     Column("child_run_id", Uuid),
     Column("received", JSON),
+    Column("exchange", JSON),
     Column("created_at", AT, nullable=False),
     Column("started_at", AT),
     Column("deadline_at", AT),
@@ -269,6 +271,11 @@ tool_calls = Table(
         "tool_calls_callback_deadline",
         "deadline_at",
         postgresql_where=text("phase = 'awaiting_callback'"),
+    ),
+    Index(
+        "tool_calls_result_deadline",
+        "deadline_at",
+        postgresql_where=text("phase = 'awaiting_result'"),
     ),
     postgresql_with={"fillfactor": 80},
 )

@@ -49,6 +49,8 @@ class Invocation:
     handoffs: tuple[str, ...] = ()
     """The agents that may take the run over."""
     report: Report = _unheard
+    input: JsonObject | None = None
+    """What the caller answered to what the tool asked, and the state that it gave for that."""
 
 
 class Tool(Protocol):

@@ -86,6 +86,7 @@ def call_body(call: Invocation) -> JsonObject:
         "fence": call.fence,
         "deadline_ms": int(call.seconds * 1000),
         "callback": {"url": call.callback_url, "token": call.callback_token},
+        **({} if call.input is None else {"input": call.input}),
     }
 
 

@@ -63,7 +63,8 @@ class Worker:
         heartbeat = Heartbeat(
             self._services.direct_url, self._lease, held=self._held, lost=self._lost
         )
-        reaper = Reaper(self._services.database, self._services.vault)
+        services = self._services
+        reaper = Reaper(services.database, services.vault, services.engine.notices.tell)
         claiming = asyncio.create_task(self._claim_forever(), name="claim")
         background = [
             asyncio.create_task(heartbeat.run(), name="heartbeat"),

@@ -2,14 +2,16 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 import structlog
 
+from app.domain.abandoned import Abandoned, Closed
 from app.domain.errors import AppError
 from app.store import outside, sessions, sweep
 from app.store.db import DATABASE_ERRORS, Database, Tx, is_outage
+from app.store.sweep import DueAnswer
 from app.store.vault import Vault
 
 log = structlog.get_logger()
@@ -21,9 +23,14 @@ KEYS_EVERY: Final = 600
 
 
 class Reaper:
-    def __init__(self, database: Database, vault: Vault) -> None:
+    """`tell` hears what has been settled without the tool's answer, once that is committed."""
+
+    def __init__(
+        self, database: Database, vault: Vault, tell: Callable[[Iterable[Abandoned]], None]
+    ) -> None:
         self._database = database
         self._vault = vault
+        self._tell = tell
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -54,16 +61,17 @@ class Reaper:
                 await self._each(
                     sweep.due_approvals, lambda tx, due: outside.expire_approval(tx, *due)
                 ),
-                await self._each(
-                    sweep.due_callbacks,
-                    lambda tx, due: outside.expire_callback(
-                        tx, self._vault, due.project_id, due.run_id, due.call_id
-                    ),
-                ),
+                await self._each(sweep.due_callbacks, self._expire_answer),
+                await self._each(sweep.due_results, self._expire_answer),
                 await self._each(sweep.due_deadlines, lambda tx, due: outside.expire_run(tx, *due)),
                 await self._each(sweep.orphans, lambda tx, due: outside.cancel_below(tx, *due)),
                 await self._alone(sessions.wake_stranded) == sessions.BATCH,
             ]
+        )
+
+    async def _expire_answer(self, tx: Tx, due: DueAnswer) -> Closed | None:
+        return await outside.expire_callback(
+            tx, self._vault, due.project_id, due.run_id, due.call_id
         )
 
     async def drop_old_keys(self) -> None:
@@ -73,14 +81,17 @@ class Reaper:
     async def _each(
         self,
         find: Callable[[Tx], Awaitable[Sequence[T]]],
-        settle: Callable[[Tx, T], Awaitable[bool]],
+        settle: Callable[[Tx, T], Awaitable[Closed | None]],
     ) -> bool:
         """True: the batch was full, and not all of it was in vain."""
         found = await self._alone(find)
         settled = 0
         for due in found:
             try:
-                settled += await self._alone(lambda tx, due=due: settle(tx, due))
+                closed = await self._alone(lambda tx, due=due: settle(tx, due))
+                if closed is not None:
+                    settled += 1
+                    self._tell(closed.abandoned)
             except AppError as error:  # the run is gone
                 log.info("sweep_skipped", code=error.code)
         return len(found) == sweep.BATCH and settled > 0

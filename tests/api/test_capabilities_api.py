@@ -13,7 +13,7 @@ def capabilities(project: Project) -> Json:
 
 def test_it_names_what_this_installation_can_do(project: Project) -> None:
     shown = capabilities(project)
-    assert shown["tool_types"] == ["agent", "plugin", "webhook"]
+    assert shown["tool_types"] == ["agent", "client", "plugin", "webhook"]
     assert shown["builtin_tools"] == ["read_result", "search_history", "search_tools"]
     assert shown["agent_kinds"] == ["llm", "sequential", "parallel", "loop"]
     assert shown["model_vendors"] == ["offline", "openai"]

@@ -42,6 +42,7 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "list_session_items": frozenset({READ, WRITE}),
     "fork_session": frozenset({WRITE}),
     "resolve_tool_call": frozenset({DECIDE}),
+    "give_tool_result": frozenset({WRITE}),
     "list_approvals": frozenset({READ, DECIDE}),
     "get_approval": frozenset({READ, DECIDE}),
     "decide_approval": frozenset({DECIDE}),
@@ -87,6 +88,7 @@ BODIES: dict[str, Json] = {
     "change_session": {"state": {"changed": True}},
     "fork_session": {"name": "mine"},
     "resolve_tool_call": {"resolution": "failed", "message": "no"},
+    "give_tool_result": {"output": 1},
     "decide_approval": {"decision": "approve"},
     "call_back": {"status": "completed", "output": 1},
     "register_tool": {

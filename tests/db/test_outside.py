@@ -1,7 +1,7 @@
 """What others than the worker do to a run: each is one transaction, and one of them wins."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from app.domain import errors as e
+from app.domain.abandoned import Abandoned, Closed
 from app.domain.approvals import Approve, Decision, Edit, Reject, Remember, Respond
 from app.domain.calls import CallOutcome, CallPhase
 from app.domain.ids import ApprovalId, CallId, Prefix, ProjectId, show
@@ -36,6 +37,11 @@ T = TypeVar("T")
 APPROVE = Approve(decision="approve")
 REJECT = Reject(decision="reject")
 C1 = CallId("c1")
+
+
+def nobody(abandoned: Iterable[Abandoned]) -> None:
+    """Hears whom to tell, and tells nobody."""
+    list(abandoned)
 
 
 async def alone(store: Store, act: Callable[[Tx], Awaitable[T]]) -> T:
@@ -522,7 +528,7 @@ async def test_a_callback_that_does_not_come_times_out(store: Store) -> None:
     state = await accepted_for_later(store)
     assert await alone(store, sweep.due_callbacks) == []
     await store.sql("UPDATE tool_calls SET deadline_at = clock_timestamp()")
-    assert await alone(store, sweep.due_callbacks) == [sweep.DueCallback(PROJECT, state.id, C1)]
+    assert await alone(store, sweep.due_callbacks) == [sweep.DueAnswer(PROJECT, state.id, C1)]
     assert await expire_callback(store, state)
     assert not await expire_callback(store, state)
     result = (await store.load(state.id)).calls[C1].result
@@ -531,7 +537,7 @@ async def test_a_callback_that_does_not_come_times_out(store: Store) -> None:
     assert await status(store, state) == "queued"
 
 
-async def expire_callback(store: Store, state: RunState) -> bool:
+async def expire_callback(store: Store, state: RunState) -> Closed | None:
     return await alone(
         store, lambda tx: outside.expire_callback(tx, store.vault, PROJECT, state.id, C1)
     )
@@ -555,7 +561,7 @@ async def test_a_deadline_ends_runs_that_nobody_works_on(store: Store) -> None:
     assert due == {queued, parked.id}
     for run in (*due, working.id, timeless):
         ended = await alone(store, lambda tx, run=run: outside.expire_run(tx, PROJECT, run))
-        assert ended == (run in due)
+        assert (ended is not None) == (run in due)
         assert not await alone(store, lambda tx, run=run: outside.expire_run(tx, PROJECT, run))
     head = await store.head(parked.id)
     assert (head.status, head.incomplete_details["reason"]) == ("expired", "deadline")
@@ -574,7 +580,9 @@ async def test_sweeps_of_many_workers_settle_each_thing_once(store: Store) -> No
     await overdue(store)
     await store.sql("UPDATE tool_calls SET deadline_at = clock_timestamp() WHERE attempt > 0")
     for _ in range(2):  # a lease that is freed may be found to be a crash loop one sweep later
-        await asyncio.gather(*(Reaper(store.database, store.vault).sweep() for _ in range(4)))
+        await asyncio.gather(
+            *(Reaper(store.database, store.vault, nobody).sweep() for _ in range(4))
+        )
     for state, last in ((asked, "tool_call.rejected"), (later, "tool_call.timed_out")):
         for one in state:
             assert (await store.log(one.id)).count(last) == 1
@@ -587,7 +595,7 @@ async def test_a_large_harvest_is_brought_in_at_once(store: Store) -> None:
     runs = 2 * sweep.BATCH + 1
     await store.accept(runs)
     await store.claim(runs, timedelta(0))
-    reaper = Reaper(store.database, store.vault)
+    reaper = Reaper(store.database, store.vault, nobody)
     assert [await reaper.sweep() for _ in range(4)] == [True, True, False, False]
     assert len(await store.claim(runs)) == runs
 
@@ -599,7 +607,7 @@ async def test_old_idempotency_keys_are_dropped_and_others_kept(store: Store) ->
         " FROM generate_series(1, 600) n",
         project=PROJECT,
     )
-    await Reaper(store.database, store.vault).drop_old_keys()
+    await Reaper(store.database, store.vault, nobody).drop_old_keys()
     assert await store.value("SELECT count(*) FROM idempotency_keys") in range(95, 101)
 
 

@@ -1,6 +1,6 @@
-"""One turn asks for a webhook, a plugin, another agent and a call that a person must approve, all
-at once; they are answered and decided in every order that chance makes. The results stand in the
-order of the calls, and each was executed once.
+"""One turn asks for a webhook, a plugin, another agent, a tool of the client and a call that a
+person must approve, all at once; they are answered and decided in every order that chance makes.
+The results stand in the order of the calls, and each was executed once.
 
 RUNWARD_ORDERS=200 makes it long. The order of round N is that of `Random(N)`.
 """
@@ -21,6 +21,7 @@ from tests.support.tool_server import Behaviour, ToolServer
 
 ORDERS = int(os.environ.get("RUNWARD_ORDERS", "24"))
 AT_ONCE = 6
+ANY = {"type": "object"}
 DECISIONS = ("approve", "reject", "edit", "respond")
 
 
@@ -37,12 +38,14 @@ class Round:
 
     def play(self) -> None:
         self._prepare()
-        names = [f"hook_{self.number}", "relay", f"ask_{self.number}", f"gated_{self.number}"]
+        n = self.number
+        names = [f"hook_{n}", "relay", f"ask_{n}", f"gated_{n}", f"mine_{n}"]
         run = self.client.start_run(model=f"openai:main-{self.number}", tools=names)
         try:
             for name in ("hook", "relay"):
                 self.tools.hold(f"{name}-{self.number}").arrived()
             self.child.arrived()
+            self._wait_for_own(run["id"])
         except TimeoutError as error:
             error.add_note(json.dumps(self.client.events(run["id"]), indent=1))
             raise
@@ -52,6 +55,7 @@ class Round:
             self.tools.hold(f"relay-{self.number}").release,
             self.child.release,
             lambda: self._decide(run["id"], what),
+            lambda: self._give(run["id"]),
         ]
         self.random.shuffle(steps)
         for step in steps:
@@ -66,18 +70,21 @@ class Round:
         client.register_tool(f"hook_{n}", url)
         client.register_tool(f"gated_{n}", tools.tool(f"gated_{n}"), approval="always")
         relay = tools.tool(f"relay_{n}", Behaviour("raw", value="relayed", hold=f"relay-{n}"))
+        mine = {"name": f"mine_{n}", "type": "client", "parameters": ANY, "strict": False}
+        client.call("POST", "/v1/tools", mine)
         agent = {"name": f"child_{n}", "model": f"openai:child-{n}"}
         client.call("POST", "/v1/agents", agent)
         tool = {"name": f"ask_{n}", "type": "agent", "agent": f"child_{n}"}
         client.call("POST", "/v1/tools", tool)
         self.model.script(f"child-{n}", Answer("from the child", hold=self.child))
-        self.order = [f"c{n}_{one}" for one in ("hook", "relay", "ask", "gated")]
+        self.order = [f"c{n}_{one}" for one in ("hook", "relay", "ask", "gated", "mine")]
         self.random.shuffle(self.order)
         asked = {
             f"c{n}_hook": Call(f"c{n}_hook", f"hook_{n}", '{"x":"1"}'),
             f"c{n}_relay": Call(f"c{n}_relay", "relay", json.dumps({"url": relay, "x": "2"})),
             f"c{n}_ask": Call(f"c{n}_ask", f"ask_{n}", '{"input":"3"}'),
             f"c{n}_gated": Call(f"c{n}_gated", f"gated_{n}", '{"x":"4"}'),
+            f"c{n}_mine": Call(f"c{n}_mine", f"mine_{n}", "{}"),
         }
         turn = calls(*(asked[call_id] for call_id in self.order))
         self.model.by_turn(f"main-{n}", turn, text("all done"))
@@ -91,6 +98,18 @@ class Round:
         }[what]
         self.client.decide_call(run_id, f"c{self.number}_gated", what, **fields)
 
+    def _wait_for_own(self, run_id: str) -> None:
+        """Until the run says that the client is to run its tool."""
+        for frame in self.client.stream(run_id):
+            if frame.data["data"].get("status") == "awaiting_result":
+                return
+        raise AssertionError("the stream ended first")
+
+    def _give(self, run_id: str) -> None:
+        path = f"/v1/runs/{run_id}/tool_calls/c{self.number}_mine/result"
+        for _ in range(self.random.choice((1, 2))):
+            self.client.call("POST", path, {"output": "by myself"})
+
     def _check(self, run_id: str, what: str) -> None:
         n = self.number
         results = self.model.requests(f"main-{n}")[-1].results
@@ -99,6 +118,7 @@ class Round:
         assert told[f"c{n}_hook"] == f"hook_{n}(1)"
         assert told[f"c{n}_relay"] == "relayed"
         assert told[f"c{n}_ask"] == "from the child"
+        assert told[f"c{n}_mine"] == "by myself"
         gated = {"approve": f"gated_{n}(4)", "reject": "no", "respond": "I did it"}
         assert told[f"c{n}_gated"].endswith(gated.get(what, f"gated_{n}(40)"))
         sent = {f"hook_{n}": 1, f"relay_{n}": 1, f"gated_{n}": int(what in ("approve", "edit"))}

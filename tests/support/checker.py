@@ -182,6 +182,7 @@ def a_call_has_one_id(evidence: Evidence) -> Found:
 def a_plain_call_is_sent_at_most_once(evidence: Evidence) -> Found:
     for (run_id, call_id), hits in evidence.hits_by_call().items():
         allowed = 1 + ((run_id, call_id) in evidence.retried_by_hand)
+        allowed += sum(_is_an_answer(event) for event in evidence.of_call(hits[0]))
         if len(hits) > allowed and hits[0].tool not in evidence.idempotent:
             yield f"{run_id} {call_id}", f"{hits[0].tool} is not idempotent, {len(hits)} hits"
 
@@ -253,6 +254,11 @@ def broken(evidence: Evidence, rules: Iterable[Rule] = RULES) -> list[Violation]
     return [
         Violation(rule.__name__, where, what) for rule in rules for where, what in rule(evidence)
     ]
+
+
+def _is_an_answer(event: Event) -> bool:
+    """The tool asked for input, and is sent the call again with it."""
+    return event["type"] == "tool_call.progress" and event["data"]["status"] == "input_given"
 
 
 def _call_id(event: Event) -> str:

@@ -13,7 +13,6 @@ from app.domain.resolve import (
     Callback,
     CallbackCompleted,
     CallbackFailed,
-    Progress,
     Resolution,
     call_back,
     checks_results,
@@ -140,14 +139,14 @@ def test_a_callback_that_comes_again_is_compared_by_the_result_that_it_gives(
 ) -> None:
     run, _ = called_back(first, max_output_bytes=256)
     said = CALLBACK.validate_python(again)
-    assert not isinstance(said, Progress)
+    assert isinstance(said, CallbackCompleted | CallbackFailed)
     settled = run.calls[WAITING.id]
     assert says_the_same(settled, tool(max_output_bytes=256), said) is same
 
 
 def test_an_open_call_has_no_result_to_be_the_same_as() -> None:
     said = CALLBACK.validate_python({"status": "completed", "output": None})
-    assert not isinstance(said, Progress)
+    assert isinstance(said, CallbackCompleted | CallbackFailed)
     assert not says_the_same(WAITING, tool(), said)
 
 
@@ -161,7 +160,7 @@ def test_an_open_call_has_no_result_to_be_the_same_as() -> None:
         (CallbackCompleted(status="completed", output=None), Done(None)),
         (
             CallbackFailed(status="failed", message="No money."),
-            Failed(Why.ERROR, "The tool said so in its callback.", "No money."),
+            Failed(Why.ERROR, "Whoever ran the tool said so.", "No money."),
         ),
     ],
 )

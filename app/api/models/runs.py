@@ -92,7 +92,28 @@ class CallAction(Shown):
     """The agents from the run that is looked at down to the one that asks; empty for its own."""
 
 
-RequiredAction: TypeAlias = Annotated[ApprovalAction | CallAction, Field(discriminator="type")]
+class ResultAction(Shown):
+    """The client has something to say: POST /v1/runs/{run_id}/tool_calls/{call_id}/result."""
+
+    type: Literal["tool_result"] = "tool_result"
+    """`tool_result`."""
+    run_id: str
+    """Whose call it is: this run, or one below it."""
+    call_id: str
+    """The call's id in its run."""
+    tool: str
+    """The tool that the client is to run, or that asks something."""
+    arguments: JsonObject
+    """Its arguments."""
+    requests: JsonValue = None
+    """What a webhook tool asks, as it put it; null for a tool that the client runs."""
+    path: list[str] = Field(default_factory=list[str])
+    """The agents from the run that is looked at down to the one that asks; empty for its own."""
+
+
+RequiredAction: TypeAlias = Annotated[
+    ApprovalAction | CallAction | ResultAction, Field(discriminator="type")
+]
 
 
 class Run(Shown):
@@ -332,6 +353,6 @@ class ToolCall(Shown):
     started_at: datetime | None = None
     """When it was sent last."""
     deadline_at: datetime | None = None
-    """Until when its callback may come."""
+    """Until when its callback, or the client's result, may come."""
     ended_at: datetime | None = None
     """When it was settled."""

@@ -20,6 +20,7 @@ from app.domain.agents import (
 from app.domain.guards import Guardrails, Hooks
 from app.domain.items import Message
 from app.domain.json import JsonObject
+from app.domain.resolve import Answer, CallbackCompleted, CallbackFailed
 from app.domain.tools import ToolName
 
 _OF_THE_RUN = {
@@ -160,7 +161,8 @@ class CancelRun(Asked):
 
 
 class ClientResult(Asked):
-    """The result of a tool that the client runs: `output` or `error`."""
+    """The result of a tool that the client runs, or the answer to what a tool asks: `output` or
+    `error`."""
 
     model_config = ConfigDict(json_schema_extra=example(output={"temperature": 21.5}))
 
@@ -174,3 +176,8 @@ class ClientResult(Asked):
         if ("output" in self.model_fields_set) == (self.error is not None):
             raise ValueError("must have either output or error")
         return self
+
+    def said(self) -> Answer:
+        if self.error is not None:
+            return CallbackFailed(status="failed", message=self.error)
+        return CallbackCompleted(status="completed", output=self.output)

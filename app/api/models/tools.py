@@ -66,7 +66,9 @@ def _as_asked(name: str, field: FieldInfo) -> Any:
 def _for_registering(name: str, field: FieldInfo) -> Any:
     if name == "type":
         about = Field(default="webhook")
-        return Annotated[Literal["webhook", "agent"], BeforeValidator(_not_from_code)], about
+        return Annotated[
+            Literal["webhook", "agent", "client"], BeforeValidator(_not_from_code)
+        ], about
     annotation, changed = _as_asked(name, field)
     if name == "parameters":
         changed = Field(default_factory=dict)
@@ -87,7 +89,7 @@ _Registering: type[Asked] = create_model(
 
 class RegisterTool(_Registering):
     """A tool that models may call. Sizes are in bytes, durations in seconds. One of type `agent`
-    needs neither `url` nor `parameters`."""
+    needs neither `url` nor `parameters`, one of type `client` no `url`."""
 
     model_config = ConfigDict(json_schema_extra=example(**_PAY))
 

@@ -1,0 +1,71 @@
+"""examples/client_tools and examples/long_running, executed."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.conftest import Processes
+from tests.e2e.test_examples import CLIENT_SECONDS, EXAMPLES
+from tests.support.service import free_port
+
+pytestmark = pytest.mark.timeout(180)
+
+FLIGHT = {
+    "type": "object",
+    "properties": {"flight": {"type": "string"}},
+    "required": ["flight"],
+    "additionalProperties": False,
+}
+
+
+def test_the_client_runs_its_tool_and_the_run_goes_on(start: Processes) -> None:
+    client = start.client(start("serve"))
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, str(EXAMPLES / "client_tools" / "client.py")],
+            env=os.environ | {"RUNWARD_URL": client.url, "RUNWARD_KEY": client.key},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=CLIENT_SECONDS,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        first, second, ended = done.stdout.split("\n", maxsplit=2)
+        assert (first.split()[1], second.split()[1]) == ("completed", "failed")
+        assert ended.startswith("completed: ")
+        assert "There is no file nothing.txt." in ended
+
+
+def test_the_long_running_tool_asks_for_a_seat_and_books_it(start: Processes) -> None:
+    client = start.client(start("serve"))
+    port = free_port()
+    made = client.register_tool("book", f"http://127.0.0.1:{port}/", parameters=FLIGHT)
+    server = subprocess.Popen(
+        [sys.executable, str(EXAMPLES / "long_running" / "server.py")],
+        env=os.environ | {"BOOK_SECRET": made["secret"], "PORT": str(port)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        assert server.stdout.readline() == f"Listening on http://127.0.0.1:{port}\n"
+        run_id = client.start_run(
+            model="offline:rules", tools=["book"], input='book(flight="R 7")'
+        )["id"]
+        for frame in client.stream(run_id):
+            if frame.data["data"].get("status") == "input_required":
+                break
+        [action] = client.get_run(run_id)["required_actions"]
+        assert action["requests"] == {"question": "Which seat?", "free": ["4A", "7C"]}
+        path = f"/v1/runs/{run_id}/tool_calls/{action['call_id']}/result"
+        client.call("POST", path, {"output": {"seat": "4A"}})
+        assert client.settle(run_id, {"completed"})["status"] == "completed"
+        [call] = client.tool_calls(run_id)
+        assert call["output"] == {"flight": "R 7", "seat": "4A", "hold": "hold-R 7"}
+        assert call["attempt"] == 2
+    finally:
+        server.kill()
+        server.communicate()

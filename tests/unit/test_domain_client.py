@@ -1,0 +1,238 @@
+"""Tools that the client runs, tools that ask their caller, and calls that nobody waits for."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from app.domain import texts
+from app.domain.abandoned import Abandoned, Closed, abandoned, together
+from app.domain.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
+from app.domain.outcomes import Failed, Waits, Why
+from app.domain.resolve import (
+    MAX_INPUT_BYTES,
+    Answer,
+    Callback,
+    CallbackCompleted,
+    CallbackFailed,
+    InputRequired,
+    asks_the_same,
+    call_back,
+    give_input,
+    give_result,
+    given_before,
+    rounds,
+)
+from app.domain.settle import (
+    AwaitResult,
+    TryAgain,
+    close_open_calls,
+    conclude,
+    judge,
+    recover,
+    settle,
+    start,
+)
+from app.domain.state import Changes
+from tests.unit.domain_cases import call, event, phase_of, reason_of, state, tool, types
+
+CALLBACK: TypeAdapter[Callback] = TypeAdapter(Callback)
+CLIENT = tool("measure", type="client", url=None)
+STARTED = call("c1", CallPhase.STARTED, attempt=1, fence=1)
+WAITING = call("c1", CallPhase.AWAITING_RESULT, attempt=1, fence=1)
+CALLED = call("c1", CallPhase.AWAITING_CALLBACK)
+ASKS = InputRequired(status="input_required", requests={"code": "?"}, state=7)
+
+
+def done(output: Any) -> CallbackCompleted:
+    return CallbackCompleted(status="completed", output=output)
+
+
+def no(message: str = "no") -> CallbackFailed:
+    return CallbackFailed(status="failed", message=message)
+
+
+def asking(before: Call = CALLED, said: InputRequired = ASKS) -> Call:
+    run = call_back(state([before]), Changes(), before, tool(), said)
+    return run.calls[before.id]
+
+
+def answered(output: Any = "42") -> Call:
+    one = asking()
+    return give_input(state([one]), Changes(), one, done(output)).calls[one.id]
+
+
+# -- the client's tools ---------------------------------------------------------------------------
+
+
+def test_a_call_of_a_client_s_tool_waits_for_its_result() -> None:
+    verdict = judge(CLIENT, STARTED, Waits(on="client"), seconds_left=9, jitter=0)
+    assert verdict == AwaitResult()
+    changes = Changes()
+    run = conclude(state([STARTED]), changes, STARTED, verdict)
+    assert phase_of(run) is CallPhase.AWAITING_RESULT
+    assert event(changes, "tool_call.progress") == {"call_id": "c1", "status": "awaiting_result"}
+    assert changes.progress
+
+
+def test_a_call_without_a_time_limit_says_so() -> None:
+    changes = Changes()
+    _, one = start(state([call()]), changes, call(), seconds=None)
+    assert (one.timeout_seconds, event(changes, "tool_call.started")["timeout_seconds"]) == (
+        None,
+        None,
+    )
+
+
+def test_a_client_s_call_that_had_started_when_its_worker_was_lost_is_ready_again() -> None:
+    run = recover(state([STARTED], fence=2), Changes(), lambda _: CLIENT)
+    assert phase_of(run) is CallPhase.READY
+
+
+def test_a_client_s_call_that_waits_outlives_its_worker() -> None:
+    run = state([WAITING], fence=2)
+    assert recover(run, Changes(), lambda _: CLIENT) is run
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome", "reason"),
+    [
+        (done(None), CallOutcome.COMPLETED, None),
+        (done({"a": 1}), CallOutcome.COMPLETED, None),
+        (no(), CallOutcome.FAILED, Reason.TOOL_ERROR),
+    ],
+)
+def test_the_result_of_a_client_is_kept_as_it_was_said(
+    said: Answer, outcome: CallOutcome, reason: Reason | None
+) -> None:
+    changes = Changes()
+    run = give_result(state([WAITING]), changes, WAITING, CLIENT, said)
+    one = run.calls[WAITING.id]
+    assert one.result is not None
+    assert (one.result.outcome, one.result.reason) == (outcome, reason)
+    assert given_before(one, said) is True
+    assert given_before(one, done("else")) is False
+    assert types(changes) == [f"tool_call.{outcome}"]
+
+
+def test_a_client_that_has_said_nothing_is_not_repeating_itself() -> None:
+    assert given_before(WAITING, done(1)) is None
+    assert given_before(asking(), done(1)) is None
+
+
+# -- tools that ask -------------------------------------------------------------------------------
+
+
+def test_a_tool_may_ask_the_caller() -> None:
+    changes = Changes()
+    run = call_back(state([CALLED]), changes, CALLED, tool(), ASKS)
+    one = run.calls[CALLED.id]
+    assert (one.phase, rounds(one), rounds(CALLED)) == (CallPhase.AWAITING_INPUT, 1, 0)
+    assert one.exchange == Exchange(1, 1, {"code": "?"}, 7)
+    assert event(changes, "tool_call.progress") == {
+        "call_id": "c1",
+        "status": "input_required",
+        "requests": {"code": "?"},
+    }
+    assert changes.progress
+
+
+def test_the_same_question_again_is_recognised_while_it_is_open() -> None:
+    assert asks_the_same(asking(), ASKS)
+    assert not asks_the_same(asking(), ASKS.model_copy(update={"state": 8}))
+    assert not asks_the_same(asking(), done(1))
+    assert not asks_the_same(answered(), ASKS)
+    assert not asks_the_same(CALLED, ASKS)
+
+
+def test_the_answer_makes_the_call_ready_with_its_input() -> None:
+    changes, one = Changes(), asking()
+    run = give_input(state([one]), changes, one, done({"code": "42"}))
+    ready = run.calls[one.id]
+    assert ready.phase is CallPhase.READY
+    assert ready.exchange is not None
+    assert ready.exchange.input == {"responses": {"code": "42"}, "state": 7}
+    assert event(changes, "tool_call.progress") == {"call_id": "c1", "status": "input_given"}
+    assert given_before(ready, done({"code": "42"})) is True
+    assert given_before(ready, done({"code": "43"})) is False
+    assert given_before(ready, no()) is False
+
+
+def test_an_answer_of_null_is_an_answer() -> None:
+    assert given_before(answered(None), done(None)) is True
+    assert given_before(answered(None), done(0)) is False
+
+
+def test_a_caller_that_will_not_answer_fails_the_call() -> None:
+    one = asking()
+    run = give_result(state([one]), Changes(), one, tool(), no("I do not know."))
+    assert reason_of(run) is Reason.TOOL_ERROR
+    assert given_before(run.calls[one.id], no("I do not know.")) is True
+
+
+def test_rounds_are_counted_and_each_has_its_own_attempts() -> None:
+    """A retry's delay and number are those of the attempts since the tool last said anything."""
+    again = asking(replace(answered(), phase=CallPhase.AWAITING_CALLBACK, attempt=4))
+    assert (rounds(again), again.tries) == (2, 0)
+    once_more = replace(again, phase=CallPhase.STARTED, attempt=5)
+    refused = Failed(Why.NOT_SENT, "refused")
+    retry = tool(retry={"max_attempts": 3, "initial_seconds": 1})
+    assert judge(retry, once_more, refused, seconds_left=9, jitter=1) == TryAgain(1.0)
+
+
+def test_a_tool_that_asked_and_cannot_be_reached_again_is_not_said_not_to_have_run() -> None:
+    again = replace(answered(), phase=CallPhase.STARTED, attempt=2)
+    refused = Failed(Why.NOT_SENT, "refused", permanent=True)
+    result = judge(tool(), again, refused, seconds_left=9, jitter=1)
+    assert isinstance(result, Result)
+    assert result.output == texts.NOT_REACHED
+
+
+def test_what_is_asked_and_given_back_has_a_limit() -> None:
+    fits = "x" * (MAX_INPUT_BYTES - 2)
+    body = {"status": "input_required", "requests": fits, "state": fits}
+    assert isinstance(CALLBACK.validate_python(body), InputRequired)
+    for name in ("requests", "state"):
+        with pytest.raises(ValidationError, match="at most 65536 bytes"):
+            CALLBACK.validate_python(body | {name: fits + "x"})
+
+
+# -- calls that nobody waits for ------------------------------------------------------------------
+
+
+def test_what_was_sent_and_is_closed_without_an_answer_is_abandoned() -> None:
+    calls = [
+        STARTED,
+        call("c2", CallPhase.AWAITING_CALLBACK, position=1),
+        call("c3", CallPhase.READY, position=2),
+        call("c4", CallPhase.SETTLED, position=3, attempt=1),
+    ]
+    run, changes = state(calls), Changes()
+    close_open_calls(run, changes, Reason.RUN_CANCELLED)
+    found = abandoned(run, changes)
+    assert [(one.call.id, one.reason) for one in found] == [
+        ("c1", "run_cancelled"),
+        ("c2", "run_cancelled"),
+    ]
+    assert {(one.project_id, one.run_id, one.agent) for one in found} == {
+        (run.project_id, run.id, run.agent)
+    }
+
+
+@pytest.mark.parametrize("outcome", list(CallOutcome))
+def test_only_calls_that_were_cancelled_or_took_too_long_are_abandoned(
+    outcome: CallOutcome,
+) -> None:
+    changes = Changes()
+    run = settle(state([STARTED]), changes, STARTED, Result(outcome, "x"))
+    found = abandoned(run, changes)
+    assert bool(found) == (outcome in (CallOutcome.CANCELLED, CallOutcome.TIMED_OUT))
+    assert [one.reason for one in found] == [outcome] * len(found)
+
+
+def test_closings_are_put_together_in_order() -> None:
+    run = state([STARTED])
+    one = Abandoned(run.project_id, run.id, None, STARTED)
+    two = Abandoned(run.project_id, run.id, "clerk", STARTED)
+    assert together([Closed((one,)), Closed(), Closed((two,))]) == Closed((one, two))
