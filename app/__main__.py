@@ -13,13 +13,14 @@ import structlog
 import structlog.tracebacks
 import typer
 from pydantic import ValidationError
+from sqlalchemy.exc import DBAPIError
 
 from app.domain.ids import Prefix, parse, show
 from app.domain.scopes import Scope
 from app.first_minute.kept import secret_key_of
 from app.settings import Settings
 from app.store import embedded, keys, migrations
-from app.store.db import Tx, UnsafeDatabaseError, open_database
+from app.store.db import Tx, UnsafeDatabaseError, is_outage, open_database
 from app.store.embedded_home import EmbeddedError
 from app.store.vault import Vault
 from app.tools.context import PluginError
@@ -255,6 +256,10 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
         _stop(str(error))
     except ConnectionRefusedError as error:
         _stop(f"The database cannot be reached: {error}")
+    except DBAPIError as error:
+        if not is_outage(error):
+            raise
+        _stop(f"The database is not available: {error.orig}")
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 

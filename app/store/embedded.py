@@ -56,7 +56,7 @@ SETTINGS = {
     "fsync": "on",
     "synchronous_commit": "on",
     "full_page_writes": "on",
-    "max_connections": "100",
+    "max_connections": "300",
     "shared_buffers": "128MB",
     "max_wal_size": "512MB",
     "max_parallel_workers_per_gather": "0",

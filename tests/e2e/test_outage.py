@@ -1,18 +1,25 @@
 """PostgreSQL goes away in the middle of the work: nothing but 503, and nothing is lost."""
 
+import asyncio
 import os
 import select
 import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import NullPool, make_url
+from sqlalchemy import text as text_of
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.store import embedded, migrations
+from app.store.db import sqlalchemy_url
 from tests.e2e.conftest import Processes
 from tests.support.model_server import Call, ModelServer, calls, text
 from tests.support.postgres import scratch_folder
+from tests.support.service import Service
 from tests.support.tool_server import Behaviour, ToolServer
 
 RUNS = 20
@@ -88,3 +95,24 @@ async def test_runs_survive_a_crash_of_postgresql(
         assert len(tools.all_hits()) == RUNS
     finally:
         start.close()
+
+
+def test_a_process_that_gets_no_connection_says_so_and_ends(database_url: str) -> None:
+    role = f"crowded_{uuid4().hex}"
+    with asyncio.Runner() as runner:
+        runner.run(_execute(database_url, f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0"))
+        try:
+            url = make_url(database_url).set(username=role).render_as_string(hide_password=False)
+            worker = Service("worker", url)
+            with worker:
+                assert worker.process.wait(60) == 1
+                assert "The database is not available: too many connections" in worker.output()
+                assert "Traceback" not in worker.output()
+        finally:
+            runner.run(_execute(database_url, f"DROP ROLE {role}"))
+
+
+async def _execute(url: str, statement: str) -> None:
+    engine = create_async_engine(sqlalchemy_url(url), poolclass=NullPool)
+    async with engine.begin() as connection:
+        await connection.execute(text_of(statement))
