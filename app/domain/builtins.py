@@ -12,6 +12,7 @@ from app.domain.ids import CallId
 from app.domain.json import JsonObject, compact
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.state import RunState
+from app.domain.team import TRANSFER
 from app.domain.toolbox import Tool, compile_tool
 from app.domain.tools import ToolSpec
 
@@ -103,7 +104,7 @@ BUILTINS: Final[Mapping[str, Tool]] = {
     )
 }
 RESERVED: Final = frozenset(BUILTINS)
-RESERVED_PREFIX: Final = "transfer_to_"
+RESERVED_PREFIX: Final = TRANSFER
 """Of the tools that hand a run over."""
 
 

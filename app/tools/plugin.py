@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
+from app.domain.builtins import is_reserved
 from app.domain.json import JsonObject, digest
 from app.domain.rules import RuleError, compile_rule
 from app.domain.schema import check_schema
@@ -211,6 +212,8 @@ def check_callable(where: str, what: str, function: Callable[..., Any], count: i
 
 def _problems(spec: ToolSpec) -> list[str]:
     found = [f"{p.path}: {p.message}" for p in check_schema(spec.parameters, strict=spec.strict)]
+    if is_reserved(spec.name):
+        found.append(f"name: '{spec.name}' is kept for a tool of Runward's own")
     if spec.output_schema is not None:
         problems = check_schema(
             spec.output_schema, strict=False, at="output_schema", object_root=False
@@ -232,7 +235,7 @@ def _check_choices(where: str, options: Options) -> None:
     """What the type checker would have said, for those who use none."""
     known = {*ToolSpec.model_fields, *_OURS} - {"name", "description", "parameters", "type"}
     for key, value in options.items():
-        if key not in known or key in ("url", "agent", "output", "headers"):
+        if key not in known or key in ("url", "agent", "output", "headers", "code"):
             raise PluginError(f"{where}: there is no option '{key}'")
         if key in _CHOICES and value not in _CHOICES[key]:
             raise PluginError(f"{where}: {key} must be one of {', '.join(_CHOICES[key])}")

@@ -3,9 +3,10 @@
 from itertools import pairwise
 from typing import Any
 
+import httpx2
 import pytest
 
-from tests.api.project import Project
+from tests.api.project import Project, at_once
 from tests.support.client import Json
 from tests.support.model_server import text
 
@@ -270,6 +271,21 @@ def test_a_run_cancels_those_before_it_where_it_was_told_to(project: Project) ->
     kept = project.client.call("GET", f"{path_of(session)}/items")["data"]
     results = [item for item in kept if item.get("type") == "tool_result"]
     assert [item["is_error"] for item in results] == [True], "cancelled, and truthfully so"
+
+
+@pytest.mark.parametrize("rule", ["queue", "reject", "cancel_previous"])
+def test_one_request_sent_many_times_at_once_is_one_run(project: Project, rule: str) -> None:
+    session = make(project, on_conflict=rule)["id"]
+    body = {"model": "offline:rules", "input": "hello", "session_id": session}
+
+    def post(_: int) -> httpx2.Response:
+        headers = {"Idempotency-Key": f"one {rule}".replace(" ", "-")}
+        return project.client.request("POST", "/v1/runs", body, headers=headers)
+
+    answers = at_once(8, post)
+    assert [answer.status_code for answer in answers] == [202] * 8
+    (run_id,) = {answer.json()["id"] for answer in answers}
+    assert project.client.settle(run_id)["status"] == "completed"
 
 
 def test_a_run_names_a_session_of_its_project(project: Project, other: Project) -> None:

@@ -118,6 +118,12 @@ ERRORS: dict[str, tuple[str, str]] = {
     "an empty list": ("TOOLS = []", "neither a list TOOLS"),
     "a list that is none": ("TOOLS = 7", "TOOLS must be a list"),
     "a list of no tools": ("TOOLS = [7]", "7 is no tool: neither a function nor a BaseTool"),
+    "a name of Runward's own": (
+        "@tool\ndef search_tools(query: str) -> str: ...",
+        "name: 'search_tools' is kept for a tool of Runward's own",
+    ),
+    "a name of a handoff": ("@tool\ndef transfer_to_me() -> None: ...", "is kept for a tool"),
+    "an option that only code has": ("@tool(code='x')\ndef a() -> None: ...", "no option 'code'"),
     "a class": ("class A: ...\nTOOLS = [A]", "is no tool"),
     "two of a name": (
         "@tool\ndef a() -> None: ...\n@tool(name='a')\ndef b() -> None: ...",
