@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.domain.calls import Call
 from app.domain.ids import ProjectId, RunId
 from app.domain.items import Item
+from app.domain.mcp_servers import ListedTool
 from app.domain.run import RunStatus
 from app.domain.scopes import Principal
 from app.domain.state import RunState
@@ -25,7 +26,7 @@ from app.loop.leased import Engine
 from app.loop.policies import Policies
 from app.loop.toolbox import Toolbox
 from app.settings import Settings
-from app.store import callback_tokens, runs, sessions
+from app.store import callback_tokens, mcp_servers, runs, sessions
 from app.store.accept import Accepted, AcceptWriter
 from app.store.authenticate import Authenticator
 from app.store.callback_tokens import CallRef
@@ -35,9 +36,12 @@ from app.store.group import GroupCommit
 from app.store.notify import Feed
 from app.store.runs import NewRun
 from app.store.vault import Vault
+from app.tools import mcp_sdk, signing
 from app.tools.agent import AgentTool
 from app.tools.guards import Guards
 from app.tools.loading import load_plugins
+from app.tools.mcp import Mcp
+from app.tools.mcp_link import Server
 from app.tools.plugins import PluginHost
 from app.tools.signed_post import SignedPosts
 from app.tools.webhook import Webhook
@@ -68,6 +72,7 @@ class Services:
     feed: Feed
     toolbox: Toolbox
     plugins: PluginHost
+    mcp: Mcp
     policies: Policies
     models: ModelCatalog
     egress: Egress
@@ -107,6 +112,8 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         stack.push_async_callback(egress.aclose)
         plugins = _plugins(settings, os.environ)
         stack.callback(plugins.close)
+        mcp = _mcp(settings, database, vault, egress)
+        stack.push_async_callback(mcp.aclose)
         feed = Feed()
         toolbox = Toolbox(database.pool, vault)
         policies = Policies(database.pool, vault)
@@ -120,7 +127,12 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             children=Children(database.pool),
             models=models,
             prices=_prices(settings),
-            executors={"webhook": Webhook(posts), "plugin": plugins, "agent": AgentTool()},
+            executors={
+                "webhook": Webhook(posts),
+                "plugin": plugins,
+                "agent": AgentTool(),
+                **({"mcp": mcp} if mcp_sdk.is_installed() else {}),
+            },
             plugins=plugins,
             guards=Guards(posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook),
             policies=policies,
@@ -137,6 +149,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             feed=feed,
             toolbox=toolbox,
             plugins=plugins,
+            mcp=mcp,
             policies=policies,
             models=models,
             egress=egress,
@@ -186,6 +199,27 @@ def _plugins(settings: Settings, environment: Mapping[str, str]) -> PluginHost:
     }
     loaded = load_plugins(settings.plugins)
     return PluginHost(loaded, threads=settings.plugin_threads, secrets=secrets)
+
+
+def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -> Mcp:
+    async def read(project_id: ProjectId, name: str) -> Server | None:
+        async with database.pool.connect() as tx:
+            found = await mcp_servers.get_server(tx, project_id, name)
+        if found is None:
+            return None
+        return Server(project_id, found.id, found.version, found.spec, found.secret_headers(vault))
+
+    async def take(server: Server, listed: Sequence[ListedTool]) -> int:
+        async with database.pool.begin() as tx:
+            key = (server.project_id, server.spec.name, server.id)
+            return await mcp_servers.take_list(tx, vault, key, listed, signing.make_secret)
+
+    return Mcp(
+        egress,
+        commands=settings.mcp_commands,
+        load=lambda project_id, name: patiently(lambda: read(project_id, name)),
+        take=take,
+    )
 
 
 def _loader(
