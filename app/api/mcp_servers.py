@@ -1,6 +1,6 @@
 """/v1/mcp_servers: register, list, change, refresh, delete."""
 
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fastapi import Request, Response
@@ -32,11 +32,12 @@ from app.wiring import Services
 
 routes = router("MCP servers")
 
-_RESERVED_PREFIX = "mcp-"
-_RESERVED = frozenset({"accept", "last-event-id"})
+_UNREACHABLE: Final[dict[int | str, dict[str, Any]]] = {424: {}}
+_RESERVED_PREFIX: Final = "mcp-"
+_RESERVED: Final = frozenset({"accept", "last-event-id"})
 
 
-@routes.post("/mcp_servers", status_code=201, response_model=McpServer)
+@routes.post("/mcp_servers", status_code=201, response_model=McpServer, responses=_UNREACHABLE)
 async def register_mcp_server(
     who: ToolsWriter,
     services: Using,
@@ -84,7 +85,7 @@ async def get_mcp_server(who: ToolsReader, services: Using, name: McpServerPath)
     return answer(_shown(services, await _found(services, who.project_id, name)))
 
 
-@routes.patch("/mcp_servers/{name}", response_model=McpServer)
+@routes.patch("/mcp_servers/{name}", response_model=McpServer, responses=_UNREACHABLE)
 async def change_mcp_server(
     who: ToolsWriter, services: Using, name: McpServerPath, patch: PatchMcpServer
 ) -> Response:
@@ -107,7 +108,7 @@ async def change_mcp_server(
     return answer(_shown(services, changed))
 
 
-@routes.post("/mcp_servers/{name}/refresh", response_model=McpServer)
+@routes.post("/mcp_servers/{name}/refresh", response_model=McpServer, responses=_UNREACHABLE)
 async def refresh_mcp_server(
     who: ToolsWriter,
     services: Using,

@@ -129,16 +129,12 @@ class Link:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     client = await stack.enter_async_context(self._connected())
+                    await self._start_listening(client, stack)
                     self.listed = await mcp_sdk.list_all(client)
                 self.listed_at = self._used_at = _now()
                 self._client.set_result(client)
                 self._on_open(self)
-                listening = asyncio.create_task(self._listen(client))
-                try:
-                    await self._until_unused()
-                finally:
-                    listening.cancel()
-                    await asyncio.gather(listening, return_exceptions=True)
+                await self._until_unused()
         except Exception as error:
             detail = _said(error)
             if self._client.done():
@@ -173,10 +169,28 @@ class Link:
                 if self._calls == 0 and _now() - self._used_at >= self._idle_seconds:
                     self._over = True
 
-    async def _listen(self, client: "Client") -> None:
+    async def _start_listening(self, client: "Client", stack: AsyncExitStack) -> None:
+        """Returns once changes are heard of, so that none is missed between that and the list."""
+        hears = asyncio.Event()
+        listening = asyncio.create_task(self._listen(client, hears.set))
+
+        async def stop() -> None:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
+        stack.push_async_callback(stop)
+        await hears.wait()
+
+    async def _listen(self, client: "Client", hears: Callable[[], None]) -> None:
+        def changed() -> None:
+            self._on_change(self)
+
+        await mcp_sdk.listen(client, hears=hears, changed=changed)
+        hears()
         while True:
-            await mcp_sdk.listen(client)
             await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+            # Whatever changed in between is read as soon as changes are heard of again.
+            await mcp_sdk.listen(client, hears=changed, changed=changed)
 
 
 def _said(error: BaseException) -> str:

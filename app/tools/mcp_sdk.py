@@ -71,16 +71,19 @@ async def list_all(client: "Client") -> tuple[ListedTool, ...]:
     raise TooManyToolsError(f"its list has more than {MAX_PAGES} pages")
 
 
-async def listen(client: "Client") -> None:
-    """Have the server say when its list changes. Returns when it does not any more, or never
-    would; older servers do so unasked."""
+async def listen(
+    client: "Client", *, hears: Callable[[], None], changed: Callable[[], None]
+) -> None:
+    """Have the server say when its list changes; `hears` is called once it does. Returns when it
+    does not any more, or never would; older servers say so unasked."""
     from mcp import MCPError  # noqa: PLC0415
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost  # noqa: PLC0415
 
     try:
         async with client.listen(tools_list_changed=True) as events:
+            hears()
             async for _ in events:
-                pass  # they are heard as messages too
+                changed()
     except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
         return
 
