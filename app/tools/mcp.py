@@ -82,7 +82,7 @@ class Mcp:
                 link = await self._link(call.project_id, about.server)
                 if isinstance(link, Failed):
                     return link
-                if _now() - link.listed_at > self._list_again_seconds:
+                if link.is_open and _now() - link.listed_at > self._list_again_seconds:
                     self._relist(link)
                 return await _call(link, call, about.tool, deadline)
         except TimeoutError:
@@ -147,6 +147,7 @@ class Mcp:
 
         def gone(_: asyncio.Task[None]) -> None:
             self._open.discard(link)
+            self._again.discard(link)
             key = (server.project_id, server.spec.name)
             if self._links.get(key) is link:
                 del self._links[key]
@@ -180,7 +181,7 @@ class Mcp:
 
     def _relist(self, link: Link) -> None:
         """Once at a time; what changes meanwhile is read once more."""
-        if link in self._tasks:
+        if link in self._tasks or not link.is_open:
             self._again.add(link)
         elif link.usable and link in self._links.values():
             self._carry(link, self._listed_again(link))

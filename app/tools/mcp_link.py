@@ -78,6 +78,11 @@ class Link:
         return not (self._over or self.task.done())
 
     @property
+    def is_open(self) -> bool:
+        """It has listed its tools; it may be over by now."""
+        return self._client.done()
+
+    @property
     def idle(self) -> bool:
         return self._calls == 0
 
