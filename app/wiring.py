@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -38,6 +39,7 @@ from app.store.runs import NewRun
 from app.store.vault import Vault
 from app.tools import mcp_sdk, signing
 from app.tools.agent import AgentTool
+from app.tools.base import Tool
 from app.tools.guards import Guards
 from app.tools.loading import load_plugins
 from app.tools.mcp import Mcp
@@ -106,14 +108,11 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         stack.push_async_callback(steps.close)
         accepts = AcceptWriter(database.pool, settings.lease_seconds)
         stack.push_async_callback(accepts.close)
-        models = _models(settings)
-        stack.push_async_callback(models.aclose)
-        egress = _egress(settings)
-        stack.push_async_callback(egress.aclose)
+        models = _closed_with(stack, _models(settings))
+        egress = _closed_with(stack, _egress(settings))
         plugins = _plugins(settings, os.environ)
         stack.callback(plugins.close)
-        mcp = _mcp(settings, database, vault, egress)
-        stack.push_async_callback(mcp.aclose)
+        mcp = _closed_with(stack, _mcp(settings, database, vault, egress))
         feed = Feed()
         toolbox = Toolbox(database.pool, vault)
         policies = Policies(database.pool, vault)
@@ -127,12 +126,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             children=Children(database.pool),
             models=models,
             prices=_prices(settings),
-            executors={
-                "webhook": Webhook(posts),
-                "plugin": plugins,
-                "agent": AgentTool(),
-                **({"mcp": mcp} if mcp_sdk.is_installed() else {}),
-            },
+            executors=_executors(posts, plugins, mcp),
             plugins=plugins,
             guards=Guards(posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook),
             policies=policies,
@@ -162,6 +156,24 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             max_body_bytes=settings.max_body_bytes,
             streams_per_key=settings.streams_per_key,
         )
+
+
+class _Closes(Protocol):
+    async def aclose(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Closes)
+
+
+def _closed_with(stack: AsyncExitStack, one: C) -> C:
+    stack.push_async_callback(one.aclose)
+    return one
+
+
+def _executors(posts: SignedPosts, plugins: PluginHost, mcp: Mcp) -> dict[str, Tool]:
+    """By type of tool."""
+    made: dict[str, Tool] = {"webhook": Webhook(posts), "plugin": plugins, "agent": AgentTool()}
+    return {**made, "mcp": mcp} if mcp_sdk.is_installed() else made
 
 
 def _database(settings: Settings, url: str) -> Database:
