@@ -44,9 +44,9 @@ bench: $(VENV)/.dev ## Measure runs per second and CPU per run
 	$(BIN)/python -m bench $(ARGS)
 
 lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newest)
-	$(COMPILE) --extra embedded --output-file requirements.lock
-	$(COMPILE) --constraint requirements.lock --output-file requirements-image.lock
-	$(COMPILE) --constraint requirements.lock --extra embedded --group dev --output-file requirements-dev.lock
+	$(COMPILE) --extra embedded --extra mcp --output-file requirements.lock
+	$(COMPILE) --constraint requirements.lock --extra mcp --output-file requirements-image.lock
+	$(COMPILE) --constraint requirements.lock --extra embedded --extra mcp --group dev --output-file requirements-dev.lock
 
 clean: ## Remove the virtual environment and caches; data in .runward stays
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build

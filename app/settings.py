@@ -102,6 +102,9 @@ class Settings(BaseSettings):
     plugin_threads: Annotated[int, Field(ge=1, le=1000)] = 32
     """Calls of synchronous plugin tools that run at once in one process, and as many isolated
     ones."""
+    mcp_commands: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)] = ()
+    """Commands that MCP servers may be started with, comma-separated, each as it is registered: a
+    path or a name. Projects choose the arguments."""
     log_level: str = "info"
     """debug, info, warning or error."""
     log_format: str = "auto"

@@ -3,10 +3,11 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -14,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.domain.calls import Call
 from app.domain.ids import ProjectId, RunId
 from app.domain.items import Item
+from app.domain.mcp_servers import ListedTool
 from app.domain.run import RunStatus
 from app.domain.scopes import Principal
 from app.domain.state import RunState
@@ -26,7 +28,7 @@ from app.loop.notices import Notices
 from app.loop.policies import Policies
 from app.loop.toolbox import Toolbox
 from app.settings import Settings
-from app.store import callback_tokens, runs, sessions
+from app.store import callback_tokens, mcp_servers, runs, sessions
 from app.store.accept import Accepted, AcceptWriter
 from app.store.authenticate import Authenticator
 from app.store.callback_tokens import CallRef
@@ -36,11 +38,14 @@ from app.store.group import GroupCommit
 from app.store.notify import Feed
 from app.store.runs import NewRun
 from app.store.vault import Vault
+from app.tools import mcp_sdk, signing
 from app.tools.agent import AgentTool
 from app.tools.base import Tool
 from app.tools.client import ClientTool
 from app.tools.guards import Guards
 from app.tools.loading import load_plugins
+from app.tools.mcp import Mcp
+from app.tools.mcp_link import Server
 from app.tools.plugins import PluginHost
 from app.tools.signed_post import SignedPosts
 from app.tools.webhook import Webhook
@@ -71,6 +76,7 @@ class Services:
     feed: Feed
     toolbox: Toolbox
     plugins: PluginHost
+    mcp: Mcp
     policies: Policies
     models: ModelCatalog
     egress: Egress
@@ -102,12 +108,11 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         stack.push_async_callback(steps.close)
         accepts = AcceptWriter(database.pool, settings.lease_seconds)
         stack.push_async_callback(accepts.close)
-        models = _models(settings)
-        stack.push_async_callback(models.aclose)
-        egress = _egress(settings)
-        stack.push_async_callback(egress.aclose)
+        models = _closed_with(stack, _models(settings))
+        egress = _closed_with(stack, _egress(settings))
         plugins = _plugins(settings, os.environ)
         stack.callback(plugins.close)
+        mcp = _closed_with(stack, _mcp(settings, database, vault, egress))
         feed = Feed()
         toolbox = Toolbox(database.pool, vault)
         policies = Policies(database.pool, vault)
@@ -122,7 +127,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             children=Children(database.pool),
             models=models,
             prices=_prices(settings),
-            executors=_executors(webhook, plugins),
+            executors=_executors(webhook, plugins, mcp),
             plugins=plugins,
             guards=Guards(posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook),
             policies=policies,
@@ -139,6 +144,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             feed=feed,
             toolbox=toolbox,
             plugins=plugins,
+            mcp=mcp,
             policies=policies,
             models=models,
             egress=egress,
@@ -151,6 +157,18 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             max_body_bytes=settings.max_body_bytes,
             streams_per_key=settings.streams_per_key,
         )
+
+
+class _Closes(Protocol):
+    async def aclose(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Closes)
+
+
+def _closed_with(stack: AsyncExitStack, one: C) -> C:
+    stack.push_async_callback(one.aclose)
+    return one
 
 
 async def _database(settings: Settings, url: str, stack: AsyncExitStack) -> Database:
@@ -166,13 +184,15 @@ def _direct_url(settings: Settings, database_url: str) -> str:
     return settings.listen_url.get_secret_value() if settings.listen_url else database_url
 
 
-def _executors(webhook: Webhook, plugins: PluginHost) -> Mapping[str, Tool]:
-    return {
+def _executors(webhook: Webhook, plugins: PluginHost, mcp: Mcp) -> Mapping[str, Tool]:
+    """By type of tool."""
+    made: dict[str, Tool] = {
         "webhook": webhook,
         "plugin": plugins,
         "agent": AgentTool(),
         "client": ClientTool(),
     }
+    return {**made, "mcp": mcp} if mcp_sdk.is_installed() else made
 
 
 def _models(settings: Settings) -> ModelCatalog:
@@ -204,6 +224,27 @@ def _plugins(settings: Settings, environment: Mapping[str, str]) -> PluginHost:
     }
     loaded = load_plugins(settings.plugins)
     return PluginHost(loaded, threads=settings.plugin_threads, secrets=secrets)
+
+
+def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -> Mcp:
+    async def read(project_id: ProjectId, name: str) -> Server | None:
+        async with database.pool.connect() as tx:
+            found = await mcp_servers.get_server(tx, project_id, name)
+        if found is None:
+            return None
+        return Server(project_id, found.id, found.version, found.spec, found.secret_headers(vault))
+
+    async def take(server: Server, listed: Sequence[ListedTool]) -> int:
+        async with database.pool.begin() as tx:
+            key = (server.project_id, server.spec.name, server.id)
+            return await mcp_servers.take_list(tx, vault, key, listed, signing.make_secret)
+
+    return Mcp(
+        egress,
+        commands=settings.mcp_commands,
+        load=lambda project_id, name: patiently(lambda: read(project_id, name)),
+        take=take,
+    )
 
 
 def _loader(

@@ -21,7 +21,8 @@ TAGS: Final[Mapping[str, str]] = {
     "Sessions": "Conversations across runs, of which one works at a time.",
     "Approvals": "Calls that wait for a person, and the decisions about them.",
     "Tools": "The registered tools: HTTP endpoints of yours in any language, agents, what the "
-    "client runs itself, and functions of plugins.",
+    "client runs itself, functions of plugins, and tools of MCP servers.",
+    "MCP servers": "Servers of the Model Context Protocol, whose tools become the project's.",
     "Agents": "Named, versioned sets of model, instructions, tools and limits, and workflows of "
     "such agents.",
     "Policy": "Hooks and guardrails around every run of the project.",
@@ -38,8 +39,9 @@ _TOOL: Final = {
     "sent.",
     "output_schema": "A JSON Schema of the result. One that does not match is an error result.",
     "type": "How it is executed: `webhook`, a signed POST to `url`; `agent`, a child run; "
-    "`client`, by whoever uses the API; or `plugin`, a function installed with the service.",
-    "url": "Where a webhook tool is called.",
+    "`client`, by whoever uses the API; `plugin`, a function that is installed with the service; "
+    "or `mcp`, a tool of a registered MCP server.",
+    "url": "Where a webhook tool is called; of a tool of type `mcp` its server's.",
     "agent": "Of a tool of type `agent`: whom the child run is started with.",
     "output": "Of a tool of type `agent`: what of the child run is the result. `final`, its "
     "output; `json`, that output as JSON; or the last good output of one of its tools.",
@@ -66,7 +68,9 @@ _TOOL: Final = {
     "concurrency": "How many calls of it one run has in flight.",
     "max_output_bytes": "A longer result is cut for the model and kept whole.",
     "metadata": "Your own notes; rules see them as `tool.metadata`.",
-    "code": "Of a plugin's tool: a digest of its source. Changed code is another version.",
+    "code": "Of a plugin's tool: a digest of its source. Changed code is another version. Of a "
+    "tool of an MCP server that is a command: a digest of that.",
+    "mcp": "Of a tool of type `mcp`: its server here, and its name there.",
 }
 
 _GUARD: Final = {
@@ -88,7 +92,27 @@ _PLUGIN_GUARD: Final = {
     **_GUARD,
 }
 
+_MCP_SERVER: Final = {
+    "name": "Unique in the project.",
+    "url": "Where it is called, by streamable HTTP.",
+    "command": "What is started instead, to be spoken to over its standard input and output. Only "
+    "what the operator allows.",
+    "args": "The command's arguments.",
+    "headers": "Sent with every request.",
+    "tools": "Which of its tools are taken.",
+    "prefix": "What the names of its tools begin with, before an underscore; null: its name.",
+    "approval": "Whether a person is asked before a call of its tools; null: `never` for those "
+    "that are annotated with `readOnlyHint`, `always` for the others.",
+    "timeout_seconds": "For one call of its tools.",
+}
+
 FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "RegisterMcpServer": _MCP_SERVER,
+    "PatchMcpServer": _MCP_SERVER,
+    "ToolFilter": {
+        "allow": "Only these, by the server's names; null: all.",
+        "deny": "Never these.",
+    },
     "RegisterTool": _TOOL,
     "PatchTool": _TOOL,
     "Tool": _TOOL,
@@ -107,6 +131,10 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "limit": "Calls in flight.",
         "group": "Tools of one group share the limit.",
         "serial": "The call runs alone, after every earlier and before every later one.",
+    },
+    "FromServer": {
+        "server": "The registered MCP server.",
+        "tool": "What the server calls the tool.",
     },
     "ByCallable": {"callable": "Of a plugin: the function that decides, `package.module:name`."},
     "OutputOfTool": {"tool": "The tool of the child run."},

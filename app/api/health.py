@@ -66,6 +66,10 @@ async def capabilities(who: AnyKey, services: Using) -> Response:
                 "guardrails": sorted(plugins.guardrail_names),
                 "hooks": sorted(plugins.hook_names),
             },
+            "mcp": {
+                "installed": "mcp" in services.engine.executors,
+                "commands": sorted(services.mcp.commands),
+            },
             "model_vendors": services.models.vendors,
             "scopes": sorted(who.scopes),
         }

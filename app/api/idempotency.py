@@ -65,6 +65,14 @@ async def once(
     return made
 
 
+async def was_answered(services: Services, what: Once) -> bool:
+    """Whether `once` would replay an answer, so that what it takes need not be done again."""
+    if what.key is None:
+        return False
+    async with services.autocommit.connect() as tx:
+        return await idempotency.read(tx, what.project_id, what.key) is not None
+
+
 async def _once(
     services: Services,
     what: Once,

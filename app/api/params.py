@@ -87,6 +87,12 @@ AgentPath = Annotated[
     WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["clerk"]}),
     Path(description="The agent's name."),
 ]
+McpServerPath = Annotated[
+    str,
+    PlainValidator(_name_of(e.McpServerNotFoundError)),
+    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["files"]}),
+    Path(description="The MCP server's name."),
+]
 ToolPath = Annotated[
     str,
     PlainValidator(_name_of(e.ToolNotFoundError)),

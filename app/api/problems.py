@@ -30,6 +30,7 @@ STATUSES: Final[Mapping[type[e.AppError], int]] = {
     e.PayloadTooLargeError: 413,
     e.UnsupportedMediaTypeError: 415,
     e.InvalidRequestError: 422,
+    e.McpUnreachableError: 424,
     e.TooManyRequestsError: 429,
     e.UnavailableError: 503,
 }

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from app.api.models.agents import Agent
 from app.api.models.approvals import Approval
 from app.api.models.keys import Key, Project
+from app.api.models.mcp_servers import McpServer
 from app.api.models.runs import (
     ApprovalAction,
     CallAction,
@@ -19,9 +20,11 @@ from app.api.models.runs import (
 from app.api.models.tools import Tool
 from app.domain.calls import CallPhase
 from app.domain.ids import Prefix, RunId, show
+from app.domain.mcp_servers import offered
 from app.domain.scopes import Scope
 from app.store import approvals, keys
 from app.store.agents import RegisteredAgent
+from app.store.mcp_servers import RegisteredServer
 from app.store.registry import RegisteredTool
 from app.store.views import CallView, RunView, Waiting
 
@@ -156,6 +159,21 @@ def tool_about(one: RegisteredTool) -> dict[str, object]:
         "created_at": one.created_at,
         "updated_at": one.updated_at,
     }
+
+
+def mcp_server(one: RegisteredServer, secret_headers: dict[str, str]) -> McpServer:
+    made = offered(one.spec, one.listed)
+    return McpServer.of(
+        one.spec,
+        secret_headers,
+        [spec.name for spec in made.specs],
+        made.skipped,
+        id=show(Prefix.MCP_SERVER, one.id),
+        version=one.version,
+        listed_at=one.listed_at,
+        created_at=one.created_at,
+        updated_at=one.updated_at,
+    )
 
 
 def key(one: keys.Key) -> Key:

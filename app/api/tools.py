@@ -35,7 +35,7 @@ from app.domain.scopes import Principal
 from app.domain.toolbox import Tool as CompiledTool
 from app.domain.tools import ToolSpec, When
 from app.egress.targets import TargetError
-from app.store import plugin_sync, registry
+from app.store import mcp_servers, plugin_sync, registry
 from app.store.db import Tx
 from app.store.ids import mint
 from app.tools import signing
@@ -117,7 +117,7 @@ async def change_tool(
         raise e.ToolNotFoundError
     if errors := patch.refused(before.spec.type):
         raise e.InvalidRequestError(errors=errors)
-    code = _code_of(services, before.spec, patch)
+    code = await _code_of(services, who, before.spec, patch)
     await check_tool(services, patched(before.spec, patch, code))
     async with services.database.pool.begin() as tx:
         former = await registry.lock_tool(tx, who.project_id, name)
@@ -135,12 +135,14 @@ async def change_tool(
 
 @routes.delete("/tools/{name}", status_code=204)
 async def delete_tool(who: ToolsWriter, services: Using, name: ToolPath) -> Response:
-    """Delete a tool. Runs that name it no longer see it. A plugin's tool can only be disabled."""
+    """Delete a tool. Runs that name it no longer see it. The tool of a plugin or an MCP server can
+    only be disabled."""
     async with services.database.pool.begin() as tx:
         found = await registry.lock_tool(tx, who.project_id, name)
-        if found is not None and found.spec.type == "plugin":
+        if found is not None and found.spec.type in ("plugin", "mcp"):
+            whence = "a plugin" if found.spec.type == "plugin" else "an MCP server"
             raise e.ConflictError(
-                f"'{name}' comes from a plugin and cannot be deleted; disable it: "
+                f"'{name}' comes from {whence} and cannot be deleted; disable it: "
                 'PATCH it with {"enabled": false}.'
             )
         if not await registry.delete_tool(tx, who.project_id, name):
@@ -232,9 +234,15 @@ def _not_for(spec: ToolSpec, *fields: str) -> list[FieldError]:
     return [FieldError(name, message) for name in fields if getattr(spec, name)]
 
 
-def _code_of(services: Services, spec: ToolSpec, patch: PatchTool) -> ToolSpec | None:
-    """What a plugin's code says of its tool, or what it said last, where the plugin is not loaded
-    and nothing is to be given back to it; None: the tool is none of a plugin's."""
+async def _code_of(
+    services: Services, who: Principal, spec: ToolSpec, patch: PatchTool
+) -> ToolSpec | None:
+    """What a plugin's code, or an MCP server, says of its tool; or what it said last, where the
+    plugin is not loaded and nothing is to be given back to it. None: the tool is the project's."""
+    if spec.mcp is not None:
+        async with services.autocommit.connect() as tx:
+            server = await mcp_servers.get_server(tx, who.project_id, spec.mcp.server)
+        return mcp_servers.code_of(server, spec)
     if spec.type != "plugin":
         return None
     code = services.plugins.code_of(spec.name)

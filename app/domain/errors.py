@@ -104,6 +104,11 @@ class AgentNotFoundError(NotFoundError):
     text = "There is no such agent."
 
 
+class McpServerNotFoundError(NotFoundError):
+    code = "mcp_server_not_found"
+    text = "There is no such MCP server."
+
+
 class SessionNotFoundError(NotFoundError):
     code = "session_not_found"
     text = "There is no such session."
@@ -250,6 +255,15 @@ class UnknownAgentError(InvalidRequestError):
 class IdempotencyMismatchError(InvalidRequestError):
     code = "idempotency_key_reused"
     text = "This Idempotency-Key was used for another request."
+
+
+# What depends on others.
+
+
+class McpUnreachableError(AppError):
+    code = "mcp_unreachable"
+    retry = True
+    text = "The MCP server cannot be reached. Nothing was stored."
 
 
 # What may pass.

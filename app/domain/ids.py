@@ -29,6 +29,7 @@ class Prefix(StrEnum):
     EVENT = "evt"
     ITEM = "item"
     SESSION = "sess"
+    MCP_SERVER = "mcp"
 
 
 def show(prefix: Prefix, value: UUID) -> str:

@@ -37,6 +37,13 @@ class OutputOfTool(Frozen):
     tool: ToolName
 
 
+class FromServer(Frozen):
+    """Of a tool of type `mcp`: the registered server, and what that calls the tool."""
+
+    server: ToolName
+    tool: Annotated[str, Field(min_length=1, max_length=256)]
+
+
 class Text(Frozen):
     """A fixed text for the model, instead of the built-in one."""
 
@@ -47,7 +54,7 @@ OnFailure: TypeAlias = Literal["return_error", "fail_run"] | Text
 OnUnknown: TypeAlias = Literal["return_error", "ask", "fail_run"]
 Approval: TypeAlias = Literal["never", "always"] | When | ByCallable
 Enabled: TypeAlias = bool | When | ByCallable
-ToolType: TypeAlias = Literal["webhook", "plugin", "agent", "client", "builtin", "handoff"]
+ToolType: TypeAlias = Literal["webhook", "plugin", "agent", "client", "mcp", "builtin", "handoff"]
 ChildOutput: TypeAlias = Literal["final", "json"] | OutputOfTool
 
 
@@ -101,4 +108,6 @@ class ToolSpec(Frozen):
     max_output_bytes: Annotated[int, Field(ge=256, le=10_485_760)] = 65_536
     metadata: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
     code: Annotated[str, Field(max_length=64)] | None = None
-    """Of a plugin's tool: a digest of its source, so that changed code is another version."""
+    """Of a plugin's tool: a digest of its source, so that changed code is another version. Of a
+    tool of an MCP server that is a command: a digest of that."""
+    mcp: FromServer | None = None

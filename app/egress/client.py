@@ -25,6 +25,7 @@ from app.egress.connections import (
     guarded_socket,
 )
 from app.egress.targets import Target, TargetError, parse_target, refused
+from app.egress.transport import CheckedTransport
 
 KEEP_ALIVE_SECONDS: Final = 1.5
 """Shorter than any server's we know (gunicorn 2, Node 5), so that it is hardly ever the server
@@ -79,6 +80,10 @@ class Egress:
             raise TargetError(refused(target, str(error))) from None
         except OSError:  # among them TimeoutError
             return
+
+    def transport(self) -> CheckedTransport:
+        """For an SDK with an HTTP client of its own. Close it before this."""
+        return CheckedTransport(self._policy, self._threads, self._tls)
 
     async def send(
         self,

@@ -67,7 +67,7 @@ _PUT: Final = text(
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class Row:
     """`seen`: the version that is replaced; None: there is no such tool yet."""
 
     project_id: UUID
@@ -98,7 +98,7 @@ async def sync_plugins(
     }
     rows = list(_changed(code, (await tx.execute(_DIFFERENT, wanted)).all()))
     for start in range(0, len(rows), ROWS_AT_ONCE):
-        await _put(tx, vault, rows[start : start + ROWS_AT_ONCE], make_secret)
+        await put_rows(tx, vault, rows[start : start + ROWS_AT_ONCE], make_secret)
     if rows:
         await tx.execute(text("SELECT pg_notify('runward_tools', '*')"))
         log.info("plugins_synced", changed=len(rows))
@@ -150,22 +150,24 @@ def shown(spec: ToolSpec) -> JsonObject:
     return spec.model_dump(mode="json", exclude_defaults=True)
 
 
-def _changed(code: Mapping[str, JsonObject], found: Sequence[Any]) -> Iterable[_Row]:
+def _changed(code: Mapping[str, JsonObject], found: Sequence[Any]) -> Iterable[Row]:
     hidden: dict[str, int] = {}
     for row in found:
         if row.version is None or row.deleted:
-            yield _Row(row.project_id, row.name, code[row.name], row.version)
+            yield Row(row.project_id, row.name, code[row.name], row.version)
         elif row.spec.get("type") != "plugin":
             hidden[row.name] = hidden.get(row.name, 0) + 1
         else:
             spec: JsonObject = {**code[row.name], **(row.overrides or {})}
             if not same(spec, row.spec):
-                yield _Row(row.project_id, row.name, spec, row.version)
+                yield Row(row.project_id, row.name, spec, row.version)
     for name, projects in hidden.items():
         log.warning("plugin_hidden_by_projects_own_tool", tool=name, projects=projects)
 
 
-async def _put(tx: Tx, vault: Vault, rows: Sequence[_Row], make_secret: Callable[[], str]) -> None:
+async def put_rows(
+    tx: Tx, vault: Vault, rows: Sequence[Row], make_secret: Callable[[], str]
+) -> None:
     secrets = [
         vault.seal(
             make_secret(), column=registry.SECRET_COLUMN, project_id=row.project_id, row=row.name

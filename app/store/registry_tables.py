@@ -1,5 +1,5 @@
-"""The tables of what is registered: projects and their keys, tools, agents, policies. Like those of
-`app.store.tables`, which has the rest, only this package knows their columns."""
+"""The tables of what is registered: projects and their keys, tools, agents, MCP servers, policies.
+Like those of `app.store.tables`, which has the rest, only this package knows their columns."""
 
 from sqlalchemy import (
     ARRAY,
@@ -96,6 +96,23 @@ agent_versions = Table(
     Column("created_at", AT, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "name", "version"),
     ForeignKeyConstraint(["project_id", "name"], ["agents.project_id", "agents.name"]),
+)
+
+mcp_servers = Table(
+    "mcp_servers",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("secret_headers", LargeBinary),
+    # Its tools as it listed them last.
+    Column("listed", JSON, nullable=False),
+    Column("listed_at", AT, nullable=False, server_default=NOW),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("updated_at", AT, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("project_id", "name"),
 )
 
 project_policies = Table(

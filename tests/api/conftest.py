@@ -1,6 +1,7 @@
 """The real service over real HTTP: one process for all tests of a worker, one project for each."""
 
 import json
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 
@@ -14,7 +15,10 @@ from tests.support.service import BOOTSTRAP_KEY, Service
 from tests.support.tool_server import ToolServer
 
 PRICE = {"input": 1000, "output": 2000, "cached_input": 500}
-ENV = {"RUNWARD_MODEL_PRICES": json.dumps({"openai:priced-*": PRICE})}
+ENV = {
+    "RUNWARD_MODEL_PRICES": json.dumps({"openai:priced-*": PRICE}),
+    "RUNWARD_MCP_COMMANDS": sys.executable,
+}
 """An answer of a model named `priced` costs 0.085 US dollars."""
 
 

@@ -26,6 +26,7 @@ MAX_BODY_BYTES = 1_048_576
 SOCKET_SECONDS = 10.0
 RUN: Json = {"model": "offline:rules", "input": "hi"}
 TOOL: Json = {"name": "mine", "parameters": {"type": "object"}, "url": "http://127.0.0.1:9/"}
+SERVER: Json = {"name": "mine", "url": "http://127.0.0.1:9/mcp"}
 
 GOOD: dict[str, Json] = {
     "start_run": RUN,
@@ -43,6 +44,8 @@ GOOD: dict[str, Json] = {
     "register_tool": TOOL,
     "change_tool": {"description": "changed"},
     "try_tool": {"arguments": {"x": "1"}},
+    "register_mcp_server": SERVER,
+    "change_mcp_server": {"timeout_seconds": 1},
     "register_agent": {"name": "mine", "model": "offline:rules"},
     "change_agent": {"description": "changed"},
     "create_key": {"name": "mine", "scopes": ["runs:read"]},
@@ -427,6 +430,16 @@ WHOLE: dict[str, Json] = {
         "concurrency": {"limit": 1, "group": "a", "serial": True},
         "max_output_bytes": 1000,
         "metadata": {"a": 1},
+    },
+    "register_mcp_server": {
+        **SERVER,
+        "args": ["a"],
+        "headers": {"X-A": "b"},
+        "secret_headers": {"X-B": "c"},
+        "tools": {"allow": ["a"], "deny": ["b"]},
+        "prefix": "a",
+        "approval": {"when": "args.a == 'b'"},
+        "timeout_seconds": 1,
     },
     "decide_approval": {
         "decision": "edit",

@@ -1,5 +1,7 @@
 """GET /v1/capabilities names what can be asked for here, and all of it can be."""
 
+import sys
+
 from tests.api.project import Project
 from tests.support.client import Json
 from tests.support.model_server import text
@@ -13,7 +15,8 @@ def capabilities(project: Project) -> Json:
 
 def test_it_names_what_this_installation_can_do(project: Project) -> None:
     shown = capabilities(project)
-    assert shown["tool_types"] == ["agent", "client", "plugin", "webhook"]
+    assert shown["tool_types"] == ["agent", "client", "mcp", "plugin", "webhook"]
+    assert shown["mcp"] == {"installed": True, "commands": [sys.executable]}
     assert shown["builtin_tools"] == ["read_result", "search_history", "search_tools"]
     assert shown["agent_kinds"] == ["llm", "sequential", "parallel", "loop"]
     assert shown["model_vendors"] == ["offline", "openai"]

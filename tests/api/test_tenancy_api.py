@@ -5,7 +5,7 @@ Both tables below are held against openapi.json: a route that is added without a
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -15,6 +15,7 @@ import pytest
 from tests.api.contract import Operation
 from tests.api.project import ALL_SCOPES, PATIENCE_SECONDS, CheckedClient, Project, Running, call
 from tests.support.client import Json
+from tests.support.mcp_server import McpServer
 from tests.support.model_server import calls
 from tests.support.service import BOOTSTRAP_KEY
 from tests.support.tool_server import Behaviour
@@ -54,6 +55,12 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "delete_tool": frozenset({TOOLS}),
     "rotate_tool_secret": frozenset({TOOLS}),
     "try_tool": frozenset({TOOLS}),
+    "register_mcp_server": frozenset({TOOLS}),
+    "list_mcp_servers": frozenset({READ, TOOLS}),
+    "get_mcp_server": frozenset({READ, TOOLS}),
+    "change_mcp_server": frozenset({TOOLS}),
+    "refresh_mcp_server": frozenset({TOOLS}),
+    "delete_mcp_server": frozenset({TOOLS}),
     "register_agent": frozenset({TOOLS}),
     "list_agents": frozenset({READ, TOOLS}),
     "get_agent": frozenset({READ, TOOLS}),
@@ -98,6 +105,8 @@ BODIES: dict[str, Json] = {
     },
     "change_tool": {"description": "changed"},
     "try_tool": {"arguments": {"x": "1"}},
+    "register_mcp_server": {"name": "mine", "url": "http://127.0.0.1:9/mcp"},
+    "change_mcp_server": {"timeout_seconds": 1},
     "register_agent": {"name": "mine", "model": "offline:rules"},
     "change_agent": {"description": "changed"},
     "put_policy": {"guardrails": []},
@@ -116,6 +125,12 @@ UNKNOWN: Json = {
     "name": "nobody",
     "token": "AAAA",
 }
+
+
+@pytest.fixture(scope="module")
+def mcp() -> Iterator[McpServer]:
+    with McpServer() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -183,9 +198,10 @@ class Things:
 
     values: Json
     agents: Json
+    servers: Json
 
 
-def furnish(project: Project) -> Things:
+def furnish(project: Project, mcp: McpServer) -> Things:
     project.tool("pay", approval="always")
     project.tool("broken", Behaviour("reset"), on_unknown="ask")
     both = calls(call(1, "pay"), call("9", "broken"))
@@ -203,13 +219,15 @@ def furnish(project: Project) -> Things:
         "call_id": "c9",
         "token": "AAAA",
     }
-    return Things({**ids, "name": "pay"}, {**ids, "name": "nobody-knows"})
+    project.client.call("POST", "/v1/mcp_servers", {"name": "box", "url": mcp.url})
+    return Things({**ids, "name": "pay"}, {**ids, "name": "nobody-knows"}, {**ids, "name": "box"})
 
 
 def snapshot(project: Project) -> list[Json]:
     """Everything that can be read of a project."""
     admin = project.key(ADMIN)
     paths = ["/v1/runs", "/v1/sessions", "/v1/approvals", "/v1/tools", "/v1/agents"]
+    paths.append("/v1/mcp_servers")
     keys = [key["id"] for key in admin.call("GET", "/v1/keys", limit=200, order="asc")["data"][:2]]
     return [*(project.client.call("GET", path) for path in paths), {"keys": keys}]
 
@@ -228,9 +246,9 @@ def every_key(project: Project) -> list[CheckedClient]:
 
 
 def test_an_id_of_another_project_is_an_unknown_id(
-    project: Project, other: Project, operations: list[Operation]
+    project: Project, other: Project, operations: list[Operation], mcp: McpServer
 ) -> None:
-    things = furnish(project)
+    things = furnish(project, mcp)
     before = snapshot(project)
     strangers = every_key(other)
     compared = 0
@@ -238,6 +256,8 @@ def test_an_id_of_another_project_is_an_unknown_id(
         if operation.path.partition("{")[1] == "" or operation.id == "call_back":
             continue
         values = things.agents if "/agents/" in operation.path else things.values
+        if "/mcp_servers/" in operation.path:
+            values = things.servers
         for stranger in strangers:
             foreign = send(stranger, operation, operation.filled(**values))
             nobodys = send(stranger, operation, operation.filled(**UNKNOWN))
@@ -249,9 +269,9 @@ def test_an_id_of_another_project_is_an_unknown_id(
 
 
 def test_another_projects_ids_filter_and_page_like_unknown_ones(
-    project: Project, other: Project
+    project: Project, other: Project, mcp: McpServer
 ) -> None:
-    values = furnish(project).values
+    values = furnish(project, mcp).values
     stranger = other.key(*ALL_SCOPES)
 
     def seen(path: str) -> tuple[int, str]:
@@ -278,9 +298,9 @@ def test_another_projects_ids_filter_and_page_like_unknown_ones(
 
 
 def test_a_run_sees_the_tools_and_agents_of_its_own_project_alone(
-    project: Project, other: Project
+    project: Project, other: Project, mcp: McpServer
 ) -> None:
-    furnish(project)
+    furnish(project, mcp)
     bodies: list[tuple[Json, str]] = [
         ({"model": "offline:rules", "tools": ["pay"]}, "unknown_tool"),
         ({"agent": "nobody-knows"}, "unknown_agent"),
@@ -292,10 +312,13 @@ def test_a_run_sees_the_tools_and_agents_of_its_own_project_alone(
     assert made["version"] == 1
 
 
-def test_lists_hold_what_is_the_projects_own(project: Project, other: Project) -> None:
-    furnish(project)
+def test_lists_hold_what_is_the_projects_own(
+    project: Project, other: Project, mcp: McpServer
+) -> None:
+    furnish(project, mcp)
     stranger = other.key(*ALL_SCOPES)
-    for path in ("/v1/runs", "/v1/sessions", "/v1/approvals", "/v1/tools", "/v1/agents"):
+    paths = ("/v1/runs", "/v1/sessions", "/v1/approvals", "/v1/tools", "/v1/agents")
+    for path in (*paths, "/v1/mcp_servers"):
         assert stranger.call("GET", path)["data"] == []
     own = {key["id"] for key in stranger.call("GET", "/v1/keys")["data"]}
     theirs = {key["id"] for key in project.key(ADMIN).call("GET", "/v1/keys")["data"]}

@@ -10,6 +10,7 @@ MAX_METADATA_BYTES: Final = 16_384
 RUN_ID: Final = "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
 APPROVAL_ID: Final = "apr_019a5f1e8a417d528c1e5b7a9f3d2c60"
 TOOL_ID: Final = "tool_019a5f1e6b2a7c4d8e9f0a1b2c3d4e5f"
+MCP_SERVER_ID: Final = "mcp_019a5f1e6f4b7d1c8a3e5b7d9f1c2a4e"
 KEY_ID: Final = "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d"
 PROJECT_ID: Final = "proj_019a5f1e4a0c7e298b1d3f5a7c9e0b2d"
 AT: Final = "2026-11-02T09:30:00.125000Z"

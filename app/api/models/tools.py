@@ -44,12 +44,14 @@ PLUGIN_POLICY: Final = frozenset(
     | {"on_timeout", "on_error", "on_unknown", "guardrails", "concurrency", "max_output_bytes"}
     | {"metadata"}
 )
-"""What a project may change of a plugin's tool; the rest is its code's."""
+"""What a project may change of a plugin's or MCP server's tool; the rest is its code's."""
 
 
 def _not_from_code(value: Any) -> Any:
     if value == "plugin":
         raise ValueError("plugins come from code that is installed with the service; see its docs")
+    if value == "mcp":
+        raise ValueError("tools of MCP servers come with their server; register it")
     return value
 
 
@@ -75,7 +77,7 @@ def _for_registering(name: str, field: FieldInfo) -> Any:
     return annotation, changed
 
 
-_FROM_CODE: Final = frozenset({"code"})
+_FROM_CODE: Final = frozenset({"code", "mcp"})
 _Registering: type[Asked] = create_model(
     "_Registering",
     __base__=Asked,
@@ -237,13 +239,15 @@ _Optional: type[Asked] = create_model(
 
 
 class PatchTool(_Optional):
-    """What to change; a field that is given replaces the old value whole. Of a plugin's tool only
-    its policy can be changed, and null gives a field back the value that its code says."""
+    """What to change; a field that is given replaces the old value whole. Of a plugin's or an MCP
+    server's tool only its policy can be changed, and null gives a field back the value that its
+    code, or its server, says."""
 
     def refused(self, type_: ToolType) -> list[FieldError]:
         """What cannot be changed so in a tool of this type."""
-        if type_ == "plugin":
-            message = "is a matter of the plugin's code and cannot be changed here"
+        if type_ in ("plugin", "mcp"):
+            whose = "plugin's code" if type_ == "plugin" else "MCP server"
+            message = f"is a matter of the {whose} and cannot be changed here"
             return [FieldError(n, message) for n in sorted(self.model_fields_set - PLUGIN_POLICY)]
         nulls = sorted(n for n in self.model_fields_set & _NEVER_NULL if getattr(self, n) is None)
         return [FieldError(name, "must not be null") for name in nulls]
@@ -251,7 +255,7 @@ class PatchTool(_Optional):
 
 def patched(spec: ToolSpec, patch: PatchTool, code: ToolSpec | None = None) -> ToolSpec:
     """Only what the client gave counts, so null can be given too; with `code`, a plugin's own
-    spec, null stands for what it says."""
+    spec or a server's, null stands for what it says."""
     given: Mapping[str, JsonValue] = {name: getattr(patch, name) for name in patch.model_fields_set}
     if code is not None:
         given = {n: getattr(code, n) if value is None else value for n, value in given.items()}

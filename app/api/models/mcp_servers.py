@@ -1,0 +1,154 @@
+"""MCP servers, as they are registered, changed and shown."""
+
+from copy import copy
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import ConfigDict, Field, create_model
+from pydantic.fields import FieldInfo
+
+from app.api.models.base import AT, MCP_SERVER_ID, Asked, Shown, example
+from app.api.models.tools import HIDDEN
+from app.domain.mcp_servers import McpServerSpec, Skipped, ToolFilter
+
+_FILES: Final[dict[str, Any]] = {
+    "name": "files",
+    "url": "https://mcp.example.com/files",
+    "tools": {"deny": ["delete_everything"]},
+    "timeout_seconds": 20,
+}
+
+SecretHeaders = Annotated[dict[str, str], Field(max_length=32)]
+
+
+class RegisterMcpServer(McpServerSpec):
+    """A server of the Model Context Protocol: either `url` (streamable HTTP) or `command`."""
+
+    model_config = ConfigDict(
+        use_attribute_docstrings=True,
+        json_schema_extra=example(
+            **_FILES,
+            secret_headers={"Authorization": "Bearer …"},
+        ),
+    )
+
+    secret_headers: SecretHeaders = Field(default_factory=dict)
+    """Sent with every request, like `headers`; stored encrypted, and never shown again."""
+
+    def spec(self) -> McpServerSpec:
+        given = self.model_fields_set & McpServerSpec.model_fields.keys()
+        return McpServerSpec.model_construct(None, **{name: getattr(self, name) for name in given})
+
+
+class SkippedTool(Shown):
+    """A tool of the server that cannot be one here."""
+
+    tool: str
+    """What the server calls it."""
+    reason: str
+    """Why not."""
+
+
+class McpServer(Shown):
+    """A registered MCP server, as it is now. The values of headers are never shown again."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            id=MCP_SERVER_ID,
+            object="mcp_server",
+            **_FILES,
+            command=None,
+            args=[],
+            headers={},
+            secret_headers={"Authorization": HIDDEN},
+            prefix=None,
+            approval=None,
+            tool_names=["files_read", "files_write"],
+            skipped=[],
+            version=1,
+            listed_at=AT,
+            created_at=AT,
+            updated_at=AT,
+        )
+    )
+
+    id: str
+    """Unique everywhere."""
+    object: Literal["mcp_server"] = "mcp_server"
+    """`mcp_server`."""
+    name: str
+    """Unique in the project."""
+    url: str | None
+    """Where it is called."""
+    command: str | None
+    """What is started instead."""
+    args: list[str]
+    """The command's arguments."""
+    headers: dict[str, str]
+    """Sent with every request."""
+    secret_headers: dict[str, str]
+    """The same, stored encrypted."""
+    tools: ToolFilter
+    """Which of its tools are taken."""
+    prefix: str | None
+    """What the names of its tools begin with; null: its name."""
+    approval: Any
+    """Whether a person is asked before a call of its tools; null: as its annotations say."""
+    timeout_seconds: float | None
+    """For one call of its tools."""
+    tool_names: list[str]
+    """The tools that it makes, by their names in this project."""
+    skipped: list[SkippedTool]
+    """Those that it lists and that cannot be tools here."""
+    version: int
+    """Counts the changes of the registration, from 1."""
+    listed_at: datetime
+    """When its tools were listed last."""
+    created_at: datetime
+    """When it was registered."""
+    updated_at: datetime
+    """When this version was made."""
+
+    @classmethod
+    def of(
+        cls,
+        spec: McpServerSpec,
+        secret_headers: dict[str, str],
+        tool_names: list[str],
+        skipped: tuple[Skipped, ...],
+        **about: Any,
+    ) -> "McpServer":
+        fields = dict(spec) | {
+            "args": list(spec.args),
+            "headers": dict.fromkeys(spec.headers, HIDDEN),
+            "secret_headers": dict.fromkeys(secret_headers, HIDDEN),
+            "tool_names": tool_names,
+            "skipped": [SkippedTool(tool=one.tool, reason=one.reason) for one in skipped],
+        }
+        return cls.model_construct(None, **fields, **about)
+
+
+def _optional(field: FieldInfo) -> Any:
+    changed = copy(field)
+    changed.default, changed.default_factory = None, None
+    return (changed.annotation, changed)
+
+
+_Optional: type[Asked] = create_model(
+    "_Optional",
+    __base__=Asked,
+    **{
+        name: _optional(field)
+        for name, field in RegisterMcpServer.model_fields.items()
+        if name != "name"
+    },
+)
+
+
+class PatchMcpServer(_Optional):
+    """What to change; a field that is given replaces the old value whole. `secret_headers` must be
+    given again with another `url`."""
+
+    def applied_to(self, spec: McpServerSpec) -> McpServerSpec:
+        given = self.model_fields_set & McpServerSpec.model_fields.keys()
+        return spec.model_copy(update={name: getattr(self, name) for name in given})

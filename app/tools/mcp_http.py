@@ -1,0 +1,125 @@
+"""How an MCP server over HTTP is reached: through the egress, and so that every way in which a
+request can fail is an answer to that request.
+
+The SDK's transport ends the whole session, and all calls in it, with the first error of the
+network. Here such an error is made a JSON-RPC error with a code of our own instead, which says
+what is known: whether the request was sent, and with which status it was refused.
+"""
+
+from contextlib import suppress
+from typing import Final
+
+import httpx2
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from app.egress.connections import RefusedAddressError
+
+NOT_SENT: Final = -31_001
+LOST: Final = -31_002
+STATUS: Final = -31_003
+UNREADABLE: Final = -31_004
+"""JSON-RPC leaves codes above -32000 to applications."""
+
+MAX_MESSAGE_BYTES: Final = 11 * 1_048_576
+"""Of one answer: the largest output that a tool may have, and what is around it."""
+_DROPPED: Final = frozenset({"set-cookie", "location", "content-length", "transfer-encoding"})
+
+
+class AnsweringTransport(httpx2.AsyncBaseTransport):
+    """Never raises for what the network or the other side does."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            response = await self._inner.handle_async_request(request)
+        except RefusedAddressError as error:
+            detail = f"{request.url.host} may not be called: {error}"
+            return _instead(NOT_SENT, detail, permanent=True)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            return _instead(NOT_SENT, f"no connection: {_named(error)}")
+        except (httpx2.TransportError, OSError) as error:
+            return _instead(LOST, f"no complete answer: {_named(error)}")
+        if response.is_success and _kind(response) == "text/event-stream":
+            return httpx2.Response(
+                response.status_code, headers=_kept(response), stream=response.stream
+            )
+        return await _whole(response, in_session="mcp-session-id" in request.headers)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def _whole(response: httpx2.Response, *, in_session: bool) -> httpx2.Response:
+    """An answer that is no stream, read to its end. 404 to a session says that it is over, and
+    that nothing was done."""
+    status = response.status_code
+    try:
+        body = await _read(response)
+    except (httpx2.TransportError, OSError) as error:
+        return _instead(LOST, f"no complete answer: {_named(error)}", status=status)
+    finally:
+        with suppress(httpx2.TransportError, OSError):
+            await response.aclose()
+    if 300 <= status < 400:
+        return _instead(STATUS, f"HTTP {status}; redirects are not followed.", status=status)
+    if status >= 400:
+        expired = status == 404 and in_session
+        if _is_rpc_error(body) and not expired:
+            return httpx2.Response(status, headers=_kept(response), content=body)
+        return _instead(STATUS, f"HTTP {status}.", status=status, expired=expired)
+    if body is None:
+        return _instead(UNREADABLE, f"an answer of more than {MAX_MESSAGE_BYTES} bytes")
+    if response.headers.get("content-encoding", "identity") != "identity":
+        return _instead(UNREADABLE, "a compressed answer; none was asked for")
+    return httpx2.Response(status, headers=_kept(response), content=body)
+
+
+async def _read(response: httpx2.Response) -> bytes | None:
+    """None: too long."""
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.aiter_raw():
+        size += len(chunk)
+        if size > MAX_MESSAGE_BYTES:
+            return None
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _is_rpc_error(body: bytes | None) -> bool:
+    try:
+        message = from_json(body or b"")
+    except ValueError:
+        return False
+    return isinstance(message, dict) and "error" in message and "jsonrpc" in message
+
+
+def _instead(code: int, detail: str, **data: JsonValue) -> httpx2.Response:
+    message: JsonValue = {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": code, "message": detail, "data": data},
+    }
+    return httpx2.Response(
+        503, headers={"content-type": "application/json"}, content=to_json(message)
+    )
+
+
+def _kind(response: httpx2.Response) -> str:
+    kind: str = response.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower()
+
+
+def _kept(response: httpx2.Response) -> list[tuple[bytes, bytes]]:
+    return [
+        (name, value)
+        for name, value in response.headers.raw
+        if name.decode("latin-1").lower() not in _DROPPED
+    ]
+
+
+def _named(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

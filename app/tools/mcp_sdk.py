@@ -1,0 +1,182 @@
+"""The one place that loads the MCP SDK, which takes its time: when a server is first connected
+to. It is installed with the extra `mcp`."""
+
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx2
+
+from app.domain.json import JsonObject, cleaned
+from app.domain.mcp_servers import MAX_TOOLS, ListedTool, McpServerSpec
+from app.egress.client import Egress
+from app.tools.mcp_http import MAX_MESSAGE_BYTES, AnsweringTransport
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import Tool
+
+MAX_PAGES: Final = 64
+_LIST_CHANGED: Final = "notifications/tools/list_changed"
+
+
+def is_installed() -> bool:
+    return find_spec("mcp") is not None
+
+
+class TooManyToolsError(ValueError):
+    pass
+
+
+@asynccontextmanager
+async def connected(
+    spec: McpServerSpec,
+    secret_headers: dict[str, str],
+    egress: Egress,
+    *,
+    changed: Callable[[], None],
+    ended: Callable[[], None],
+) -> "AsyncGenerator[Client]":
+    """A session, until the block is left, by the task that entered it. `changed`: the list of tools
+    did; `ended`: nothing comes from the server any more. Raises whatever connecting raises."""
+    from mcp import Client  # noqa: PLC0415
+
+    async def heard(message: Any) -> None:
+        if getattr(message, "method", None) == _LIST_CHANGED:
+            changed()
+
+    async with AsyncExitStack() as stack:
+        if spec.command is not None:
+            transport = _process(spec)
+        else:
+            client = await stack.enter_async_context(_http(spec, secret_headers, egress))
+            transport = _streams(spec, client)
+        session = Client(_watched(transport, ended), message_handler=heard, cache=None)
+        yield await stack.enter_async_context(session)
+
+
+async def list_all(client: "Client") -> tuple[ListedTool, ...]:
+    """Raises TooManyToolsError, and whatever the SDK raises."""
+    found: list[ListedTool] = []
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        found += [_listed(tool) for tool in page.tools]
+        if len(found) > MAX_TOOLS:
+            raise TooManyToolsError(f"it lists more than {MAX_TOOLS} tools")
+        if (cursor := page.next_cursor) is None:
+            return tuple(found)
+    raise TooManyToolsError(f"its list has more than {MAX_PAGES} pages")
+
+
+async def listen(
+    client: "Client", *, hears: Callable[[], None], changed: Callable[[], None]
+) -> None:
+    """Have the server say when its list changes; `hears` is called once it does. Returns when it
+    does not any more, or never would; older servers say so unasked."""
+    from mcp import MCPError  # noqa: PLC0415
+    from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost  # noqa: PLC0415
+
+    try:
+        async with client.listen(tools_list_changed=True) as events:
+            hears()
+            async for _ in events:
+                changed()
+    except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+        return
+
+
+def said_by(error: BaseException) -> tuple[int, str, Any] | None:
+    """Code, message and data of a JSON-RPC error; None: it is none."""
+    from mcp import MCPError  # noqa: PLC0415
+
+    return (error.code, error.message, error.data) if isinstance(error, MCPError) else None
+
+
+def _listed(tool: "Tool") -> ListedTool:
+    said: JsonObject = {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description or "",
+        "parameters": tool.input_schema,
+        "output_schema": tool.output_schema,
+        "annotations": tool.annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if tool.annotations
+        else {},
+    }
+    return ListedTool.model_validate(cleaned(said)[0])
+
+
+def _http(
+    spec: McpServerSpec, secret_headers: dict[str, str], egress: Egress
+) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        transport=AnsweringTransport(egress.transport()),
+        headers={**spec.headers, **secret_headers, "Accept-Encoding": "identity"},
+        timeout=httpx2.Timeout(10.0, read=None),
+        trust_env=False,
+        follow_redirects=False,
+    )
+
+
+def _streams(spec: McpServerSpec, client: httpx2.AsyncClient) -> Any:
+    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+
+    assert spec.url is not None
+    return streamable_http_client(
+        spec.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
+    )
+
+
+def _process(spec: McpServerSpec) -> Any:
+    """Of the environment it gets HOME, LOGNAME, PATH, SHELL, TERM and USER, and nothing else."""
+    from mcp import StdioServerParameters  # noqa: PLC0415
+    from mcp.client.stdio import stdio_client  # noqa: PLC0415
+
+    assert spec.command is not None
+    return stdio_client(
+        StdioServerParameters(command=spec.command, args=list(spec.args)), sys.stderr
+    )
+
+
+@asynccontextmanager
+async def _watched(transport: Any, ended: Callable[[], None]) -> AsyncGenerator[Any]:
+    async with transport as (read, write):
+        yield _Watched(read, ended), write
+
+
+class _Watched:
+    """A stream of messages that says when it has ended."""
+
+    def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
+        self._stream = stream
+        self._ended = ended
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __aiter__(self) -> "_Watched":
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._stream.__anext__()
+        except Exception:
+            self._ended()
+            raise
+
+    async def receive(self) -> Any:
+        try:
+            return await self._stream.receive()
+        except Exception:
+            self._ended()
+            raise
+
+    async def __aenter__(self) -> "_Watched":
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *about: Any) -> Any:
+        return await self._stream.__aexit__(*about)

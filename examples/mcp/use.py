@@ -1,0 +1,50 @@
+"""Register an MCP server, let a run use its tools, and approve what only a person may allow.
+
+    RUNWARD_KEY=rw_… python3 examples/mcp/use.py http://127.0.0.1:9000/mcp
+
+Python's standard library is all it needs.
+"""
+
+import json
+import os
+import sys
+import urllib.request
+from typing import Any
+
+URL = os.environ.get("RUNWARD_URL", "http://127.0.0.1:8080")
+KEY = os.environ["RUNWARD_KEY"]
+
+
+def call(method: str, path: str, body: Any = None) -> Any:
+    """Raises urllib.error.HTTPError from 400 on."""
+    request = urllib.request.Request(URL + path, method=method)
+    request.add_header("Authorization", f"Bearer {KEY}")
+    if body is not None:
+        request.data = json.dumps(body).encode()
+        request.add_header("Content-Type", "application/json")
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+server = call("POST", "/v1/mcp_servers", {"name": "stock", "url": sys.argv[1]})
+print("registered", *server["tool_names"])
+
+# `count` says that it only reads, so nobody is asked; `take` does not.
+run = call(
+    "POST",
+    "/v1/runs?wait=30",
+    {
+        "model": "offline:rules",
+        "input": 'stock_count(article="desk") stock_take(article="desk", number=2)',
+        "tools": server["tool_names"],
+    },
+)
+for action in run["required_actions"]:
+    print("approve", action["tool"], json.dumps(action["arguments"], sort_keys=True))
+    path = f"/v1/approvals/{action['approval_id']}/decision"
+    call("POST", path, {"decision": "approve"})
+
+run = call("GET", f"/v1/runs/{run['id']}?wait=30")
+print(run["status"])
+for made in call("GET", f"/v1/runs/{run['id']}/tool_calls")["data"]:
+    print(made["tool"], json.dumps(made["output"]))

@@ -1,0 +1,79 @@
+"""`tests.support.mcp_process`, a real MCP server over streamable HTTP: started, watched, killed."""
+
+import subprocess
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+import httpx2
+
+from tests.support.client import Json
+from tests.support.service import ROOT, free_port
+
+PATIENCE_SECONDS = 30.0
+POLL_SECONDS = 0.02
+
+
+class McpServer:
+    """Between `start` and `close`; the same port after `restart`. `legacy`: it knows the handshake
+    of 2025 alone. `without`: tools that it does not have."""
+
+    def __init__(self, *, legacy: bool = False, without: str = "") -> None:
+        self._port = free_port()
+        self._options = ["legacy"] * legacy + [without] * bool(without)
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/mcp"
+
+    def start(self, without: str | None = None) -> Self:
+        options = self._options if without is None else [without]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.mcp_process", str(self._port), *options],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "listening\n"
+        return self
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.communicate()
+
+    def restart(self, without: str | None = None) -> None:
+        self.kill()
+        self.start(without)
+
+    def seen(self) -> list[Json]:
+        with httpx2.Client(trust_env=False, timeout=10) as http:
+            return http.get(self.url.replace("/mcp", "/seen")).json()
+
+    def wait_for(self, what: str, count: int = 1) -> list[Json]:
+        """What it has seen, as soon as that has happened so often. Raises TimeoutError."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < end:
+            seen = self.seen()
+            if sum(one["what"] == what for one in seen) >= count:
+                return seen
+            time.sleep(POLL_SECONDS)  # another process has nothing to wait on
+        raise TimeoutError(f"no {what} within {PATIENCE_SECONDS} s: {self.seen()}")
+
+    def release(self) -> None:
+        with httpx2.Client(trust_env=False, timeout=10) as http:
+            http.post(self.url.replace("/mcp", "/release"))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()

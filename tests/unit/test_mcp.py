@@ -1,0 +1,251 @@
+"""MCP servers without a service: names, outcomes, and sessions with real servers."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import ip_network
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from aiohttp import web
+
+from app.domain.errors import McpUnreachableError, NameTakenError
+from app.domain.ids import CallId, ProjectId, RunId
+from app.domain.json import JsonObject
+from app.domain.mcp_servers import ListedTool, McpServerSpec, ToolFilter, offered
+from app.domain.outcomes import Done, Failed, Outcome, Why
+from app.domain.tools import FromServer, ToolSpec
+from app.egress.client import Egress
+from app.tools import mcp_http
+from app.tools.base import Invocation
+from app.tools.mcp import Mcp
+from app.tools.mcp_link import Server
+from app.tools.mcp_outcome import of_error
+from tests.support.mcp_server import McpServer
+from tests.support.serving import Server as HttpServer
+
+OBJECT: JsonObject = {"type": "object"}
+PROJECT = ProjectId(uuid4())
+LOOPBACK = (ip_network("127.0.0.0/8"),)
+
+
+def spec(**fields: Any) -> McpServerSpec:
+    about: dict[str, Any] = {"name": "box", "url": "http://127.0.0.1/mcp", **fields}
+    return McpServerSpec(**about)
+
+
+def listed(name: str, **fields: Any) -> ListedTool:
+    about: dict[str, Any] = {"parameters": OBJECT, **fields}
+    return ListedTool(name=name, **about)
+
+
+def names(server: McpServerSpec, *tools: ListedTool) -> list[str]:
+    return [one.name for one in offered(server, tools).specs]
+
+
+# -- what is listed -------------------------------------------------------------------------------
+
+
+def test_names_are_made_to_fit_what_every_vendor_takes() -> None:
+    assert names(spec(), listed("read.file/now é")) == ["box_read_file_now__"]
+    assert names(spec(prefix="b"), listed("x" * 100)) == ["b_" + "x" * 62]
+
+
+def test_two_tools_of_one_name_are_refused_and_both_are_named() -> None:
+    with pytest.raises(NameTakenError, match=r"'a\.b' and 'a/b'"):
+        offered(spec(), [listed("a.b"), listed("a/b")])
+    assert names(spec(tools=ToolFilter(deny=("a/b",))), listed("a.b"), listed("a/b")) == ["box_a_b"]
+
+
+def test_only_a_tool_that_says_that_it_reads_is_called_unasked() -> None:
+    tools = [
+        listed("reads", annotations={"readOnlyHint": True}),
+        listed("says", annotations={"readOnlyHint": "true"}),
+        listed("destroys", annotations={"destructiveHint": True}),
+        listed("silent"),
+    ]
+    approvals = [one.approval for one in offered(spec(), tools).specs]
+    assert approvals == ["never", "always", "always", "always"]
+    unasked = offered(spec(approval="never"), tools).specs
+    assert [one.approval for one in unasked] == ["never"] * 4
+
+
+def test_a_tool_whose_schema_is_none_is_skipped_with_the_reason() -> None:
+    made = offered(spec(), [listed("good"), listed("bad", parameters={"type": "objekt"})])
+    assert [one.name for one in made.specs] == ["box_good"]
+    [skipped] = made.skipped
+    assert skipped.tool == "bad"
+    assert "parameters" in skipped.reason
+
+
+def test_another_command_is_another_version() -> None:
+    codes = [
+        offered(spec(url=None, command="c", args=args), [listed("a")]).specs[0].code
+        for args in (("x",), ("y",))
+    ]
+    assert None not in codes
+    assert codes[0] != codes[1]
+
+
+# -- what a server answers ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "data", "why"),
+    [
+        (mcp_http.NOT_SENT, {}, Why.NOT_SENT),
+        (mcp_http.LOST, {}, Why.UNKNOWN),
+        (-32_000, None, Why.UNKNOWN),
+        (-32_001, None, Why.TIMEOUT),
+        (mcp_http.STATUS, {"status": 503}, Why.UNAVAILABLE),
+        (mcp_http.STATUS, {"status": 401}, Why.ERROR),
+        (mcp_http.STATUS, {"status": 404, "expired": True}, Why.NOT_SENT),
+        (mcp_http.UNREADABLE, {}, Why.INVALID_RESPONSE),
+        (-32_700, None, Why.INVALID_RESPONSE),
+        (-32_602, "anything", Why.ERROR),
+    ],
+)
+def test_an_error_says_what_is_known(code: int, data: Any, why: Why) -> None:
+    assert of_error(code, "said", data).why is why
+
+
+# -- sessions -------------------------------------------------------------------------------------
+
+
+class Host:
+    """What a process has: `Mcp` with one registered server."""
+
+    def __init__(self, url: str, egress: Egress, **options: Any) -> None:
+        self.server = Server(PROJECT, uuid4(), 1, spec(url=url), {})
+        self.taken: asyncio.Queue[list[str]] = asyncio.Queue()
+        self.mcp = Mcp(egress, commands=(), load=self._load, take=self._take, **options)
+
+    async def _load(self, project_id: ProjectId, name: str) -> Server | None:
+        return self.server if name == "box" else None
+
+    async def _take(self, server: Server, tools: Sequence[ListedTool]) -> int:
+        self.taken.put_nowait([tool.name for tool in tools])
+        return 0
+
+    async def call(self, tool: str, seconds: float = 20.0, **arguments: Any) -> Outcome:
+        return await self.mcp.invoke(invocation(tool, seconds, arguments))
+
+
+def invocation(tool: str, seconds: float, arguments: JsonObject) -> Invocation:
+    about = FromServer(server="box", tool=tool)
+    made = ToolSpec(name="t", parameters=OBJECT, type="mcp", strict=False, mcp=about)
+    return Invocation(
+        project_id=PROJECT,
+        run_id=RunId(uuid4()),
+        call_id=CallId("c1"),
+        call_uuid=uuid4(),
+        tool=made,
+        tool_version=1,
+        agent=None,
+        arguments=arguments,
+        context=None,
+        attempt=1,
+        fence=0,
+        seconds=seconds,
+        callback_url="",
+        callback_token="",
+        secrets=(),
+    )
+
+
+@asynccontextmanager
+async def hosting(url: str, *, private: bool = True, **options: Any) -> AsyncGenerator[Host]:
+    egress = Egress(allow_private=LOOPBACK if private else ())
+    host = Host(url, egress, **options)
+    try:
+        yield host
+    finally:
+        await host.mcp.aclose()
+        await egress.aclose()
+
+
+async def test_many_calls_from_many_tasks_share_one_session() -> None:
+    with McpServer() as server:
+        async with hosting(server.url) as host:
+            done = await asyncio.gather(*(host.call("add", a=n, b=1) for n in range(100)))
+            assert done == [Done({"sum": n + 1}) for n in range(100)]
+            assert await host.taken.get()
+            assert host.taken.empty(), "it was listed once"
+
+
+async def test_a_call_that_is_cancelled_leaves_the_session_to_the_others() -> None:
+    with McpServer() as server:
+        async with hosting(server.url) as host:
+            slow = asyncio.create_task(host.call("slow"))
+            await asyncio.to_thread(server.wait_for, "slow")
+            slow.cancel()
+            assert await host.call("add", a=1, b=1) == Done({"sum": 2})
+            await asyncio.to_thread(server.wait_for, "cancelled")
+
+
+async def test_an_old_list_is_read_again_when_a_tool_is_called() -> None:
+    with McpServer() as server:
+        async with hosting(server.url, list_again_seconds=0.0) as host:
+            await host.call("add", a=1, b=1)
+            await host.call("add", a=1, b=1)
+            first = await host.taken.get()
+            assert await host.taken.get() == first
+
+
+async def test_an_idle_session_is_closed_and_the_next_call_opens_another() -> None:
+    with McpServer() as server:
+        async with hosting(server.url, idle_seconds=0.05) as host:
+            for _ in range(2):
+                assert await host.call("add", a=1, b=1) == Done({"sum": 2})
+                [link] = host.mcp._links.values()  # pyright: ignore[reportPrivateUsage]
+                async with asyncio.timeout(10):
+                    await link.task
+            assert host.taken.qsize() == 2
+
+
+async def test_another_registration_under_the_name_is_another_session() -> None:
+    with McpServer() as first, McpServer() as second:
+        async with hosting(first.url) as host:
+            await host.call("echo", text="one")
+            host.server = Server(PROJECT, uuid4(), 1, spec(url=second.url), {})
+            host.mcp.forget(PROJECT)
+            await host.call("echo", text="two")
+        assert [one["text"] for one in first.seen() if one["what"] == "echo"] == ["one"]
+        assert [one["text"] for one in second.seen() if one["what"] == "echo"] == ["two"]
+
+
+async def test_a_name_that_leads_to_a_private_address_is_refused_when_connecting() -> None:
+    with McpServer() as server:
+        url = server.url.replace("127.0.0.1", "localhost")
+        async with hosting(url, private=False) as host:
+            outcome = await host.call("echo", text="hi")
+            assert isinstance(outcome, Failed)
+            assert outcome.why is Why.NOT_SENT
+            assert "not public" in outcome.detail
+        assert server.seen() == []
+
+
+class Redirecting(HttpServer):
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self._status = status
+
+    def app(self) -> web.Application:
+        async def answer(request: web.Request) -> web.Response:
+            self.asked.append(request.path)
+            return web.Response(status=self._status, headers={"Location": "/elsewhere"})
+
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        return app
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_no_redirect_is_followed(status: int) -> None:
+    with Redirecting(status) as server:
+        async with hosting(f"{server.url}/mcp") as host:
+            with pytest.raises(McpUnreachableError, match="redirects are not followed"):
+                await host.mcp.list_tools(host.server)
+        assert set(server.asked) == {"/mcp"}
