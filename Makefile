@@ -5,6 +5,7 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
+NODE := tests/node/node_modules/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --require-hashes --no-deps
 COMPILE = $(BIN)/uv --quiet pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
@@ -22,7 +23,7 @@ help: ## Say what each command does
 run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded PostgreSQL unless DATABASE_URL is set
 	@exec $(BIN)/python -m app serve $(ARGS)
 
-test: $(VENV)/.dev ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
+test: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 check: $(VENV)/.dev ## Format, lint, types, layers, unused dependencies, openapi.json
@@ -49,7 +50,7 @@ lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newes
 	$(COMPILE) --constraint requirements.lock --extra embedded --extra mcp --group dev --output-file requirements-dev.lock
 
 clean: ## Remove the virtual environment and caches; data in .runward stays
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
+	rm -rf $(VENV) tests/node/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps hold what was installed: make works again only when a lock is newer.
@@ -73,3 +74,9 @@ $(VENV)/.dev: requirements-dev.lock | $(VENV)/.made
 	@echo "==> Installing the development tools (about a minute, once)"
 	@$(PIP) --requirement requirements-dev.lock
 	@touch $(VENV)/.runtime $@
+
+# Programs of others, in JavaScript, that tests run Runward against. Without npm those are skipped.
+$(NODE): tests/node/package-lock.json
+	@echo "==> Installing the JavaScript programs that tests use (about half a minute, once)"
+	@cd tests/node && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
