@@ -1,0 +1,24 @@
+"""Programs of others that tests run Runward against. Where one is missing the test is skipped with
+the line that installs it; on CI that is a failure."""
+
+import os
+from pathlib import Path
+from typing import Final, NoReturn
+
+import pytest
+
+NODE_BINARIES: Final = Path(__file__).parents[1] / "node" / "node_modules" / ".bin"
+
+
+def node_program(name: str) -> str:
+    """The path of a program of tests/node/package.json."""
+    found = NODE_BINARIES / name
+    if not found.exists():
+        missing(f"{name} is not installed: make tests/node/node_modules/.installed")
+    return str(found)
+
+
+def missing(message: str) -> NoReturn:
+    if os.environ.get("CI"):
+        pytest.fail(message)
+    pytest.skip(message)
