@@ -23,6 +23,7 @@ TAGS: Final[Mapping[str, str]] = {
     "Tools": "The registered tools: HTTP endpoints of yours in any language, agents, what the "
     "client runs itself, functions of plugins, and tools of MCP servers.",
     "MCP servers": "Servers of the Model Context Protocol, whose tools become the project's.",
+    "Secrets": "Values that are stored encrypted, never shown, and referred to by name.",
     "Agents": "Named, versioned sets of model, instructions, tools and limits, and workflows of "
     "such agents.",
     "Policy": "Hooks and guardrails around every run of the project.",

@@ -93,6 +93,17 @@ McpServerPath = Annotated[
     WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["files"]}),
     Path(description="The MCP server's name."),
 ]
+SecretPath = Annotated[
+    str,
+    PlainValidator(_name_of(e.SecretNotFoundError)),
+    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["CRM_TOKEN"]}),
+    Path(description="The secret's name."),
+]
+NewSecretPath = Annotated[
+    str,
+    Path(description="The secret's name.", pattern=NAME_PATTERN, examples=["CRM_TOKEN"]),
+]
+"""Where a secret is made: what is no name is refused, not unknown."""
 ToolPath = Annotated[
     str,
     PlainValidator(_name_of(e.ToolNotFoundError)),

@@ -109,6 +109,11 @@ class McpServerNotFoundError(NotFoundError):
     text = "There is no such MCP server."
 
 
+class SecretNotFoundError(NotFoundError):
+    code = "secret_not_found"
+    text = "There is no such secret."
+
+
 class SessionNotFoundError(NotFoundError):
     code = "session_not_found"
     text = "There is no such session."

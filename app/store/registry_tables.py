@@ -1,4 +1,5 @@
-"""The tables of what is registered: projects and their keys, tools, agents, MCP servers, policies.
+"""The tables of what is registered: projects and their keys, secrets, tools, agents, MCP servers,
+policies.
 Like those of `app.store.tables`, which has the rest, only this package knows their columns."""
 
 from sqlalchemy import (
@@ -41,6 +42,18 @@ api_keys = Table(
     PrimaryKeyConstraint("project_id", "id"),
     # The one look-up that comes before the project is known.
     Index("api_keys_secret", "secret_hmac", unique=True),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("updated_at", AT, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("project_id", "name"),
 )
 
 tools = Table(
@@ -107,6 +120,12 @@ mcp_servers = Table(
     Column("version", Integer, nullable=False),
     Column("spec", JSON, nullable=False),
     Column("secret_headers", LargeBinary),
+    Column("oauth", LargeBinary),
+    # The newest refresh token of a server that gives out a new one each time, how often that
+    # happened, and until when one process alone may ask for the next.
+    Column("refresh_token", LargeBinary),
+    Column("refreshes", Integer, nullable=False, server_default=text("0")),
+    Column("refresh_claimed_until", AT),
     # Its tools as it listed them last.
     Column("listed", JSON, nullable=False),
     Column("listed_at", AT, nullable=False, server_default=NOW),

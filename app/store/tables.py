@@ -40,6 +40,7 @@ from app.store.registry_tables import (
     mcp_servers,
     project_policies,
     projects,
+    secrets,
     tool_versions,
     tools,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "run_events",
     "run_items",
     "runs",
+    "secrets",
     "session_items",
     "sessions",
     "tool_calls",

@@ -46,6 +46,7 @@ GOOD: dict[str, Json] = {
     "try_tool": {"arguments": {"x": "1"}},
     "register_mcp_server": SERVER,
     "change_mcp_server": {"timeout_seconds": 1},
+    "put_secret": {"value": "mine"},
     "register_agent": {"name": "mine", "model": "offline:rules"},
     "change_agent": {"description": "changed"},
     "create_key": {"name": "mine", "scopes": ["runs:read"]},
@@ -315,7 +316,7 @@ class Stage:
         return self.http.request(bad.method, target, content=bad.body, headers=raw)
 
     def snapshot(self) -> list[Any]:
-        paths = ["/v1/runs", "/v1/approvals", "/v1/tools", "/v1/agents", "/v1/keys"]
+        paths = ["/v1/runs", "/v1/approvals", "/v1/tools", "/v1/agents", "/v1/keys", "/v1/secrets"]
         shown: list[Any] = [self.client.call("GET", path, limit=200) for path in paths]
         path = f"/v1/runs/{self.values['run_id']}"
         shown += [self.client.call("GET", path + end) for end in ("", "/events", "/tool_calls")]

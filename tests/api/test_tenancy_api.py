@@ -61,6 +61,10 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "change_mcp_server": frozenset({TOOLS}),
     "refresh_mcp_server": frozenset({TOOLS}),
     "delete_mcp_server": frozenset({TOOLS}),
+    "put_secret": frozenset({TOOLS}),
+    "list_secrets": frozenset({READ, TOOLS}),
+    "get_secret": frozenset({READ, TOOLS}),
+    "delete_secret": frozenset({TOOLS}),
     "register_agent": frozenset({TOOLS}),
     "list_agents": frozenset({READ, TOOLS}),
     "get_agent": frozenset({READ, TOOLS}),
@@ -107,6 +111,7 @@ BODIES: dict[str, Json] = {
     "try_tool": {"arguments": {"x": "1"}},
     "register_mcp_server": {"name": "mine", "url": "http://127.0.0.1:9/mcp"},
     "change_mcp_server": {"timeout_seconds": 1},
+    "put_secret": {"value": "mine"},
     "register_agent": {"name": "mine", "model": "offline:rules"},
     "change_agent": {"description": "changed"},
     "put_policy": {"guardrails": []},
@@ -220,6 +225,7 @@ def furnish(project: Project, mcp: McpServer) -> Things:
         "token": "AAAA",
     }
     project.client.call("POST", "/v1/mcp_servers", {"name": "box", "url": mcp.url})
+    project.client.call("PUT", "/v1/secrets/pay", {"value": "of this project"})
     return Things({**ids, "name": "pay"}, {**ids, "name": "nobody-knows"}, {**ids, "name": "box"})
 
 
@@ -227,7 +233,7 @@ def snapshot(project: Project) -> list[Json]:
     """Everything that can be read of a project."""
     admin = project.key(ADMIN)
     paths = ["/v1/runs", "/v1/sessions", "/v1/approvals", "/v1/tools", "/v1/agents"]
-    paths.append("/v1/mcp_servers")
+    paths += ["/v1/mcp_servers", "/v1/secrets"]
     keys = [key["id"] for key in admin.call("GET", "/v1/keys", limit=200, order="asc")["data"][:2]]
     return [*(project.client.call("GET", path) for path in paths), {"keys": keys}]
 
@@ -253,7 +259,7 @@ def test_an_id_of_another_project_is_an_unknown_id(
     strangers = every_key(other)
     compared = 0
     for operation in operations:
-        if operation.path.partition("{")[1] == "" or operation.id == "call_back":
+        if operation.path.partition("{")[1] == "" or operation.id in {"call_back", "put_secret"}:
             continue
         values = things.agents if "/agents/" in operation.path else things.values
         if "/mcp_servers/" in operation.path:
@@ -318,13 +324,24 @@ def test_lists_hold_what_is_the_projects_own(
     furnish(project, mcp)
     stranger = other.key(*ALL_SCOPES)
     paths = ("/v1/runs", "/v1/sessions", "/v1/approvals", "/v1/tools", "/v1/agents")
-    for path in (*paths, "/v1/mcp_servers"):
+    for path in (*paths, "/v1/mcp_servers", "/v1/secrets"):
         assert stranger.call("GET", path)["data"] == []
     own = {key["id"] for key in stranger.call("GET", "/v1/keys")["data"]}
     theirs = {key["id"] for key in project.key(ADMIN).call("GET", "/v1/keys")["data"]}
     assert own
     assert theirs
     assert own & theirs == set()
+
+
+def test_a_secret_of_the_same_name_is_another_projects_own(
+    project: Project, other: Project
+) -> None:
+    project.client.call("PUT", "/v1/secrets/token", {"value": "of this project"})
+    before = project.client.call("GET", "/v1/secrets/token")
+    response = other.client.request("PUT", "/v1/secrets/token", {"value": "of the other"})
+    assert (response.status_code, response.json()["version"]) == (201, 1)
+    other.client.call("DELETE", "/v1/secrets/token")
+    assert project.client.call("GET", "/v1/secrets/token") == before
 
 
 # -- keys and projects ----------------------------------------------------------------------------
