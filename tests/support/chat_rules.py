@@ -94,8 +94,8 @@ def _check_options(body: Body) -> list[str]:
     if "stream_options" in body and body.get("stream") is not True:
         found.append("The 'stream_options' parameter is only allowed when 'stream' is enabled.")
     limits: dict[str, Callable[[Any], bool]] = {
-        "temperature": lambda value: _number(value) and 0 <= value <= 2,
-        "top_p": lambda value: _number(value) and 0 <= value <= 1,
+        "temperature": lambda value: number(value) and 0 <= value <= 2,
+        "top_p": lambda value: number(value) and 0 <= value <= 1,
         "max_tokens": lambda value: isinstance(value, int) and value > 0,
         "max_completion_tokens": lambda value: isinstance(value, int) and value > 0,
         "n": lambda value: value == 1,
@@ -109,7 +109,7 @@ def _check_options(body: Body) -> list[str]:
     ]
 
 
-def _number(value: Any) -> bool:
+def number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -151,11 +151,11 @@ def _check_tool(tool: Body) -> list[str]:
     if not isinstance(schema, dict) or cast(Body, schema).get("type") != "object":
         return [*found, "parameters must be a schema of type object"]
     if function.get("strict") is True:
-        found += _check_strict(cast(Body, schema), "parameters")
+        found += check_strict(cast(Body, schema), "parameters")
     return found
 
 
-def _check_strict(schema: Body, path: str) -> list[str]:
+def check_strict(schema: Body, path: str) -> list[str]:
     found: list[str] = []
     properties = cast(dict[str, Body], schema.get("properties", {}))
     if schema.get("type") == "object":
@@ -164,9 +164,9 @@ def _check_strict(schema: Body, path: str) -> list[str]:
         if set(schema.get("required", [])) != set(properties):
             found.append(f"strict: {path}: 'required' must name every property")
     for name, child in properties.items():
-        found += _check_strict(child, f"{path}.{name}")
+        found += check_strict(child, f"{path}.{name}")
     if isinstance(schema.get("items"), dict):
-        found += _check_strict(schema["items"], f"{path}[]")
+        found += check_strict(schema["items"], f"{path}[]")
     return found
 
 
