@@ -6,8 +6,10 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 NODE := tests/node/node_modules/.installed
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --require-hashes --no-deps
-COMPILE = $(BIN)/uv --quiet pip compile pyproject.toml --universal --python-version 3.11 \
+MCP := $(VENV)/mcp-servers
+INSTALL := -m pip --disable-pip-version-check install --require-hashes --no-deps
+PIP := $(BIN)/python $(INSTALL)
+COMPILE = $(BIN)/uv --quiet pip compile --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 	$(if $(UPGRADE),--upgrade)
 
@@ -23,7 +25,7 @@ help: ## Say what each command does
 run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded PostgreSQL unless DATABASE_URL is set
 	@exec $(BIN)/python -m app serve $(ARGS)
 
-test: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
+test: $(VENV)/.dev $(MCP)/.installed $(if $(shell command -v npm),$(NODE)) ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 check: $(VENV)/.dev ## Format, lint, types, layers, unused dependencies, openapi.json
@@ -45,9 +47,10 @@ bench: $(VENV)/.dev ## Measure runs per second and CPU per run
 	$(BIN)/python -m bench $(ARGS)
 
 lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newest)
-	$(COMPILE) --extra embedded --extra mcp --output-file requirements.lock
-	$(COMPILE) --constraint requirements.lock --extra mcp --output-file requirements-image.lock
-	$(COMPILE) --constraint requirements.lock --extra embedded --extra mcp --group dev --output-file requirements-dev.lock
+	$(COMPILE) pyproject.toml --extra embedded --extra mcp --output-file requirements.lock
+	$(COMPILE) pyproject.toml --constraint requirements.lock --extra mcp --output-file requirements-image.lock
+	$(COMPILE) pyproject.toml --constraint requirements.lock --extra embedded --extra mcp --group dev --output-file requirements-dev.lock
+	$(COMPILE) tests/mcp_servers.in --output-file tests/mcp_servers.lock
 
 clean: ## Remove the virtual environment and caches; data in .runward stays
 	rm -rf $(VENV) tests/node/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
@@ -79,4 +82,11 @@ $(VENV)/.dev: requirements-dev.lock | $(VENV)/.made
 $(NODE): tests/node/package-lock.json
 	@echo "==> Installing the JavaScript programs that tests use (about half a minute, once)"
 	@cd tests/node && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# MCP servers of others, in Python: an environment of their own, because none of it is Runward's.
+$(MCP)/.installed: tests/mcp_servers.lock | $(VENV)/.made
+	@echo "==> Installing the MCP servers that tests use (about half a minute, once)"
+	@$(BIN)/python -m venv --clear $(MCP)
+	@$(MCP)/bin/python $(INSTALL) --requirement tests/mcp_servers.lock
 	@touch $@

@@ -66,6 +66,8 @@ class ListedTool(Frozen):
     parameters: JsonObject
     output_schema: JsonObject | None = None
     annotations: dict[str, JsonValue] = Field(default_factory=dict)
+    only_as_task: bool = False
+    """`execution.taskSupport: "required"` of the protocol of 2025-11-25."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ def default_approval(tool: ListedTool) -> Approval:
 def _unusable(server: McpServerSpec, tool: ListedTool) -> str | None:
     if not 0 < len(tool.name) <= 256:
         return "its name is empty or too long"
+    if tool.only_as_task:
+        return "it can only be called as a task of the protocol, which Runward does not do"
     if is_reserved(registry_name(server, tool.name)):
         return "its name here would be one that is reserved for Runward's own tools"
     problems = check_schema(tool.parameters, strict=False)

@@ -105,6 +105,7 @@ def _listed(tool: "Tool") -> ListedTool:
         "annotations": tool.annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
         if tool.annotations
         else {},
+        "only_as_task": tool.execution is not None and tool.execution.task_support == "required",
     }
     return ListedTool.model_validate(cleaned(said)[0])
 

@@ -8,6 +8,7 @@ from typing import Final, NoReturn
 import pytest
 
 NODE_BINARIES: Final = Path(__file__).parents[1] / "node" / "node_modules" / ".bin"
+MCP_BINARIES: Final = Path(__file__).parents[2] / ".venv" / "mcp-servers" / "bin"
 
 
 def node_program(name: str) -> str:
@@ -15,6 +16,14 @@ def node_program(name: str) -> str:
     found = NODE_BINARIES / name
     if not found.exists():
         missing(f"{name} is not installed: make tests/node/node_modules/.installed")
+    return str(found)
+
+
+def mcp_program(name: str) -> str:
+    """The path of a program of tests/mcp_servers.lock."""
+    found = MCP_BINARIES / name
+    if not found.exists():
+        missing(f"{name} is not installed: make .venv/mcp-servers/.installed")
     return str(found)
 
 

@@ -79,6 +79,12 @@ def test_a_tool_whose_schema_is_none_is_skipped_with_the_reason() -> None:
     assert "parameters" in skipped.reason
 
 
+def test_a_tool_that_is_only_a_task_is_skipped_with_the_reason() -> None:
+    made = offered(spec(), [listed("good"), listed("long", only_as_task=True)])
+    assert [one.name for one in made.specs] == ["box_good"]
+    assert [(one.tool, "task" in one.reason) for one in made.skipped] == [("long", True)]
+
+
 def test_another_command_is_another_version() -> None:
     codes = [
         offered(spec(url=None, command="c", args=args), [listed("a")]).specs[0].code

@@ -1,0 +1,31 @@
+"""A project on a service of the test's own, with what the tests of the API do with one."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from tests.api.contract import Contract
+from tests.api.project import CheckedClient, Project, Running
+from tests.support.client import Json
+from tests.support.model_server import ModelServer
+from tests.support.service import BOOTSTRAP_KEY, Service
+from tests.support.tool_server import ToolServer
+
+
+@contextmanager
+def project_on(service: Service, model: ModelServer) -> Generator[Project]:
+    with service.client() as plain:
+        contract = Contract(plain.call("GET", "/openapi.json"))
+    with (
+        ToolServer() as tools,
+        CheckedClient(service.url, BOOTSTRAP_KEY, contract) as operator,
+        Running(service, operator, contract, model, tools).project() as project,
+    ):
+        yield project
+
+
+def results(project: Project, run: Json) -> list[Json]:
+    """What the run's calls came to, by the calls' ids."""
+    items = project.client.items(run["id"])
+    return sorted(
+        (one for one in items if one.get("type") == "tool_result"), key=lambda one: one["call_id"]
+    )
