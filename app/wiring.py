@@ -43,6 +43,7 @@ from app.tools.agent import AgentTool
 from app.tools.base import Tool
 from app.tools.client import ClientTool
 from app.tools.guards import Guards
+from app.tools.hosted import HostedTool
 from app.tools.loading import load_plugins
 from app.tools.mcp import Mcp
 from app.tools.mcp_link import Server
@@ -191,6 +192,7 @@ def _executors(webhook: Webhook, plugins: PluginHost, mcp: Mcp) -> Mapping[str, 
         "plugin": plugins,
         "agent": AgentTool(),
         "client": ClientTool(),
+        "hosted": HostedTool(),
     }
     return {**made, "mcp": mcp} if mcp_sdk.is_installed() else made
 

@@ -48,6 +48,7 @@ routes = router("Tools")
 _UNTRIED: Final = {
     "agent": "is of type agent; start a run of its agent instead",
     "client": "is of type client; only the client can run it",
+    "hosted": "is of type hosted; only the model's vendor can run it",
 }
 
 
@@ -115,7 +116,7 @@ async def change_tool(
         before = await registry.get_tool(tx, who.project_id, name)
     if before is None:
         raise e.ToolNotFoundError
-    if errors := patch.refused(before.spec.type):
+    if errors := patch.refused(before.spec):
         raise e.InvalidRequestError(errors=errors)
     code = await _code_of(services, who, before.spec, patch)
     await check_tool(services, patched(before.spec, patch, code))
@@ -194,9 +195,15 @@ async def check_tool(services: Services, spec: ToolSpec) -> None:
 
 
 async def _target_problems(services: Services, spec: ToolSpec) -> list[FieldError]:
+    if spec.type != "hosted" and spec.hosted is not None:
+        return [FieldError("hosted", "is for a tool of type hosted")]
+    if spec.type != "webhook" and spec.executes is not None:
+        return [FieldError("executes", "is for a webhook or a plugin")]
     match spec.type:
         case "webhook":
             return await _webhook_problems(services, spec)
+        case "hosted":
+            return _hosted_problems(spec)
         case "agent":
             return _agent_problems(spec)
         case "client":
@@ -218,6 +225,19 @@ async def _webhook_problems(services: Services, spec: ToolSpec) -> list[FieldErr
 
 def _not_of_an_agent(spec: ToolSpec) -> list[FieldError]:
     return [FieldError("agent", "is for a tool of type agent")] if spec.agent is not None else []
+
+
+def _hosted_problems(spec: ToolSpec) -> list[FieldError]:
+    """The vendor runs it: what would stand around a call of ours cannot hold."""
+    errors = [*_not_of_an_agent(spec), *_not_for(spec, "url", "headers")]
+    if spec.hosted is None:
+        return [*errors, FieldError("hosted", "is needed for a tool of type hosted")]
+    message = "cannot hold for a tool that the model's vendor runs by itself"
+    if spec.guardrails:
+        errors.append(FieldError("guardrails", message))
+    if spec.hosted.kind != "mcp" and spec.approval != "never":
+        errors.append(FieldError("approval", f"{message}; only hosted MCP servers can be asked"))
+    return errors
 
 
 def _agent_problems(spec: ToolSpec) -> list[FieldError]:

@@ -41,6 +41,7 @@ STORED: Final[Mapping[str, str]] = {
     "input.received": "Somebody sent another message while the run was open.",
     "usage.updated": "Tokens used by the run so far.",
     "model.retried": "A model request failed and is tried again, or with the next model.",
+    "model.downgraded": "The model cannot be told a part of what was asked, which is left out.",
 }
 
 TRANSIENT: Final[Mapping[str, str]] = {

@@ -15,6 +15,7 @@ from app.domain.agents import AgentKind, History
 from app.domain.ids import CallId
 from app.domain.items import (
     Content,
+    HostedCall,
     Item,
     Message,
     Part,
@@ -160,7 +161,7 @@ def _bytes(item: Item) -> int:
             size = len(name) + len(arguments.encode())
         case ToolResult(parts=parts):
             size = sum(map(_part_bytes, parts)) if parts else len(item.text.encode())
-        case Reasoning(data=data):
+        case Reasoning(data=data) | HostedCall(data=data):
             size = len(compact(data).encode())
         case _:
             assert_never(item)
@@ -225,6 +226,8 @@ def _searched(item: Item) -> tuple[str, str]:
             return "tool_call", f"{name} {arguments}"
         case ToolResult():
             return "tool_result", item.text
+        case HostedCall(name=name, arguments=arguments, output=output):
+            return "hosted_call", f"{name} {compact(arguments)} {compact(output)}"
         case Reasoning():
             return "reasoning", ""
         case _:

@@ -1,7 +1,7 @@
 """The conversation, vendor-neutral. `app.llm` translates it at the edge; nothing else does.
 
 In JSON (the API, and stored): a message is `{role, content}`, the others carry a `type`:
-`tool_call`, `tool_result`, `reasoning`.
+`tool_call`, `tool_result`, `reasoning`, `hosted_call`.
 """
 
 from dataclasses import dataclass
@@ -36,10 +36,20 @@ Content: TypeAlias = str | tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Native:
+    """What a vendor said beside the neutral part of an item (a signature, citations, its own
+    kind of call), in its wire format. It is given back to the same vendor and to no other."""
+
+    vendor: str
+    data: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     role: Role
     content: Content
     refusal: bool = False
+    native: Native | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,7 @@ class ToolCall:
     name: str
     arguments: str
     raw: str | None = None
+    native: Native | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +85,23 @@ class Reasoning:
     data: JsonObject
 
 
-Item: TypeAlias = Message | ToolCall | ToolResult | Reasoning
+@dataclass(frozen=True, slots=True)
+class HostedCall:
+    """A call of a tool that the vendor ran by itself, with its result. `kind` as in the tool's
+    `hosted`; `arguments` and `output` are what people read of it, `data` is the vendor's own item
+    (or items), kept whole so that it can be given back to the same vendor."""
+
+    call_id: str
+    name: str
+    kind: str
+    vendor: str
+    arguments: JsonObject
+    output: JsonValue
+    data: JsonObject
+    is_error: bool = False
+
+
+Item: TypeAlias = Message | ToolCall | ToolResult | Reasoning | HostedCall
 
 
 def text_of(content: Content) -> str:
@@ -86,12 +113,8 @@ def text_of(content: Content) -> str:
 def item_to_json(item: Item) -> JsonObject:
     """As the API shows it and the store keeps it."""
     match item:
-        case Message(role=role, content=content, refusal=refusal):
-            shown: JsonValue = (
-                content if isinstance(content, str) else [part_to_json(part) for part in content]
-            )
-            message: JsonObject = {"role": role, "content": shown}
-            return message | {"refusal": True} if refusal else message
+        case Message():
+            return _message_to_json(item)
         case ToolCall():
             call: JsonObject = {
                 "type": "tool_call",
@@ -99,7 +122,9 @@ def item_to_json(item: Item) -> JsonObject:
                 "name": item.name,
                 "arguments": parse(item.arguments),
             }
-            return call if item.raw is None else call | {"arguments_text": item.raw}
+            if item.raw is not None:
+                call["arguments_text"] = item.raw
+            return call | _native_to_json(item.native)
         case ToolResult():
             result: JsonObject = {
                 "type": "tool_result",
@@ -112,8 +137,31 @@ def item_to_json(item: Item) -> JsonObject:
             return result
         case Reasoning(vendor=vendor, data=data):
             return {"type": "reasoning", "vendor": vendor, "data": data}
+        case HostedCall():
+            return {
+                "type": "hosted_call",
+                "call_id": item.call_id,
+                "name": item.name,
+                "kind": item.kind,
+                "vendor": item.vendor,
+                "arguments": item.arguments,
+                "output": item.output,
+                "is_error": item.is_error,
+                "data": item.data,
+            }
         case _:
             assert_never(item)
+
+
+def _message_to_json(item: Message) -> JsonObject:
+    content = item.content
+    shown: JsonValue = (
+        content if isinstance(content, str) else [part_to_json(part) for part in content]
+    )
+    message: JsonObject = {"role": item.role, "content": shown}
+    if item.refusal:
+        message["refusal"] = True
+    return message | _native_to_json(item.native)
 
 
 def item_from_json(data: JsonObject) -> Item:
@@ -122,7 +170,8 @@ def item_from_json(data: JsonObject) -> Item:
         case {"type": "tool_call", "call_id": str(call_id), "name": str(name)}:
             raw = data.get("arguments_text")
             arguments = compact(data.get("arguments"))
-            return ToolCall(CallId(call_id), name, arguments, raw if isinstance(raw, str) else None)
+            raw = raw if isinstance(raw, str) else None
+            return ToolCall(CallId(call_id), name, arguments, raw, _native_from_json(data))
         case {"type": "tool_result", "call_id": str(call_id), "output": output}:
             parts = parts_from_json(data.get("content"))
             return ToolResult(CallId(call_id), output, data.get("is_error") is True, parts)
@@ -130,9 +179,33 @@ def item_from_json(data: JsonObject) -> Item:
             return Reasoning(vendor, reasoning)
         case {"role": ("user" | "assistant" | "system") as role, "content": content}:
             text = content if isinstance(content, str) else parts_from_json(content)
-            return Message(role, text, data.get("refusal") is True)
+            return Message(role, text, data.get("refusal") is True, _native_from_json(data))
+        case {
+            "type": "hosted_call",
+            "call_id": str(call_id),
+            "name": str(name),
+            "kind": str(kind),
+            "vendor": str(vendor),
+            "arguments": dict(given),
+            "output": output,
+            "data": dict(whole),
+        }:
+            failed = data.get("is_error") is True
+            return HostedCall(call_id, name, kind, vendor, given, output, whole, is_error=failed)
         case _:
             raise ValueError(f"not an item: {compact(data)[:200]}")
+
+
+def _native_to_json(native: Native | None) -> JsonObject:
+    return {} if native is None else {"native": {"vendor": native.vendor, "data": native.data}}
+
+
+def _native_from_json(item: JsonObject) -> Native | None:
+    match item.get("native"):
+        case {"vendor": str(vendor), "data": dict(data)}:
+            return Native(vendor, data)
+        case _:
+            return None
 
 
 def part_to_json(part: Part) -> JsonObject:

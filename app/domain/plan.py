@@ -10,13 +10,15 @@ from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_
 from app.domain.events import fitting
 from app.domain.guards import Fail, Reject, Verdict
 from app.domain.ids import ApprovalId, CallId, Prefix, show
-from app.domain.items import Item, Message, ToolCall
+from app.domain.items import Content, HostedCall, Item, Message, Native, TextPart, ToolCall
 from app.domain.json import JsonObject, canonical, cleaned_text, compact, digest, same
 from app.domain.outcomes import Failed, Why
 from app.domain.response import ModelResponse, RequestedCall
 from app.domain.schema import parse_arguments
 from app.domain.settle import guarded, settle
 from app.domain.state import (
+    ALL_DECISIONS,
+    YES_OR_NO,
     ApprovalRequest,
     Changes,
     Remembered,
@@ -66,6 +68,9 @@ class _Asked:
     arguments: JsonObject
     raw: str | None
     problem: Result | None
+    nth: int
+    """Which of the response's calls."""
+    native: Native | None
 
 
 def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple[RunState, Changes]:
@@ -101,6 +106,9 @@ def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple
 def _tell(changes: Changes, state: RunState, response: ModelResponse, turn: int) -> None:
     for reasoning in response.reasoning:
         changes.add("reasoning.completed", turn=turn, agent=state.agent, reasoning=reasoning.data)
+    for one in response.output:
+        if isinstance(one, HostedCall):
+            _tell_hosted(changes, state, one, turn)
     text = response.text if response.refusal is None else response.refusal
     if text or not response.calls:
         changes.add(
@@ -112,21 +120,54 @@ def _tell(changes: Changes, state: RunState, response: ModelResponse, turn: int)
         )
 
 
+def _tell_hosted(changes: Changes, state: RunState, one: HostedCall, turn: int) -> None:
+    """The vendor ran it: both ends are told at once, and the ledger has no part in it."""
+    about: JsonObject = {"call_id": one.call_id, "tool": one.name, "hosted": one.kind}
+    arguments = fitting("arguments", one.arguments)
+    changes.add("tool_call.created", **about, turn=turn, agent=state.agent, **arguments)
+    ended = "tool_call.failed" if one.is_error else "tool_call.completed"
+    changes.add(ended, **about, **fitting("output", one.output))
+
+
 def _items(response: ModelResponse, asked: list[_Asked]) -> tuple[Item, ...]:
-    items: list[Item] = list(response.reasoning)
-    if response.refusal is not None:
-        items.append(Message("assistant", cleaned_text(response.refusal), refusal=True))
-    elif response.text or not asked:
-        items.append(Message("assistant", cleaned_text(response.text)))
-    items += [ToolCall(one.id, one.name, compact(one.arguments), one.raw) for one in asked]
+    """In the model's order. It always says something, if only nothing, or asks for calls; a
+    refusal stands instead of what else it said."""
+    calls = {one.nth: one for one in asked}
+    refused = response.refusal is not None
+    items: list[Item] = []
+    nth = 0
+    for one in response.output:
+        match one:
+            case RequestedCall():
+                if (call := calls.get(nth)) is not None:
+                    items.append(
+                        ToolCall(call.id, call.name, compact(call.arguments), call.raw, call.native)
+                    )
+                nth += 1
+            case Message():
+                if one.refusal is refused:
+                    items.append(replace(one, content=_cleaned(one.content)))
+            case _:
+                items.append(one)
+    if not any(isinstance(item, Message | ToolCall) for item in items):
+        items.append(Message("assistant", ""))
     return tuple(items)
+
+
+def _cleaned(content: Content) -> Content:
+    if isinstance(content, str):
+        return cleaned_text(content)
+    return tuple(
+        TextPart(cleaned_text(part.text)) if isinstance(part, TextPart) else part
+        for part in content
+    )
 
 
 def _read_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterator[_Asked]:
     """The calls with ids and parsed arguments; the same call asked for twice comes once."""
     seen: dict[CallId, str] = {}
-    for requested in response.calls:
-        one = _read(requested, turn)
+    for nth, requested in enumerate(response.calls):
+        one = _read(requested, turn, nth)
         what = canonical([one.name, one.arguments, one.raw])
         if one.id in seen:
             if seen[one.id] != what:
@@ -146,7 +187,7 @@ def _read_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterato
         yield one
 
 
-def _read(requested: RequestedCall, turn: Turn) -> _Asked:
+def _read(requested: RequestedCall, turn: Turn, nth: int) -> _Asked:
     shown = cleaned_text(requested.call_id)
     if not shown or len(shown) > MAX_CALL_ID:
         shown = show(Prefix.CALL, turn.mint())
@@ -156,10 +197,11 @@ def _read(requested: RequestedCall, turn: Turn) -> _Asked:
         parsed = turn.tools[name].arguments.without_nulls(parsed)
     cut_off = _failed(Reason.TRUNCATED, texts.TRUNCATED) if requested.truncated else None
     if isinstance(parsed, dict):
-        return _Asked(CallId(shown), name, parsed, None, cut_off)
+        return _Asked(CallId(shown), name, parsed, None, cut_off, nth, requested.native)
     text = texts.invalid_arguments(name, [(p.path, p.message) for p in parsed])
     invalid = _failed(Reason.INVALID_ARGUMENTS, text)
-    return _Asked(CallId(shown), name, {}, cleaned_text(requested.arguments), cut_off or invalid)
+    raw = cleaned_text(requested.arguments)
+    return _Asked(CallId(shown), name, {}, raw, cut_off or invalid, nth, requested.native)
 
 
 def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: Turn) -> RunState:
@@ -190,7 +232,7 @@ def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: 
         **fitting("arguments", call.arguments),
         **(fitting("arguments_text", one.raw) if one.raw is not None else {}),
     )
-    refused = _why_not(state, call, tool, one.problem, turn)
+    refused = _why_not(state, call, tool, one, turn)
     if refused is not None:
         return settle(state, changes, call, refused)
     assert tool is not None
@@ -206,18 +248,19 @@ def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: 
 
 
 def _why_not(
-    state: RunState, call: Call, tool: Tool | None, problem: Result | None, turn: Turn
+    state: RunState, call: Call, tool: Tool | None, one: _Asked, turn: Turn
 ) -> Result | None:
     """Why the call cannot run, in the order in which it is checked."""
     if len(state.calls) >= state.config.limits.max_tool_calls:
         return _failed(Reason.LIMIT, texts.TOO_MANY_CALLS)
-    if tool is None:
+    if tool is None or not _is_callable(tool, one):
         fails = state.config.on_unknown_tool == "fail_run"
         hidden = call.tool in turn.hidden
         text = (
             texts.search_first(call.tool) if hidden else texts.unknown_tool(call.tool, turn.tools)
         )
         return replace(_failed(Reason.UNKNOWN_TOOL, text), fails_run=fails)
+    problem = one.problem
     if problem is None and (problems := tool.arguments.problems(call.arguments)):
         text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])
         problem = _failed(Reason.INVALID_ARGUMENTS, text)
@@ -226,6 +269,13 @@ def _why_not(
     if state.config.kind == "llm" and identical_before(state, call) + 1 >= STOP_AT:
         return _failed(Reason.REPEATED, texts.REPEATED)
     return None
+
+
+def _is_callable(tool: Tool, one: _Asked) -> bool:
+    """What a vendor runs by itself is no function, even if the model thinks so; but a vendor may
+    ask whether it may call a server's tool."""
+    hosted = tool.spec.hosted
+    return hosted is None or (hosted.kind == "mcp" and one.native is not None)
 
 
 def gate(
@@ -252,7 +302,12 @@ def gate(
     changes.put(call)
     changes.approvals.append(
         ApprovalRequest(
-            approval_id, call, state.agent, tool.spec.url, tool.spec.approval_expires_seconds
+            approval_id,
+            call,
+            state.agent,
+            tool.spec.url,
+            tool.spec.approval_expires_seconds,
+            allowed=ALL_DECISIONS if tool.spec.hosted is None else YES_OR_NO,
         )
     )
     changes.add(

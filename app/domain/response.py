@@ -1,8 +1,10 @@
 """What a model answered in one turn, whatever the vendor."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from app.domain.items import Reasoning
+from app.domain.items import HostedCall, Message, Native, Reasoning, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,7 @@ class RequestedCall:
     name: str
     arguments: str
     truncated: bool = False
+    native: Native | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +44,55 @@ class Usage:
         )
 
 
+Output: TypeAlias = Message | Reasoning | HostedCall | RequestedCall
+
+
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
-    """`finish` is normalised: `stop`, `tool_calls`, `length`, `content_filter` or `other`."""
+    """`output` in the model's own order. `finish` is normalised: `stop`, `tool_calls`, `length`,
+    `content_filter` or `other`."""
 
-    text: str
-    calls: tuple[RequestedCall, ...] = ()
-    refusal: str | None = None
-    reasoning: tuple[Reasoning, ...] = ()
+    output: tuple[Output, ...] = ()
     finish: str = "stop"
     usage: Usage = Usage()
+
+    @classmethod
+    def of(
+        cls,
+        text: str = "",
+        calls: Iterable[RequestedCall] = (),
+        *,
+        refusal: str | None = None,
+        reasoning: Iterable[Reasoning] = (),
+        finish: str = "stop",
+        usage: Usage | None = None,
+    ) -> "ModelResponse":
+        """In the usual order: what it thought, what it said, what it asks for."""
+        output: list[Output] = [*reasoning]
+        if text:
+            output.append(Message("assistant", text))
+        if refusal is not None:
+            output.append(Message("assistant", refusal, refusal=True))
+        return cls((*output, *calls), finish, usage or Usage())
+
+    @property
+    def text(self) -> str:
+        return "".join(text_of(one.content) for one in self._messages if not one.refusal)
+
+    @property
+    def refusal(self) -> str | None:
+        """What it said instead of an answer."""
+        refusals = [text_of(one.content) for one in self._messages if one.refusal]
+        return "".join(refusals) if refusals else None
+
+    @property
+    def calls(self) -> tuple[RequestedCall, ...]:
+        return tuple(one for one in self.output if isinstance(one, RequestedCall))
+
+    @property
+    def reasoning(self) -> tuple[Reasoning, ...]:
+        return tuple(one for one in self.output if isinstance(one, Reasoning))
+
+    @property
+    def _messages(self) -> list[Message]:
+        return [one for one in self.output if isinstance(one, Message)]

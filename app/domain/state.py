@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -14,6 +15,10 @@ from app.domain.items import Item, Message, ToolCall
 from app.domain.json import JsonObject
 from app.domain.response import Usage
 from app.domain.run import TERMINAL, RunStatus
+
+ALL_DECISIONS: Final = ("approve", "reject", "edit", "respond")
+YES_OR_NO: Final = ("approve", "reject")
+"""Where a vendor carries the call out: it can be allowed or not, but not be changed."""
 
 
 class SegmentKind(StrEnum):
@@ -182,7 +187,7 @@ class ApprovalRequest:
     agent: str | None
     url: str | None
     expires_seconds: float
-    allowed: tuple[str, ...] = ("approve", "reject", "edit", "respond")
+    allowed: tuple[str, ...] = ALL_DECISIONS
 
 
 @dataclass(frozen=True, slots=True)

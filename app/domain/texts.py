@@ -3,6 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from app.domain.items import HostedCall
+from app.domain.json import compact
+
+MAX_HOSTED: Final = 8192
+"""Characters of what a vendor's own tool answered."""
+
 TOOL_ERROR: Final = "An error occurred while running the tool. Please try again."
 NOT_REACHED: Final = "The tool could not be reached."
 NOT_SENT: Final = f"{NOT_REACHED} It has not run."
@@ -55,6 +61,15 @@ def unknown_tool(name: str, callable_now: Iterable[str]) -> str:
 
 def search_first(name: str) -> str:
     return f"Tool '{name}' is not loaded. Find it with search_tools first, then call it."
+
+
+def hosted_call(item: HostedCall) -> str:
+    """What a model is told of what another vendor ran by itself."""
+    outcome = "failed with" if item.is_error else "answered"
+    shown = item.output if isinstance(item.output, str) else compact(item.output)
+    if len(shown) > MAX_HOSTED:
+        shown = f"{shown[:MAX_HOSTED]}…"
+    return f"(Called {item.name} with {compact(item.arguments)}; it {outcome}: {shown})"
 
 
 def cut_result(call_id: str) -> str:

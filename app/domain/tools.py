@@ -44,6 +44,21 @@ class FromServer(Frozen):
     tool: Annotated[str, Field(min_length=1, max_length=256)]
 
 
+HostedKind: TypeAlias = Literal[
+    "web_search", "file_search", "code_interpreter", "image_generation", "mcp"
+]
+ExecutorKind: TypeAlias = Literal["shell", "apply_patch", "computer"]
+
+
+class Hosted(Frozen):
+    """A tool that the model's vendor runs. `settings` are its options in the vendor's own words,
+    passed on as they are; `secrets` are further ones, whose values are stored secrets by name."""
+
+    kind: HostedKind
+    settings: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
+    secrets: dict[str, ToolName] = Field(default_factory=dict, max_length=8)
+
+
 class Text(Frozen):
     """A fixed text for the model, instead of the built-in one."""
 
@@ -54,7 +69,9 @@ OnFailure: TypeAlias = Literal["return_error", "fail_run"] | Text
 OnUnknown: TypeAlias = Literal["return_error", "ask", "fail_run"]
 Approval: TypeAlias = Literal["never", "always"] | When | ByCallable
 Enabled: TypeAlias = bool | When | ByCallable
-ToolType: TypeAlias = Literal["webhook", "plugin", "agent", "client", "mcp", "builtin", "handoff"]
+ToolType: TypeAlias = Literal[
+    "webhook", "plugin", "agent", "client", "mcp", "hosted", "builtin", "handoff"
+]
 ChildOutput: TypeAlias = Literal["final", "json"] | OutputOfTool
 
 
@@ -111,3 +128,7 @@ class ToolSpec(Frozen):
     """Of a plugin's tool: a digest of its source, so that changed code is another version. Of a
     tool of an MCP server that is a command: a digest of that."""
     mcp: FromServer | None = None
+    hosted: Hosted | None = None
+    """Of a tool of type `hosted`: what it is to the vendor."""
+    executes: ExecutorKind | None = None
+    """Of a webhook or plugin: the kind of vendors' own tool that it carries out."""

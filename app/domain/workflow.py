@@ -90,7 +90,7 @@ def _steps(state: RunState) -> list[Call]:
 
 def _calls(first: int, agents: tuple[str, ...], text: str) -> ModelResponse:
     arguments = compact({"input": text})
-    return ModelResponse(
+    return ModelResponse.of(
         "",
         tuple(
             RequestedCall(f"step_{first + n}_{agent}", agent, arguments)

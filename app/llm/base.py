@@ -9,9 +9,10 @@ from pydantic import JsonValue
 from app.domain.items import Item
 from app.domain.json import JsonObject
 from app.domain.response import ModelResponse, RequestedCall, Usage
-from app.domain.tools import ToolSpec
+from app.domain.tools import ExecutorKind, HostedKind, ToolSpec
 
 __all__ = [
+    "Abilities",
     "ArgumentsDelta",
     "Delta",
     "Model",
@@ -90,7 +91,34 @@ class ModelError(Exception):
         self.status = status
 
 
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What one wire protocol can say. `vendor` is the name in `vendor:model`, and marks what is
+    given back to it alone.
+
+    `settings`: the names of `model_settings` that it understands. `executors`: kinds of which it
+    has tools of its own; the others are shown to it as functions, which loses nothing.
+    `tool_choices`: beside `auto`. `result_media`: images and files may stand in a tool's result;
+    else they follow in a message of the user, which loses nothing either."""
+
+    vendor: str
+    settings: frozenset[str]
+    hosted: frozenset[HostedKind] = frozenset()
+    executors: frozenset[ExecutorKind] = frozenset()
+    tool_choices: frozenset[str] = frozenset({"none", "required", "named"})
+    parallel_off: bool = True
+    strict: bool = True
+    output_schema: bool = True
+    images: bool = True
+    files: bool = True
+    result_media: bool = True
+
+
 class Model(Protocol):
+    @property
+    def abilities(self) -> Abilities: ...
+
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
-        """One attempt, streamed or not. Raises ModelError; retrying is the loop's affair."""
+        """One attempt, streamed or not, at a request that fits the abilities. Raises ModelError;
+        retrying is the loop's affair."""
         ...

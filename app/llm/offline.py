@@ -16,9 +16,10 @@ from app.domain.items import Item, Message, ToolCall, ToolResult, text_of
 from app.domain.json import JsonObject, compact
 from app.domain.response import ModelResponse, RequestedCall, Usage
 from app.domain.tools import ToolSpec
-from app.llm.base import ArgumentsDelta, ModelRequest, OnDelta, TextDelta
+from app.llm.base import Abilities, ArgumentsDelta, ModelRequest, OnDelta, TextDelta
 from app.llm.offline_arguments import fill, words
 from app.llm.offline_calls import only_calls, written_calls
+from app.llm.settings import all_settings
 
 LABEL: Final = "(offline model)"
 MAX_TEXT: Final = 16_384  # characters of the user's message that are looked at
@@ -33,6 +34,10 @@ _CALL_ID: Final = re.compile(r"call_(\d{1,9})")
 
 class Offline:
     """Implements Model. Usage counts words as tokens."""
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities("offline", all_settings())
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
         since = _since_user(request.items)
@@ -141,7 +146,7 @@ def _call(
     for at, call in enumerate(calls):
         on_delta(ArgumentsDelta(at, call.call_id, call.name, call.arguments))
     output = sum(len(words(call.arguments)) + 1 for call in calls)
-    return ModelResponse("", calls, finish="tool_calls", usage=_usage(request, output))
+    return ModelResponse.of("", calls, finish="tool_calls", usage=_usage(request, output))
 
 
 def _answer(
@@ -158,7 +163,7 @@ def _answer(
         text = _structured(request.output_schema, text)
     for piece in _PIECE.findall(text):
         on_delta(TextDelta(piece))
-    return ModelResponse(text, usage=_usage(request, len(text.split())))
+    return ModelResponse.of(text, usage=_usage(request, len(text.split())))
 
 
 def _quoted(name: str, result: ToolResult) -> str:

@@ -18,9 +18,10 @@ from pydantic_core import to_json
 
 from app.domain.response import ModelResponse
 from app.llm import failures
-from app.llm.base import ModelError, ModelRequest, OnDelta
+from app.llm.base import Abilities, ModelError, ModelRequest, OnDelta
 from app.llm.openai_chat_request import Functions, request_body
 from app.llm.openai_chat_response import EventLines, Merge
+from app.llm.settings import all_settings
 
 if TYPE_CHECKING:
     import httpx2
@@ -47,6 +48,9 @@ class _Line:
     address_errors: tuple[type[Exception], ...]
 
 
+ABILITIES: Final = Abilities("openai", all_settings(), result_media=False)
+
+
 class OpenAIChat:
     """`api_key` None: a placeholder is sent. `base_url` None: OpenAI's own. Raises ValueError
     for a key that cannot stand in a header."""
@@ -59,6 +63,10 @@ class OpenAIChat:
         self._functions = Functions()
         self._line: _Line | None = None
         self._opening = asyncio.Lock()
+
+    @property
+    def abilities(self) -> Abilities:
+        return ABILITIES
 
     async def open(self) -> None:
         """Imports the SDK, which takes over a second, off the event loop. Not needed, but the

@@ -11,8 +11,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from app.domain import texts
 from app.domain.items import (
     Content,
+    HostedCall,
     Item,
     MediaPart,
     Message,
@@ -158,6 +160,8 @@ class _Writer:
             case Message():
                 self._flush_results()
                 self._add_message(item)
+            case HostedCall():
+                self.add(Message("assistant", texts.hosted_call(item)))
             case Reasoning():
                 pass
 

@@ -20,7 +20,7 @@ from app.llm.failures import broken_stream, invalid_response, reported_failure
 
 Frame: TypeAlias = Mapping[str, Any]
 
-VENDOR: Final = "openai-chat"
+VENDOR: Final = "openai"
 DONE: Final = b"[DONE]"
 FINISHES: Final = {
     "stop": "stop",
@@ -123,7 +123,7 @@ class Merge:
         if finish in ("stop", "tool_calls", "other"):
             finish = "tool_calls" if calls else "stop" if finish == "tool_calls" else finish
         reasoning = _joined(self._reasoning)
-        return ModelResponse(
+        return ModelResponse.of(
             text=_joined(self._text),
             calls=calls,
             refusal=_joined(self._refusal) or None,

@@ -28,6 +28,11 @@ OWN_FIELDS: Final = frozenset(
 """What Runward says itself in every request; `extra_body` cannot say otherwise."""
 
 
+def all_settings() -> frozenset[str]:
+    """The names of all model settings there are."""
+    return frozenset(_SETTINGS)
+
+
 def check_settings(settings: Mapping[str, JsonValue]) -> list[str]:
     """What is wrong, one line each, beginning with the setting's name. Null is "not set"."""
     problems: list[str] = []

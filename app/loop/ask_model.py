@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Final
+from typing import Final, TypeAlias
 
 import structlog
 from pydantic import JsonValue
@@ -17,10 +17,11 @@ from app.domain.decide import AskModel
 from app.domain.history import shown
 from app.domain.ids import Prefix
 from app.domain.items import Message
-from app.domain.json import compact
+from app.domain.json import JsonObject, compact
 from app.domain.response import ModelResponse
 from app.domain.state import RunState, tool_calls_of
 from app.domain.toolbox import Tool
+from app.llm.abilities import Loss, fitted
 from app.llm.base import (
     ArgumentsDelta,
     Delta,
@@ -53,6 +54,29 @@ class Retried:
     code: str
     message: str
     after: float
+
+    def event(self) -> tuple[str, JsonObject]:
+        return "model.retried", {
+            "model": self.model,
+            "code": self.code,
+            "message": self.message,
+            "after_seconds": round(self.after, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Downgraded:
+    """A part of the request that the model cannot be told."""
+
+    model: str
+    loss: Loss
+
+    def event(self) -> tuple[str, JsonObject]:
+        about: JsonObject = {"model": self.model, "what": self.loss.what, "why": self.loss.why}
+        return "model.downgraded", about
+
+
+Note: TypeAlias = Retried | Downgraded
 
 
 def request_for(state: RunState, tools: Mapping[str, Tool], ask: AskModel) -> ModelRequest:
@@ -91,10 +115,10 @@ def _has_called(state: RunState) -> bool:
 
 
 async def ask_model(
-    engine: Engine, state: RunState, request: ModelRequest, on_retry: Callable[[Retried], None]
+    engine: Engine, state: RunState, request: ModelRequest, tell: Callable[[Note], None]
 ) -> ModelResponse:
     """The first model in line that answers. Raises ModelError when every one has failed."""
-    watch = _Watch(state, engine.feed, on_retry)
+    watch = _Watch(state, engine.feed, tell)
     first, *others = state.config.models
     try:
         return await _ask_one(engine, first, request, watch)
@@ -118,10 +142,12 @@ async def _ask_one(
         model, vendor_name = engine.models.resolve(name)
     except UnknownModelError as error:
         raise ModelError("unknown_model", str(error), transient=False) from error
-    named = replace(request, model=vendor_name)
+    fitting, losses = fitted(replace(request, model=vendor_name), model.abilities)
+    for loss in losses:
+        watch.tell(Downgraded(name, loss))
     for attempt in count(1):
         try:
-            response = await model.respond(named, watch.show)
+            response = await model.respond(fitting, watch.show)
             cost = engine.prices.cost_usd(name, response.usage)
             return replace(response, usage=replace(response.usage, cost=cost or 0.0))
         except ModelError as error:
@@ -146,15 +172,15 @@ class _Watch:
     """Who is told what happens meanwhile: the log of the run, and those who watch it live. Deltas
     cost something, so they are only made while somebody does."""
 
-    def __init__(self, state: RunState, feed: Feed, on_retry: Callable[[Retried], None]) -> None:
+    def __init__(self, state: RunState, feed: Feed, tell: Callable[[Note], None]) -> None:
+        self.tell = tell
         self._state = state
         self._feed = feed
-        self._on_retry = on_retry
 
     def retried(self, model: str, error: ModelError, *, after: float) -> None:
         """`model` is asked next, `after` seconds."""
         log.info("model_retried", run=str(self._state.id), model=model, code=error.code)
-        self._on_retry(Retried(model, error.code, error.message, after))
+        self.tell(Retried(model, error.code, error.message, after))
         self.show(Restarted())
 
     def show(self, delta: Delta) -> None:

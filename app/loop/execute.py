@@ -37,7 +37,7 @@ from app.domain.settle import StartChild, conclude, judge, recover, share, start
 from app.domain.state import Changes, ChildRun, RunState, Segment, SegmentKind
 from app.domain.toolbox import Tool
 from app.loop import endings, turn
-from app.loop.ask_model import Retried
+from app.loop.ask_model import Downgraded, Note
 from app.loop.builtins import Builtin
 from app.loop.guarding import Guarding
 from app.loop.leased import Engine, LeasedRun, LeaseLostError, now
@@ -68,6 +68,7 @@ class Execution(LeasedRun):
         executors = {**engine.executors, "builtin": builtin}
         self._in_flight = CallsInFlight(executors, engine.callback, self._guarding, self._reported)
         self._reports: dict[CallId, int] = {}
+        self._downgraded: set[Downgraded] = set()
         self._schema: Validator | None = None
         self._overdue_at: float | None = None
 
@@ -130,7 +131,7 @@ class Execution(LeasedRun):
         state, segments = self._state, len(self._state.segments)
         tools = await self._shown_now()
         engine, guarding = self._engine, self._guarding
-        asking = turn.ask(engine, guarding, state, tools, action, self._retried)
+        asking = turn.ask(engine, guarding, state, tools, action, self._tell)
         response = await self._unless_stopped(asking)
         if response is None:
             return False
@@ -190,14 +191,13 @@ class Execution(LeasedRun):
         finally:
             asking.cancel()
 
-    def _retried(self, retried: Retried) -> None:
-        self._changes.add(
-            "model.retried",
-            model=retried.model,
-            code=retried.code,
-            message=retried.message,
-            after_seconds=round(retried.after, 3),
-        )
+    def _tell(self, note: Note) -> None:
+        if isinstance(note, Downgraded):
+            if note in self._downgraded:
+                return
+            self._downgraded.add(note)
+        kind, data = note.event()
+        self._changes.add(kind, **data)
 
     def _add_repair(self, action: AskModel) -> None:
         problems = [(problem.path, problem.message) for problem in action.repair]

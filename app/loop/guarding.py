@@ -262,7 +262,7 @@ class Guarding:
 def instead_of_model(answer: Instead) -> ModelResponse:
     """What a hook said in the model's place."""
     assert isinstance(answer.value, str)
-    return ModelResponse(answer.value)
+    return ModelResponse.of(answer.value)
 
 
 def _detail(by: str, verdict: Reject | Fail) -> str:

@@ -12,7 +12,7 @@ from app.domain.run import RunStatus
 from app.domain.state import RunState
 from app.domain.toolbox import Tool, needs_approval
 from app.llm.base import ModelError
-from app.loop.ask_model import Retried, ask_model, request_for
+from app.loop.ask_model import Note, ask_model, request_for
 from app.loop.guarding import AskedCall, Guarding, instead_of_model
 from app.loop.leased import Engine
 from app.loop.toolbox import Armed, approvals_asked, surroundings
@@ -36,7 +36,7 @@ async def ask(
     state: RunState,
     shown: Mapping[str, Tool],
     action: AskModel,
-    on_retry: Callable[[Retried], None],
+    tell: Callable[[Note], None],
 ) -> ModelResponse | Spoiled | Finish:
     """The response that counts, or how the run ends without one."""
     refused = await refused_input(guarding, state)
@@ -51,7 +51,7 @@ async def ask(
             response = instead_of_model(before)
         case GoOn():
             try:
-                response = await ask_model(engine, state, request, on_retry)
+                response = await ask_model(engine, state, request, tell)
             except ModelError as error:
                 return Finish(RunStatus.FAILED, code=error.code, message=error.message)
     after = await guarding.after_model(state, response)

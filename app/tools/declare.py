@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from app.domain.guards import Fail, Guardrail, Instead, Reject
 from app.domain.json import JsonObject
-from app.domain.tools import Concurrency, OnFailure, OnUnknown, Retry, When
+from app.domain.tools import Concurrency, ExecutorKind, OnFailure, OnUnknown, Retry, When
 from app.tools.context import GuardContext, PolicyContext, ToolContext
 
 P = ParamSpec("P")
@@ -61,6 +61,9 @@ class Options(TypedDict, total=False):
     metadata: Mapping[str, JsonValue]
     output_schema: JsonObject | bool
     """True: made from the type that the function says it returns."""
+    executes: ExecutorKind
+    """The function carries out a tool of this kind that vendors know; its parameters are those of
+    the kind, and a person approves each call unless `approval` says otherwise."""
     isolation: Isolation
     """`process`: a fresh process for each call, which a timeout really ends."""
     docstring: DocstringStyle

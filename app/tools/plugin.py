@@ -9,10 +9,11 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from app.domain.builtins import is_reserved
+from app.domain.hosted import EXECUTORS
 from app.domain.json import JsonObject, digest
 from app.domain.rules import RuleError, compile_rule
 from app.domain.schema import check_schema
-from app.domain.tools import ByCallable, ToolSpec, When
+from app.domain.tools import ByCallable, ExecutorKind, ToolSpec, When
 from app.tools.context import PluginError, ToolContext, jsonable
 from app.tools.declare import BaseTool, FunctionTool, Isolation, Options
 from app.tools.docstrings import Described, read_docstring
@@ -20,9 +21,10 @@ from app.tools.function import name_of, read_signature, return_schema
 
 TOOL_STAGES: Final = ("pre_approval", "input", "output")
 _OURS: Final = frozenset({"isolation", "docstring", "output_schema"})
+_NOT_OF_PLUGINS: Final = frozenset({"url", "agent", "output", "headers", "code", "mcp", "hosted"})
 _CALLABLE: Final = {"approval": 2, "enabled": 1}
 """Options that may be functions, and how many arguments these take."""
-_CHOICES: Final = {"isolation": ("thread", "process")} | {
+_CHOICES: Final = {"isolation": ("thread", "process"), "executes": tuple(EXECUTORS)} | {
     "docstring": ("auto", "google", "numpy", "sphinx", "off")
 }
 
@@ -160,6 +162,9 @@ def _spec(where: str, options: Options, **contract: Any) -> ToolSpec:
         for key, value in options.items()
         if key not in _OURS
     }
+    if (kind := options.get("executes")) is not None:
+        policy |= {"approval": policy.get("approval", "always"), "strict": False}
+        contract = _executor(where, kind, contract)
     try:
         policy["metadata"] = jsonable(dict(options.get("metadata", {})))
         contract["parameters"] = jsonable(contract["parameters"])
@@ -173,6 +178,18 @@ def _spec(where: str, options: Options, **contract: Any) -> ToolSpec:
     if problems := _problems(spec):
         raise PluginError(f"{where}: {'; '.join(problems)}")
     return spec
+
+
+def _executor(where: str, kind: ExecutorKind, contract: dict[str, Any]) -> dict[str, Any]:
+    """Its parameters are those that vendors know, and its own must be able to take them."""
+    known = EXECUTORS[kind]
+    wanted = known.parameters["properties"]
+    own = contract["parameters"].get("properties", {})
+    assert isinstance(wanted, dict)
+    if own.keys() != wanted.keys():
+        raise PluginError(f"{where}: what executes '{kind}' takes {', '.join(wanted)}")
+    description = contract["description"] or known.description
+    return contract | {"parameters": known.parameters, "description": description}
 
 
 def _digest(source: Any, options: Options) -> str | None:
@@ -235,7 +252,7 @@ def _check_choices(where: str, options: Options) -> None:
     """What the type checker would have said, for those who use none."""
     known = {*ToolSpec.model_fields, *_OURS} - {"name", "description", "parameters", "type"}
     for key, value in options.items():
-        if key not in known or key in ("url", "agent", "output", "headers", "code"):
+        if key not in known or key in _NOT_OF_PLUGINS:
             raise PluginError(f"{where}: there is no option '{key}'")
         if key in _CHOICES and value not in _CHOICES[key]:
             raise PluginError(f"{where}: {key} must be one of {', '.join(_CHOICES[key])}")

@@ -15,7 +15,7 @@ def capabilities(project: Project) -> Json:
 
 def test_it_names_what_this_installation_can_do(project: Project) -> None:
     shown = capabilities(project)
-    assert shown["tool_types"] == ["agent", "client", "mcp", "plugin", "webhook"]
+    assert shown["tool_types"] == ["agent", "client", "hosted", "mcp", "plugin", "webhook"]
     assert shown["mcp"] == {"installed": True, "commands": [sys.executable]}
     assert shown["builtin_tools"] == ["read_result", "search_history", "search_tools"]
     assert shown["agent_kinds"] == ["llm", "sequential", "parallel", "loop"]

@@ -277,7 +277,7 @@ def pay(id_: str, amount: int = 7) -> RequestedCall:
 
 def taken(state: RunState, tool: Tool, *calls: RequestedCall) -> tuple[RunState, Changes]:
     turn = Turn({tool.name: tool}, Surroundings(None, {}), mint)
-    return take_response(state, ModelResponse("", calls), turn)
+    return take_response(state, ModelResponse.of("", calls), turn)
 
 
 def events(*types: str) -> Changes:

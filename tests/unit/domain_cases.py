@@ -125,7 +125,7 @@ def wants(name: str, arguments: str = "{}", id_: str = "c1", **fields: Any) -> R
 
 
 def response(*calls: RequestedCall, text: str = "", **fields: Any) -> ModelResponse:
-    return ModelResponse(text, calls, **fields)
+    return ModelResponse.of(text, calls, **fields)
 
 
 def turn_with(*tools: Tool, context: JsonObject | None = None, mint: Mint | None = None) -> Turn:

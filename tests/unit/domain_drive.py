@@ -225,7 +225,7 @@ class Drive:
     def _response(self, names: list[str]) -> ModelResponse:
         calls = [self._wanted(i, names) for i in range(self.choose([0, 1, 2, 2, 3, 3, 5]))]
         text = self.choose(["", "Done.", "{}"])
-        return ModelResponse(text, tuple(calls), usage=Usage(10, 1))
+        return ModelResponse.of(text, tuple(calls), usage=Usage(10, 1))
 
     def _wanted(self, position: int, names: list[str]) -> RequestedCall:
         fresh = f"t{self.run.turn}p{position}"

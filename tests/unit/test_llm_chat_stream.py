@@ -61,7 +61,7 @@ def test_text_comes_as_deltas_and_as_a_whole() -> None:
         b"[DONE]",
         deltas=deltas,
     )
-    assert response == ModelResponse("Hello", usage=Usage(9, 4, 3, 2))
+    assert response == ModelResponse.of("Hello", usage=Usage(9, 4, 3, 2))
     assert deltas == [TextDelta("Hel"), TextDelta("lo")]
 
 
@@ -253,7 +253,7 @@ def test_odd_shapes_are_ignored() -> None:
         {"choices": [{"delta": {}, "finish_reason": 3}], "usage": {"prompt_tokens": "many"}},
     ]
     frames = [json.dumps(value).encode() for value in odd]
-    assert merged(*frames, b"[DONE]") == ModelResponse("")
+    assert merged(*frames, b"[DONE]") == ModelResponse.of("")
 
 
 def test_a_whole_body_is_the_same_response() -> None:

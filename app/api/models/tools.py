@@ -10,9 +10,10 @@ from pydantic.fields import FieldInfo
 
 from app.api.models.base import AT, TOOL_ID, Asked, example
 from app.domain.errors import FieldError, InvalidRequestError
+from app.domain.hosted import EXECUTORS, default_approval, parameters_of
 from app.domain.json import JsonObject
 from app.domain.outcomes import Done, Failed, Outcome, Waits
-from app.domain.tools import ByCallable, ToolSpec, ToolType
+from app.domain.tools import ByCallable, ExecutorKind, Hosted, ToolSpec, ToolType
 
 _PAY: Final[JsonObject] = {
     "name": "pay",
@@ -69,7 +70,7 @@ def _for_registering(name: str, field: FieldInfo) -> Any:
     if name == "type":
         about = Field(default="webhook")
         return Annotated[
-            Literal["webhook", "agent", "client"], BeforeValidator(_not_from_code)
+            Literal["webhook", "agent", "client", "hosted"], BeforeValidator(_not_from_code)
         ], about
     annotation, changed = _as_asked(name, field)
     if name == "parameters":
@@ -91,18 +92,44 @@ _Registering: type[Asked] = create_model(
 
 class RegisterTool(_Registering):
     """A tool that models may call. Sizes are in bytes, durations in seconds. One of type `agent`
-    needs neither `url` nor `parameters`, one of type `client` no `url`."""
+    needs neither `url` nor `parameters`, one of type `client` no `url`, one of type `hosted` only
+    `hosted`. One that `executes` a kind that vendors know has the parameters of that kind."""
 
     model_config = ConfigDict(json_schema_extra=example(**_PAY))
 
     def spec(self) -> ToolSpec:
         """Raises InvalidRequestError."""
         fields = dict(self)
-        if "parameters" not in self.model_fields_set:
-            if fields["type"] != "agent":
+        given = self.model_fields_set
+        hosted: Hosted | None = fields["hosted"]
+        executes: ExecutorKind | None = fields["executes"]
+        fixed = _fixed_parameters(fields["type"], hosted, executes)
+        if fixed is None:
+            if "parameters" not in given:
                 raise InvalidRequestError(errors=[FieldError("parameters", "is required")])
-            fields["parameters"] = dict(AGENT_PARAMETERS)
-        return ToolSpec.model_construct(self.model_fields_set | {"parameters"}, **fields)
+        elif "parameters" not in given:
+            fields["parameters"] = fixed
+        elif fields["type"] != "agent":
+            text = "is fixed by the kind of tool; leave it out"
+            raise InvalidRequestError(errors=[FieldError("parameters", text)])
+        if hosted is not None or executes is not None:
+            fields["strict"] = False
+            if "approval" not in given:
+                fields["approval"] = default_approval(hosted=hosted, executes=executes)
+            if executes is not None and not fields["description"]:
+                fields["description"] = EXECUTORS[executes].description
+        return ToolSpec.model_construct(given | {"parameters"}, **fields)
+
+
+def _fixed_parameters(
+    type_: ToolType, hosted: Hosted | None, executes: ExecutorKind | None
+) -> JsonObject | None:
+    """Where the type or the kind says what they are; an agent's may say otherwise."""
+    if hosted is not None:
+        return parameters_of(hosted)
+    if executes is not None:
+        return EXECUTORS[executes].parameters
+    return dict(AGENT_PARAMETERS) if type_ == "agent" else None
 
 
 class Tool(ToolSpec):
@@ -215,7 +242,7 @@ class ToolTrial(BaseModel):
                 )
 
 
-_FIXED: Final = frozenset({"name", "type"}) | _FROM_CODE
+_FIXED: Final = frozenset({"name", "type", "executes"}) | _FROM_CODE
 _NEVER_NULL: Final = frozenset(
     name
     for name, field in ToolSpec.model_fields.items()
@@ -243,12 +270,16 @@ class PatchTool(_Optional):
     server's tool only its policy can be changed, and null gives a field back the value that its
     code, or its server, says."""
 
-    def refused(self, type_: ToolType) -> list[FieldError]:
-        """What cannot be changed so in a tool of this type."""
+    def refused(self, spec: ToolSpec) -> list[FieldError]:
+        """What cannot be changed so in this tool."""
+        type_ = spec.type
         if type_ in ("plugin", "mcp"):
             whose = "plugin's code" if type_ == "plugin" else "MCP server"
             message = f"is a matter of the {whose} and cannot be changed here"
             return [FieldError(n, message) for n in sorted(self.model_fields_set - PLUGIN_POLICY)]
+        fixed = type_ == "hosted" or spec.executes is not None
+        if fixed and "parameters" in self.model_fields_set:
+            return [FieldError("parameters", "is fixed by the kind of tool")]
         nulls = sorted(n for n in self.model_fields_set & _NEVER_NULL if getattr(self, n) is None)
         return [FieldError(name, "must not be null") for name in nulls]
 
