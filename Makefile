@@ -48,8 +48,8 @@ bench: $(VENV)/.dev ## Measure runs per second and CPU per run
 
 lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newest)
 	$(COMPILE) pyproject.toml --extra embedded --extra mcp --output-file requirements.lock
-	$(COMPILE) pyproject.toml --constraint requirements.lock --extra mcp --output-file requirements-image.lock
-	$(COMPILE) pyproject.toml --constraint requirements.lock --extra embedded --extra mcp --group dev --output-file requirements-dev.lock
+	$(COMPILE) pyproject.toml --constraint requirements.lock --extra mcp --extra vendors --output-file requirements-image.lock
+	$(COMPILE) pyproject.toml --constraint requirements.lock --extra embedded --extra mcp --extra vendors --group dev --output-file requirements-dev.lock
 	$(COMPILE) tests/mcp_servers.in --output-file tests/mcp_servers.lock
 
 clean: ## Remove the virtual environment and caches; data in .runward stays
