@@ -1,8 +1,5 @@
 """The example of a plugin, installed like anybody's package: found, shown, called, asked about."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import Processes
+from tests.support import packages
 from tests.support.client import Client
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "examples" / "plugins"
 TOOLS = ["convert", "refund", "report", "ship", "stock"]
 
 
@@ -21,12 +17,7 @@ TOOLS = ["convert", "refund", "report", "ship", "stock"]
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that the package was installed into by pip, without a network."""
     target = tmp_path_factory.mktemp("site")
-    copy = tmp_path_factory.mktemp("source") / "plugins"
-    subprocess.run(["cp", "-r", str(PACKAGE), str(copy)], check=True)
-    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
-    command = [sys.executable, "-m", "pip", "install", *offline, "--target", str(target), str(copy)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    packages.install(target, tmp_path_factory.mktemp("sources"), "plugins")
     return target
 
 
@@ -70,16 +61,7 @@ def test_an_installed_plugin_is_found_shown_and_run(client: Client) -> None:
 
 @pytest.mark.timeout(180)
 def test_the_packages_own_tests_pass(site: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
-        cwd=PACKAGE / "tests",
-        env=os.environ | {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    packages.run_own_tests(site, "plugins")
 
 
 @pytest.mark.timeout(180)

@@ -1,0 +1,95 @@
+"""What the operator sets, in the environment of the service; README.md has the table."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from app.tools import ToolError
+
+SANDBOXES = ("read-only", "workspace-write", "danger-full-access")
+DISABLED = ("apps", "daemon_auto_start", "plugins")
+"""Of Codex's features: what leaves processes behind, and what asks other servers."""
+KEY_VARIABLE = "CODEX_TOOL_API_KEY"
+"""Under this name Codex itself gets the key, and the commands that it runs do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`secret`: the key's name for `ctx.secret`, that is RUNWARD_SECRET_… of the service."""
+
+    root: Path
+    command: str
+    base_url: str
+    secret: str
+    model: str | None
+    sandbox: str
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """Raises ToolError for what an operator has to set right."""
+        root = environment.get("CODEX_TOOL_ROOT")
+        if not root or not Path(root).is_dir():
+            raise _not_set_up("CODEX_TOOL_ROOT must be a folder that exists")
+        sandbox = environment.get("CODEX_TOOL_SANDBOX", "workspace-write")
+        if sandbox not in SANDBOXES:
+            raise _not_set_up(f"CODEX_TOOL_SANDBOX must be one of {', '.join(SANDBOXES)}")
+        return cls(
+            root=Path(root).resolve(),
+            command=environment.get("CODEX_TOOL_COMMAND", "codex"),
+            base_url=environment.get("CODEX_TOOL_BASE_URL", "https://api.openai.com/v1"),
+            secret=environment.get("CODEX_TOOL_SECRET", "OPENAI_API_KEY"),
+            model=environment.get("CODEX_TOOL_MODEL"),
+            sandbox=sandbox,
+        )
+
+    def arguments(self, workspace: Path) -> list[str]:
+        """The command line. The task goes to standard input, the key into the environment: a
+        command line can be read by every process of the machine."""
+        provider = "model_providers.runward"
+        values: dict[str, str | bool] = {
+            "model_provider": "runward",
+            f"{provider}.name": "runward",
+            f"{provider}.base_url": self.base_url,
+            f"{provider}.wire_api": "responses",
+            f"{provider}.env_key": KEY_VARIABLE,
+            "shell_environment_policy.inherit": "core",
+            "sandbox_workspace_write.exclude_slash_tmp": True,
+            "sandbox_workspace_write.exclude_tmpdir_env_var": True,
+            "analytics.enabled": False,
+            "check_for_update_on_startup": False,
+        }
+        chosen = [f"{key}={json.dumps(value)}" for key, value in values.items()]  # as TOML too
+        return [
+            *(self.command, "exec", "--json", "--color", "never", "--ephemeral"),
+            *("--skip-git-repo-check", "--ignore-user-config"),
+            *(part for feature in DISABLED for part in ("--disable", feature)),
+            *("--sandbox", self.sandbox, "--cd", str(workspace)),
+            *(part for value in chosen for part in ("--config", value)),
+            *(() if self.model is None else ("--model", self.model)),
+            "-",
+        ]
+
+
+def workspace_in(root: Path, asked: str) -> Path:
+    """The folder that is meant, made if it is missing. Raises ToolError for what is outside of
+    the root, also by a symbolic link."""
+    workspace = (root / asked).resolve()
+    if workspace == root or not workspace.is_relative_to(root) or "\0" in asked:
+        raise ToolError(
+            f"The workspace must be the name of a folder, such as 'shop' or 'shop/web', and not "
+            f"{asked!r}, which is not below the folder for workspaces."
+        )
+    try:
+        workspace.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolError(
+            f"The workspace {asked!r} cannot be used as a folder: {error.strerror}."
+        ) from error
+    return workspace
+
+
+def _not_set_up(what: str) -> ToolError:
+    return ToolError(f"Codex is not set up here, and trying again will not help: {what}.")

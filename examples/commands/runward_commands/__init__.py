@@ -1,0 +1,64 @@
+"""Commands of which nothing stays behind: not at their end, not when a call is cancelled or takes
+too long, and not when the service dies."""
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+GUARD = Path(__file__).with_name("guard.py")
+MAX_LINE = 16 * 1024 * 1024
+KEPT = ("PATH", "LANG", "LC_ALL", "TZ")
+END_SECONDS = 10.0
+
+
+def clean_environment(home: Path, **more: str) -> dict[str, str]:
+    """Of the service's own environment only where programs are and how they speak."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return kept | {"HOME": str(home), "TMPDIR": str(home)} | more
+
+
+@asynccontextmanager
+async def guarded(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: str = "",
+    limits: Mapping[str, int] | None = None,
+) -> AsyncIterator[Process]:
+    """The running command, with `stdout` and `stderr` to read. On leaving, however, everything that
+    it started is dead. `limits`: see `guard.py`."""
+    order = {"command": list(command), "stdin": stdin, "limits": {"CORE": 0, **(limits or {})}}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", str(GUARD)),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=cwd,
+        env=dict(env),
+        limit=MAX_LINE,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdin is not None
+        with suppress(ConnectionError):  # it ended at once: reading says so too
+            process.stdin.write(json.dumps(order).encode() + b"\n")
+            await process.stdin.drain()
+        yield process
+    finally:
+        await asyncio.shield(asyncio.ensure_future(_end(process)))
+
+
+async def _end(process: Process) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        await asyncio.wait_for(process.wait(), END_SECONDS)
+    except TimeoutError:
+        process.kill()
+        raise
