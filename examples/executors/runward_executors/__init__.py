@@ -1,0 +1,6 @@
+"""What models know by kind, carried out here: pyproject.toml's entry point names this module."""
+
+from runward_executors.apply_patch import apply_patch
+from runward_executors.shell import shell
+
+TOOLS = [shell, apply_patch]
