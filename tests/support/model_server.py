@@ -1,16 +1,9 @@
-"""A scripted, strict stand-in for an OpenAI-compatible Chat Completions server.
-
-`script("main", first, second, …)` says what the n-th request of model `main` gets; `by_turn` goes
-by the number of answers already in the conversation instead, so that many runs can share a model
-and a request that is repeated after a crash gets the same answer again; `respond` takes a function.
-Every request is recorded, and what OpenAI would refuse is refused and kept in `violations`.
-"""
+"""A scripted, strict stand-in for an OpenAI-compatible Chat Completions server (see `scripted`);
+`chat_rules` says what it refuses."""
 
 import asyncio
 import json
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -19,7 +12,8 @@ from aiohttp import web
 
 from tests.support import chat_rules
 from tests.support.chat_rules import Body
-from tests.support.serving import HOLD_SECONDS, MAX_BODY_BYTES, Hold, Server
+from tests.support.scripted import ScriptedServer, UnscriptedError, break_off
+from tests.support.serving import Hold
 
 USAGE = {
     "prompt_tokens": 50,
@@ -132,74 +126,38 @@ def content_text(content: Any) -> str:
     return "".join(part.get("text", "") for part in parts)
 
 
-class ModelServer(Server):
-    def __init__(self, port: int = 0) -> None:
-        super().__init__(port)
-        self._changed = threading.Condition()
-        self._requests: list[ModelRequest] = []
-        self._seen: Counter[str] = Counter()
-        self._responders: dict[str, Responder] = {}
-        self.violations: list[str] = []
-
+class ModelServer(ScriptedServer[ModelRequest, Reply]):
     @property
     def base_url(self) -> str:
         return f"{self.url}/v1"
 
-    def script(self, model: str, *replies: Reply) -> None:
-        self.respond(model, lambda request: _nth(replies, request.number))
-
-    def by_turn(self, model: str, *replies: Reply) -> None:
-        self.respond(model, lambda request: _nth(replies, request.turn))
-
-    def respond(self, model: str, responder: Responder) -> None:
-        self._responders[model] = responder
-
-    def requests(self, model: str | None = None) -> list[ModelRequest]:
-        with self._changed:
-            return [seen for seen in self._requests if model in (None, seen.model)]
-
-    def wait_for(self, model: str, count: int, timeout: float = HOLD_SECONDS) -> list[ModelRequest]:
-        """The requests of `model` as soon as there are `count`. Raises TimeoutError."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._seen[model] >= count, timeout):
-                raise TimeoutError(f"{self._seen[model]} of {count} requests for {model}")
-        return self.requests(model)
-
-    def app(self) -> web.Application:
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.router.add_post("/v1/chat/completions", self._complete)
-        return app
+    def route(self, router: web.UrlDispatcher) -> None:
+        router.add_post("/v1/chat/completions", self._complete)
 
     async def _complete(self, http: web.Request) -> web.StreamResponse:
         try:
             body = chat_rules.parse(await http.read())
         except ValueError as error:
             return self._refuse(f"the body is no strict JSON: {error}")
-        request = self._record(http, body)
+        request = self._taken(http, body)
         if request.problems:
             return self._refuse(*request.problems)
-        responder = self._responders.get(request.model)
-        if responder is None:
-            return self._refuse(f"The model {request.model!r} does not exist", status=404)
         try:
-            reply = responder(request)
-        except IndexError:
-            return self._refuse(f"request {request.number} of {request.model!r} has no answer")
+            reply = self._reply_to(request)
+        except UnscriptedError as error:
+            return self._refuse(error.message, status=error.status)
         return await self._send(http, request, reply)
 
-    def _record(self, http: web.Request, body: Body) -> ModelRequest:
+    def _taken(self, http: web.Request, body: Body) -> ModelRequest:
         problems = chat_rules.check(body)
         if not http.headers.get("Authorization", "").removeprefix("Bearer "):
             problems.append("You didn't provide an API key")
         model = str(body.get("model"))
         headers = {key.lower(): value for key, value in http.headers.items()}
-        with self._changed:
-            number = self._seen[model]
-            request = ModelRequest(model, number, body, headers, time.time(), tuple(problems))
-            self._seen[model] += 1
-            self._requests.append(request)
-            self._changed.notify_all()
-        return request
+        at, found = time.time(), tuple(problems)
+        return self._record(
+            model, lambda number: ModelRequest(model, number, body, headers, at, found)
+        )
 
     def _refuse(self, *problems: str, status: int = 400) -> web.Response:
         self.violations += problems
@@ -220,10 +178,6 @@ class ModelServer(Server):
                 if reply.hold is not None and reply.hold_after == 0:
                     await reply.hold.reach()
                 return await (_stream if streamed else _whole)(http, request, reply)
-
-
-def _nth(replies: tuple[Reply, ...], number: int) -> Reply:
-    return replies[number]
 
 
 def _error(error: HttpError) -> web.Response:
@@ -260,7 +214,7 @@ async def _whole(http: web.Request, request: ModelRequest, answer: Answer) -> we
     await response.prepare(http)
     if answer.cut_after is not None:
         await response.write(body.encode()[: len(body) // 2])
-        _break(http)
+        break_off(http)
         return response
     await response.write(body.encode())
     return response
@@ -273,18 +227,12 @@ async def _stream(http: web.Request, request: ModelRequest, answer: Answer) -> w
         if answer.hold is not None and 0 < answer.hold_after == number:
             await answer.hold.reach()
         if number == answer.cut_after:
-            _break(http)
+            break_off(http)
             return response
         await response.write(f"data: {frame}\n\n".encode())
         if answer.gap:
             await asyncio.sleep(answer.gap)
     return response
-
-
-def _break(http: web.Request) -> None:
-    """What was written still arrives; then the connection ends without its last chunk."""
-    if http.transport is not None:
-        http.transport.close()
 
 
 def _head(request: ModelRequest, kind: str) -> Body:

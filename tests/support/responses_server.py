@@ -1,20 +1,15 @@
-"""A scripted, strict stand-in for a server of OpenAI's Responses API.
-
-`script("main", first, second, …)` says what the n-th request of model `main` gets; `by_turn` goes
-by the number of answers already in the conversation instead, so that a request that is repeated
-after a crash gets the same answer again; `respond` takes a function. An answer is outputs:
+"""A scripted, strict stand-in for a server of OpenAI's Responses API (see `scripted`). An answer
+is outputs:
 
     server.script("main", answer(Reasoning(), Call("c1", "add", '{"x": 1}')), answer(Text("2")))
 
-Every request is recorded; what OpenAI would refuse is refused and kept in `violations`
-(`responses_rules`). A client streams or not, has its conversation stored or sends it whole.
+`responses_rules` says what it refuses. A client streams or not, has its conversation stored or
+sends it whole.
 """
 
 import asyncio
 import json
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -25,7 +20,8 @@ from tests.support import chat_rules, responses_rules
 from tests.support.chat_rules import Body
 from tests.support.responses_items import DECLARED_AS, Output, Text, events_of, frame, make_item
 from tests.support.responses_rules import CALL_OF, Given
-from tests.support.serving import HOLD_SECONDS, MAX_BODY_BYTES, Hold, Server
+from tests.support.scripted import ScriptedServer, UnscriptedError, break_off
+from tests.support.serving import Hold
 
 USAGE: Body = {
     "input_tokens": 50,
@@ -121,63 +117,31 @@ def _made_by_model(item: Body) -> bool:
     return item.get("role") == "assistant" if kind == "message" else kind not in CALL_OF
 
 
-class ResponsesServer(Server):
+class ResponsesServer(ScriptedServer[ResponsesRequest, Reply]):
     def __init__(self, port: int = 0) -> None:
         super().__init__(port)
-        self._changed = threading.Condition()
-        self._requests: list[ResponsesRequest] = []
-        self._seen: Counter[str] = Counter()
-        self._responders: dict[str, Responder] = {}
         self._given = Given()
         self._made = 0
-        self.violations: list[str] = []
 
     @property
     def base_url(self) -> str:
         return f"{self.url}/v1"
 
-    def script(self, model: str, *replies: Reply) -> None:
-        self.respond(model, lambda request: replies[request.number])
-
-    def by_turn(self, model: str, *replies: Reply) -> None:
-        self.respond(model, lambda request: replies[request.turn])
-
-    def respond(self, model: str, responder: Responder) -> None:
-        self._responders[model] = responder
-
-    def requests(self, model: str | None = None) -> list[ResponsesRequest]:
-        with self._changed:
-            return [seen for seen in self._requests if model in (None, seen.model)]
-
-    def wait_for(
-        self, model: str, count: int, timeout: float = HOLD_SECONDS
-    ) -> list[ResponsesRequest]:
-        """The requests of `model` as soon as there are `count`. Raises TimeoutError."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._seen[model] >= count, timeout):
-                raise TimeoutError(f"{self._seen[model]} of {count} requests for {model}")
-        return self.requests(model)
-
-    def app(self) -> web.Application:
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.router.add_post("/v1/responses", self._create)
-        return app
+    def route(self, router: web.UrlDispatcher) -> None:
+        router.add_post("/v1/responses", self._create)
 
     async def _create(self, http: web.Request) -> web.StreamResponse:
         try:
             body = chat_rules.parse(await http.read())
         except ValueError as error:
             return self._refuse(f"the body is no strict JSON: {error}")
-        request = self._record(http, body)
+        request = self._taken(http, body)
         if request.problems:
             return self._refuse(*request.problems)
-        responder = self._responders.get(request.model)
-        if responder is None:
-            return self._refuse(f"The model {request.model!r} does not exist", status=404)
         try:
-            reply = responder(request)
-        except IndexError:
-            return self._refuse(f"request {request.number} of {request.model!r} has no answer")
+            reply = self._reply_to(request)
+        except UnscriptedError as error:
+            return self._refuse(error.message, status=error.status)
         if isinstance(reply, HttpError):
             return _error(reply)
         made = self._make(request, reply)
@@ -189,22 +153,17 @@ class ResponsesServer(Server):
             await reply.hold.reach()
         return await (_stream if body.get("stream") is True else _whole)(http, made)
 
-    def _record(self, http: web.Request, body: Body) -> ResponsesRequest:
+    def _taken(self, http: web.Request, body: Body) -> ResponsesRequest:
         problems = responses_rules.check(body, self._given)
         if not http.headers.get("Authorization", "").removeprefix("Bearer "):
             problems.append("You didn't provide an API key")
         model = str(body.get("model"))
         headers = {key.lower(): value for key, value in http.headers.items()}
         items = self._given.conversation(body)
-        with self._changed:
-            number = self._seen[model]
-            request = ResponsesRequest(
-                model, number, body, headers, items, time.time(), tuple(problems)
-            )
-            self._seen[model] += 1
-            self._requests.append(request)
-            self._changed.notify_all()
-        return request
+        at, found = time.time(), tuple(problems)
+        return self._record(
+            model, lambda number: ResponsesRequest(model, number, body, headers, items, at, found)
+        )
 
     def _refuse(self, *problems: str, status: int = 400) -> web.Response:
         self.violations += problems
@@ -294,7 +253,7 @@ async def _whole(http: web.Request, made: _Made) -> web.StreamResponse:
     await response.prepare(http)
     if made.answer.cut_after is not None:
         await response.write(body[: len(body) // 2])
-        _break(http)
+        break_off(http)
         return response
     await response.write(body)
     return response
@@ -308,15 +267,9 @@ async def _stream(http: web.Request, made: _Made) -> web.StreamResponse:
         if reply.hold is not None and 0 < reply.hold_after == number:
             await reply.hold.reach()
         if number == reply.cut_after:
-            _break(http)
+            break_off(http)
             return response
         await response.write(frame(event | {"sequence_number": number}))
         if reply.gap:
             await asyncio.sleep(reply.gap)
     return response
-
-
-def _break(http: web.Request) -> None:
-    """What was written still arrives; then the connection ends without its last chunk."""
-    if http.transport is not None:
-        http.transport.close()

@@ -1,0 +1,48 @@
+"""All scripted servers of models at one address: no two protocols share a path."""
+
+from aiohttp import web
+
+from tests.support.anthropic_server import AnthropicServer
+from tests.support.bedrock_server import BedrockServer
+from tests.support.gemini_server import GeminiServer
+from tests.support.model_server import ModelServer
+from tests.support.responses_server import ResponsesServer
+from tests.support.serving import MAX_BODY_BYTES, Server
+
+
+class Vendors(Server):
+    def __init__(self) -> None:
+        super().__init__()
+        self.chat = ModelServer()
+        self.responses = ResponsesServer()
+        self.anthropic = AnthropicServer()
+        self.gemini = GeminiServer()
+        self.bedrock = BedrockServer()
+
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        for one in (self.chat, self.responses, self.anthropic, self.gemini, self.bedrock):
+            one.route(app.router)
+        return app
+
+    @property
+    def openai_base_url(self) -> str:
+        return f"{self.url}/v1"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What a service needs to reach the others."""
+        return {
+            "ANTHROPIC_BASE_URL": self.url,
+            "ANTHROPIC_API_KEY": "sk-ant-test",
+            "GEMINI_BASE_URL": self.url,
+            "GEMINI_API_KEY": "gemini-test",
+            "BEDROCK_BASE_URL": self.url,
+            "AWS_BEARER_TOKEN_BEDROCK": "bedrock-test",
+            "AWS_REGION": "us-east-1",
+        }
+
+    @property
+    def violations(self) -> list[str]:
+        servers = (self.chat, self.responses, self.anthropic, self.gemini, self.bedrock)
+        return [one for server in servers for one in server.violations]
