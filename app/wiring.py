@@ -13,6 +13,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.calls import Call
+from app.domain.errors import McpUnreachableError
 from app.domain.ids import ProjectId, RunId
 from app.domain.items import Item
 from app.domain.mcp_servers import ListedTool
@@ -28,13 +29,14 @@ from app.loop.notices import Notices
 from app.loop.policies import Policies
 from app.loop.toolbox import Toolbox
 from app.settings import Settings
-from app.store import callback_tokens, mcp_servers, runs, sessions
+from app.store import callback_tokens, mcp_credentials, mcp_servers, runs, sessions
 from app.store.accept import Accepted, AcceptWriter
 from app.store.authenticate import Authenticator
 from app.store.callback_tokens import CallRef
 from app.store.commit import StepWriter
 from app.store.db import Database, check_safety, open_database, patiently
 from app.store.group import GroupCommit
+from app.store.mcp_credentials import StoredRefreshTokens
 from app.store.notify import Feed
 from app.store.runs import NewRun
 from app.store.vault import Vault
@@ -46,6 +48,7 @@ from app.tools.guards import Guards
 from app.tools.hosted import HostedTool
 from app.tools.loading import load_plugins
 from app.tools.mcp import Mcp
+from app.tools.mcp_access import access_problems
 from app.tools.mcp_link import Server
 from app.tools.plugins import PluginHost
 from app.tools.signed_post import SignedPosts
@@ -232,9 +235,22 @@ def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -
     async def read(project_id: ProjectId, name: str) -> Server | None:
         async with database.pool.connect() as tx:
             found = await mcp_servers.get_server(tx, project_id, name)
-        if found is None:
-            return None
-        return Server(project_id, found.id, found.version, found.spec, found.secret_headers(vault))
+            if found is None:
+                return None
+            given = found.credentials(vault)
+            filled = await mcp_credentials.fill(tx, vault, project_id, name, given)
+        if problems := access_problems(found.spec, filled):
+            raise McpUnreachableError(f"MCP server '{name}': {' '.join(problems[0])}.")
+        tokens = StoredRefreshTokens(database.pool, vault, project_id, name, found.id)
+        return Server(
+            project_id,
+            found.id,
+            found.version,
+            found.spec,
+            filled.secret_headers,
+            filled.oauth,
+            tokens,
+        )
 
     async def take(server: Server, listed: Sequence[ListedTool]) -> int:
         async with database.pool.begin() as tx:

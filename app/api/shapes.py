@@ -20,6 +20,7 @@ from app.api.models.runs import (
 from app.api.models.tools import Tool
 from app.domain.calls import CallPhase
 from app.domain.ids import Prefix, RunId, show
+from app.domain.mcp_auth import Credentials
 from app.domain.mcp_servers import offered
 from app.domain.scopes import Scope
 from app.store import approvals, keys
@@ -161,11 +162,11 @@ def tool_about(one: RegisteredTool) -> dict[str, object]:
     }
 
 
-def mcp_server(one: RegisteredServer, secret_headers: dict[str, str]) -> McpServer:
+def mcp_server(one: RegisteredServer, given: Credentials) -> McpServer:
     made = offered(one.spec, one.listed)
     return McpServer.of(
         one.spec,
-        secret_headers,
+        given,
         [spec.name for spec in made.specs],
         made.skipped,
         id=show(Prefix.MCP_SERVER, one.id),

@@ -266,9 +266,15 @@ class IdempotencyMismatchError(InvalidRequestError):
 
 
 class McpUnreachableError(AppError):
+    """`permanent`: as it is registered, trying again cannot help."""
+
     code = "mcp_unreachable"
     retry = True
     text = "The MCP server cannot be reached. Nothing was stored."
+
+    def __init__(self, detail: str | None = None, *, permanent: bool = False) -> None:
+        super().__init__(detail)
+        self.permanent = permanent
 
 
 # What may pass.

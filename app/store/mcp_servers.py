@@ -4,32 +4,31 @@ A tool of a server is a row like any other: what its server lists, under what th
 it. One that the server no longer lists is disabled, and deleted only together with its server.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from pydantic import TypeAdapter
-from pydantic_core import from_json
 from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from app.domain.errors import NameTakenError
 from app.domain.ids import ProjectId
-from app.domain.json import JsonObject, compact, same
+from app.domain.json import JsonObject, same
+from app.domain.mcp_auth import Credentials
 from app.domain.mcp_servers import ListedTool, McpServerSpec, offered
 from app.domain.tools import ToolSpec
 from app.store import registry
 from app.store.db import Tx
 from app.store.ids import mint
+from app.store.mcp_credentials import Sealed
 from app.store.plugin_sync import Row, put_rows, shown
 from app.store.tables import mcp_servers
 from app.store.vault import Vault
 
-HEADERS_COLUMN: Final = "mcp_servers.secret_headers"
 _LISTED: Final = TypeAdapter[tuple[ListedTool, ...]](tuple[ListedTool, ...])
-_SECRETS: Final = TypeAdapter[dict[str, str]](dict[str, str])
 
 _ITS_TOOLS: Final = text(
     "SELECT t.name, t.version, t.deleted_at IS NOT NULL AS deleted, t.overrides, v.spec"
@@ -49,46 +48,36 @@ class RegisteredServer:
     id: UUID
     project_id: ProjectId
     spec: McpServerSpec
-    sealed: bytes | None
+    sealed: Sealed
     listed: tuple[ListedTool, ...]
     version: int
     listed_at: datetime
     created_at: datetime
     updated_at: datetime
 
-    def secret_headers(self, vault: Vault) -> dict[str, str]:
-        if self.sealed is None:
-            return {}
-        opened = vault.open(
-            self.sealed, column=HEADERS_COLUMN, project_id=self.project_id, row=self.spec.name
-        )
-        return _SECRETS.validate_python(from_json(opened))
-
-
-def seal(
-    vault: Vault, project_id: ProjectId, name: str, secret_headers: Mapping[str, str]
-) -> bytes | None:
-    if not secret_headers:
-        return None
-    whole = compact(dict(secret_headers))
-    return vault.seal(whole, column=HEADERS_COLUMN, project_id=project_id, row=name)
+    def credentials(self, vault: Vault) -> Credentials:
+        return self.sealed.opened(vault, self.project_id, self.spec.name)
 
 
 async def add_server(
     tx: Tx,
     project_id: ProjectId,
     spec: McpServerSpec,
-    sealed: bytes | None,
+    sealed: Sealed,
     listed: Sequence[ListedTool],
+    refresh_token: bytes | None = None,
 ) -> RegisteredServer:
-    """Raises NameTakenError."""
+    """`refresh_token`: sealed; what listing the tools made of the one that was given. Raises
+    NameTakenError."""
     made = upsert(mcp_servers).values(
         project_id=project_id,
         name=spec.name,
         id=mint(),
         version=1,
         spec=_shown(spec),
-        secret_headers=sealed,
+        secret_headers=sealed.secret_headers,
+        oauth=sealed.oauth,
+        refresh_token=refresh_token,
         listed=_plain(listed),
     )
     row = await tx.execute(made.on_conflict_do_nothing().returning(mcp_servers))
@@ -125,16 +114,23 @@ async def change_server(
     tx: Tx,
     former: RegisteredServer,
     spec: McpServerSpec,
-    sealed: bytes | None,
+    sealed: Sealed,
     listed: Sequence[ListedTool],
+    refresh_token: bytes | None = None,
 ) -> RegisteredServer:
-    """The caller has locked it."""
+    """The caller has locked it. `refresh_token`: as of `add_server`; None: what is stored stays,
+    and counts where it was made of the same one."""
+    replaced: dict[str, Any] = {}
+    if refresh_token is not None:
+        replaced = {"refresh_token": refresh_token, "refreshes": mcp_servers.c.refreshes + 1}
     return await _update(
         tx,
         former,
+        **replaced,
         version=former.version + 1,
         spec=_shown(spec),
-        secret_headers=sealed,
+        secret_headers=sealed.secret_headers,
+        oauth=sealed.oauth,
         listed=_plain(listed),
         listed_at=func.clock_timestamp(),
         updated_at=func.clock_timestamp(),
@@ -277,7 +273,7 @@ def _server(row: Any) -> RegisteredServer:
         id=row.id,
         project_id=row.project_id,
         spec=McpServerSpec.model_validate(row.spec, strict=False),
-        sealed=row.secret_headers,
+        sealed=Sealed(row.secret_headers, row.oauth),
         listed=_LISTED.validate_python(row.listed, strict=False),
         version=row.version,
         listed_at=row.listed_at,

@@ -32,6 +32,7 @@ SLACK_SECONDS: Final = 0.5
 """For telling the server that the time is up."""
 
 Load: TypeAlias = Callable[[ProjectId, str], Awaitable[Server | None]]
+"""Raises McpUnreachableError where a secret that the server needs is not there."""
 Take: TypeAlias = Callable[[Server, Sequence[ListedTool]], Awaitable[int]]
 """What a server lists; how many tools that changed. Raises AppError where it cannot be taken."""
 
@@ -118,7 +119,10 @@ class Mcp:
         await asyncio.gather(*(link.aclose() for link in list(self._open)))
 
     async def _link(self, project_id: ProjectId, name: str) -> Link | Failed:
-        server = await self._server(project_id, name)
+        try:
+            server = await self._server(project_id, name)
+        except McpUnreachableError as error:
+            return Failed(Why.NOT_SENT, error.detail, permanent=True)
         if server is None:
             detail = f"There is no MCP server '{name}' any more."
             return Failed(Why.NOT_SENT, detail, permanent=True)
@@ -172,7 +176,10 @@ class Mcp:
         return server
 
     async def _check(self, link: Link) -> None:
-        server = await self._server(link.server.project_id, link.server.spec.name)
+        try:
+            server = await self._server(link.server.project_id, link.server.spec.name)
+        except McpUnreachableError:  # the next call says why
+            server = None
         if server != link.server:
             link.retire()
 
@@ -232,7 +239,7 @@ async def _call(link: Link, call: Invocation, tool: str, deadline: float) -> Out
                 progress_callback=heard,
             )
     except McpUnreachableError as error:
-        return Failed(Why.NOT_SENT, error.detail)
+        return Failed(Why.NOT_SENT, error.detail, permanent=error.permanent)
     except TimeoutError:
         raise
     except Exception as error:

@@ -26,6 +26,15 @@ MAX_MESSAGE_BYTES: Final = 11 * 1_048_576
 _DROPPED: Final = frozenset({"set-cookie", "location", "content-length", "transfer-encoding"})
 
 
+class NotAuthorizedError(Exception):
+    """The request was not let in: no access token could be had for it, or a new one was refused.
+    `permanent`: trying again cannot help."""
+
+    def __init__(self, detail: str, *, permanent: bool = False) -> None:
+        super().__init__(detail)
+        self.permanent = permanent
+
+
 class AnsweringTransport(httpx2.AsyncBaseTransport):
     """Never raises for what the network or the other side does."""
 
@@ -38,6 +47,8 @@ class AnsweringTransport(httpx2.AsyncBaseTransport):
         except RefusedAddressError as error:
             detail = f"{request.url.host} may not be called: {error}"
             return _instead(NOT_SENT, detail, permanent=True)
+        except NotAuthorizedError as error:
+            return _instead(NOT_SENT, str(error), permanent=error.permanent)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             return _instead(NOT_SENT, f"no connection: {_named(error)}")
         except (httpx2.TransportError, OSError) as error:
@@ -69,12 +80,21 @@ async def _whole(response: httpx2.Response, *, in_session: bool) -> httpx2.Respo
         expired = status == 404 and in_session
         if _is_rpc_error(body) and not expired:
             return httpx2.Response(status, headers=_kept(response), content=body)
-        return _instead(STATUS, f"HTTP {status}.", status=status, expired=expired)
+        return _instead(STATUS, _refusal(response), status=status, expired=expired)
     if body is None:
         return _instead(UNREADABLE, f"an answer of more than {MAX_MESSAGE_BYTES} bytes")
     if response.headers.get("content-encoding", "identity") != "identity":
         return _instead(UNREADABLE, "a compressed answer; none was asked for")
     return httpx2.Response(status, headers=_kept(response), content=body)
+
+
+def _refusal(response: httpx2.Response) -> str:
+    if response.status_code == 401:
+        return (
+            "HTTP 401: the server wants to know who asks. Give it `oauth` with a client_secret or "
+            "a refresh_token, or `secret_headers`; logging in with a browser is not offered."
+        )
+    return f"HTTP {response.status_code}."
 
 
 async def _read(response: httpx2.Response) -> bytes | None:

@@ -15,9 +15,11 @@ import structlog
 
 from app.domain.errors import McpUnreachableError
 from app.domain.ids import ProjectId
+from app.domain.mcp_auth import OAuthClient
 from app.domain.mcp_servers import ListedTool, McpServerSpec
 from app.egress.client import Egress
 from app.tools import mcp_sdk
+from app.tools.mcp_oauth import AccessTokens, GivenRefreshTokens, RefreshTokens
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -43,6 +45,8 @@ class Server:
     version: int
     spec: McpServerSpec
     secret_headers: dict[str, str] = field(repr=False)
+    oauth: OAuthClient | None = None
+    refresh_tokens: RefreshTokens = field(default_factory=GivenRefreshTokens, compare=False)
 
 
 class Link:
@@ -141,21 +145,29 @@ class Link:
                 self._on_open(self)
                 await self._until_unused()
         except Exception as error:
-            detail = _said(error)
+            detail, permanent = _said(error)
             if self._client.done():
                 log.info("mcp_session_lost", server=name, detail=detail)
             else:
-                self._client.set_exception(McpUnreachableError(f"MCP server '{name}': {detail}"))
+                detail = f"MCP server '{name}': {detail}"
+                self._client.set_exception(McpUnreachableError(detail, permanent=permanent))
                 self._client.exception()  # whoever waits gets it; nobody may
         finally:
             self._over = True
             self._client.cancel()
 
     def _connected(self) -> "AbstractAsyncContextManager[Client]":
+        server = self.server
+        tokens = None
+        if server.oauth is not None and server.spec.url is not None:
+            tokens = AccessTokens(
+                server.spec.url, server.oauth, server.refresh_tokens, self._egress
+            )
         return mcp_sdk.connected(
-            self.server.spec,
-            self.server.secret_headers,
+            server.spec,
+            server.secret_headers,
             self._egress,
+            tokens,
             changed=lambda: self._on_change(self),
             ended=self._ended,
         )
@@ -198,16 +210,17 @@ class Link:
             await mcp_sdk.listen(client, hears=changed, changed=changed)
 
 
-def _said(error: BaseException) -> str:
-    """The first cause, for operators."""
+def _said(error: BaseException) -> tuple[str, bool]:
+    """The first cause, for operators; and whether trying again cannot help."""
     while isinstance(error, BaseExceptionGroup):
         causes: tuple[BaseException, ...] = cast(Any, error).exceptions
         error = causes[0]
     if isinstance(error, TimeoutError):
-        return f"it did not answer within {CONNECT_SECONDS:g} seconds."
+        return f"it did not answer within {CONNECT_SECONDS:g} seconds.", False
     if (said := mcp_sdk.said_by(error)) is not None:
-        return said[1][:500]
-    return " ".join(f"{type(error).__name__}: {error}".split())[:500]
+        _, message, data = said
+        return message[:500], isinstance(data, dict) and cast(Any, data).get("permanent") is True
+    return " ".join(f"{type(error).__name__}: {error}".split())[:500], False
 
 
 def _now() -> float:

@@ -13,6 +13,7 @@ from app.domain.json import JsonObject, cleaned
 from app.domain.mcp_servers import MAX_TOOLS, ListedTool, McpServerSpec
 from app.egress.client import Egress
 from app.tools.mcp_http import MAX_MESSAGE_BYTES, AnsweringTransport
+from app.tools.mcp_oauth import AccessTokens, AuthorizingTransport
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -35,6 +36,7 @@ async def connected(
     spec: McpServerSpec,
     secret_headers: dict[str, str],
     egress: Egress,
+    tokens: AccessTokens | None,
     *,
     changed: Callable[[], None],
     ended: Callable[[], None],
@@ -51,7 +53,7 @@ async def connected(
         if spec.command is not None:
             transport = _process(spec)
         else:
-            client = await stack.enter_async_context(_http(spec, secret_headers, egress))
+            client = await stack.enter_async_context(_http(spec, secret_headers, egress, tokens))
             transport = _streams(spec, client)
         session = Client(_watched(transport, ended), message_handler=heard, cache=None)
         yield await stack.enter_async_context(session)
@@ -111,10 +113,16 @@ def _listed(tool: "Tool") -> ListedTool:
 
 
 def _http(
-    spec: McpServerSpec, secret_headers: dict[str, str], egress: Egress
+    spec: McpServerSpec,
+    secret_headers: dict[str, str],
+    egress: Egress,
+    tokens: AccessTokens | None,
 ) -> httpx2.AsyncClient:
+    transport: httpx2.AsyncBaseTransport = egress.transport()
+    if tokens is not None:
+        transport = AuthorizingTransport(transport, tokens)
     return httpx2.AsyncClient(
-        transport=AnsweringTransport(egress.transport()),
+        transport=AnsweringTransport(transport),
         headers={**spec.headers, **secret_headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(10.0, read=None),
         trust_env=False,

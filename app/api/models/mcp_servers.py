@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 
 from app.api.models.base import AT, MCP_SERVER_ID, Asked, Shown, example
 from app.api.models.tools import HIDDEN
+from app.domain.mcp_auth import Credentials, OAuth, SecretRef
 from app.domain.mcp_servers import McpServerSpec, Skipped, ToolFilter
 
 _FILES: Final[dict[str, Any]] = {
@@ -18,7 +19,7 @@ _FILES: Final[dict[str, Any]] = {
     "timeout_seconds": 20,
 }
 
-SecretHeaders = Annotated[dict[str, str], Field(max_length=32)]
+SecretHeaders = Annotated[dict[str, str | SecretRef], Field(max_length=32)]
 
 
 class RegisterMcpServer(McpServerSpec):
@@ -28,16 +29,22 @@ class RegisterMcpServer(McpServerSpec):
         use_attribute_docstrings=True,
         json_schema_extra=example(
             **_FILES,
-            secret_headers={"Authorization": "Bearer …"},
+            secret_headers={"X-Api-Key": {"secret": "FILES_KEY"}},
         ),
     )
 
     secret_headers: SecretHeaders = Field(default_factory=dict)
-    """Sent with every request, like `headers`; stored encrypted, and never shown again."""
+    """Sent with every request, like `headers`; stored encrypted, and never shown again. Or a
+    reference to a secret of the project, with what stands before its value."""
+    oauth: OAuth | None = None
+    """How access tokens are fetched, which are then sent with every request."""
 
     def spec(self) -> McpServerSpec:
         given = self.model_fields_set & McpServerSpec.model_fields.keys()
         return McpServerSpec.model_construct(None, **{name: getattr(self, name) for name in given})
+
+    def credentials(self) -> Credentials:
+        return Credentials(self.secret_headers, self.oauth)
 
 
 class SkippedTool(Shown):
@@ -47,6 +54,25 @@ class SkippedTool(Shown):
     """What the server calls it."""
     reason: str
     """Why not."""
+
+
+class McpOAuth(Shown):
+    """How access tokens are fetched. Values are hidden, references to secrets are not."""
+
+    client_id: str
+    """What the authorization server knows Runward by."""
+    client_secret: str | SecretRef | None
+    """The client's secret."""
+    refresh_token: str | SecretRef | None
+    """What access tokens are asked for with."""
+    token_url: str | None
+    """Where tokens are asked for; null: where the server says."""
+    issuer: str | None
+    """The only authorization server that is trusted; null: the one that the server names."""
+    scope: str | None
+    """What is asked for; null: what the server asks for."""
+    token_endpoint_auth_method: str | None
+    """How the client's secret is sent; null: as the authorization server likes it."""
 
 
 class McpServer(Shown):
@@ -60,7 +86,8 @@ class McpServer(Shown):
             command=None,
             args=[],
             headers={},
-            secret_headers={"Authorization": HIDDEN},
+            secret_headers={"X-Api-Key": {"secret": "FILES_KEY", "prefix": ""}},
+            oauth=None,
             prefix=None,
             approval=None,
             tool_names=["files_read", "files_write"],
@@ -86,8 +113,10 @@ class McpServer(Shown):
     """The command's arguments."""
     headers: dict[str, str]
     """Sent with every request."""
-    secret_headers: dict[str, str]
-    """The same, stored encrypted."""
+    secret_headers: dict[str, str | SecretRef]
+    """The same, stored encrypted; references are shown."""
+    oauth: McpOAuth | None
+    """How access tokens are fetched."""
     tools: ToolFilter
     """Which of its tools are taken."""
     prefix: str | None
@@ -113,7 +142,7 @@ class McpServer(Shown):
     def of(
         cls,
         spec: McpServerSpec,
-        secret_headers: dict[str, str],
+        given: Credentials,
         tool_names: list[str],
         skipped: tuple[Skipped, ...],
         **about: Any,
@@ -121,11 +150,21 @@ class McpServer(Shown):
         fields = dict(spec) | {
             "args": list(spec.args),
             "headers": dict.fromkeys(spec.headers, HIDDEN),
-            "secret_headers": dict.fromkeys(secret_headers, HIDDEN),
+            "secret_headers": {n: _hidden(one) for n, one in given.secret_headers.items()},
+            "oauth": None if given.oauth is None else _oauth(given.oauth),
             "tool_names": tool_names,
             "skipped": [SkippedTool(tool=one.tool, reason=one.reason) for one in skipped],
         }
         return cls.model_construct(None, **fields, **about)
+
+
+def _oauth(given: OAuth) -> McpOAuth:
+    hidden = {name: _hidden(getattr(given, name)) for name in ("client_secret", "refresh_token")}
+    return McpOAuth.model_construct(None, **{**dict(given), **hidden})
+
+
+def _hidden(given: str | SecretRef | None) -> str | SecretRef | None:
+    return HIDDEN if isinstance(given, str) else given
 
 
 def _optional(field: FieldInfo) -> Any:
@@ -146,8 +185,8 @@ _Optional: type[Asked] = create_model(
 
 
 class PatchMcpServer(_Optional):
-    """What to change; a field that is given replaces the old value whole. `secret_headers` must be
-    given again with another `url`."""
+    """What to change; a field that is given replaces the old value whole. `secret_headers` and
+    `oauth` must be given again with another `url`, unless they hold references alone."""
 
     def applied_to(self, spec: McpServerSpec) -> McpServerSpec:
         given = self.model_fields_set & McpServerSpec.model_fields.keys()

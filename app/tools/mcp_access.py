@@ -1,0 +1,29 @@
+"""What may be sent to an MCP server to log in with: one check for registrations, and for secrets
+that changed later."""
+
+from typing import Final
+
+from app.domain.errors import FieldError
+from app.domain.mcp_auth import Filled, oauth_problems
+from app.domain.mcp_servers import McpServerSpec
+from app.tools.webhook_headers import check_headers
+
+_RESERVED_PREFIX: Final = "mcp-"
+_RESERVED: Final = frozenset({"accept", "last-event-id"})
+
+
+def access_problems(spec: McpServerSpec, given: Filled) -> list[FieldError]:
+    """Never quotes a value."""
+    errors: list[FieldError] = []
+    for at, headers in (("headers", spec.headers), ("secret_headers", given.secret_headers)):
+        errors += check_headers(headers, at=at)
+        for name in headers:
+            path = f"{at}.{name[:128]}"
+            if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
+                errors.append(FieldError(path, "belongs to the protocol"))
+            if name.lower() == "authorization" and given.oauth is not None:
+                errors.append(FieldError(path, "is what oauth is for"))
+    both = {one.lower() for one in spec.headers} & {one.lower() for one in given.secret_headers}
+    for name in both:
+        errors.append(FieldError(f"secret_headers.{name[:128]}", "is among the headers too"))
+    return errors + ([] if given.oauth is None else oauth_problems(given.oauth))
