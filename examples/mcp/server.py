@@ -2,16 +2,20 @@
 
     PORT=9000 python examples/mcp/server.py
 
-It needs the package `mcp`, which `make run` has installed: `.venv/bin/python`.
+With TOKEN in its environment it lets in only who sends that as a bearer token. It needs the
+package `mcp`, which `make run` has installed: `.venv/bin/python`.
 """
 
 import os
 import socket
+from typing import Any
 
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.types import ToolAnnotations
+from starlette.responses import PlainTextResponse
 
+TOKEN = os.environ.get("TOKEN")
 server = MCPServer("stock")
 stock = {"desk": 3, "lamp": 12}
 
@@ -31,7 +35,17 @@ def take(article: str, number: int) -> dict[str, int]:
     return {"left": stock[article]}
 
 
+app = server.streamable_http_app()
+
+
+async def guarded(scope: Any, receive: Any, send: Any) -> None:
+    given = dict(scope.get("headers", ())).get(b"authorization")
+    if scope["type"] == "http" and TOKEN and given != f"Bearer {TOKEN}".encode():
+        await PlainTextResponse("Who are you?", 401)(scope, receive, send)
+    else:
+        await app(scope, receive, send)
+
+
 listening = socket.create_server(("127.0.0.1", int(os.environ.get("PORT", "9000"))))
 print(f"Listening on http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
-config = uvicorn.Config(server.streamable_http_app(), log_level="warning")
-uvicorn.Server(config).run(sockets=[listening])
+uvicorn.Server(uvicorn.Config(guarded, log_level="warning")).run(sockets=[listening])

@@ -2,6 +2,7 @@
 
     RUNWARD_KEY=rw_… python3 examples/mcp/use.py http://127.0.0.1:9000/mcp
 
+With TOKEN in its environment it stores that as a secret, and the registration names it.
 Python's standard library is all it needs.
 """
 
@@ -26,7 +27,12 @@ def call(method: str, path: str, body: Any = None) -> Any:
         return json.load(answer)
 
 
-server = call("POST", "/v1/mcp_servers", {"name": "stock", "url": sys.argv[1]})
+registration: dict[str, Any] = {"name": "stock", "url": sys.argv[1]}
+if "TOKEN" in os.environ:
+    secret = call("PUT", "/v1/secrets/STOCK_TOKEN", {"value": os.environ["TOKEN"]})
+    header = {"secret": secret["name"], "prefix": "Bearer "}
+    registration["secret_headers"] = {"Authorization": header}
+server = call("POST", "/v1/mcp_servers", registration)
 print("registered", *server["tool_names"])
 
 # `count` says that it only reads, so nobody is asked; `take` does not.

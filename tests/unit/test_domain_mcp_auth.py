@@ -1,0 +1,115 @@
+"""What an MCP server is logged in to with: references, values, and what is wrong with them."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from app.domain.mcp_auth import Credentials, OAuth, OAuthClient, SecretRef, oauth_problems
+from app.domain.mcp_servers import McpServerSpec
+from app.tools.mcp_access import access_problems
+
+KEY = SecretRef(secret="key", prefix="Bearer ")
+URL = "https://mcp.example.com/mcp"
+
+
+def client(**fields: Any) -> OAuthClient:
+    about: dict[str, Any] = {"client_id": "me", **fields}
+    return OAuthClient(**about)
+
+
+def paths(spec: dict[str, Any], given: Credentials) -> list[str]:
+    server = McpServerSpec(name="box", url=URL, **spec)
+    return [error.path for error in access_problems(server, given.filled({"key": "value"}))]
+
+
+def test_references_are_named_with_their_paths() -> None:
+    oauth = OAuth(client_id="me", client_secret=SecretRef(secret="s"), refresh_token="r")
+    given = Credentials({"A": KEY, "B": "text"}, oauth)
+    assert list(given.references()) == [
+        ("secret_headers.A.secret", "key"),
+        ("oauth.client_secret.secret", "s"),
+    ]
+
+
+def test_values_are_bound_to_whom_they_were_given_for_and_references_are_not() -> None:
+    held = OAuth(client_id="me", client_secret="x")
+    named = OAuth(client_id="me", client_secret=KEY)
+    assert Credentials({"A": "x"}, held).values_in() == {"secret_headers", "oauth"}
+    assert Credentials({"A": KEY}, named).values_in() == set()
+    assert Credentials({"A": KEY}, held).values_in() == {"oauth"}
+    assert Credentials({}).values_in() == set()
+
+
+def test_secrets_take_the_place_of_references_after_their_prefix() -> None:
+    oauth = OAuth(client_id="me", client_secret=KEY, refresh_token="r", scope="a b")
+    filled = Credentials({"A": KEY, "B": "x"}, oauth).filled({"key": "value"})
+    assert filled.secret_headers == {"A": "Bearer value", "B": "x"}
+    assert filled.oauth == client(client_secret="Bearer value", refresh_token="r", scope="a b")
+    assert Credentials({}).filled({}).oauth is None
+    with pytest.raises(KeyError):
+        Credentials({"A": KEY}).filled({})
+
+
+def test_what_it_is_given_says_which_grant_is_used() -> None:
+    assert client(client_secret="x").grant == "client_credentials"
+    assert client(client_secret="x", refresh_token="y").grant == "refresh_token"
+    assert Credentials({}, OAuth(client_id="me")).filled({}).oauth == client()
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({}, "oauth.client_secret"),
+        ({"client_secret": "two\nlines"}, "oauth.client_secret"),
+        ({"client_secret": "a line\n"}, "oauth.client_secret"),
+        ({"refresh_token": "caf\u00e9"}, "oauth.refresh_token"),
+        ({"client_secret": "x", "token_url": URL, "issuer": URL}, "oauth.issuer"),
+    ],
+)
+def test_what_cannot_be_sent_is_named(fields: dict[str, Any], path: str) -> None:
+    assert [error.path for error in oauth_problems(client(**fields))] == [path]
+
+
+def test_a_good_client_has_no_problems() -> None:
+    assert oauth_problems(client(client_secret="x", token_url=URL)) == []
+    assert oauth_problems(client(refresh_token="x", issuer=URL)) == []
+
+
+def test_no_secret_is_in_a_representation() -> None:
+    oauth = OAuth(client_id="me", client_secret="hidden", refresh_token="hidden")
+    given = Credentials({"A": "hidden"}, oauth)
+    filled = given.filled({})
+    assert "hidden" not in repr((given, filled, filled.oauth))
+
+
+@pytest.mark.parametrize("scope", ["", " a", "a ", "a  b", 'a"b', "a\\b", "caf\u00e9"])
+def test_a_scope_is_words_with_single_spaces(scope: str) -> None:
+    with pytest.raises(ValidationError):
+        OAuth(client_id="me", client_secret="x", scope=scope)
+
+
+@pytest.mark.parametrize(
+    ("spec", "given", "path"),
+    [
+        ({}, Credentials({"Accept": "x"}), "secret_headers.Accept"),
+        ({}, Credentials({"Mcp-Session-Id": "x"}), "secret_headers.Mcp-Session-Id"),
+        ({"headers": {"A": "x"}}, Credentials({"a": "x"}), "secret_headers.a"),
+        ({}, Credentials({"A": "caf\u00e9"}), "secret_headers.A"),
+        (
+            {},
+            Credentials({"Authorization": "x"}, OAuth(client_id="me", client_secret="x")),
+            "secret_headers.Authorization",
+        ),
+    ],
+)
+def test_headers_that_the_protocol_or_oauth_needs_are_not_taken(
+    spec: dict[str, Any], given: Credentials, path: str
+) -> None:
+    assert paths(spec, given) == [path]
+
+
+def test_good_headers_have_no_problems() -> None:
+    oauth = OAuth(client_id="me", client_secret="x")
+    assert paths({"headers": {"X-A": "x"}}, Credentials({"X-B": KEY}, oauth)) == []
+    assert paths({}, Credentials({"Authorization": KEY})) == []
