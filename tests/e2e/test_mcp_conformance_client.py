@@ -1,0 +1,135 @@
+"""The protocol's own conformance tests for clients, with Runward as the client: each starts a
+server, `tests.support.mcp_conformance` has Runward connect to it and call its tool in a run, and
+what Runward said is judged."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.e2e.conftest import Processes
+from tests.support.client import Json
+from tests.support.programs import node_program
+from tests.support.service import ROOT, Service
+
+pytestmark = pytest.mark.timeout(180)
+PASSED: Final = {"initialize", "tools_call", "sse-retry"}
+ELICITATION: Final = "elicitation-sep1034-client-defaults"
+NOT_DONE: Final = {
+    ELICITATION: "a server cannot ask back in the middle of a call",
+    "auth/metadata-default": "a person would log in, in a browser",
+    "auth/metadata-var1": "a person would log in, in a browser",
+    "auth/metadata-var2": "a person would log in, in a browser",
+    "auth/metadata-var3": "a person would log in, in a browser",
+    "auth/basic-cimd": "a person would log in, in a browser",
+    "auth/scope-from-www-authenticate": "a person would log in, in a browser",
+    "auth/scope-from-scopes-supported": "a person would log in, in a browser",
+    "auth/scope-omitted-when-undefined": "a person would log in, in a browser",
+    "auth/scope-step-up": "a person would log in, in a browser",
+    "auth/scope-retry-limit": "a person would log in, in a browser",
+    "auth/token-endpoint-auth-basic": "a person would log in, in a browser",
+    "auth/token-endpoint-auth-post": "a person would log in, in a browser",
+    "auth/token-endpoint-auth-none": "a person would log in, in a browser",
+    "auth/pre-registration": "a person would log in, in a browser",
+    "auth/2025-03-26-oauth-metadata-backcompat": "a person would log in, in a browser",
+    "auth/2025-03-26-oauth-endpoint-fallback": "a person would log in, in a browser",
+    "auth/resource-mismatch": "a person would log in, in a browser",
+    "auth/offline-access-scope": "a person would log in, in a browser",
+    "auth/offline-access-not-supported": "a person would log in, in a browser",
+    "auth/client-credentials-jwt": "tokens are given as headers, not fetched",
+    "auth/client-credentials-basic": "tokens are given as headers, not fetched",
+    "auth/cross-app-access-complete-flow": "tokens are given as headers, not fetched",
+}
+
+
+@pytest.fixture
+def service(start: Processes) -> Iterator[Service]:
+    """Its servers listen on `localhost`, which may be an IPv6 address."""
+    yield start("serve", env={"RUNWARD_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128"})
+
+
+def conformance(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [node_program("conformance"), *args],
+        cwd=ROOT,
+        env=os.environ | {"NODE_OPTIONS": f"--import={ROOT}/tests/support/fs_glob.mjs"} | env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def judged(service: Service, scenario: str, folder: Path) -> tuple[dict[str, Json], str]:
+    """What was checked, by its name, and what the client printed."""
+    with service.client() as client:
+        done = conformance(
+            *("client", "--scenario", scenario, "--output-dir", str(folder)),
+            *(
+                "--timeout",
+                "60000",
+                "--command",
+                f"{sys.executable} -m tests.support.mcp_conformance",
+            ),
+            RUNWARD_URL=client.url,
+            RUNWARD_KEY=client.key,
+        )
+    print(done.stdout, done.stderr)
+    [found] = folder.glob("**/checks.json")
+    said = "".join(found.with_name(f"{one}.txt").read_text("utf-8") for one in ("stdout", "stderr"))
+    checks: list[Json] = json.loads(found.read_text("utf-8"))
+    return {one["id"]: one for one in checks if one["status"] != "INFO"}, said
+
+
+def test_every_scenario_is_passed_or_named_with_what_is_not_done() -> None:
+    listed = conformance("list", "--client").stdout
+    assert set(re.findall(r"^ +- (\S+)", listed, re.MULTILINE)) == PASSED | set(NOT_DONE)
+
+
+def test_the_handshake_and_the_list_of_tools(service: Service, tmp_path: Path) -> None:
+    checks, _ = judged(service, "initialize", tmp_path)
+    assert statuses(checks) == {"mcp-client-initialization": "SUCCESS"}
+
+
+def test_a_tool_is_called_by_a_run_once_it_is_approved(service: Service, tmp_path: Path) -> None:
+    checks, said = judged(service, "tools_call", tmp_path)
+    assert statuses(checks) == {"tool-add-numbers": "SUCCESS"}
+    assert "c_add_numbers completed The sum of 5 and 3 is 8" in said
+
+
+def test_a_stream_that_the_server_closes_is_taken_up_again(
+    service: Service, tmp_path: Path
+) -> None:
+    """Not before the time that the server named; on a busy machine it may be later, which the
+    scenario takes for a fault."""
+    checks, said = judged(service, "sse-retry", tmp_path)
+    timing = checks.pop("client-sse-retry-timing")
+    assert statuses(checks) == {
+        "client-sse-graceful-reconnect": "SUCCESS",
+        "client-sse-last-event-id": "SUCCESS",
+    }
+    assert timing["details"]["tooEarly"] is False
+    assert "c_test_reconnection completed Reconnection test completed successfully" in said
+
+
+def test_a_server_that_asks_back_is_told_that_this_is_not_done(
+    service: Service, tmp_path: Path
+) -> None:
+    _, said = judged(service, ELICITATION, tmp_path)
+    assert "Elicitation not supported" in said
+
+
+def test_a_server_that_wants_a_login_is_not_registered(service: Service, tmp_path: Path) -> None:
+    checks, said = judged(service, "auth/metadata-default", tmp_path)
+    assert set(statuses(checks).values()) == {"FAILURE"}
+    assert "MCP server 'c': HTTP 401." in said
+
+
+def statuses(checks: dict[str, Json]) -> dict[str, str]:
+    return {name: one["status"] for name, one in checks.items()}
