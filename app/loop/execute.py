@@ -348,9 +348,9 @@ class Execution(LeasedRun):
         return over
 
     async def _arm(self) -> None:
-        """Have every tool at hand that the run may show or has open calls of."""
+        """Have every tool at hand that the run may show, shows now, or has open calls of."""
         state = self._state
-        wanted = set(state.pinned.items())
+        wanted = {*state.pinned.items(), *((t.name, t.version) for t in self._enabled.values())}
         wanted |= {(c.tool, c.version) for c in state.open_calls if c.version}
         toolbox, policies = self._engine.toolbox, self._engine.policies
         policy = await patiently(lambda: policies.of(state.project_id))
