@@ -33,7 +33,9 @@ CLOSE_SECONDS: Final = 8.0
 """The SDK gives a process two seconds to end, and two after SIGTERM."""
 MAX_CALLS: Final = 64
 """In flight in one session; more wait."""
+FIRST_LISTEN_SECONDS: Final = 0.5
 LISTEN_AGAIN_SECONDS: Final = 30.0
+"""Until a server is asked again to say when its list changes: at first, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +204,16 @@ class Link:
         def changed() -> None:
             self._on_change(self)
 
-        await mcp_sdk.listen(client, hears=hears, changed=changed)
+        heard = await mcp_sdk.listen(client, hears=hears, changed=changed)
         hears()
+        wait = FIRST_LISTEN_SECONDS if heard else LISTEN_AGAIN_SECONDS
         while True:
-            await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+            await asyncio.sleep(wait)
+            began = _now()
             # Whatever changed in between is read as soon as changes are heard of again.
             await mcp_sdk.listen(client, hears=changed, changed=changed)
+            lasted = _now() - began >= LISTEN_AGAIN_SECONDS
+            wait = FIRST_LISTEN_SECONDS if lasted else min(2 * wait, LISTEN_AGAIN_SECONDS)
 
 
 def _said(error: BaseException) -> tuple[str, bool]:

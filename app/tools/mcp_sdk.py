@@ -75,19 +75,22 @@ async def list_all(client: "Client") -> tuple[ListedTool, ...]:
 
 async def listen(
     client: "Client", *, hears: Callable[[], None], changed: Callable[[], None]
-) -> None:
+) -> bool:
     """Have the server say when its list changes; `hears` is called once it does. Returns when it
-    does not any more, or never would; older servers say so unasked."""
+    does not any more, or never would (False); older servers say so unasked."""
     from mcp import MCPError  # noqa: PLC0415
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost  # noqa: PLC0415
 
+    heard = False
     try:
         async with client.listen(tools_list_changed=True) as events:
+            heard = True
             hears()
             async for _ in events:
                 changed()
     except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
-        return
+        pass
+    return heard
 
 
 def said_by(error: BaseException) -> tuple[int, str, Any] | None:

@@ -9,6 +9,7 @@ from tests.support.client import Json
 from tests.support.mcp_server import McpServer
 from tests.support.model_server import calls, text
 from tests.support.service import free_port
+from tests.support.tool_news import ToolNews
 
 
 @pytest.fixture(params=["2026", "2025"])
@@ -256,28 +257,22 @@ def test_a_changed_list_makes_next_versions_and_disables_what_is_gone(
 ) -> None:
     register(project, server)
     path = "/v1/tools/box_change/test"
-    project.client.call("POST", path, {"arguments": {"what": "grow"}})
-    until(project, "box_grown", version=1)
-    project.client.call("POST", path, {"arguments": {"what": "shrink"}})
-    assert until(project, "box_picture", version=2)["enabled"] is False
-    run = project.run(calls(call(1, "box_echo", '{"text":"hi"}')), text("fine"), tools=["box_echo"])
-    [before] = project.client.approvals(run_id=run["id"])
-    project.client.call("POST", path, {"arguments": {"what": "reword"}})
-    assert until(project, "box_echo", version=2)["parameters"]["required"] == ["text", "volume"]
+    with ToolNews(project.running.service.database_url) as news:
+        project.client.call("POST", path, {"arguments": {"what": "grow"}})
+        news.tool(project.client, "box_grown", version=1)
+        project.client.call("POST", path, {"arguments": {"what": "shrink"}})
+        assert news.tool(project.client, "box_picture", version=2)["enabled"] is False
+        ask = calls(call(1, "box_echo", '{"text":"hi"}'))
+        run = project.run(ask, text("fine"), tools=["box_echo"])
+        [before] = project.client.approvals(run_id=run["id"])
+        project.client.call("POST", path, {"arguments": {"what": "reword"}})
+        changed = news.tool(project.client, "box_echo", version=2)
+        assert changed["parameters"]["required"] == ["text", "volume"]
     project.client.request(
         "POST", f"/v1/approvals/{before['id']}/decision", {"decision": "approve"}
     )
     project.settle(run)
     assert modern_calls(server, "echo") + modern_calls(server, "shout") == []
-
-
-def until(project: Project, name: str, version: int) -> Json:
-    """The tool in that version, as soon as it is there; the server says by itself that it is."""
-    for _ in range(1500):
-        response = project.client.request("GET", f"/v1/tools/{name}")
-        if response.status_code == 200 and response.json()["version"] >= version:
-            return response.json()
-    raise TimeoutError(f"no version {version} of {name}")
 
 
 def test_a_list_that_changed_while_nobody_looked_is_refreshed_on_demand(

@@ -1,7 +1,8 @@
 """A real MCP server, made with the SDK's server side: over streamable HTTP on loopback (`PORT
-[legacy] [WITHOUT,…]`), or over standard input and output (`stdio [WITHOUT,…]`).
+[legacy] [WITHOUT,…] [change:WHAT,…]`), or over standard input and output (`stdio [WITHOUT,…]`).
 
-What it was asked, and with which headers, is at `GET /seen`; `POST /release` lets `slow` end.
+What it was asked, and with which headers, is at `GET /seen`, which with `what` and `count` waits
+until that was asked so often; `POST /release` lets `slow` end.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -19,8 +21,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 PIXEL = b"\x89PNG\r\n\x1a\nno real picture"
-READING = ("add", "picture", "environment", "change")
+READING = ("add", "picture", "environment", "pid", "change")
 SEEN: list[dict[str, Any]] = []
+NOTED: set[asyncio.Event] = set()
+"""Of those who wait for the next one."""
 RELEASED = asyncio.Event()
 SERVER = MCPServer("test", warn_on_duplicate_tools=False)
 
@@ -28,6 +32,8 @@ SERVER = MCPServer("test", warn_on_duplicate_tools=False)
 def note(what: str, ctx: Context, **more: Any) -> None:
     headers = {name.lower(): value for name, value in (ctx.headers or {}).items()}
     SEEN.append({"what": what, "headers": headers, "version": ctx.protocol_version, **more})
+    for waiting in NOTED:
+        waiting.set()
 
 
 async def echo(text: str, ctx: Context) -> str:
@@ -76,6 +82,11 @@ async def environment() -> list[str]:
     return sorted(os.environ)
 
 
+async def pid() -> dict[str, int]:
+    """The process."""
+    return {"pid": os.getpid()}
+
+
 async def die(ctx: Context) -> str:
     """End the process in the middle of the call."""
     note("die", ctx)
@@ -85,28 +96,51 @@ async def die(ctx: Context) -> str:
 
 async def change(what: str, ctx: Context) -> str:
     """Change the list of tools, and say so."""
-    if what == "grow":
-        SERVER.add_tool(environment, name="grown")
-    elif what == "shrink":
-        SERVER.remove_tool("picture")
-    else:
-        SERVER.remove_tool("echo")
-        SERVER.add_tool(shout, name="echo")
+    CHANGES[what]()
     await ctx.notify_tools_changed()
     await ctx.session.send_tool_list_changed()
     return "changed"
 
 
-def build(without: str) -> None:
-    for function in (echo, add, fail, slow, picture, environment, die, change):
+def reword() -> None:
+    SERVER.remove_tool("echo")
+    SERVER.add_tool(shout, name="echo")
+
+
+def describe() -> None:
+    SERVER.remove_tool("echo")
+    SERVER.add_tool(echo, name="echo", description="Say it once more.")
+
+
+CHANGES: dict[str, Callable[[], None]] = {
+    "grow": lambda: SERVER.add_tool(environment, name="grown"),
+    "shrink": lambda: SERVER.remove_tool("picture"),
+    "reword": reword,
+    "describe": describe,
+}
+
+
+def build(options: list[str]) -> None:
+    without = {name for one in options for name in one.split(",")}
+    for function in (echo, add, fail, slow, picture, environment, pid, die, change):
         name = function.__name__
-        if name not in without.split(","):
+        if name not in without:
             reads = ToolAnnotations(read_only_hint=True) if name in READING else None
             SERVER.add_tool(function, annotations=reads)
+    for one in options:
+        for what in one.removeprefix("change:").split(",") if one.startswith("change:") else ():
+            CHANGES[what]()
 
 
 @SERVER.custom_route("/seen", ["GET"])
 async def get_seen(request: Request) -> Response:
+    what, count = request.query_params.get("what"), int(request.query_params.get("count", 0))
+    noted = asyncio.Event()
+    NOTED.add(noted)
+    while sum(one["what"] == what for one in SEEN) < count:
+        await noted.wait()
+        noted.clear()
+    NOTED.remove(noted)
     return JSONResponse(SEEN)
 
 
@@ -144,7 +178,7 @@ async def serve(port: int, *, legacy: bool) -> None:
 
 def main() -> None:
     where, *options = sys.argv[1:]
-    build(",".join(option for option in options if option != "legacy"))
+    build([option for option in options if option != "legacy"])
     if where == "stdio":
         asyncio.run(SERVER.run_stdio_async())
     else:

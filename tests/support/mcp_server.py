@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from types import TracebackType
 from typing import Self
 
@@ -12,14 +11,15 @@ from tests.support.client import Json
 from tests.support.service import ROOT, free_port
 
 PATIENCE_SECONDS = 30.0
-POLL_SECONDS = 0.02
 
 
 class McpServer:
     """Between `start` and `close`; the same port after `restart`. `legacy`: it knows the handshake
-    of 2025 alone. `without`: tools that it does not have."""
+    of 2025 alone. `without`: tools that it does not have. `changes`: what has changed in its list,
+    as the tool `change` would."""
 
     def __init__(self, *, legacy: bool = False, without: str = "") -> None:
+        self.legacy = legacy
         self._port = free_port()
         self._options = ["legacy"] * legacy + [without] * bool(without)
         self._process: subprocess.Popen[str] | None = None
@@ -28,8 +28,9 @@ class McpServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}/mcp"
 
-    def start(self, without: str | None = None) -> Self:
+    def start(self, without: str | None = None, changes: str = "") -> Self:
         options = self._options if without is None else [without]
+        options = [*options, f"change:{changes}"] if changes else options
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.mcp_process", str(self._port), *options],
             cwd=ROOT,
@@ -41,13 +42,15 @@ class McpServer:
         return self
 
     def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.communicate()
+        """It may be gone already."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
 
-    def restart(self, without: str | None = None) -> None:
+    def restart(self, without: str | None = None, changes: str = "") -> None:
         self.kill()
-        self.start(without)
+        self.start(without, changes)
 
     def seen(self) -> list[Json]:
         with httpx2.Client(trust_env=False, timeout=10) as http:
@@ -55,13 +58,12 @@ class McpServer:
 
     def wait_for(self, what: str, count: int = 1) -> list[Json]:
         """What it has seen, as soon as that has happened so often. Raises TimeoutError."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < end:
-            seen = self.seen()
-            if sum(one["what"] == what for one in seen) >= count:
-                return seen
-            time.sleep(POLL_SECONDS)  # another process has nothing to wait on
-        raise TimeoutError(f"no {what} within {PATIENCE_SECONDS} s: {self.seen()}")
+        asked = {"what": what, "count": count}
+        try:
+            with httpx2.Client(trust_env=False, timeout=PATIENCE_SECONDS) as http:
+                return http.get(self.url.replace("/mcp", "/seen"), params=asked).json()
+        except httpx2.ReadTimeout:
+            raise TimeoutError(f"no {what} within {PATIENCE_SECONDS} s: {self.seen()}") from None
 
     def release(self) -> None:
         with httpx2.Client(trust_env=False, timeout=10) as http:

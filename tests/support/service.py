@@ -71,6 +71,10 @@ class Service:
         return f"http://127.0.0.1:{self._port}"
 
     @property
+    def database_url(self) -> str:
+        return self._env["DATABASE_URL"]
+
+    @property
     def process(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "not started"
         return self._process
