@@ -69,7 +69,10 @@ async def run_process(
             services.adopt = worker.adopt
             services.wake_worker = worker.wake
         listener = _listener(services, worker)
-        background = [asyncio.create_task(listener.run(), name="listener")]
+        background = [
+            asyncio.create_task(listener.run(), name="listener"),
+            asyncio.create_task(services.feed.relay(), name="relay"),
+        ]
         opening = asyncio.create_task(services.models.open(), name="models")
         parts = [asyncio.create_task(worker.run(stop), name="worker")] if worker else []
         if serves:
@@ -107,11 +110,14 @@ def _listener(services: Services, worker: Worker | None) -> Listener:
         if worker is not None:
             worker.tools_changed(project_id)
 
+    feed = services.feed
     return Listener(
         services.direct_url,
         on_run=on_run,
         on_work=on_work,
         on_tools=on_tools,
+        on_follow=feed.asked,
+        on_deltas=feed.relayed,
         own=services.own_backends,
     )
 

@@ -38,6 +38,7 @@ from app.store.db import Database, check_safety, open_database, patiently
 from app.store.group import GroupCommit
 from app.store.mcp_credentials import StoredRefreshTokens
 from app.store.notify import Feed
+from app.store.relay import Relay
 from app.store.runs import NewRun
 from app.store.vault import Vault
 from app.tools import mcp_sdk, signing
@@ -117,7 +118,8 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         plugins = _plugins(settings, os.environ)
         stack.callback(plugins.close)
         mcp = _closed_with(stack, _mcp(settings, database, vault, egress))
-        feed = Feed()
+        autocommit = database.pool.execution_options(isolation_level="AUTOCOMMIT")
+        feed = Feed(Relay(autocommit))
         toolbox = Toolbox(database.pool, vault)
         policies = Policies(database.pool, vault)
         posts = SignedPosts(egress)
@@ -143,7 +145,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         yield Services(
             database=database,
             direct_url=_direct_url(settings, database_url),
-            autocommit=database.pool.execution_options(isolation_level="AUTOCOMMIT"),
+            autocommit=autocommit,
             vault=vault,
             feed=feed,
             toolbox=toolbox,

@@ -14,12 +14,20 @@ from uuid import UUID
 from fastapi import Response
 
 from app.api.params import Cursor
-from app.api.stream import HEARTBEAT_SECONDS, PAGE, RETRY_MS, counted_stream, frame
+from app.api.stream import (
+    HEARTBEAT_SECONDS,
+    PAGE,
+    RETRY_MS,
+    counted_stream,
+    frame,
+    transient_frames,
+)
 from app.api.waiting import LOOK_SECONDS
 from app.domain import errors as e
 from app.domain.ids import ProjectId, RunId
 from app.domain.run import SETTLED, TERMINAL
 from app.domain.scopes import Principal
+from app.store.drafts import Piece
 from app.store.events import StoredEvent
 from app.store.family_events import FamilyPage, read_family_after
 from app.store.notify import FamilyFollower
@@ -188,6 +196,8 @@ async def _frames(
                 return
             if page.more:
                 continue
+            if follower.adrift:
+                services.feed.catch_up(follower)
             async for text, at in _live(services, follower, run_id, position):
                 position = at
                 yield text
@@ -200,8 +210,8 @@ async def _live(
     while not services.stopping.is_set():
         while follower.pushed:
             one = follower.pushed.popleft()
-            if not isinstance(one, StoredEvent):
-                yield f"event: {one.type}\ndata: {one.json}\n\n", position
+            if isinstance(one, Piece):
+                yield "".join(transient_frames(follower, one)), position
                 continue
             missing = one.sequence - position.seen.get(one.run_id, 0)
             if missing > 1 or (missing == 1 and _concerns_others(one, run_id)):

@@ -15,6 +15,7 @@ from app.domain.ids import ProjectId, RunId
 from app.domain.run import SETTLED, TERMINAL
 from app.domain.scopes import Principal
 from app.store import events, views
+from app.store.drafts import Piece
 from app.store.events import StoredEvent
 from app.store.notify import Follower
 from app.wiring import Services
@@ -109,6 +110,8 @@ async def _frames(
                 yield text
             if over:
                 return
+            if follower.adrift:
+                services.feed.catch_up(follower)
             async for frames, last in _live(services, follower, until_settled=until_settled):
                 yield frames
                 if last:
@@ -154,8 +157,8 @@ def _pushed(follower: Follower) -> tuple[str, bool]:
     frames: list[str] = []
     while follower.pushed:
         one = follower.pushed.popleft()
-        if not isinstance(one, StoredEvent):
-            frames.append(f"event: {one.type}\ndata: {one.json}\n\n")
+        if isinstance(one, Piece):
+            frames += transient_frames(follower, one)
         elif one.sequence == follower.seen + 1:
             follower.seen = one.sequence
             frames.append(frame(one, one.sequence))
@@ -165,6 +168,11 @@ def _pushed(follower: Follower) -> tuple[str, bool]:
             follower.pushed.clear()
             follower.wake()  # one was missed
     return "".join(frames), False
+
+
+def transient_frames(follower: Follower, piece: Piece) -> list[str]:
+    """What of it the reader has not had."""
+    return [f"event: {one.type}\ndata: {one.json}\n\n" for one in follower.news(piece)]
 
 
 def frame(event: StoredEvent, id_: int | str) -> str:

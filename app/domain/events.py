@@ -46,6 +46,7 @@ STORED: Final[Mapping[str, str]] = {
 
 TRANSIENT: Final[Mapping[str, str]] = {
     "message.delta": "A piece of the model's text, as it comes.",
+    "reasoning.delta": "A piece of the model's reasoning, as it comes.",
     "tool_call.arguments.delta": "A piece of a call's arguments, as it comes.",
     "message.restarted": "The model's stream broke and starts again: what was shown is void.",
 }

@@ -20,6 +20,7 @@ __all__ = [
     "ModelRequest",
     "ModelResponse",
     "OnDelta",
+    "ReasoningDelta",
     "RequestedCall",
     "Restarted",
     "TextDelta",
@@ -53,6 +54,13 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """What the model thinks, as far as the vendor shows it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ArgumentsDelta:
     index: int
     call_id: str
@@ -65,7 +73,7 @@ class Restarted:
     """The stream broke and is asked again from the start: what was shown so far is void."""
 
 
-Delta: TypeAlias = TextDelta | ArgumentsDelta | Restarted
+Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta | Restarted
 OnDelta: TypeAlias = Callable[[Delta], None]
 
 

@@ -8,16 +8,14 @@ from itertools import count
 from typing import Final, TypeAlias
 
 import structlog
-from pydantic import JsonValue
 
-from app.domain import ids, texts
+from app.domain import texts
 from app.domain.agents import NamedTool
 from app.domain.conversation import conversation
 from app.domain.decide import AskModel
 from app.domain.history import shown
-from app.domain.ids import Prefix
 from app.domain.items import Message
-from app.domain.json import JsonObject, compact
+from app.domain.json import JsonObject
 from app.domain.response import ModelResponse
 from app.domain.state import RunState, tool_calls_of
 from app.domain.toolbox import Tool
@@ -27,13 +25,14 @@ from app.llm.base import (
     Delta,
     ModelError,
     ModelRequest,
+    ReasoningDelta,
     Restarted,
     TextDelta,
     ToolChoice,
 )
 from app.llm.catalog import UnknownModelError
 from app.loop.leased import Engine
-from app.store.notify import Feed, TransientEvent
+from app.store.drafts import Draft
 
 log = structlog.get_logger()
 
@@ -118,7 +117,14 @@ async def ask_model(
     engine: Engine, state: RunState, request: ModelRequest, tell: Callable[[Note], None]
 ) -> ModelResponse:
     """The first model in line that answers. Raises ModelError when every one has failed."""
-    watch = _Watch(state, engine.feed, tell)
+    turn, agent = state.turn + 1, state.agent
+    with engine.feed.draft(state.id, turn=turn, fence=state.fence, agent=agent) as draft:
+        return await _ask_in_turn(engine, state, request, _Watch(state, draft, tell))
+
+
+async def _ask_in_turn(
+    engine: Engine, state: RunState, request: ModelRequest, watch: "_Watch"
+) -> ModelResponse:
     first, *others = state.config.models
     try:
         return await _ask_one(engine, first, request, watch)
@@ -169,33 +175,27 @@ def _delay(error: ModelError, attempt: int) -> float | None:
 
 
 class _Watch:
-    """Who is told what happens meanwhile: the log of the run, and those who watch it live. Deltas
-    cost something, so they are only made while somebody does."""
+    """Who is told what happens meanwhile: the log of the run, and those who watch it live."""
 
-    def __init__(self, state: RunState, feed: Feed, tell: Callable[[Note], None]) -> None:
+    def __init__(self, state: RunState, draft: Draft, tell: Callable[[Note], None]) -> None:
         self.tell = tell
         self._state = state
-        self._feed = feed
+        self._draft = draft
 
     def retried(self, model: str, error: ModelError, *, after: float) -> None:
         """`model` is asked next, `after` seconds."""
         log.info("model_retried", run=str(self._state.id), model=model, code=error.code)
         self.tell(Retried(model, error.code, error.message, after))
-        self.show(Restarted())
+        self._draft.restart()
 
     def show(self, delta: Delta) -> None:
-        run_id = self._state.id
-        if not self._feed.followed(run_id):
-            return
-        data: dict[str, JsonValue] = {"turn": self._state.turn + 1, "agent": self._state.agent}
         match delta:
             case TextDelta(text=text):
-                kind = "message.delta"
-                data["text"] = text
+                self._draft.add("message.delta", text)
+            case ReasoningDelta(text=text):
+                self._draft.add("reasoning.delta", text)
             case ArgumentsDelta():
-                kind = "tool_call.arguments.delta"
-                data |= {"call_id": delta.call_id, "tool": delta.name, "text": delta.text}
+                about: JsonObject = {"call_id": delta.call_id, "tool": delta.name}
+                self._draft.add("tool_call.arguments.delta", delta.text, delta.index, about)
             case Restarted():
-                kind = "message.restarted"
-        shown = compact({"type": kind, "run_id": ids.show(Prefix.RUN, run_id), "data": data})
-        self._feed.publish_transient(run_id, TransientEvent(kind, shown))
+                self._draft.restart()

@@ -8,7 +8,6 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -17,47 +16,78 @@ import structlog
 
 from app.domain.ids import ProjectId, RunId
 from app.store.db import libpq_url
+from app.store.drafts import Draft, Heard, Piece
 from app.store.events import StoredEvent
+from app.store.relay import Relay
 
 log = structlog.get_logger()
 
 RECONNECT_SECONDS: Final = 0.5
 KEEPALIVE_SECONDS: Final = 15.0
 """A LISTEN connection can die silently, so it is asked for a sign of life."""
+CHANNELS: Final = (
+    "runward_runs",
+    "runward_work",
+    "runward_tools",
+    "runward_follow",
+    "runward_deltas",
+)
 MAX_PUSHED: Final = 256
 """Events and deltas kept for a slow reader; beyond that it reads from the database again."""
-
-
-@dataclass(frozen=True, slots=True)
-class TransientEvent:
-    """Shown while it happens, never stored, without a number. `json` is the whole event."""
-
-    type: str
-    json: str
 
 
 class Follower:
     """One reader of one run. `pushed` holds what this process has seen go by."""
 
-    __slots__ = ("_wake", "hinted", "project_id", "pushed", "seen")
+    __slots__ = (
+        "_heard",
+        "_wake",
+        "adrift",
+        "hinted",
+        "live",
+        "project_id",
+        "pushed",
+        "run_id",
+        "seen",
+    )
 
-    def __init__(self, project_id: ProjectId) -> None:
+    def __init__(self, project_id: ProjectId, run_id: UUID) -> None:
         self.project_id = project_id
+        self.run_id = run_id
         self._wake = asyncio.Event()
+        self._heard = Heard()
+        self.live = False
+        """Drafts are wanted too."""
+        self.adrift = True
+        """It is to be told what was said so far."""
         self.hinted = False
         """Something may have happened that was not pushed: it is to be read."""
         self.seen = 0
         """The number of the last event that the reader has had."""
-        self.pushed: deque[StoredEvent | TransientEvent] = deque()
+        self.pushed: deque[StoredEvent | Piece] = deque()
 
     def has(self, run_id: UUID, sequence: int) -> bool:
         """Whether the reader has had this event of the run."""
         return self.seen >= sequence
 
-    def push(self, what: StoredEvent | TransientEvent) -> None:
+    @property
+    def runs(self) -> Iterable[UUID]:
+        return (self.run_id,)
+
+    def news(self, piece: Piece) -> list[Piece]:
+        """What of it the reader has not had. Where some before it is missing, that is asked for
+        once the reader has read what is stored."""
+        news = self._heard.unheard(piece)
+        if news is None:
+            self.adrift = True
+            self.wake()
+            return []
+        return news
+
+    def push(self, what: StoredEvent | Piece) -> None:
         if len(self.pushed) >= MAX_PUSHED:
             self.pushed.clear()
-            self.hinted = True
+            self.hinted = self.adrift = True
         self.pushed.append(what)
         self._wake.set()
 
@@ -81,8 +111,13 @@ class FamilyFollower(Follower):
 
     __slots__ = ("_last", "_more")
 
-    def __init__(self, project_id: ProjectId, more: Callable[[UUID, "FamilyFollower"], None]):
-        super().__init__(project_id)
+    def __init__(
+        self,
+        project_id: ProjectId,
+        run_id: UUID,
+        more: Callable[[UUID, "FamilyFollower"], None],
+    ) -> None:
+        super().__init__(project_id, run_id)
         self._more = more
         self._last: dict[UUID, int] = {}
 
@@ -90,6 +125,7 @@ class FamilyFollower(Follower):
         """These are the runs now, with the number of the last event that was looked for."""
         for run_id in last.keys() - self._last.keys():
             self._more(run_id, self)
+            self.adrift = True
         self._last.update(last)
 
     @property
@@ -101,14 +137,17 @@ class FamilyFollower(Follower):
 
 
 class Feed:
-    """In-process: from those who write runs to those who read them."""
+    """From those who carry runs to those who read them, here and, by the relay, elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
         self._followers: dict[UUID, list[Follower]] = defaultdict(list)
+        self._drafts: dict[UUID, Draft] = {}
+        self._carried: set[UUID] = set()
 
     @contextmanager
     def follow(self, project_id: ProjectId, run_id: RunId) -> Generator[Follower]:
-        follower = Follower(project_id)
+        follower = Follower(project_id, run_id)
         self._followers[run_id].append(follower)
         try:
             yield follower
@@ -118,7 +157,9 @@ class Feed:
     @contextmanager
     def follow_family(self, project_id: ProjectId, run_id: RunId) -> Generator[FamilyFollower]:
         """The reader names the runs below as it learns of them."""
-        follower = FamilyFollower(project_id, lambda id_, one: self._followers[id_].append(one))
+        follower = FamilyFollower(
+            project_id, run_id, lambda id_, one: self._followers[id_].append(one)
+        )
         follower.follow({run_id: 0})
         try:
             yield follower
@@ -152,9 +193,79 @@ class Feed:
             for event in events:
                 follower.push(event)
 
-    def publish_transient(self, run_id: RunId, event: TransientEvent) -> None:
-        for follower in self._followers.get(run_id, ()):
-            follower.push(event)
+    @contextmanager
+    def carrying(self, run_id: UUID) -> Generator[None]:
+        """The run's drafts are written here."""
+        self._carried.add(run_id)
+        try:
+            yield
+        finally:
+            self._carried.discard(run_id)
+
+    @contextmanager
+    def draft(self, run_id: RunId, *, turn: int, fence: int, agent: str | None) -> Generator[Draft]:
+        """What a model says in this turn."""
+        draft = Draft(
+            run_id, turn=turn, fence=fence, agent=agent, show=self._show, wanted=self._wanted
+        )
+        self._drafts[run_id] = draft
+        try:
+            yield draft
+        finally:
+            draft.close()
+            if self._drafts.get(run_id) is draft:
+                del self._drafts[run_id]
+
+    def catch_up(self, follower: Follower) -> None:
+        """Tell it what is being said, from the start; or ask those who carry the runs to."""
+        follower.live, follower.adrift = True, False
+        for run_id in follower.runs:
+            draft = self._drafts.get(run_id)
+            if draft is not None:
+                draft.flush()
+                for piece in draft.whole():
+                    follower.push(piece)
+            elif run_id not in self._carried:
+                self._relay.ask(run_id)
+
+    async def relay(self) -> None:
+        """To other processes, until cancelled."""
+        await self._relay.run(self._carried_elsewhere)
+
+    def _carried_elsewhere(self) -> list[UUID]:
+        """The runs whose drafts somebody follows here, and that are not carried here."""
+        return [
+            run_id
+            for run_id, readers in self._followers.items()
+            if run_id not in self._carried and any(one.live for one in readers)
+        ]
+
+    def asked(self, payload: str) -> None:
+        """Somebody elsewhere follows runs."""
+        for run_id in self._relay.heard_follow(payload):
+            if (draft := self._drafts.get(run_id)) is not None:
+                draft.flush()
+                for piece in draft.whole():
+                    self._relay.send(piece)
+
+    def relayed(self, payload: str) -> None:
+        """Pieces of drafts that are written elsewhere."""
+        for piece in self._relay.heard_pieces(payload):
+            self._push(piece)
+
+    def _show(self, piece: Piece) -> None:
+        self._push(piece)
+        if self._relay.wanted(piece.run_id):
+            self._relay.send(piece)
+
+    def _push(self, piece: Piece) -> None:
+        for follower in self._followers.get(piece.run_id, ()):
+            if follower.live:
+                follower.push(piece)
+
+    def _wanted(self, run_id: UUID) -> bool:
+        followers = self._followers.get(run_id, ())
+        return any(one.live for one in followers) or self._relay.wanted(run_id)
 
     def hint(self, run_id: UUID | None) -> None:
         """The run changed; None: any may have."""
@@ -167,9 +278,14 @@ class Feed:
                 follower.wake()
 
 
+def _ignore(payload: str) -> None:
+    pass
+
+
 class Listener:
-    """Turns NOTIFY into calls: `on_run(id or None)`, `on_work()`, `on_tools(project)`. What the
-    backends in `own` send is not passed on: this process knows it already."""
+    """Turns NOTIFY into calls: `on_run(id or None)`, `on_work()`, `on_tools(project)`, and what the
+    relay sends. What the backends in `own` send is not passed on: this process knows it
+    already."""
 
     def __init__(
         self,
@@ -179,11 +295,15 @@ class Listener:
         on_work: Callable[[], None],
         on_tools: Callable[[UUID | None], None],
         own: Set[int],
+        on_follow: Callable[[str], None] = _ignore,
+        on_deltas: Callable[[str], None] = _ignore,
     ) -> None:
         self._dsn = libpq_url(url)
         self._on_run = on_run
         self._on_work = on_work
         self._on_tools = on_tools
+        self._on_follow = on_follow
+        self._on_deltas = on_deltas
         self._own = own
 
     async def run(self) -> None:
@@ -205,7 +325,7 @@ class Listener:
 
         try:
             connection.add_termination_listener(lost)
-            for channel in ("runward_runs", "runward_work", "runward_tools"):
+            for channel in CHANNELS:
                 await connection.add_listener(channel, self._received)
             self._on_run(None)
             self._on_work()
@@ -222,6 +342,12 @@ class Listener:
             return
         if channel == "runward_work":
             self._on_work()
+            return
+        if channel == "runward_deltas":
+            self._on_deltas(str(payload))
+            return
+        if channel == "runward_follow":
+            self._on_follow(str(payload))
             return
         tell = self._on_tools if channel == "runward_tools" else self._on_run
         for named in _named(str(payload)):

@@ -122,7 +122,8 @@ class Worker:
     async def _execute(self, execution: Execution) -> None:
         run_id, fence = execution.lease
         try:
-            await execution.run()
+            with self._services.feed.carrying(run_id):
+                await execution.run()
         except Exception:
             # The lease runs out, the run is claimed again, and quarantined if that goes on.
             log.exception("execution_failed", run=show(Prefix.RUN, run_id), fence=fence)

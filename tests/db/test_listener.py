@@ -7,14 +7,17 @@ from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.domain.ids import RunId
 from app.domain.run import Move
 from app.domain.state import Event
 from app.store.commit import Ending
 from app.store.db import libpq_url, sqlalchemy_url
+from app.store.drafts import Piece
 from app.store.events import StoredEvent, shown_now
-from app.store.notify import MAX_PUSHED, Feed, Follower, Listener, TransientEvent
+from app.store.notify import MAX_PUSHED, Feed, Follower, Listener
+from app.store.relay import Relay
 from tests.db.proxy import Proxy
 from tests.db.store import PROJECT, Store, backend, step, until
 
@@ -191,6 +194,11 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = 0.0
 
 
+def feeding() -> Feed:
+    """Of a process that knows of no other."""
+    return Feed(Relay(create_async_engine("postgresql+asyncpg://localhost:1/none")))
+
+
 def publish(feed: Feed, run_id: RunId, *sequences: int) -> None:
     for sequence in sequences:
         feed.publish(run_id, shown_now(run_id, sequence, AT, [Event("x", {})]))
@@ -201,20 +209,30 @@ def pushed(follower: Follower) -> list[int]:
 
 
 async def test_a_reader_is_given_what_goes_by_in_this_process() -> None:
-    feed, run, other = Feed(), RunId(uuid4()), RunId(uuid4())
+    feed, run, other = feeding(), RunId(uuid4()), RunId(uuid4())
     with feed.follow(PROJECT, run) as follower:
         publish(feed, other, 1)
         assert not await follower.wait(NOW)
         publish(feed, run, 3, 4)
-        feed.publish_transient(run, TransientEvent("message.delta", "{}"))
+        feed.catch_up(follower)
+        with feed.draft(run, turn=1, fence=1, agent=None) as draft:
+            draft.add("message.delta", "Hello")
         assert await follower.wait(NOW)
         assert not await follower.wait(NOW)
     assert pushed(follower) == [3, 4]
-    assert len(follower.pushed) == 3
+    assert [one.text for one in follower.pushed if isinstance(one, Piece)] == ["Hello"]
+
+
+async def test_only_who_asks_for_what_is_being_said_is_told() -> None:
+    feed, run = feeding(), RunId(uuid4())
+    with feed.follow(PROJECT, run) as poll, feed.draft(run, turn=1, fence=1, agent=None) as draft:
+        draft.add("message.delta", "Hello")
+        draft.flush()
+        assert not await poll.wait(NOW)
 
 
 async def test_a_slow_reader_is_left_with_a_gap_that_sends_it_to_the_database() -> None:
-    feed, run = Feed(), RunId(uuid4())
+    feed, run = feeding(), RunId(uuid4())
     with feed.follow(PROJECT, run) as slow, feed.follow(PROJECT, run) as fast:
         publish(feed, run, *range(1, MAX_PUSHED + 1))
         assert pushed(slow) == list(range(1, MAX_PUSHED + 1))
@@ -224,7 +242,7 @@ async def test_a_slow_reader_is_left_with_a_gap_that_sends_it_to_the_database() 
 
 
 async def test_the_poll_wakes_those_who_lack_events_and_nobody_else() -> None:
-    feed, run, missing = Feed(), RunId(uuid4()), RunId(uuid4())
+    feed, run, missing = feeding(), RunId(uuid4()), RunId(uuid4())
     with feed.follow(PROJECT, run) as behind, feed.follow(PROJECT, run) as abreast:
         behind.seen, abreast.seen = 4, 5
         feed.behind({run: 5, missing: 9})
@@ -233,7 +251,7 @@ async def test_the_poll_wakes_those_who_lack_events_and_nobody_else() -> None:
 
 
 async def test_a_hint_wakes_the_run_s_readers_and_one_without_a_name_all() -> None:
-    feed, one, other = Feed(), RunId(uuid4()), RunId(uuid4())
+    feed, one, other = feeding(), RunId(uuid4()), RunId(uuid4())
     with feed.follow(PROJECT, one) as first, feed.follow(PROJECT, other) as second:
         feed.hint(one)
         assert (await first.wait(NOW), await second.wait(NOW)) == (True, False)
@@ -242,7 +260,7 @@ async def test_a_hint_wakes_the_run_s_readers_and_one_without_a_name_all() -> No
 
 
 async def test_a_reader_who_has_left_is_forgotten() -> None:
-    feed, run = Feed(), RunId(uuid4())
+    feed, run = feeding(), RunId(uuid4())
     with feed.follow(PROJECT, run):
         with feed.follow(PROJECT, run) as left:
             assert feed.runs == [(PROJECT, run)]
