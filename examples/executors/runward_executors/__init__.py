@@ -1,6 +1,7 @@
 """What models know by kind, carried out here: pyproject.toml's entry point names this module."""
 
 from runward_executors.apply_patch import apply_patch
+from runward_executors.computer import computer
 from runward_executors.shell import shell
 
-TOOLS = [shell, apply_patch]
+TOOLS = [shell, apply_patch, computer]
