@@ -48,6 +48,7 @@ async def run_process(
 ) -> None:
     """Until SIGTERM or SIGINT. `ready` is called once requests are answered."""
     async with open_services(settings, database_url) as services, _stop_signal() as stop:
+        services.mcp_wait = settings.mcp_wait_seconds
         if settings.bootstrap_key is not None:
             async with services.database.pool.begin() as tx:
                 secret = settings.bootstrap_key.get_secret_value()
@@ -84,8 +85,7 @@ async def run_process(
         try:
             await asyncio.wait([*parts, *background], return_when=asyncio.FIRST_COMPLETED)
             stop.set()
-            services.stopping.set()
-            services.feed.hint(None)
+            _say_that_it_stops(services)
             await asyncio.gather(*parts)
         finally:
             for task in [*background, opening]:
@@ -120,6 +120,13 @@ def _listener(services: Services, worker: Worker | None) -> Listener:
         on_deltas=feed.relayed,
         own=services.own_backends,
     )
+
+
+def _say_that_it_stops(services: Services) -> None:
+    """To all whose requests are held or streamed."""
+    services.stopping.set()
+    services.feed.hint(None)
+    services.toolbox.forget(None)
 
 
 def _settle_memory() -> None:
@@ -159,8 +166,7 @@ async def _serve(
         if server.started and ready is not None:
             ready(services)
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        services.stopping.set()
-        services.feed.hint(None)
+        _say_that_it_stops(services)
         server.should_exit = True
         await serving
     finally:

@@ -105,6 +105,9 @@ class Settings(BaseSettings):
     mcp_commands: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)] = ()
     """Commands that MCP servers may be started with, comma-separated, each as it is registered: a
     path or a name. Projects choose the arguments."""
+    mcp_wait_seconds: Annotated[Seconds, Field(ge=timedelta(seconds=1))] = timedelta(seconds=300)
+    """How long a tool call over /mcp waits for its run before it answers that the run goes on, in
+    seconds."""
     log_level: str = "info"
     """debug, info, warning or error."""
     log_format: str = "auto"

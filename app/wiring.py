@@ -94,7 +94,9 @@ class Services:
     max_body_bytes: int
     streams_per_key: int
     streams: Counter[UUID] = field(default_factory=Counter[UUID])
-    """Open event streams of each API key."""
+    """Open event streams of each API key, and requests to /mcp that may take their time."""
+    mcp_wait: timedelta = timedelta(seconds=300)
+    """How long a tool call over /mcp waits for its run."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     reserve_slot: Callable[[], bool] = _refuse
     free_slot: Callable[[], None] = _nothing

@@ -53,7 +53,9 @@ async def register_agent(
 
     what = Once.of(request, who.project_id, idempotency_key)
     headers = {"Location": f"/v1/agents/{agent.name}"}
-    return await once(services, what, register, status=201, headers=headers)
+    shown = await once(services, what, register, status=201, headers=headers)
+    services.toolbox.forget(who.project_id)
+    return shown
 
 
 @routes.get("/agents", response_model=Page[Agent])
@@ -129,6 +131,7 @@ async def change_agent(
             metadata=patch.given("metadata", former.metadata),
             replace=True,
         )
+    services.toolbox.forget(who.project_id)
     assert changed is not None
     return answer(shapes.agent(changed))
 
@@ -139,4 +142,5 @@ async def delete_agent(who: ToolsWriter, services: Using, name: AgentPath) -> Re
     async with services.database.pool.begin() as tx:
         if not await agents.delete_agent(tx, who.project_id, name):
             raise e.AgentNotFoundError
+    services.toolbox.forget(who.project_id)
     return nothing()

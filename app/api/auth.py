@@ -21,7 +21,7 @@ class Requirement(Given):
     operator: bool = False
 
     async def prepare(self, request: Request) -> None:
-        principal = await _authenticated(request)
+        principal = await authenticated(request)
         if not principal.may(self.any_of):
             raise InsufficientScopeError(self.any_of)
         if self.operator and not principal.operator:
@@ -48,7 +48,8 @@ Admin = Annotated[Principal, require(Scope.ADMIN)]
 Operator = Annotated[Principal, require(Scope.ADMIN, operator=True)]
 
 
-async def _authenticated(request: Request) -> Principal:
+async def authenticated(request: Request) -> Principal:
+    """Raises UnauthenticatedError."""
     token = bearer_token(request)
     principal = await services_of(request).authenticate(token)
     if principal is None:

@@ -44,12 +44,9 @@ class ReadRequest(Request):
 async def read(request: Request, max_bytes: int, adapter: TypeAdapter[Any] | None) -> ReadRequest:
     """`adapter` is what the body must be; None: the route takes no body, or an empty object."""
     done = ReadRequest(request.scope, request.receive)
-    if not _has_body(request):
-        return done
-    done.raw = await _read_bytes(request, max_bytes)
+    done.raw = await read_bytes(request, max_bytes)
     if not done.raw:
         return done
-    _check_type(request)
     value = strict_json.parse(done.raw)
     done.validated = _no_body(value) if adapter is None else _validated(adapter, done.raw, value)
     return done
@@ -60,7 +57,11 @@ def _has_body(request: Request) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
-async def _read_bytes(request: Request, max_bytes: int) -> bytes:
+async def read_bytes(request: Request, max_bytes: int) -> bytes:
+    """Empty: there is no body. Raises AppErrors for one that is too large, too slow, or that does
+    not say that it is JSON."""
+    if not _has_body(request):
+        return b""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > max_bytes:
         raise PayloadTooLargeError(max_bytes)
@@ -75,6 +76,8 @@ async def _read_bytes(request: Request, max_bytes: int) -> bytes:
                 chunks.append(chunk)
     except TimeoutError:
         raise RequestTimeoutError from None
+    if size:
+        _check_type(request)
     return b"".join(chunks)
 
 

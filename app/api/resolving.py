@@ -120,7 +120,10 @@ async def check_agent(services: Services, config: AgentConfig) -> None:
 
 
 def _check_kind(config: AgentConfig) -> None:
-    """An agent has a model, a workflow has agents, and none has what is the other's."""
+    """An agent has a model, a workflow has agents, and none has what is the other's. A run of one
+    call has neither, and nobody can ask for one in these words."""
+    if config.kind == "call":
+        return
     errors: list[FieldError] = []
     if config.kind == "llm":
         if config.model is None:

@@ -8,6 +8,7 @@ from app.api import (
     events,
     health,
     keys,
+    mcp_endpoint,
     mcp_servers,
     openapi,
     policy,
@@ -35,6 +36,7 @@ ROUTERS: Final = (
     keys.projects,
     health.routes,
     health.probes,
+    mcp_endpoint.routes,
 )
 
 

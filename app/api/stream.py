@@ -2,7 +2,8 @@
 `id:`, transient ones bear none. A stream holds no database connection while it waits."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
+from contextlib import contextmanager
 from typing import Final
 from uuid import UUID
 
@@ -64,11 +65,28 @@ def counted_stream(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Raises TooManyRequestsError."""
+    ensure_room(services, who)
+    return _Counted(frames, services.streams, who.key_id, {**_HEADERS, **(headers or {})})
+
+
+def ensure_room(services: Services, who: Principal) -> None:
+    """For one more stream. Raises TooManyRequestsError."""
     if services.streams[who.key_id] >= services.streams_per_key:
         raise e.TooManyRequestsError(
             f"This key has {services.streams_per_key} streams open; close one.", retry_after=5
         )
-    return _Counted(frames, services.streams, who.key_id, {**_HEADERS, **(headers or {})})
+
+
+@contextmanager
+def counted(streams: Counter[UUID], key_id: UUID) -> Generator[None]:
+    """A stream of the key is open, as long as the block is."""
+    streams[key_id] += 1
+    try:
+        yield
+    finally:
+        streams[key_id] -= 1
+        if not streams[key_id]:
+            del streams[key_id]
 
 
 class _Counted(StreamingResponse):
@@ -87,13 +105,8 @@ class _Counted(StreamingResponse):
         self._key_id = key_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._streams[self._key_id] += 1
-        try:
+        with counted(self._streams, self._key_id):
             await super().__call__(scope, receive, send)
-        finally:
-            self._streams[self._key_id] -= 1
-            if not self._streams[self._key_id]:
-                del self._streams[self._key_id]
 
 
 async def _frames(

@@ -56,6 +56,10 @@ class History(Frozen):
 
 
 AgentKind: TypeAlias = Literal["llm", "sequential", "parallel", "loop"]
+"""What can be asked for."""
+RunKind: TypeAlias = AgentKind | Literal["call"]
+"""`call` makes one call of its one tool, with the arguments that are its input: what a client of
+`/mcp` asked for."""
 ModelNames: TypeAlias = (
     ModelName | Annotated[tuple[ModelName, ...], Field(min_length=1, max_length=8)]
 )
@@ -68,7 +72,7 @@ MAX_SHOWN: Final = 64
 class AgentConfig(Frozen):
     """The behaviour of an agent. The same fields stand in an agent and inline in a run."""
 
-    kind: AgentKind = "llm"
+    kind: RunKind = "llm"
     """`llm` asks a model; the others run `agents`, one after the other, at once, or again and
     again."""
     model: ModelNames | None = None

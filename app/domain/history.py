@@ -11,7 +11,7 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
-from app.domain.agents import AgentKind, History
+from app.domain.agents import History, RunKind
 from app.domain.ids import CallId
 from app.domain.items import (
     Content,
@@ -45,7 +45,7 @@ _BEFORE: Final = 120
 """Characters of an excerpt that stand before what was found."""
 
 
-def to_keep(items: Sequence[Item], output: JsonValue, kind: AgentKind) -> tuple[Item, ...]:
+def to_keep(items: Sequence[Item], output: JsonValue, kind: RunKind) -> tuple[Item, ...]:
     """What of an ended run later runs can see: each call with one result; of a workflow, whose
     inner conversations are its child runs' own, what it was asked and what it answered."""
     if kind == "llm":

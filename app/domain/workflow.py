@@ -1,8 +1,8 @@
 """Agents of kind `sequential`, `parallel` and `loop`: no model decides, but the order in which
 their agents stand. Each step is a call like any other, so it has a place in the ledger, can wait
-for a person for days, and is never repeated."""
+for a person for days, and is never repeated. A run of kind `call` has one step, of a tool."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
@@ -39,6 +39,8 @@ def next_step(state: RunState) -> Steps | Over:
             return _parallel(state, agents)
         case "loop":
             return _one_by_one(state, agents, rounds=state.config.max_iterations)
+        case "call":
+            return _one_call(state)
         case _:
             return _one_by_one(state, agents, rounds=1)
 
@@ -76,6 +78,18 @@ def _parallel(state: RunState, agents: tuple[str, ...]) -> Steps | Over:
         error: JsonValue = {"error": call.result.output}
         outputs[name] = error if call.result.is_error else call.result.whole
     return Over(compact(outputs), parsed=outputs)
+
+
+def _one_call(state: RunState) -> Steps | Over:
+    """The arguments are the run's input; what is said to it later changes nothing."""
+    calls = _steps(state)
+    if not calls:
+        arguments = opening_text(replace(state, segments=state.segments[:1]))
+        requested = RequestedCall("call_1", state.config.tools[0], arguments)
+        return Steps(ModelResponse("", (requested,)))
+    [call] = calls
+    assert call.result is not None
+    return Over(call.result.whole, failed=_failure(call))
 
 
 def _steps(state: RunState) -> list[Call]:

@@ -43,7 +43,7 @@ from app.loop.guarding import Guarding
 from app.loop.leased import Engine, LeasedRun, LeaseLostError, now
 from app.loop.policies import NO_POLICY
 from app.loop.run_tools import CallsInFlight, seconds_for
-from app.loop.toolbox import Armed, ToolSet, enabled_now, surroundings
+from app.loop.toolbox import Armed, ToolSet, enabled_now
 from app.store.commit import Ending, Moved
 from app.store.db import patiently
 from app.store.ids import mint
@@ -151,10 +151,16 @@ class Execution(LeasedRun):
         """The next steps of a workflow, whose input guardrails are asked like a model's."""
         if not await self._record():
             return False
-        refused = await turn.refused_input(self._guarding, self._state)
+        state, segments = self._state, len(self._state.segments)
+        engine, guarding = self._engine, self._guarding
+        refused = await turn.refused_input(guarding, state)
         if refused is not None:
             return await self._finish(refused)
-        return await self._take(response, Turn(self._made, surroundings(self._state), mint))
+        self._enabled = await enabled_now(self._tools, state, engine.plugins)
+        tools = {**self._enabled, **self._made}
+        judging = turn.judged(engine, guarding, state, response, tools, self._armed_tool)
+        judged = await self._unless_stopped(judging)
+        return judged is not None and await self._take(response, replace(judged, shown=segments))
 
     async def _take(self, response: ModelResponse, judged: Turn) -> bool:
         """The response enters the conversation, its calls the ledger. All that came before is

@@ -3,7 +3,8 @@
 import asyncio
 import copy
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -125,6 +126,7 @@ class Toolbox:
         self._kept: OrderedDict[tuple[UUID, str, int], Armed] = OrderedDict()
         self._known: dict[UUID, set[str]] = {}
         self._changes = 0
+        self._watchers: dict[UUID, list[asyncio.Event]] = {}
 
     async def fetch(self, project_id: ProjectId, wanted: Iterable[tuple[str, int]]) -> ToolSet:
         """By name and version; versions that do not exist are left out."""
@@ -164,7 +166,8 @@ class Toolbox:
         return [name for name in unsure if name not in found]
 
     def forget(self, project_id: UUID | None) -> None:
-        """Something about the project's tools changed (a secret, say); None: of any project."""
+        """Something about the project's tools or agents changed (a secret, say); None: of any
+        project."""
         self._changes += 1
         for key in [key for key in self._kept if project_id in (None, key[0])]:
             del self._kept[key]
@@ -172,3 +175,19 @@ class Toolbox:
             self._known.clear()
         else:
             self._known.pop(project_id, None)
+        for watched in list(self._watchers) if project_id is None else [project_id]:
+            for changed in self._watchers.get(watched, ()):
+                changed.set()
+
+    @contextmanager
+    def watch(self, project_id: ProjectId) -> Generator[asyncio.Event]:
+        """It is set when something about the project's tools or agents may have changed."""
+        changed = asyncio.Event()
+        watchers = self._watchers.setdefault(project_id, [])
+        watchers.append(changed)
+        try:
+            yield changed
+        finally:
+            watchers.remove(changed)
+            if not watchers:
+                del self._watchers[project_id]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from app.domain.agents import AgentConfig
@@ -85,6 +85,7 @@ async def put_agent(
             created_at=row.updated_at,
         )
     )
+    await _tell(tx, project_id)
     return _agent(row)
 
 
@@ -120,7 +121,13 @@ async def delete_agent(tx: Tx, project_id: ProjectId, name: str) -> bool:
         .values(deleted_at=func.clock_timestamp())
         .returning(agents.c.name)
     )
-    return (await tx.execute(query)).one_or_none() is not None
+    gone = (await tx.execute(query)).one_or_none() is not None
+    await _tell(tx, project_id)
+    return gone
+
+
+async def _tell(tx: Tx, project_id: ProjectId) -> None:
+    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
 
 
 async def lock_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent | None:

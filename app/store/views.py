@@ -131,6 +131,23 @@ async def status_of(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunSt
     return None if row is None else (RunStatus(row.status), row.last_seq)
 
 
+_OPEN_WITH: Final = text(
+    "SELECT id FROM runs WHERE project_id = :project_id AND id > :since"
+    " AND created_by = :created_by AND metadata @> CAST(:about AS jsonb)"
+    " AND status IN ('queued', 'in_progress', 'requires_action') ORDER BY id DESC LIMIT 1"
+)
+
+
+async def open_run_with(
+    tx: Tx, project_id: ProjectId, created_by: UUID, about: JsonObject, since: UUID
+) -> RunId | None:
+    """The newest open run that this key has started, of those that came after the id `since`, with
+    `about` among its metadata."""
+    values = {"project_id": project_id, "created_by": created_by, "since": since}
+    row = (await tx.execute(_OPEN_WITH, values | {"about": compact(about)})).one_or_none()
+    return None if row is None else RunId(row.id)
+
+
 async def calls_of(
     tx: Tx, project_id: ProjectId, run_id: RunId, *, phases: tuple[CallPhase, ...] = ()
 ) -> list[CallView]:

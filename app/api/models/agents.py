@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, JsonValue, create_model
 from pydantic.fields import FieldInfo
 
 from app.api.models.base import AT, Asked, Metadata, example
-from app.domain.agents import AgentConfig
+from app.domain.agents import AgentConfig, AgentKind
 from app.domain.tools import ToolName
 
 _CLERK: Final[dict[str, Any]] = {
@@ -28,6 +28,9 @@ class RegisterAgent(AgentConfig):
 
     model_config = ConfigDict(use_attribute_docstrings=True, json_schema_extra=example(**_CLERK))
 
+    kind: AgentKind = "llm"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """`llm` asks a model; the others run `agents`, one after the other, at once, or again and
+    again."""
     name: ToolName
     """What runs call it by."""
     description: Description | None = None

@@ -1,0 +1,176 @@
+"""tools/list of /mcp: the tools of the project that Runward itself can run, its agents, and the
+tool that asks for a result later."""
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from pydantic import JsonValue
+
+from app.api.mcp_refusals import RefusedError
+from app.api.mcp_results import RESULT_TOOL, output_schema
+from app.domain.ids import ProjectId
+from app.domain.json import JsonObject
+from app.domain.tools import NAME_PATTERN, ToolSpec
+from app.store import agents, registry
+from app.store.agents import RegisteredAgent
+from app.store.db import Tx
+from app.store.registry import RegisteredTool
+from app.wiring import Services
+
+T = TypeVar("T")
+
+AGENT: Final = "agent_"
+"""In front of an agent's name, where it is a tool."""
+PAGE: Final = 100
+"""Tools of one answer."""
+_READ: Final = 200
+_RUNNABLE: Final = frozenset({"webhook", "plugin", "mcp", "agent"})
+"""Types of tools that need nobody else to run them."""
+MAX_RESULT_WAIT: Final = 3600
+
+_AGENT_INPUT: Final[JsonObject] = {
+    "type": "object",
+    "properties": {
+        "input": {"type": "string", "description": "What the agent is asked."},
+        "session_id": {
+            "type": "string",
+            "maxLength": 64,
+            "description": "The conversation to go on with: the id of a session (sess_…).",
+        },
+    },
+    "required": ["input"],
+    "additionalProperties": False,
+}
+_RESULT_TOOL: Final[JsonObject] = {
+    "name": RESULT_TOOL,
+    "description": "Waits for a run that an earlier call has started and that goes on, and "
+    "answers with its result as that call would have.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "run_id": {"type": "string", "description": "The run's id (run_…)."},
+            "wait_seconds": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": MAX_RESULT_WAIT,
+                "description": "How long to wait at most; 0 looks and answers.",
+            },
+        },
+        "required": ["run_id"],
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a call by this name runs: a tool in this version, an agent, or the look at a result."""
+
+    shown: JsonObject
+    tool: RegisteredTool | None = None
+    agent: RegisteredAgent | None = None
+
+    @property
+    def schema(self) -> JsonObject:
+        schema = self.shown["inputSchema"]
+        assert isinstance(schema, dict)
+        return schema
+
+
+async def page(services: Services, project_id: ProjectId, cursor: str | None) -> JsonObject:
+    """By name, in the order of code points. Raises RefusedError for a cursor that is none."""
+    after = "" if cursor is None else _opened(cursor)
+    async with services.autocommit.connect() as tx:
+        found = {RESULT_TOOL: _RESULT_TOOL}
+        found |= {
+            AGENT + one.name: _agent(one) for one in await _all(tx, project_id, agents.list_agents)
+        }
+        tools = await _all(tx, project_id, registry.list_tools)
+    found |= {
+        one.spec.name: _tool(one)
+        for one in tools
+        if _is_runnable(one.spec) and one.spec.name != RESULT_TOOL
+    }
+    names = sorted(name for name in found if name > after)
+    shown: list[JsonValue] = [found[name] for name in names[:PAGE]]
+    more: JsonObject = {"nextCursor": _sealed(names[PAGE - 1])} if len(names) > PAGE else {}
+    return {"tools": shown, **more}
+
+
+async def find(services: Services, project_id: ProjectId, name: str) -> Target | None:
+    """None: nothing is listed under that name."""
+    if name == RESULT_TOOL:
+        return Target(_RESULT_TOOL)
+    async with services.autocommit.connect() as tx:
+        if re.fullmatch(NAME_PATTERN, name):
+            tool = await registry.get_tool(tx, project_id, name)
+            if tool is not None and _is_runnable(tool.spec):
+                return Target(_tool(tool), tool=tool)
+        of_agent = name.removeprefix(AGENT)
+        if of_agent == name or not re.fullmatch(NAME_PATTERN, of_agent):
+            return None
+        agent = await agents.get_agent(tx, project_id, of_agent)
+    return None if agent is None else Target(_agent(agent), agent=agent)
+
+
+def _is_runnable(spec: ToolSpec) -> bool:
+    """A rule about `enabled` is asked when the run is there to ask it about."""
+    return spec.type in _RUNNABLE and spec.enabled is not False
+
+
+async def _all(tx: Tx, project_id: ProjectId, read: Callable[..., Awaitable[list[T]]]) -> list[T]:
+    found: list[T] = []
+    last: str | None = None
+    while True:
+        some: list[Any] = await read(tx, project_id, after=last, limit=_READ, descending=False)
+        found += some
+        if len(some) < _READ:
+            return found
+        last = some[-1].spec.name if isinstance(some[-1], RegisteredTool) else some[-1].name
+
+
+def _tool(one: RegisteredTool) -> JsonObject:
+    spec = one.spec
+    asks = spec.approval if isinstance(spec.approval, str) else "rule"
+    said = spec.metadata.get("mcp")
+    theirs: JsonObject = said if spec.type == "mcp" and isinstance(said, dict) else {}
+    title, annotations = theirs.get("title"), theirs.get("annotations")
+    hints: JsonObject = dict(annotations) if isinstance(annotations, dict) else {}
+    if spec.idempotent:
+        hints["idempotentHint"] = True
+    schema = output_schema(spec.output_schema)
+    return {
+        "name": spec.name,
+        **({"title": title} if title else {}),
+        "description": spec.description,
+        "inputSchema": spec.parameters,
+        **({"outputSchema": schema} if schema else {}),
+        **({"annotations": hints} if hints else {}),
+        "_meta": {"runward/type": spec.type, "runward/approval": asks},
+    }
+
+
+def _agent(one: RegisteredAgent) -> JsonObject:
+    schema = output_schema(one.config.output_schema)
+    return {
+        "name": AGENT + one.name,
+        "description": one.description or f"Runs the agent '{one.name}'.",
+        "inputSchema": _AGENT_INPUT,
+        **({"outputSchema": schema} if schema else {}),
+        "_meta": {"runward/type": "agent", "runward/agent": one.name},
+    }
+
+
+def _sealed(name: str) -> str:
+    return urlsafe_b64encode(name.encode()).decode()
+
+
+def _opened(cursor: str) -> str:
+    try:
+        return urlsafe_b64decode(cursor.encode()).decode()
+    except ValueError:
+        raise RefusedError("The cursor is none of this list's.") from None
