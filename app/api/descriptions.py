@@ -14,7 +14,11 @@ asked where that was wanted, and every step is an event that never changes.
 Bodies are strict JSON: unknown fields, duplicate keys, NUL and nesting deeper than 64 are \
 refused. Errors are `application/problem+json` with a stable `code`. Lists are walked with \
 `limit`, `after` and `order`. Every POST that creates or decides takes an `Idempotency-Key`. An \
-id of another project is answered exactly like an unknown one."""
+id of another project is answered exactly like an unknown one.
+
+The tools and agents of a project can also be called by any client of the Model Context Protocol: \
+its endpoint is `/mcp`, over streamable HTTP, with the same API keys (`runs:write` for calls). A \
+call there is a run here."""
 
 TAGS: Final[Mapping[str, str]] = {
     "Runs": "Start, follow, cancel and continue runs.",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from mcp_types import (
         CallToolRequestParams,
+        CallToolResult,
+        ListToolsResult,
         PaginatedRequestParams,
         SubscriptionsListenRequestParams,
         SubscriptionsListenResult,
@@ -96,22 +98,24 @@ def _server(answers: Answers) -> "Server[Any]":
     from mcp.server.lowlevel import NotificationOptions, Server  # noqa: PLC0415
     from mcp_types import (  # noqa: PLC0415
         CallToolRequestParams,
+        CallToolResult,
+        ListToolsResult,
         PaginatedRequestParams,
         SubscriptionsListenRequestParams,
     )
 
     async def list_tools(
         _: "ServerRequestContext[Any, Any]", params: "PaginatedRequestParams"
-    ) -> JsonObject:
-        return await _or_error(answers.list_tools(params.cursor))
+    ) -> "ListToolsResult":
+        return ListToolsResult.model_validate(await _or_error(answers.list_tools(params.cursor)))
 
     async def call_tool(
         ctx: "ServerRequestContext[Any, Any]", _: "CallToolRequestParams"
-    ) -> JsonObject:
+    ) -> "CallToolResult":
         async def report(count: float, message: str) -> None:
             await ctx.session.report_progress(count, message=message)
 
-        return await _or_error(answers.call_tool(report))
+        return CallToolResult.model_validate(await _or_error(answers.call_tool(report)))
 
     async def listen(
         ctx: "ServerRequestContext[Any, Any]", params: "SubscriptionsListenRequestParams"
@@ -129,9 +133,8 @@ def _server(answers: Answers) -> "Server[Any]":
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
     changes = NotificationOptions(tools_changed=True)
-    server.create_initialization_options = partial(
-        server.create_initialization_options, notification_options=changes
-    )
+    initial = partial(server.create_initialization_options, changes)
+    server.create_initialization_options = initial  # pyright: ignore[reportAttributeAccessIssue]
     return server
 
 

@@ -1,6 +1,7 @@
 """Agents without a model: in which order their agents run, with what, and what comes out."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from tests.unit.domain_cases import (
     settled,
     state,
     taken,
+    tool,
     types,
     wants,
 )
@@ -292,3 +294,48 @@ def test_a_workflow_asks_its_agents_in_their_order_and_ends(
     assert isinstance(end, Finish)
     assert end.status in (RunStatus.COMPLETED, RunStatus.FAILED)
     assert (end.status is RunStatus.COMPLETED) == (end.output is not None)
+
+
+# One call.
+
+
+def one_call(text: str = '{"x":"1"}', *later: str, **fields: Any) -> RunState:
+    said = (text, *later)
+    segments = tuple(Segment(SegmentKind.INPUT, 0, None, (Message("user", one),)) for one in said)
+    config = {"tools": ("lookup",), **fields.pop("config", {})}
+    return flow("call", segments=segments, config=config, agent=None, **fields)
+
+
+def called(run: RunState) -> RunState:
+    action = next_action(run)
+    assert isinstance(action, Delegate)
+    return taken(*action.response.calls, tools=[tool("lookup")], before=run)[0]
+
+
+def test_a_run_of_one_call_makes_it_with_its_input_and_ends_with_its_result() -> None:
+    run = called(one_call())
+    [one] = run.turn_calls
+    assert (one.id, one.tool, one.arguments) == ("call_1", "lookup", {"x": "1"})
+    assert next_action(run) == RunTools((one.id,))
+    cut = answered(run, "a … z", full={"rows": [1]})
+    assert next_action(cut) == Finish(RunStatus.COMPLETED, {"rows": [1]})
+
+
+def test_a_run_of_one_call_fails_with_it() -> None:
+    run = called(one_call())
+    assert next_action(broken(run, "call_1")) == Finish(
+        RunStatus.FAILED, code="step_failed", message="The step 'lookup' failed: call_1 broke"
+    )
+
+
+def test_what_is_said_to_a_run_of_one_call_changes_nothing() -> None:
+    run = called(one_call('{"x":"1"}', "And be quick."))
+    assert [one.arguments for one in run.turn_calls] == [{"x": "1"}]
+    more = Segment(SegmentKind.INPUT, 1, None, (Message("user", "Quicker."),))
+    done = replace(answered(run, "done"), segments=(*run.segments, more))
+    assert next_action(done) == Finish(RunStatus.COMPLETED, "done")
+
+
+def test_a_run_of_one_call_that_may_make_none_is_incomplete() -> None:
+    run = called(one_call(config={"limits": {"max_tool_calls": 0}}))
+    assert reason_of_end(next_action(run)) == (RunStatus.INCOMPLETE, "max_tool_calls")
