@@ -29,8 +29,6 @@ class RegisterAgent(AgentConfig):
     model_config = ConfigDict(use_attribute_docstrings=True, json_schema_extra=example(**_CLERK))
 
     kind: AgentKind = "llm"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """`llm` asks a model; the others run `agents`, one after the other, at once, or again and
-    again."""
     name: ToolName
     """What runs call it by."""
     description: Description | None = None

@@ -1,0 +1,132 @@
+"""The MCP project's own conformance suite (npm @modelcontextprotocol/conformance) against /mcp. It
+cannot send an API key, so a proxy adds one."""
+
+import base64
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.e2e.conftest import Processes
+from tests.support.client import Client
+from tests.support.mcp_proxy import KeyProxy
+from tests.support.programs import node_program
+from tests.support.service import ROOT
+from tests.support.tool_server import Behaviour, ToolServer
+
+pytestmark = pytest.mark.timeout(300)
+
+SUITE_SECONDS: Final = 240
+PNG: Final = base64.b64encode(b"\x89PNG\r\n\x1a\nno real picture").decode()
+NO_ARGUMENTS: Final = {"type": "object", "properties": {}, "additionalProperties": False}
+TEXT: Final = {"type": "text", "text": "Multiple content types test:"}
+IMAGE: Final = {"type": "image", "data": PNG, "media_type": "image/png"}
+AUDIO: Final = {"type": "file", "data": PNG, "media_type": "audio/wav"}
+FILE: Final = {"type": "file", "data": PNG, "media_type": "text/plain", "filename": "a.txt"}
+TOOLS: Final = {
+    "test_simple_text": Behaviour("raw", value="This is a simple text response for testing."),
+    "test_image_content": Behaviour("return", value={"content": [IMAGE]}),
+    "test_audio_content": Behaviour("return", value={"content": [AUDIO]}),
+    "test_embedded_resource": Behaviour("return", value={"content": [FILE]}),
+    "test_multiple_content_types": Behaviour("return", value={"content": [TEXT, IMAGE, FILE]}),
+    "test_error_handling": Behaviour("is_error", message="This tool intentionally fails"),
+    "test_reconnection": Behaviour("raw", value="still here"),
+}
+SCHEMA_2020: Final[dict[str, Any]] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "address": {
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
+    "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
+    "additionalProperties": False,
+}
+
+PASS: Final = {
+    "dns-rebinding-protection",
+    "json-schema-2020-12",
+    "ping",
+    "server-initialize",
+    "server-sse-multiple-streams",
+    "tools-call-audio",
+    "tools-call-embedded-resource",
+    "tools-call-error",
+    "tools-call-image",
+    "tools-call-mixed-content",
+    "tools-call-simple-text",
+    "tools-call-with-progress",
+    "tools-list",
+}
+WARNED: Final = {
+    "server-sse-polling": "recommends streams that are taken up again by event id; a lost call is "
+    "taken up with runward_result",
+}
+NOT_THERE: Final = {
+    "completion-complete": "arguments of prompts and resources are completed; there are none",
+    "elicitation-sep1034-defaults": "nobody is asked by way of the client",
+    "elicitation-sep1330-enums": "nobody is asked by way of the client",
+    "logging-set-level": "no logging",
+    "prompts-get-embedded-resource": "no prompts",
+    "prompts-get-simple": "no prompts",
+    "prompts-get-with-args": "no prompts",
+    "prompts-get-with-image": "no prompts",
+    "prompts-list": "no prompts",
+    "resources-list": "no resources",
+    "resources-read-binary": "no resources",
+    "resources-read-text": "no resources",
+    "resources-subscribe": "no resources",
+    "resources-templates-read": "no resources",
+    "resources-unsubscribe": "no resources",
+    "tools-call-elicitation": "nobody is asked by way of the client",
+    "tools-call-sampling": "no model is asked by way of the client",
+    "tools-call-with-logging": "no logging",
+}
+"""Scenario -> why it does not apply."""
+
+
+def prepare(client: Client, tools: ToolServer) -> None:
+    for name, behaviour in TOOLS.items():
+        client.register_tool(name, tools.tool(name, behaviour), parameters=NO_ARGUMENTS)
+    url = tools.tool("json_schema_2020_12_tool")
+    client.register_tool("json_schema_2020_12_tool", url, parameters=SCHEMA_2020, strict=False)
+
+
+def verdicts(folder: Path) -> dict[str, set[str]]:
+    """Scenario -> the statuses of its checks."""
+    found: dict[str, set[str]] = {}
+    for result in folder.glob("server-*/checks.json"):
+        name = result.parent.name.removeprefix("server-").rpartition("-20")[0]
+        checks: list[dict[str, str]] = json.loads(result.read_text())
+        found[name] = {check["status"] for check in checks} - {"INFO"}
+    return found
+
+
+def test_the_conformance_suite_passes_what_applies(
+    start: Processes, tools: ToolServer, tmp_path: Path
+) -> None:
+    program = node_program("conformance")
+    service = start("serve", env={"RUNWARD_PLUGINS": "tests.support.plugin_conformance"})
+    client = start.client(service)
+    prepare(client, tools)
+    hook = ROOT / "tests" / "node" / "fs_glob.mjs"
+    with KeyProxy(service.url, client.key) as proxy:
+        done = subprocess.run(
+            ["node", "--import", str(hook), program, "server", "--url", f"{proxy.url}/mcp",
+             "--suite", "all", "--output-dir", str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SUITE_SECONDS,
+        )  # fmt: skip
+    found = verdicts(tmp_path)
+    shown = done.stdout[-8000:] + done.stderr[-4000:]
+    assert found.keys() == PASS | WARNED.keys() | NOT_THERE.keys(), shown
+    assert {name for name, statuses in found.items() if statuses <= {"SUCCESS"}} == PASS, shown
+    assert {name for name, statuses in found.items() if "WARNING" in statuses} == set(WARNED), shown
+    failed = {name for name, statuses in found.items() if "FAILURE" in statuses}
+    assert failed == set(NOT_THERE), shown
