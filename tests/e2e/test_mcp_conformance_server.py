@@ -20,7 +20,11 @@ pytestmark = pytest.mark.timeout(300)
 
 SUITE_SECONDS: Final = 240
 PNG: Final = base64.b64encode(b"\x89PNG\r\n\x1a\nno real picture").decode()
-NO_ARGUMENTS: Final = {"type": "object", "properties": {}, "additionalProperties": False}
+NO_ARGUMENTS: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {},
+    "additionalProperties": False,
+}
 TEXT: Final = {"type": "text", "text": "Multiple content types test:"}
 IMAGE: Final = {"type": "image", "data": PNG, "media_type": "image/png"}
 AUDIO: Final = {"type": "file", "data": PNG, "media_type": "audio/wav"}
