@@ -86,7 +86,7 @@ def _one_call(state: RunState) -> Steps | Over:
     if not calls:
         arguments = opening_text(replace(state, segments=state.segments[:1]))
         requested = RequestedCall("call_1", state.config.tools[0], arguments)
-        return Steps(ModelResponse("", (requested,)))
+        return Steps(ModelResponse((requested,)))
     [call] = calls
     assert call.result is not None
     return Over(call.result.whole, failed=_failure(call))

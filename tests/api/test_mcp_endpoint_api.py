@@ -165,46 +165,49 @@ async def test_tools_of_mcp_servers_keep_their_annotations_and_their_content(
     assert "The till is closed." in said(failed)
 
 
-@both
-async def test_a_client_hears_that_the_list_has_changed(
-    project: Project, generation: Generation
+async def test_a_client_of_2026_hears_that_the_list_has_changed(project: Project) -> None:
+    async with connected(project) as client:
+        assert client.server_capabilities.tools is not None
+        assert client.server_capabilities.tools.list_changed is True
+        async with (
+            asyncio.timeout(PATIENCE_SECONDS),
+            client.listen(tools_list_changed=True, prompts_list_changed=True) as events,
+        ):
+            project.tool("pay")
+            assert type(await anext(aiter(events))).__name__ == "ToolsListChanged"
+            project.client.call("DELETE", "/v1/tools/pay")
+            await anext(aiter(events))
+
+
+def test_the_stream_of_2025_says_that_the_list_has_changed(
+    project: Project, other: Project
 ) -> None:
+    with project.client.streaming("GET", "/mcp", Accept="text/event-stream") as response:
+        lines = response.iter_lines()
+        assert next(lines) == ": listening"
+        other.tool("theirs")
+        agent = {"name": "clerk", "model": "offline:rules"}
+        project.client.call("POST", "/v1/agents", agent)
+        line = next(line for line in lines if line.startswith("data: "))
+    said_ = json.loads(line.removeprefix("data: "))
+    assert said_ == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
+async def test_a_client_of_2025_hears_it_once_it_listens(project: Project) -> None:
     changed = asyncio.Event()
 
     async def heard(message: Any) -> None:
         if getattr(message, "method", None) == "notifications/tools/list_changed":
             changed.set()
 
-    async def until_changed() -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await changed.wait()
-        changed.clear()
-
-    async with connected(project, generation, heard=heard) as client:
+    async with connected(project, "2025", heard=heard) as client:
         assert client.server_capabilities.tools is not None
         assert client.server_capabilities.tools.list_changed is True
-        if generation == "2025":
-            # Its client listens by itself, and nobody is told when it does.
-            await asyncio.to_thread(_until_streaming, project)
-            project.tool("pay")
-            await until_changed()
-            project.client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
-            await until_changed()
-            return
+        project.tool("pay")
         async with asyncio.timeout(PATIENCE_SECONDS):
-            async with client.listen(tools_list_changed=True) as events:
-                project.tool("pay")
-                await anext(aiter(events))
-                project.client.call("DELETE", "/v1/tools/pay")
-                await anext(aiter(events))
-
-
-def _until_streaming(project: Project) -> None:
-    """Registering tells of a change, again and again until the first is heard, is no proof that
-    it was the last: so the stream is opened here once, which shows that such streams work."""
-    with project.client.streaming("GET", "/mcp", Accept="text/event-stream") as response:
-        lines = response.iter_lines()
-        assert next(lines) == ": listening"
+            while not changed.is_set():  # nobody is told when it has begun to listen
+                project.client.call("PATCH", "/v1/tools/pay", {"description": "Pays."})
+                await asyncio.wait([asyncio.ensure_future(changed.wait())], timeout=0.2)
 
 
 # -- what a call is -------------------------------------------------------------------------------
