@@ -13,7 +13,6 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.calls import Call
-from app.domain.errors import McpUnreachableError
 from app.domain.ids import ProjectId, RunId
 from app.domain.items import Item
 from app.domain.mcp_servers import ListedTool
@@ -49,7 +48,7 @@ from app.tools.guards import Guards
 from app.tools.hosted import HostedTool
 from app.tools.loading import load_plugins
 from app.tools.mcp import Mcp
-from app.tools.mcp_access import access_problems
+from app.tools.mcp_access import ensure_access
 from app.tools.mcp_link import Server
 from app.tools.plugins import PluginHost
 from app.tools.signed_post import SignedPosts
@@ -243,8 +242,7 @@ def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -
                 return None
             given = found.credentials(vault)
             filled = await mcp_credentials.fill(tx, vault, project_id, name, given)
-        if problems := access_problems(found.spec, filled):
-            raise McpUnreachableError(f"MCP server '{name}': {' '.join(problems[0])}.")
+        ensure_access(found.spec, filled)
         tokens = StoredRefreshTokens(database.pool, vault, project_id, name, found.id)
         return Server(
             project_id,

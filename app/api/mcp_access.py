@@ -18,7 +18,7 @@ from app.store.ids import mint
 from app.store.mcp_credentials import StoredRefreshTokens
 from app.store.mcp_servers import RegisteredServer
 from app.store.secrets import read_secrets
-from app.tools.mcp_access import access_problems
+from app.tools.mcp_access import access_problems, ensure_access
 from app.tools.mcp_link import Server
 from app.tools.mcp_oauth import GivenRefreshTokens, RefreshTokens
 from app.wiring import Services
@@ -76,12 +76,14 @@ async def ensure_server(
 
 async def known(services: Services, server: RegisteredServer) -> Filled:
     """What a registered server is logged in to with. Raises McpUnreachableError that names a
-    secret that is not there."""
+    secret that is not there, or that cannot be sent."""
     given = server.credentials(services.vault)
     async with services.autocommit.connect() as tx:
-        return await mcp_credentials.fill(
+        filled = await mcp_credentials.fill(
             tx, services.vault, server.project_id, server.spec.name, given
         )
+    ensure_access(server.spec, filled)
+    return filled
 
 
 async def list_tools(

@@ -3,7 +3,7 @@ that changed later."""
 
 from typing import Final
 
-from app.domain.errors import FieldError
+from app.domain.errors import FieldError, McpUnreachableError
 from app.domain.mcp_auth import Filled, oauth_problems
 from app.domain.mcp_servers import McpServerSpec
 from app.tools.webhook_headers import check_headers
@@ -27,3 +27,10 @@ def access_problems(spec: McpServerSpec, given: Filled) -> list[FieldError]:
     for name in both:
         errors.append(FieldError(f"secret_headers.{name[:128]}", "is among the headers too"))
     return errors + ([] if given.oauth is None else oauth_problems(given.oauth))
+
+
+def ensure_access(spec: McpServerSpec, given: Filled) -> None:
+    """Of a registered server, whose secrets may have got other values since. Raises
+    McpUnreachableError."""
+    if problems := access_problems(spec, given):
+        raise McpUnreachableError(f"MCP server '{spec.name}': {' '.join(problems[0])}.")

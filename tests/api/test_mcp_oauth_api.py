@@ -257,6 +257,8 @@ def test_a_secret_that_cannot_be_sent_is_named_with_its_field(
     register(project, server, {"client_secret": {"secret": "client"}})
     put(project, "client", "two\nlines")
     assert "oauth.client_secret must be printable" in whoami(project)["detail"]
+    problem = project.client.refused(424, "mcp_unreachable", "POST", f"{BOX}/refresh")
+    assert "oauth.client_secret must be printable" in problem["detail"]
 
 
 Answer: TypeAlias = tuple[int, Json, dict[str, str]]
