@@ -103,6 +103,7 @@ def test_a_caller_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
         )
         assert await process.stdout.readline() == b"ready\n"
         process.kill()
+        await process.wait()
         return await alive
 
     assert asyncio.run(asyncio.wait_for(killed(), 30)) == b""
