@@ -1,6 +1,6 @@
-"""One turn asks for a webhook, a plugin, another agent, a tool of the client and a call that a
-person must approve, all at once; they are answered and decided in every order that chance makes.
-The results stand in the order of the calls, and each was executed once.
+"""One turn asks for a webhook, a plugin, a tool of an MCP server, another agent, a tool of the
+client and a call that a person must approve, all at once; they are answered and decided in every
+order that chance makes. The results stand in the order of the calls, and each was executed once.
 
 RUNWARD_ORDERS=200 makes it long. The order of round N is that of `Random(N)`.
 """
@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.conftest import Processes
 from tests.support.client import Client
+from tests.support.mcp_server import McpServer
 from tests.support.model_server import Answer, Call, ModelServer, calls, text
 from tests.support.serving import Hold
 from tests.support.tool_server import Behaviour, ToolServer
@@ -39,10 +40,10 @@ class Round:
     def play(self) -> None:
         self._prepare()
         n = self.number
-        names = [f"hook_{n}", "relay", f"ask_{n}", f"gated_{n}", f"mine_{n}"]
+        names = [f"hook_{n}", "relay", "far_forward", f"ask_{n}", f"gated_{n}", f"mine_{n}"]
         run = self.client.start_run(model=f"openai:main-{self.number}", tools=names)
         try:
-            for name in ("hook", "relay"):
+            for name in ("hook", "relay", "far"):
                 self.tools.hold(f"{name}-{self.number}").arrived()
             self.child.arrived()
             self._wait_for_own(run["id"])
@@ -53,6 +54,7 @@ class Round:
         steps: list[Callable[[], object]] = [
             self.tools.hold(f"hook-{self.number}").release,
             self.tools.hold(f"relay-{self.number}").release,
+            self.tools.hold(f"far-{self.number}").release,
             self.child.release,
             lambda: self._decide(run["id"], what),
             lambda: self._give(run["id"]),
@@ -70,6 +72,7 @@ class Round:
         client.register_tool(f"hook_{n}", url)
         client.register_tool(f"gated_{n}", tools.tool(f"gated_{n}"), approval="always")
         relay = tools.tool(f"relay_{n}", Behaviour("raw", value="relayed", hold=f"relay-{n}"))
+        far = tools.tool(f"far_{n}", Behaviour("raw", value="from afar", hold=f"far-{n}"))
         mine = {"name": f"mine_{n}", "type": "client", "parameters": ANY, "strict": False}
         client.call("POST", "/v1/tools", mine)
         agent = {"name": f"child_{n}", "model": f"openai:child-{n}"}
@@ -77,11 +80,12 @@ class Round:
         tool = {"name": f"ask_{n}", "type": "agent", "agent": f"child_{n}"}
         client.call("POST", "/v1/tools", tool)
         self.model.script(f"child-{n}", Answer("from the child", hold=self.child))
-        self.order = [f"c{n}_{one}" for one in ("hook", "relay", "ask", "gated", "mine")]
+        self.order = [f"c{n}_{one}" for one in ("hook", "relay", "far", "ask", "gated", "mine")]
         self.random.shuffle(self.order)
         asked = {
             f"c{n}_hook": Call(f"c{n}_hook", f"hook_{n}", '{"x":"1"}'),
             f"c{n}_relay": Call(f"c{n}_relay", "relay", json.dumps({"url": relay, "x": "2"})),
+            f"c{n}_far": Call(f"c{n}_far", "far_forward", json.dumps({"url": far, "x": "5"})),
             f"c{n}_ask": Call(f"c{n}_ask", f"ask_{n}", '{"input":"3"}'),
             f"c{n}_gated": Call(f"c{n}_gated", f"gated_{n}", '{"x":"4"}'),
             f"c{n}_mine": Call(f"c{n}_mine", f"mine_{n}", "{}"),
@@ -117,11 +121,17 @@ class Round:
         told = dict(results)
         assert told[f"c{n}_hook"] == f"hook_{n}(1)"
         assert told[f"c{n}_relay"] == "relayed"
+        assert told[f"c{n}_far"] == '{"result":"from afar"}'
         assert told[f"c{n}_ask"] == "from the child"
         assert told[f"c{n}_mine"] == "by myself"
         gated = {"approve": f"gated_{n}(4)", "reject": "no", "respond": "I did it"}
         assert told[f"c{n}_gated"].endswith(gated.get(what, f"gated_{n}(40)"))
-        sent = {f"hook_{n}": 1, f"relay_{n}": 1, f"gated_{n}": int(what in ("approve", "edit"))}
+        sent = {
+            f"hook_{n}": 1,
+            f"relay_{n}": 1,
+            f"far_{n}": 1,
+            f"gated_{n}": int(what in ("approve", "edit")),
+        }
         hits = [hit.key for hit in self.tools.all_hits()]
         assert {key: hits.count(key) for key in sent} == sent, n
         assert len(self.model.requests(f"child-{n}")) == 1
@@ -140,7 +150,12 @@ def test_whatever_the_order_results_stand_in_that_of_the_calls(
     client = start.client(api).new_project("orders")
     start.keep(client)
     rounds = [Round(number, client, model, tools) for number in range(ORDERS)]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with (
+        McpServer(module="tests.support.mcp_relay") as far,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+    ):
+        server = {"name": "far", "url": far.url, "approval": "never", "timeout_seconds": 60}
+        client.call("POST", "/v1/mcp_servers", server)
         for done in [pool.submit(one.play) for one in rounds]:
             done.result()
     assert model.violations == []

@@ -16,12 +16,19 @@ PATIENCE_SECONDS = 30.0
 class McpServer:
     """Between `start` and `close`; the same port after `restart`. `legacy`: it knows the handshake
     of 2025 alone. `without`: tools that it does not have. `changes`: what has changed in its list,
-    as the tool `change` would."""
+    as the tool `change` would. `module`: another program of that kind, without any of these."""
 
-    def __init__(self, *, legacy: bool = False, without: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        legacy: bool = False,
+        without: str = "",
+        module: str = "tests.support.mcp_process",
+    ) -> None:
         self.legacy = legacy
         self._port = free_port()
         self._options = ["legacy"] * legacy + [without] * bool(without)
+        self._module = module
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -32,7 +39,7 @@ class McpServer:
         options = self._options if without is None else [without]
         options = [*options, f"change:{changes}"] if changes else options
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.mcp_process", str(self._port), *options],
+            [sys.executable, "-m", self._module, str(self._port), *options],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
