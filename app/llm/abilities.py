@@ -13,7 +13,9 @@ from pydantic import JsonValue
 from app.domain.items import HostedCall, Item, MediaPart, Message, Reasoning
 from app.llm.base import Abilities, ModelRequest, ToolChoice
 
-OF_RUNWARD: Final = frozenset({"stream", "extra_body"})
+OF_RUNWARD: Final = frozenset(
+    {"stream", "extra_body", "timeout_seconds", "first_token_timeout_seconds"}
+)
 """Settings that are for the adapter itself, or for the vendor as they stand."""
 
 

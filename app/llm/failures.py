@@ -91,6 +91,11 @@ def timed_out(seconds: float) -> ModelError:
     return ModelError("model_timeout", text, transient=True)
 
 
+def silent(seconds: float) -> ModelError:
+    text = f"The model said nothing for {seconds:g} seconds."
+    return ModelError("model_timeout", text, transient=True)
+
+
 def too_large(max_bytes: int) -> ModelError:
     text = f"The model's answer is larger than {max_bytes} bytes."
     return ModelError("model_response_too_large", text, transient=False)

@@ -96,6 +96,8 @@ _SETTINGS: Final[Mapping[str, tuple[Check, str]]] = {
     "prompt_cache_key": (_is_text, _TEXT),
     "metadata": (_is_text_map, "an object of texts"),
     "store": (lambda value: isinstance(value, bool), "true or false"),
+    "timeout_seconds": (_number(0.1, 3600), "a number from 0.1 to 3600"),
+    "first_token_timeout_seconds": (_number(0.1, 3600), "a number from 0.1 to 3600"),
     "stream": (lambda value: isinstance(value, bool), "true or false"),
     "extra_body": (
         _is_extra_body,

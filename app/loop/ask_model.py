@@ -19,10 +19,12 @@ from app.domain.json import JsonObject
 from app.domain.response import ModelResponse
 from app.domain.state import RunState, tool_calls_of
 from app.domain.toolbox import Tool
+from app.llm import failures
 from app.llm.abilities import Loss, fitted
 from app.llm.base import (
     ArgumentsDelta,
     Delta,
+    Model,
     ModelError,
     ModelRequest,
     ReasoningDelta,
@@ -31,6 +33,7 @@ from app.llm.base import (
     ToolChoice,
 )
 from app.llm.catalog import UnknownModelError
+from app.loop.breaker import OPEN, Key
 from app.loop.leased import Engine
 from app.store.drafts import Draft
 
@@ -41,7 +44,10 @@ ATTEMPTS: Final = 4
 FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
 """Seconds between attempts; a vendor's Retry-After beyond the longest moves on to the next."""
 MODEL_TIMEOUT: Final = 600.0
-"""Seconds for one request, first byte to last."""
+"""Seconds for one request, first byte to last; `timeout_seconds` in `model_settings` says
+otherwise."""
+FIRST_TOKEN_TIMEOUT: Final = 180.0
+"""Seconds until the first piece of an answer; `first_token_timeout_seconds` says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,25 +131,28 @@ async def ask_model(
 async def _ask_in_turn(
     engine: Engine, state: RunState, request: ModelRequest, watch: "_Watch"
 ) -> ModelResponse:
-    first, *others = state.config.models
-    try:
-        return await _ask_one(engine, first, request, watch)
-    except ModelError as error:
-        last = error
-    for name in others:
-        watch.retried(name, last, after=0.0)
+    names = state.config.models
+    for name, following in zip(names, [*names[1:], None], strict=True):
         try:
-            return await _ask_one(engine, name, request, watch)
+            return await _ask_one(engine, state, name, request, watch, is_last=following is None)
         except ModelError as error:
-            last = error
-    raise last
+            if following is None:
+                raise
+            watch.retried(following, error, after=0.0)
+    raise AssertionError("a run without a model asked one")
 
 
 async def _ask_one(
-    engine: Engine, name: str, request: ModelRequest, watch: "_Watch"
+    engine: Engine,
+    state: RunState,
+    name: str,
+    request: ModelRequest,
+    watch: "_Watch",
+    *,
+    is_last: bool,
 ) -> ModelResponse:
     """Its cost is as far as prices are known. Raises ModelError when the model is not asked
-    again."""
+    again: it is not waited for one that is down while there is another."""
     try:
         model, vendor_name = engine.models.resolve(name)
     except UnknownModelError as error:
@@ -151,18 +160,57 @@ async def _ask_one(
     fitting, losses = fitted(replace(request, model=vendor_name), model.abilities)
     for loss in losses:
         watch.tell(Downgraded(name, loss))
+    key = (state.project_id, name)
     for attempt in count(1):
-        try:
-            response = await model.respond(fitting, watch.show)
-            cost = engine.prices.cost_usd(name, response.usage)
-            return replace(response, usage=replace(response.usage, cost=cost or 0.0))
-        except ModelError as error:
-            delay = _delay(error, attempt)
-            if delay is None:
-                raise
-            watch.retried(name, error, after=delay)
+        error = engine.breakers.refusal(key)
+        if error is None:
+            try:
+                response = await _attempt(engine, key, model, fitting, watch)
+            except ModelError as failure:
+                error = failure
+            else:
+                cost = engine.prices.cost_usd(name, response.usage)
+                return replace(response, usage=replace(response.usage, cost=cost or 0.0))
+        delay = None if error.code == OPEN and not is_last else _delay(error, attempt)
+        if delay is None:
+            raise error
+        watch.retried(name, error, after=delay)
         await asyncio.sleep(delay)
     raise AssertionError("count() does not end")
+
+
+async def _attempt(
+    engine: Engine, key: Key, model: Model, request: ModelRequest, watch: "_Watch"
+) -> ModelResponse:
+    """One request, whose first word must come in time. Raises ModelError."""
+    settings = dict(request.settings)
+    first = settings.pop("first_token_timeout_seconds", None) or FIRST_TOKEN_TIMEOUT
+    whole = settings.pop("timeout_seconds", None) or request.timeout_seconds
+    assert isinstance(first, int | float)
+    assert isinstance(whole, int | float)
+    bound = None if settings.get("stream") is False or first >= whole else first
+    asked = replace(request, settings=settings, timeout_seconds=whole)
+    try:
+        async with asyncio.timeout(bound) as timer:
+
+            def show(delta: Delta) -> None:
+                if timer.when() is not None:
+                    timer.reschedule(None)
+                watch.show(delta)
+
+            response = await model.respond(asked, show)
+    except TimeoutError:
+        silent = failures.silent(first)
+        engine.breakers.failed(key, silent)
+        raise silent from None
+    except ModelError as error:
+        engine.breakers.failed(key, error)
+        raise
+    except BaseException:
+        engine.breakers.over(key)
+        raise
+    engine.breakers.worked(key)
+    return response
 
 
 def _delay(error: ModelError, attempt: int) -> float | None:

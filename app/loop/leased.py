@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from app.domain.state import Changes, RunState
 from app.llm.catalog import ModelCatalog
 from app.llm.prices import Prices
 from app.loop.beyond import beyond
+from app.loop.breaker import Breakers
 from app.loop.children import Children
 from app.loop.notices import Notices
 from app.loop.policies import Policies
@@ -49,6 +50,7 @@ class Engine:
     notices: Notices
     callback: Callable[[RunState, Call], tuple[str, str]]
     tool_timeout: timedelta
+    breakers: Breakers = field(default_factory=Breakers)
 
 
 class LeaseLostError(Exception):
