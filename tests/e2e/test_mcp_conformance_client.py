@@ -19,7 +19,7 @@ from tests.support.programs import node_program
 from tests.support.service import ROOT, Service
 
 pytestmark = pytest.mark.timeout(180)
-PASSED: Final = {"initialize", "tools_call", "sse-retry"}
+PASSED: Final = {"initialize", "tools_call", "sse-retry", "auth/client-credentials-basic"}
 ELICITATION: Final = "elicitation-sep1034-client-defaults"
 NOT_DONE: Final = {
     ELICITATION: "a server cannot ask back in the middle of a call",
@@ -42,9 +42,8 @@ NOT_DONE: Final = {
     "auth/resource-mismatch": "a person would log in, in a browser",
     "auth/offline-access-scope": "a person would log in, in a browser",
     "auth/offline-access-not-supported": "a person would log in, in a browser",
-    "auth/client-credentials-jwt": "tokens are given as headers, not fetched",
-    "auth/client-credentials-basic": "tokens are given as headers, not fetched",
-    "auth/cross-app-access-complete-flow": "tokens are given as headers, not fetched",
+    "auth/client-credentials-jwt": "clients have secrets, not keys that they sign with",
+    "auth/cross-app-access-complete-flow": "tokens of other kinds are not exchanged",
 }
 
 
@@ -128,7 +127,16 @@ def test_a_server_that_asks_back_is_told_that_this_is_not_done(
 def test_a_server_that_wants_a_login_is_not_registered(service: Service, tmp_path: Path) -> None:
     checks, said = judged(service, "auth/metadata-default", tmp_path)
     assert set(statuses(checks).values()) == {"FAILURE"}
-    assert "MCP server 'c': HTTP 401." in said
+    assert "mcp_unreachable" in said
+    assert "401" in said
+
+
+def test_a_server_is_logged_in_to_as_a_client(service: Service, tmp_path: Path) -> None:
+    """The authorization server is found, and asked for a token by `client_credentials`."""
+    checks, said = judged(service, "auth/client-credentials-basic", tmp_path)
+    assert checks["client-credentials-basic-auth"]["status"] == "SUCCESS"
+    assert set(statuses(checks).values()) == {"SUCCESS"}
+    assert "c_test-tool completed" in said
 
 
 def statuses(checks: dict[str, Json]) -> dict[str, str]:

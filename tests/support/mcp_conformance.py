@@ -2,10 +2,11 @@
 MCP server over REST, and a run calls what the scenario MCP_CONFORMANCE_SCENARIO wants called, once
 approved. RUNWARD_URL and RUNWARD_KEY say where."""
 
+import json
 import os
 import sys
 
-from tests.support.client import TERMINAL, Client
+from tests.support.client import TERMINAL, Client, Json
 
 CALLS = {
     "initialize": [],
@@ -21,7 +22,10 @@ def main(url: str, scenario: str) -> None:
     with Client(os.environ["RUNWARD_URL"], os.environ["RUNWARD_KEY"]) as operator:
         client = operator.new_project(scenario)
     with client:
-        made = client.call("POST", "/v1/mcp_servers", {"name": "c", "url": url})
+        given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+        oauth = {name: one for name, one in given.items() if name in ("client_id", "client_secret")}
+        server: Json = {"name": "c", "url": url, **({"oauth": oauth} if oauth else {})}
+        made = client.call("POST", "/v1/mcp_servers", server)
         print("registered", *made["tool_names"])
         try:
             for text in CALLS.get(scenario, AUTHORIZED):
