@@ -157,9 +157,13 @@ def check_origin(request: Request, public_url: str) -> None:
     ours = urlsplit(public_url)
     if origin == f"{ours.scheme}://{ours.netloc}":
         return
-    given = urlsplit(origin)
-    same = given.netloc != "" and given.netloc == request.headers.get("host")
-    if not (same and _is_no_name(given.hostname or "")):
+    try:
+        given = urlsplit(origin)
+        same = given.netloc != "" and given.netloc == request.headers.get("host")
+        fine = same and _is_no_name(given.hostname or "")
+    except ValueError:  # no URL
+        fine = False
+    if not fine:
         raise e.ForbiddenError("The Origin of this request is not that of RUNWARD_PUBLIC_URL.")
 
 

@@ -569,6 +569,15 @@ def tell_back(body: Json, **what: Any) -> None:
     assert answer.status_code == 200, answer.text
 
 
+async def test_a_client_hears_regularly_that_a_silent_run_is_still_there(project: Project) -> None:
+    project.tool("pay", approval="always")
+    async with connected(project) as client, calling(client, "pay", {"x": "1"}) as (task, heard):
+        still = await heard.until("is requires_action")
+        await decided(project, heard, "approve")
+        await task
+    assert still.startswith("Run run_")
+
+
 @both
 async def test_a_call_that_its_client_cancels_cancels_the_run(
     project: Project, generation: Generation
@@ -744,6 +753,7 @@ def test_requests_of_other_sites_pages_are_refused(project: Project) -> None:
         ("http://evil.example", own.netloc.decode(), 403),
         ("http://evil.example", "evil.example", 403),
         ("null", own.netloc.decode(), 403),
+        ("http://[", own.netloc.decode(), 403),
     ]
     for origin, host, status in sent:
         answer = post(project.client, request("ping"), Origin=origin, Host=host)

@@ -5,6 +5,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
@@ -235,3 +236,13 @@ async def test_sigterm_answers_open_calls_ends_streams_and_cancels_nothing(
     after = start("serve")
     there = start.client(after)
     assert there.get_run(approval["run_id"])["status"] == "requires_action"
+
+
+def test_without_the_extra_the_answer_names_it(start: Processes, tmp_path: Path) -> None:
+    hiding = tmp_path / "sitecustomize.py"
+    hiding.write_text("import sys\nsys.modules['mcp'] = None\n")
+    service = start("api", env={"PYTHONPATH": str(tmp_path)})
+    client = start.client(service)
+    answer = client.request("POST", "/mcp", message("tools/list", 1))
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert "the extra `mcp`" in answer.json()["detail"]
