@@ -122,3 +122,35 @@ class Settings(BaseSettings):
     """For models named `openai:…`."""
     openai_base_url: str | None = Field(None, validation_alias=AliasChoices("OPENAI_BASE_URL"))
     """An OpenAI-compatible endpoint to use instead of OpenAI's, ending in /v1."""
+    anthropic_api_key: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("ANTHROPIC_API_KEY")
+    )
+    """For models named `anthropic:…`."""
+    anthropic_base_url: str | None = Field(
+        None, validation_alias=AliasChoices("ANTHROPIC_BASE_URL")
+    )
+    """An endpoint to use instead of Anthropic's, without /v1."""
+    gemini_api_key: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    )
+    """For models named `gemini:…`."""
+    gemini_base_url: str | None = Field(None, validation_alias=AliasChoices("GEMINI_BASE_URL"))
+    """An endpoint to use instead of Google's, without /v1beta."""
+    aws_region: str | None = Field(None, validation_alias=AliasChoices("AWS_REGION"))
+    """Where models named `bedrock:…` are asked."""
+    aws_access_key_id: str | None = Field(None, validation_alias=AliasChoices("AWS_ACCESS_KEY_ID"))
+    """With `AWS_SECRET_ACCESS_KEY`, for models named `bedrock:…`."""
+    aws_secret_access_key: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("AWS_SECRET_ACCESS_KEY")
+    )
+    """Belongs to `AWS_ACCESS_KEY_ID`."""
+    aws_session_token: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("AWS_SESSION_TOKEN")
+    )
+    """Of a key pair that is only lent."""
+    aws_bearer_token_bedrock: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("AWS_BEARER_TOKEN_BEDROCK")
+    )
+    """For models named `bedrock:…`, instead of the key pair."""
+    bedrock_base_url: str | None = Field(None, validation_alias=AliasChoices("BEDROCK_BASE_URL"))
+    """An endpoint to use instead of Amazon's of that region."""

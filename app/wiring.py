@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Protocol, TypeVar
 from uuid import UUID
 
+from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.calls import Call
@@ -22,6 +23,7 @@ from app.domain.state import RunState
 from app.egress.client import Egress
 from app.llm.catalog import ModelCatalog
 from app.llm.prices import Price, Prices
+from app.llm.vendors_access import Access, AwsKey, VendorName
 from app.loop.children import Children
 from app.loop.leased import Engine
 from app.loop.notices import Notices
@@ -204,11 +206,39 @@ def _executors(webhook: Webhook, plugins: PluginHost, mcp: Mcp) -> Mapping[str, 
 
 
 def _models(settings: Settings) -> ModelCatalog:
-    key = settings.openai_api_key
     return ModelCatalog(
-        openai_api_key=key.get_secret_value() if key else None,
+        openai_api_key=_told(settings.openai_api_key),
         openai_base_url=settings.openai_base_url,
+        vendors=_vendors(settings),
     )
+
+
+def _vendors(settings: Settings) -> dict[VendorName, Access]:
+    """Those that there is a key for, or, but for Bedrock, an address."""
+    reached: dict[VendorName, Access] = {
+        "anthropic": Access(_told(settings.anthropic_api_key), settings.anthropic_base_url),
+        "gemini": Access(_told(settings.gemini_api_key), settings.gemini_base_url),
+    }
+    bedrock = Access(
+        _told(settings.aws_bearer_token_bedrock),
+        settings.bedrock_base_url,
+        settings.aws_region,
+        _aws_key(settings),
+    )
+    if bedrock.secret:
+        reached["bedrock"] = bedrock
+    return {name: one for name, one in reached.items() if one.secret or one.base_url}
+
+
+def _aws_key(settings: Settings) -> AwsKey | None:
+    key_id, secret = settings.aws_access_key_id, _told(settings.aws_secret_access_key)
+    if key_id is None or secret is None:
+        return None
+    return AwsKey(key_id, secret, _told(settings.aws_session_token))
+
+
+def _told(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret else None
 
 
 def _prices(settings: Settings) -> Prices:

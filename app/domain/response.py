@@ -44,17 +44,27 @@ class Usage:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a model was not told of a request. `what` names the part as the API does, `why` is a
+    sentence for people."""
+
+    what: str
+    why: str
+
+
 Output: TypeAlias = Message | Reasoning | HostedCall | RequestedCall
 
 
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
     """`output` in the model's own order. `finish` is normalised: `stop`, `tool_calls`, `length`,
-    `content_filter` or `other`."""
+    `content_filter` or `other`. `losses`: those that show only once a particular model is asked."""
 
     output: tuple[Output, ...] = ()
     finish: str = "stop"
     usage: Usage = Usage()
+    losses: tuple[Loss, ...] = ()
 
     @classmethod
     def of(

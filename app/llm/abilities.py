@@ -5,26 +5,19 @@ Nothing is left out in silence: what a model cannot be told is a `Loss`, which t
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from pydantic import JsonValue
 
 from app.domain.items import HostedCall, Item, MediaPart, Message, Reasoning
+from app.domain.response import Loss
 from app.llm.base import Abilities, ModelRequest, ToolChoice
 
 OF_RUNWARD: Final = frozenset(
     {"stream", "extra_body", "timeout_seconds", "first_token_timeout_seconds"}
 )
 """Settings that are for the adapter itself, or for the vendor as they stand."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """`what` names the part of the request as the API does, `why` is a sentence for people."""
-
-    what: str
-    why: str
 
 
 def fitted(request: ModelRequest, can: Abilities) -> tuple[ModelRequest, tuple[Loss, ...]]:

@@ -10,13 +10,22 @@ from app.llm.base import Model
 from app.llm.offline import Offline
 from app.llm.openai_chat import OpenAIChat
 from app.llm.settings import check_settings
+from app.llm.vendors import VendorModel, is_installed, missing_extra
+from app.llm.vendors_access import Access, VendorName
 
 OFFLINE_MODELS: Final = frozenset({"rules"})
-LATER: Final = frozenset({"openai-responses", "anthropic", "gemini", "bedrock"})
+LATER: Final = frozenset({"openai-responses"})
 VENDORS: Final = (
     "Models are written vendor:model. There are openai:NAME (any server that speaks Chat "
-    "Completions) and offline:rules (a rule-based stand-in that needs no key)."
+    "Completions), anthropic:NAME, gemini:NAME, bedrock:NAME and offline:rules (a rule-based "
+    "stand-in that needs no key)."
 )
+KEYS: Final[Mapping[str, str]] = {
+    "anthropic": "ANTHROPIC_API_KEY is missing",
+    "gemini": "GEMINI_API_KEY (or GOOGLE_API_KEY) is missing",
+    "bedrock": "AWS_BEARER_TOKEN_BEDROCK (or AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY) "
+    "is missing",
+}
 
 
 class UnknownModelError(ValueError):
@@ -27,11 +36,20 @@ class ModelCatalog:
     """One Model per vendor, shared by all runs; nothing is opened before it is used.
     With a base URL, `openai:` also works without a key."""
 
-    def __init__(self, *, openai_api_key: str | None, openai_base_url: str | None) -> None:
+    def __init__(
+        self,
+        *,
+        openai_api_key: str | None,
+        openai_base_url: str | None,
+        vendors: Mapping[VendorName, Access] | None = None,
+    ) -> None:
         self._offline = Offline()
         self._openai: OpenAIChat | None = None
         if openai_api_key or openai_base_url:
             self._openai = OpenAIChat(openai_api_key, openai_base_url)
+        self._vendors: dict[str, VendorModel] = {
+            name: VendorModel(name, access) for name, access in (vendors or {}).items()
+        }
 
     def resolve(self, model: str) -> tuple[Model, str]:
         """Raises UnknownModelError."""
@@ -49,6 +67,8 @@ class ModelCatalog:
                     "environment (or OPENAI_BASE_URL, for a server that needs no key). "
                     "'offline:rules' works without."
                 )
+            case _ if vendor in KEYS:
+                return self._of_vendor(model, vendor), name
             case _ if vendor in LATER:
                 raise UnknownModelError(
                     f"'{model}': {vendor} is not available in this version. {VENDORS}"
@@ -56,10 +76,21 @@ class ModelCatalog:
             case _:
                 raise UnknownModelError(f"There is no model '{model}'. {VENDORS}")
 
+    def _of_vendor(self, model: str, vendor: str) -> VendorModel:
+        if vendor not in self._vendors:
+            raise UnknownModelError(
+                f"'{model}' cannot be reached: {KEYS[vendor]} in the service's environment. "
+                "'offline:rules' works without."
+            )
+        if not is_installed():
+            raise UnknownModelError(f"'{model}' cannot be reached: {missing_extra(vendor)}")
+        return self._vendors[vendor]
+
     @property
     def vendors(self) -> list[str]:
         """Those that models can be asked of here."""
-        return ["offline", *(["openai"] if self._openai is not None else [])]
+        others = sorted(self._vendors) if is_installed() else []
+        return ["offline", *(["openai"] if self._openai is not None else []), *others]
 
     def known(self, model: str) -> None:
         """For the moment when an agent or a run is made. Raises UnknownModelError."""
@@ -75,7 +106,12 @@ class ModelCatalog:
         """Optional, at the start of a process: saves the first call the import of an SDK."""
         if self._openai is not None:
             await self._openai.open()
+        if is_installed():
+            for one in self._vendors.values():
+                await one.open()
 
     async def aclose(self) -> None:
         if self._openai is not None:
             await self._openai.aclose()
+        for one in self._vendors.values():
+            await one.aclose()

@@ -76,8 +76,8 @@ def unreachable() -> ModelError:
     return ModelError("model_unreachable", text, transient=True)
 
 
-def misconfigured() -> ModelError:
-    text = "The model server's address is not one that can be reached. Check OPENAI_BASE_URL."
+def misconfigured(variable: str = "OPENAI_BASE_URL") -> ModelError:
+    text = f"The model server's address is not one that can be reached. Check {variable}."
     return ModelError("model_misconfigured", text, transient=False)
 
 

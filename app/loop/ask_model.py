@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final, TypeAlias
@@ -16,11 +16,11 @@ from app.domain.decide import AskModel
 from app.domain.history import shown
 from app.domain.items import Message
 from app.domain.json import JsonObject
-from app.domain.response import ModelResponse
+from app.domain.response import Loss, ModelResponse
 from app.domain.state import RunState, tool_calls_of
 from app.domain.toolbox import Tool
 from app.llm import failures
-from app.llm.abilities import Loss, fitted
+from app.llm.abilities import fitted
 from app.llm.base import (
     ArgumentsDelta,
     Delta,
@@ -158,8 +158,7 @@ async def _ask_one(
     except UnknownModelError as error:
         raise ModelError("unknown_model", str(error), transient=False) from error
     fitting, losses = fitted(replace(request, model=vendor_name), model.abilities)
-    for loss in losses:
-        watch.tell(Downgraded(name, loss))
+    watch.lost(name, losses)
     key = (state.project_id, name)
     for attempt in count(1):
         error = engine.breakers.refusal(key)
@@ -169,6 +168,7 @@ async def _ask_one(
             except ModelError as failure:
                 error = failure
             else:
+                watch.lost(name, response.losses)
                 cost = engine.prices.cost_usd(name, response.usage)
                 return replace(response, usage=replace(response.usage, cost=cost or 0.0))
         delay = None if error.code == OPEN and not is_last else _delay(error, attempt)
@@ -229,6 +229,10 @@ class _Watch:
         self.tell = tell
         self._state = state
         self._draft = draft
+
+    def lost(self, model: str, losses: Iterable[Loss]) -> None:
+        for loss in losses:
+            self.tell(Downgraded(model, loss))
 
     def retried(self, model: str, error: ModelError, *, after: float) -> None:
         """`model` is asked next, `after` seconds."""

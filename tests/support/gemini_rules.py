@@ -89,8 +89,12 @@ def check(body: Body, signatures: dict[str, str | None]) -> list[str]:
 
 
 def call_key(call: Body) -> str:
-    written = json.dumps(call.get("args") or {}, sort_keys=True)
-    return str(call.get("id") or f"{call['name']} {written}")
+    return str(call.get("id") or written(call))
+
+
+def written(call: Body) -> str:
+    """A call that the server gave no id may come back with one that the client made."""
+    return f"{call['name']} {json.dumps(call.get('args') or {}, sort_keys=True)}"
 
 
 def _list(value: Any) -> list[Body]:
@@ -234,7 +238,8 @@ def _check_signatures(contents: list[Body], signatures: dict[str, str | None]) -
         calls = [part for part in _list(content.get("parts")) if "functionCall" in part]
         for number, part in enumerate(calls):
             name = part["functionCall"].get("name")
-            own = signatures.get(call_key(part["functionCall"]))
+            call = part["functionCall"]
+            own = signatures.get(call_key(call), signatures.get(written(call)))
             given = part.get("thoughtSignature")
             if given is None and number == 0 and at > max(asked, default=-1):
                 yield (

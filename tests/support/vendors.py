@@ -38,7 +38,8 @@ class Vendors(Server):
             "GEMINI_BASE_URL": self.url,
             "GEMINI_API_KEY": "gemini-test",
             "BEDROCK_BASE_URL": self.url,
-            "AWS_BEARER_TOKEN_BEDROCK": "bedrock-test",
+            "AWS_ACCESS_KEY_ID": "AKIATEST",  # boto3 sends a bearer token over HTTPS only
+            "AWS_SECRET_ACCESS_KEY": "bedrock-test",
             "AWS_REGION": "us-east-1",
         }
 

@@ -1,10 +1,13 @@
 """Names of models: which there are, and what an unknown one is told."""
 
+import sys
+
 import pytest
 
 from app.llm.catalog import ModelCatalog, UnknownModelError
 from app.llm.offline import Offline
 from app.llm.openai_chat import OpenAIChat
+from app.llm.vendors_access import Access, VendorName
 
 
 def catalog(key: str | None = None, url: str | None = None) -> ModelCatalog:
@@ -35,9 +38,9 @@ def test_a_server_of_ones_own_needs_no_key() -> None:
     [
         ("openai:gpt-5", "OPENAI_API_KEY is missing"),
         ("openai-responses:gpt-5", "not available in this version"),
-        ("anthropic:claude", "not available in this version"),
-        ("gemini:pro", "not available in this version"),
-        ("bedrock:nova", "not available in this version"),
+        ("anthropic:claude", "ANTHROPIC_API_KEY is missing"),
+        ("gemini:pro", "GEMINI_API_KEY (or GOOGLE_API_KEY) is missing"),
+        ("bedrock:nova", "AWS_BEARER_TOKEN_BEDROCK (or AWS_ACCESS_KEY_ID"),
         ("offline:other", "offline:rules"),
         ("gpt-5", "vendor:model"),
         ("openai:", "vendor:model"),
@@ -69,6 +72,30 @@ def test_a_key_that_cannot_stand_in_a_header_is_refused_without_being_shown() ->
     with pytest.raises(ValueError, match="API key") as refused:
         catalog("sk-secret\nX-Other: 1")
     assert "secret" not in str(refused.value)
+
+
+async def test_other_vendors_are_reached_with_their_own_keys() -> None:
+    reached: dict[VendorName, Access] = {"anthropic": Access("sk-a"), "bedrock": Access("token")}
+    models = ModelCatalog(openai_api_key=None, openai_base_url=None, vendors=reached)
+    model, name = models.resolve("bedrock:us.amazon.nova-pro-v1:0")
+    assert model.abilities.vendor == "bedrock"
+    assert name == "us.amazon.nova-pro-v1:0"
+    assert models.vendors == ["offline", "anthropic", "bedrock"]
+    with pytest.raises(UnknownModelError):
+        models.known("gemini:x")
+    await models.aclose()
+
+
+def test_without_the_extra_a_model_of_another_vendor_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+    models = ModelCatalog(
+        openai_api_key=None, openai_base_url=None, vendors={"gemini": Access("key")}
+    )
+    assert models.vendors == ["offline"]
+    with pytest.raises(UnknownModelError, match=r"pip install 'runward\[vendors\]'"):
+        models.known("gemini:x")
 
 
 async def test_closing_what_was_never_opened_is_fine() -> None:

@@ -1,0 +1,233 @@
+"""What pydantic-ai read of a vendor's answer, as ours: deltas while it streams, and the whole."""
+
+from base64 import b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Final
+
+from pydantic_ai import (
+    FilePart,
+    ModelResponse,
+    ModelResponsePart,
+    NativeToolCallPart,
+    NativeToolReturnPart,
+    PartDeltaEvent,
+    PartStartEvent,
+    RequestUsage,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+from pydantic_ai.messages import ModelResponseStreamEvent
+
+from app.domain.items import MediaPart, Message
+from app.domain.json import cleaned_text, compact
+from app.domain.response import ModelResponse as Answer
+from app.domain.response import Output, RequestedCall, Usage
+from app.domain.tools import ToolSpec
+from app.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
+from app.llm.failures import invalid_response
+from app.llm.vendors_access import VendorName
+from app.llm.vendors_parts import hosted_calls, native, reasoning
+
+CUT_OFF: Final = frozenset({"length", "content_filter"})
+_FINISHES: Final = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
+_UNREADABLE_CALL: Final = ("MALFORMED_", "UNEXPECTED_TOOL_CALL")
+_REFUSALS: Final = frozenset({"refusal", "guardrail_intervened"})
+"""Where the whole answer is to be thrown away, or is what a guardrail says instead of one."""
+_REFUSED: Final = "The model refused to answer"
+
+
+class Shown:
+    """Those who watch see the answer grow. `one_call`: only its first call is kept."""
+
+    def __init__(self, on_delta: OnDelta, *, one_call: bool) -> None:
+        self._on_delta = on_delta
+        self._one_call = one_call
+        self._calls: dict[int, _Call] = {}
+        self.begun = False
+
+    def feed(self, event: ModelResponseStreamEvent) -> None:
+        self.begun = True
+        match event:
+            case PartStartEvent(part=TextPart(content=text)):
+                self._say(text)
+            case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+                self._say(text)
+            case PartStartEvent(part=ThinkingPart(content=text)):
+                self._think(text)
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)):
+                self._think(text or "")
+            case PartStartEvent(index=index, part=ToolCallPart() as part):
+                call = _Call(len(self._calls), part.tool_call_id, part.tool_name)
+                self._calls[index] = call
+                self._ask(call, part.args)
+            case PartDeltaEvent(index=index, delta=ToolCallPartDelta() as delta):
+                if (call := self._calls.get(index)) is not None:
+                    call.name += delta.tool_name_delta or ""
+                    call.id = delta.tool_call_id or call.id
+                    self._ask(call, delta.args_delta)
+            case _:
+                pass
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._on_delta(TextDelta(cleaned_text(text)))
+
+    def _think(self, text: str) -> None:
+        if text:
+            self._on_delta(ReasoningDelta(cleaned_text(text)))
+
+    def _ask(self, call: "_Call", arguments: object) -> None:
+        if call.position and self._one_call:
+            return
+        text = _written(arguments)
+        self._on_delta(ArgumentsDelta(call.position, call.id, call.name, cleaned_text(text)))
+
+
+@dataclass(slots=True)
+class _Call:
+    position: int
+    id: str
+    name: str
+
+
+def ended(answer: ModelResponse) -> bool:
+    """Whether the vendor said why it stopped; a stream that did not was cut."""
+    details = answer.provider_details or {}
+    return bool(details.get("finish_reason") or details.get("block_reason"))
+
+
+def answered(
+    answers: Iterable[ModelResponse], tools: Iterable[ToolSpec], vendor: VendorName
+) -> Answer:
+    """`answers`: more than one where the vendor paused in its answer and went on. Raises ModelError
+    for a call that the vendor itself could not read."""
+    reader = _Reader(tuple(tools), vendor)
+    usage, last = Usage(), ModelResponse([])
+    for last in answers:
+        reader.read(last.parts)
+        usage += _usage(last.usage)
+    details = last.provider_details or {}
+    why = str(details.get("finish_reason") or details.get("block_reason") or "")
+    if why.upper().startswith(_UNREADABLE_CALL):
+        raise invalid_response(f"the vendor could not read the model's call ({why})")
+    output = reader.output
+    calls = [at for at, one in enumerate(output) if isinstance(one, RequestedCall)]
+    finish = _FINISHES.get(last.finish_reason or "", "tool_calls" if calls else "other")
+    if finish == "content_filter" and (why in _REFUSALS or not reader.has_text):
+        told = details.get("refusal") or details.get("block_reason_message") or reader.text
+        text = str(told or f"{_REFUSED} ({why}).")
+        return Answer((Message("assistant", text, refusal=True),), finish, usage)
+    if calls and finish in CUT_OFF:
+        output[calls[-1]] = _truncated(output[calls[-1]])
+    if calls and finish == "stop":
+        finish = "tool_calls"
+    elif last.finish_reason == "tool_call" and not calls:
+        finish = "stop"
+    return Answer(tuple(output), finish, usage)
+
+
+def first_call_only(answer: Answer) -> tuple[Answer, int]:
+    """And how many calls are left out; what the model said behind its first call goes with them."""
+    dropped = len(answer.calls) - 1
+    if dropped < 1:
+        return answer, 0
+    first = next(at for at, one in enumerate(answer.output) if isinstance(one, RequestedCall))
+    kept = answer.output[: first + 1]
+    return replace(answer, output=kept), dropped
+
+
+@dataclass(slots=True)
+class _Reader:
+    tools: tuple[ToolSpec, ...]
+    vendor: VendorName
+    output: list[Output] = field(default_factory=list[Output])
+
+    @property
+    def has_text(self) -> bool:
+        return any(isinstance(one, Message | RequestedCall) for one in self.output)
+
+    @property
+    def text(self) -> str:
+        messages = (one.content for one in self.output if isinstance(one, Message))
+        return "".join(content for content in messages if isinstance(content, str))
+
+    def read(self, parts: Iterable[ModelResponsePart]) -> None:
+        for hosted, some in groupby(parts, key=_is_hosted):
+            if hosted:
+                native_parts = [
+                    one
+                    for one in some
+                    if isinstance(one, NativeToolCallPart | NativeToolReturnPart)
+                ]
+                self.output += hosted_calls(native_parts, self.tools, self.vendor)
+            else:
+                for part in some:
+                    self._read(part)
+
+    def _read(self, part: ModelResponsePart) -> None:
+        match part:
+            case TextPart():
+                self._read_text(part)
+            case ThinkingPart():
+                self.output.append(reasoning(part, self.vendor))
+            case ToolCallPart():
+                kept = native(part.provider_details, self.vendor)
+                call_id, name = cleaned_text(part.tool_call_id), cleaned_text(part.tool_name)
+                call = RequestedCall(call_id, name, _written(part.args) or "{}", native=kept)
+                self.output.append(call)
+            case FilePart(content=content):
+                kind = "image" if content.is_image else "file"
+                data = b64encode(content.data).decode()
+                media = MediaPart(kind, data=data, media_type=content.media_type)
+                kept = native(part.provider_details, self.vendor)
+                self.output.append(Message("assistant", (media,), native=kept))
+            case _:
+                raise invalid_response(f"it holds a part of the kind '{part.part_kind}'")
+
+    def _read_text(self, part: TextPart) -> None:
+        """Pieces with nothing of the vendor's own are one text."""
+        kept = native(part.provider_details, self.vendor)
+        text = cleaned_text(part.content)
+        match self.output:
+            case [*_, Message(content=str(before), native=None) as last] if kept is None:
+                self.output[-1] = replace(last, content=before + text)
+                return
+            case _:
+                pass
+        if text or kept is not None:
+            self.output.append(Message("assistant", text, native=kept))
+
+
+def _is_hosted(part: ModelResponsePart) -> bool:
+    return isinstance(part, NativeToolCallPart | NativeToolReturnPart)
+
+
+def _truncated(call: Output) -> Output:
+    return replace(call, truncated=True) if isinstance(call, RequestedCall) else call
+
+
+def _written(arguments: object) -> str:
+    """The model's own text, where the vendor gives it; Gemini gives objects."""
+    if isinstance(arguments, str):
+        return arguments
+    return "" if arguments is None else compact(arguments)
+
+
+def _usage(usage: RequestUsage) -> Usage:
+    """Input with what was read from a cache and what was written to one; output with reasoning."""
+    return Usage(
+        input=usage.input_tokens,
+        output=usage.output_tokens,
+        cached_input=usage.cache_read_tokens,
+        reasoning=usage.output_reasoning_tokens or _counted(usage, "thoughts_tokens"),
+    )
+
+
+def _counted(usage: RequestUsage, name: str) -> int:
+    return usage.details.get(name, 0)

@@ -1,0 +1,306 @@
+"""Anthropic, Gemini and Bedrock before servers as strict as theirs: whole conversations, streams,
+and every way to fail."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.domain.ids import CallId
+from app.domain.items import Message, Native, Reasoning, ToolResult
+from app.domain.response import Loss, RequestedCall, Usage
+from app.llm.base import ArgumentsDelta, ModelError, ReasoningDelta, TextDelta
+from app.llm.vendors_access import VendorName
+from tests.support.serving import Hold
+from tests.support.spoken import Call, Fails, Says, Text, Thought, says
+from tests.support.vendors import Vendors
+from tests.unit.vendor_models import ADD, KEY, LOOSE, NAMES, Vendor, connected, kept, user
+
+
+@pytest.fixture(scope="module")
+def vendors() -> Iterator[Vendors]:
+    with Vendors() as vendors:
+        yield vendors
+
+
+@pytest.fixture(scope="module", params=list(NAMES))
+async def opened(request: Any, vendors: Vendors) -> AsyncIterator[Vendor]:
+    """One for all tests: to open boto3 takes a second."""
+    name: VendorName = request.param
+    async with connected(name, vendors) as vendor:
+        yield vendor
+
+
+@pytest.fixture
+def vendor(opened: Vendor) -> Vendor:
+    opened.server.violations.clear()
+    return opened
+
+
+async def failure(vendor: Vendor, **fields: Any) -> ModelError:
+    with pytest.raises(ModelError) as failed:
+        await vendor.ask(user(), **fields)
+    assert KEY not in str(failed.value)
+    return failed.value
+
+
+def script(vendor: Vendor, *replies: Says | Fails) -> None:
+    remaining = list(replies)
+    vendor.server.respond(vendor.model_name, lambda _: remaining.pop(0))
+
+
+TWO_CALLS = says(
+    Thought("I add."), "Adding.", Call("c1", "add", '{"x": 1}'), Call("c2", "loose", "{}")
+)
+
+
+async def test_a_conversation_with_thoughts_calls_and_results_is_taken(vendor: Vendor) -> None:
+    script(vendor, TWO_CALLS, says(Thought("Hm."), "Three."), says("Bye."))
+    first = await vendor.ask(user("one and two"))
+    assert [type(one).__name__ for one in first.output] == [
+        "Reasoning",
+        "Message",
+        "RequestedCall",
+        "RequestedCall",
+    ]
+    assert [(call.call_id, call.name) for call in first.calls] == [("c1", "add"), ("c2", "loose")]
+    assert first.calls[0].arguments.replace(" ", "") == '{"x":1}'
+    assert (first.text, first.finish) == ("Adding.", "tool_calls")
+    results = [
+        ToolResult(CallId("c2"), ["a", 1], is_error=True),
+        ToolResult(CallId("c1"), {"sum": 1}),
+    ]
+    items = [user("one and two"), *kept(first), *results]
+    second = await vendor.ask(*items)
+    assert (second.text, second.finish) == ("Three.", "stop")
+    sent = vendor.server.requests(vendor.model_name)[-1].results
+    assert [call_id for call_id, _ in sent] == ["c1", "c2"]
+    items += [*kept(second), Message("system", "Be brief."), user("thanks")]
+    assert (await vendor.ask(*items)).text == "Bye."
+    assert vendor.server.violations == []
+
+
+async def test_results_say_whether_they_failed(vendor: Vendor) -> None:
+    script(vendor, TWO_CALLS, says("ok"))
+    first = await vendor.ask(user())
+    results = ToolResult(CallId("c1"), ""), ToolResult(CallId("c2"), "boom", is_error=True)
+    await vendor.ask(user(), *kept(first), *results)
+    blocks = [block for _, block in vendor.server.requests(vendor.model_name)[-1].results]
+    match vendor.name:
+        case "anthropic":
+            assert [block["is_error"] for block in blocks] == [False, True]
+        case "gemini":
+            assert [block["response"] for block in blocks] == [
+                {"return_value": ""},
+                {"error": "boom"},
+            ]
+        case "bedrock":
+            assert [block["status"] for block in blocks] == ["success", "error"]
+    assert vendor.server.violations == []
+
+
+async def test_a_stream_is_the_same_answer_as_a_whole(vendor: Vendor) -> None:
+    script(vendor, TWO_CALLS, TWO_CALLS)
+    streamed = await vendor.ask(user())
+    settings = {"stream": False, "max_output_tokens": 1000}  # Claude's longest answers are streamed
+    whole = await vendor.ask(user(), settings=settings)
+    streams = [one.streamed for one in vendor.server.requests(vendor.model_name)[-2:]]
+    assert streams == [True, False]
+    assert [shape(one) for one in streamed.output] == [shape(one) for one in whole.output]
+    assert streamed.usage == whole.usage
+    assert streamed.finish == whole.finish
+
+
+def shape(one: object) -> object:
+    """Without what servers sign anew, and spaces in arguments."""
+    match one:
+        case Reasoning():
+            return one.data["text"]
+        case RequestedCall():
+            return one.call_id, one.name, one.arguments.replace(" ", ""), one.truncated
+        case _:
+            return one
+
+
+async def test_usage_has_cached_input_and_reasoning_in_it(vendor: Vendor) -> None:
+    script(vendor, says("ok"))
+    thought = 0 if vendor.name == "bedrock" else 5  # Bedrock does not tell
+    assert (await vendor.ask(user())).usage == Usage(50, 20, cached_input=10, reasoning=thought)
+
+
+async def test_deltas_are_shown_while_the_answer_comes(vendor: Vendor) -> None:
+    script(vendor, replace(TWO_CALLS, pieces=3))
+    await vendor.ask(user())
+    texts = [delta.text for delta in vendor.deltas if isinstance(delta, TextDelta)]
+    assert "".join(texts) == "Adding."
+    assert len(texts) == 3
+    thoughts = [delta.text for delta in vendor.deltas if isinstance(delta, ReasoningDelta)]
+    assert "".join(thoughts) == "I add."
+    calls = [delta for delta in vendor.deltas if isinstance(delta, ArgumentsDelta)]
+    first = "".join(delta.text for delta in calls if delta.index == 0)
+    assert first.replace(" ", "") == '{"x":1}'
+    assert {(delta.index, delta.call_id, delta.name) for delta in calls} == {
+        (0, "c1", "add"),
+        (1, "c2", "loose"),
+    }
+
+
+async def test_a_stream_that_breaks_off_is_worth_another_attempt(vendor: Vendor) -> None:
+    script(vendor, replace(says("Hello there, how are you?"), cut=True))
+    failed = await failure(vendor)
+    assert (failed.code, failed.transient) == ("model_stream_broken", True)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "transient"),
+    [
+        (400, "model_refused_request", False),
+        (403, "model_unauthorized", False),
+        (404, "model_not_found", False),
+        (429, "model_rate_limited", True),
+        (503, "model_unavailable", True),
+    ],
+)
+async def test_a_status_says_what_went_wrong(
+    vendor: Vendor, status: int, code: str, *, transient: bool
+) -> None:
+    script(vendor, Fails(status, f"no, not with {KEY}", "7"))
+    failed = await failure(vendor)
+    assert (failed.code, failed.transient, failed.status) == (code, transient, status)
+    assert failed.retry_after == (7.0 if transient else None)
+    assert ("no, not with ***" in failed.message) is (status != 403)
+
+
+async def test_anthropic_overloaded_is_worth_another_attempt(vendors: Vendors) -> None:
+    async with connected("anthropic", vendors) as vendor:
+        script(vendor, Fails(529, "Overloaded"))
+        failed = await failure(vendor)
+        assert (failed.code, failed.transient) == ("model_unavailable", True)
+
+
+async def test_the_library_asks_once(vendor: Vendor) -> None:
+    before = len(vendor.server.requests(vendor.model_name))
+    script(vendor, Fails(503), says("late"))
+    await failure(vendor)
+    assert len(vendor.server.requests(vendor.model_name)) == before + 1
+
+
+async def test_nobody_there_is_unreachable(vendor: Vendor) -> None:
+    with Vendors() as gone:
+        pass
+    async with connected(vendor.name, gone) as lost:
+        failed = await failure(lost)
+    assert (failed.code, failed.transient) == ("model_unreachable", True)
+
+
+async def test_the_time_of_a_request_is_limited(vendor: Vendor) -> None:
+    hold = Hold()
+    script(vendor, replace(says("late"), hold=hold))
+    failed = await failure(vendor, timeout_seconds=0.2)
+    assert (failed.code, failed.transient) == ("model_timeout", True)
+    hold.release()
+
+
+async def test_a_cancelled_request_ends_at_once(vendor: Vendor) -> None:
+    hold = Hold()
+    script(vendor, replace(says("late"), hold=hold))
+    asked = asyncio.ensure_future(vendor.ask(user()))
+    await asyncio.to_thread(hold.arrived)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    hold.release()
+
+
+async def test_an_answer_cut_off_in_a_call_marks_it(vendor: Vendor) -> None:
+    script(vendor, replace(TWO_CALLS, ending="length"))
+    cut = await vendor.ask(user())
+    assert cut.finish == "length"
+    assert [call.truncated for call in cut.calls] == [False, True]
+
+
+async def test_a_refusal_is_no_answer(vendor: Vendor) -> None:
+    script(vendor, Says((Text("I will not."),), ending="refused"))
+    refused = await vendor.ask(user())
+    told = "The model refused to answer (SAFETY)." if vendor.name == "gemini" else "I will not."
+    assert (refused.refusal, refused.finish, refused.calls) == (told, "content_filter", ())
+
+
+async def test_an_empty_answer_is_one(vendor: Vendor) -> None:
+    script(vendor, says(), says("still here"))
+    nothing = await vendor.ask(user())
+    assert (nothing.output, nothing.finish) == ((), "stop")
+    again = await vendor.ask(user(), Message("assistant", ""), user(""))
+    assert again.text == "still here"
+    assert vendor.server.violations == []
+
+
+async def test_one_call_at_a_time_is_told_or_kept(vendor: Vendor) -> None:
+    script(vendor, TWO_CALLS)
+    answer = await vendor.ask(user(), parallel_tool_calls=False)
+    if vendor.name == "anthropic":
+        assert vendor.sent["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
+        return
+    assert [call.call_id for call in answer.calls] == ["c1"]
+    assert {d.index for d in vendor.deltas if isinstance(d, ArgumentsDelta)} == {0}
+    why = f"{vendor.name} asked for 2 calls at once; the first is kept."
+    assert answer.losses == (Loss("parallel_tool_calls", why),)
+
+
+async def test_a_single_call_of_one_at_a_time_loses_nothing(vendor: Vendor) -> None:
+    script(vendor, says(Call("c1", "add", '{"x": 1}')))
+    answer = await vendor.ask(user(), parallel_tool_calls=False)
+    assert len(answer.calls) == 1
+    assert answer.losses == ()
+
+
+async def test_ids_that_a_vendor_lacks_are_made_and_go_back(vendors: Vendors) -> None:
+    async with connected("gemini", vendors) as vendor:
+        vendor.server.violations.clear()
+        script(vendor, says(Call("", "add", '{"x": 1}'), Call("", "add", '{"x": 2}')), says("ok"))
+        first = await vendor.ask(user())
+        ids = [call.call_id for call in first.calls]
+        assert len(set(ids)) == 2
+        assert all(ids)
+        assert {d.call_id for d in vendor.deltas if isinstance(d, ArgumentsDelta)} == set(ids)
+        results = [ToolResult(CallId(one), "1") for one in ids]
+        await vendor.ask(user(), *kept(first), *results)
+        assert [one for one, _ in vendor.server.requests(vendor.model_name)[-1].results] == ids
+        assert vendor.server.violations == []
+
+
+async def test_a_signature_is_given_back_to_its_own_vendor_alone(vendors: Vendors) -> None:
+    async with connected("gemini", vendors) as vendor:
+        vendor.server.violations.clear()
+        script(vendor, TWO_CALLS, says("ok"))
+        first = await vendor.ask(user())
+        native = first.calls[0].native
+        assert native is not None
+        assert native.vendor == "gemini"
+        items = kept(first)
+        foreign = [
+            replace(one, native=Native("bedrock", native.data)) if one is items[2] else one
+            for one in items
+        ]
+        results = ToolResult(CallId("c1"), "1"), ToolResult(CallId("c2"), "2")
+        with pytest.raises(ModelError, match="thought_signature"):
+            await vendor.ask(user(), *foreign, *results)
+
+
+async def test_a_conversation_with_calls_can_go_on_without_tools(vendor: Vendor) -> None:
+    script(vendor, says(Call("c1", "add", '{"x": 1}')), says("done"))
+    first = await vendor.ask(user())
+    await vendor.ask(user(), *kept(first), ToolResult(CallId("c1"), "1"), tools=())
+    assert vendor.server.violations == []
+
+
+@pytest.mark.parametrize("tool", [ADD, LOOSE])
+async def test_closing_ends_the_connections_and_opening_makes_new_ones(
+    vendor: Vendor, tool: Any
+) -> None:
+    script(vendor, says("one"), says("two"))
+    assert (await vendor.ask(user(), tools=(tool,))).text == "one"
+    await vendor.model.aclose()
+    assert (await vendor.ask(user(), tools=(tool,))).text == "two"

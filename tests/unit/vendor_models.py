@@ -1,0 +1,115 @@
+"""The adapters of Anthropic, Gemini and Bedrock before their strict servers, for the unit tests."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from aiohttp import web
+
+from app.domain.items import Item, Message, ToolCall
+from app.domain.response import ModelResponse, RequestedCall
+from app.domain.tools import ToolSpec
+from app.llm.abilities import fitted
+from app.llm.base import Delta, ModelRequest
+from app.llm.vendors import VendorModel
+from app.llm.vendors_access import Access, AwsKey, VendorName
+from tests.support.chat_rules import Body
+from tests.support.vendor_server import VendorServer
+from tests.support.vendors import Vendors
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+KEY = "vendor-key-1234"
+NAMES: dict[VendorName, str] = {
+    "anthropic": "claude-opus-4-6",
+    "gemini": "gemini-3.8-flash",
+    "bedrock": "us.anthropic.claude-opus-4-6-v1",
+}
+NUMBER: Body = {"type": "integer", "minimum": 0}
+ADD = ToolSpec(
+    name="add",
+    description="Adds.",
+    parameters={
+        "type": "object",
+        "properties": {"x": NUMBER},
+        "required": ["x"],
+        "additionalProperties": False,
+    },
+)
+LOOSE = ToolSpec(name="loose", parameters={"type": "object", "properties": {}}, strict=False)
+
+
+@dataclass(slots=True)
+class Vendor:
+    """One adapter, its server, and what it was last sent."""
+
+    name: VendorName
+    model: VendorModel
+    server: VendorServer
+    deltas: list[Delta] = field(default_factory=list[Delta])
+
+    @property
+    def model_name(self) -> str:
+        return NAMES[self.name]
+
+    async def ask(self, *items: Item, **fields: Any) -> ModelResponse:
+        fields = {"tools": (ADD, LOOSE), "timeout_seconds": 30.0, **fields}
+        request = ModelRequest(self.model_name, "Be kind.", items, **fields)
+        self.deltas.clear()
+        fitting, _ = fitted(request, self.model.abilities)
+        return await self.model.respond(fitting, self.deltas.append)
+
+    @property
+    def sent(self) -> Body:
+        return self.server.requests(self.model_name)[-1].body
+
+
+def access(name: VendorName, url: str) -> Access:
+    if name == "bedrock":
+        return Access(None, url, "us-east-1", AwsKey("AKIATEST", KEY))
+    return Access(KEY, url)
+
+
+@asynccontextmanager
+async def connected(name: VendorName, vendors: Vendors) -> AsyncGenerator[Vendor]:
+    model = VendorModel(name, access(name, vendors.url))
+    try:
+        yield Vendor(name, model, getattr(vendors, name))
+    finally:
+        await model.aclose()
+
+
+@asynccontextmanager
+async def before(name: VendorName, handler: Handler) -> AsyncGenerator[Vendor]:
+    """A server that answers with whatever the handler says, in this event loop."""
+    app = web.Application()
+    app.router.add_post("/{path:.*}", handler)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    model = VendorModel(name, access(name, f"http://127.0.0.1:{runner.addresses[0][1]}"))
+    try:
+        yield Vendor(name, model, VendorServer())
+    finally:
+        await model.aclose()
+        await runner.cleanup()
+
+
+def kept(response: ModelResponse) -> list[Item]:
+    """As the domain keeps an answer."""
+    return [
+        ToolCall(one.call_id, one.name, one.arguments, None, one.native)  # type: ignore[arg-type]
+        if isinstance(one, RequestedCall)
+        else one
+        for one in response.output
+    ]
+
+
+def user(text: str = "go") -> Message:
+    return Message("user", text)
+
+
+def texts_of(parts: Iterable[Body]) -> list[str]:
+    return [part["text"] for part in parts if "text" in part]
