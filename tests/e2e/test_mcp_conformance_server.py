@@ -3,6 +3,7 @@ cannot send an API key, so a proxy adds one."""
 
 import base64
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ from tests.support.tool_server import Behaviour, ToolServer
 pytestmark = pytest.mark.timeout(300)
 
 SUITE_SECONDS: Final = 240
+STAMP: Final = re.compile(r"-\d{4}-\d\d-\d\dT.*$")
 PNG: Final = base64.b64encode(b"\x89PNG\r\n\x1a\nno real picture").decode()
 NO_ARGUMENTS: Final[dict[str, Any]] = {
     "type": "object",
@@ -104,7 +106,7 @@ def verdicts(folder: Path) -> dict[str, set[str]]:
     """Scenario -> the statuses of its checks."""
     found: dict[str, set[str]] = {}
     for result in folder.glob("server-*/checks.json"):
-        name = result.parent.name.removeprefix("server-").rpartition("-20")[0]
+        name = STAMP.sub("", result.parent.name.removeprefix("server-"))
         checks: list[dict[str, str]] = json.loads(result.read_text())
         found[name] = {check["status"] for check in checks} - {"INFO"}
     return found
