@@ -19,6 +19,8 @@ from tests.e2e.conftest import Processes
 from tests.support import packages
 from tests.support.client import Client
 from tests.support.model_server import Call, ModelServer, calls, text
+from tests.support.responses_items import Patch, Reasoning, Shell, Text
+from tests.support.responses_server import ResponsesServer, answer
 
 EXITED = {"type": "exit", "exit_code": 0}
 
@@ -81,6 +83,46 @@ def test_a_model_that_knows_no_kinds_works_with_files_and_commands_as_functions(
     shown = {tool["function"]["name"]: tool for tool in model.requests("main")[0].body["tools"]}
     assert shown["shell"]["function"]["parameters"]["required"] == ["commands"]
     assert model.violations == []
+
+
+@pytest.mark.timeout(180)
+def test_a_model_that_knows_the_kinds_is_given_its_own_tools(
+    start: Processes, site: Path, tmp_path: Path
+) -> None:
+    create = {"type": "create_file", "path": "add.py", "diff": "+print(1 + 1)"}
+    with ResponsesServer() as responses:
+        responses.by_turn(
+            "main",
+            answer(Reasoning(), Patch("c1", create)),
+            answer(Reasoning(), Shell("c2", ("cat add.py", "exit 3"), max_output_length=100)),
+            answer(Text("2")),
+        )
+        env = {"PYTHONPATH": str(site), "EXECUTORS_ROOT": str(tmp_path)}
+        client = start.client(start("serve", env=env | {"OPENAI_BASE_URL": responses.base_url}))
+        if "openai-responses" not in client.call("GET", "/v1/capabilities")["model_vendors"]:
+            pytest.skip("this version cannot ask models over the Responses API")
+        fields = {"model": "openai-responses:main", "tools": ["shell", "apply_patch"]}
+        run = client.start_run(**fields, input="add")
+        assert client.settle(run["id"])["status"] == "requires_action"
+        assert list(tmp_path.iterdir()) == []
+        assert approve_all(client, run["id"])["status"] == "completed"
+        assert (tmp_path / run["id"] / "add.py").read_text() == "print(1 + 1)\n"
+        last = responses.requests("main")[-1]
+        assert sorted(last.tool_names) == ["apply_patch", "shell"]
+        given = {item["call_id"]: item for item in last.items if "output" in item}
+        assert (given["c1"]["type"], given["c1"]["status"]) == (
+            "apply_patch_call_output",
+            "completed",
+        )
+        assert (given["c2"]["type"], given["c2"]["output"], given["c2"]["max_output_length"]) == (
+            "shell_call_output",
+            [
+                {"stdout": "print(1 + 1)\n", "stderr": "", "outcome": EXITED},
+                {"stdout": "", "stderr": "", "outcome": {"type": "exit", "exit_code": 3}},
+            ],
+            100,
+        )
+        assert responses.violations == []
 
 
 @pytest.mark.timeout(180)
