@@ -11,7 +11,8 @@ from app.api.idempotency import Once
 from app.api.models.start_run import StartRun
 from app.api.resolving import Resolved, resolve
 from app.domain import errors as e
-from app.domain.ids import Prefix, RunId, SessionId, parse
+from app.domain.ids import Prefix, RunId, SessionId, parse, show
+from app.domain.items import Item
 from app.domain.run import RunStatus
 from app.domain.scopes import Principal
 from app.domain.sessions import OnConflict
@@ -59,15 +60,20 @@ async def accepted_once(
 
 
 async def _accept_new(services: Services, who: Principal, asked: StartRun, what: Once) -> Answered:
-    """With room in this process the run is leased to it at once: one commit less."""
     resolved = await resolve(services, who.project_id, asked)
-    new = what.kept_with(_new_run(who, asked, resolved))
+    new = what.kept_with(new_run(who, asked, resolved, asked.messages()))
     if asked.session_id is not None:
         value = parse(Prefix.SESSION, asked.session_id)
         if value is None:
             raise e.SessionNotFoundError
         wish = None if asked.on_conflict is None else OnConflict(asked.on_conflict)
         return await accept_in_session(services, new, SessionId(value), wish)
+    return await accept_at_once(services, new)
+
+
+async def accept_at_once(services: Services, new: NewRun) -> Answered:
+    """A run that waits for no other. With room in this process it is leased to it at once: one
+    commit less."""
     lease = services.reserve_slot()
     new = replace(new, lease=lease)
     if lease:
@@ -156,10 +162,18 @@ async def _replay(services: Services, what: Once) -> Answered | None:
     return Answered(run, replayed=True)
 
 
-def _new_run(who: Principal, asked: StartRun, resolved: Resolved) -> NewRun:
+def new_run(
+    who: Principal,
+    asked: StartRun,
+    resolved: Resolved,
+    items: tuple[Item, ...],
+    continued_from: RunId | None = None,
+) -> NewRun:
+    """`items`: what it begins with."""
     config, changes = resolved.config, Changes()
-    created(changes, asked.agent, config)
-    segment = Segment(SegmentKind.INPUT, 0, asked.agent, asked.messages())
+    before = {"continued_from": show(Prefix.RUN, continued_from)} if continued_from else {}
+    created(changes, asked.agent, config, **before)
+    segment = Segment(SegmentKind.INPUT, 0, asked.agent, items)
     changes.segments.append(segment)
     return NewRun(
         project_id=who.project_id,
@@ -172,6 +186,7 @@ def _new_run(who: Principal, asked: StartRun, resolved: Resolved) -> NewRun:
         changes=changes,
         agent_version=resolved.version,
         team=resolved.team,
+        continued_from=continued_from,
     )
 
 

@@ -22,6 +22,7 @@ call there is a run here."""
 
 TAGS: Final[Mapping[str, str]] = {
     "Runs": "Start, follow, cancel and continue runs.",
+    "Responses": "The same runs for clients of OpenAI's Responses API, with errors of its shape.",
     "Sessions": "Conversations across runs, of which one works at a time.",
     "Approvals": "Calls that wait for a person, and the decisions about them.",
     "Tools": "The registered tools: HTTP endpoints of yours in any language, agents, what the "

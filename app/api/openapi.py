@@ -11,7 +11,10 @@ from fastapi.openapi.utils import get_openapi
 
 from app.api.descriptions import FIELDS, INTRODUCTION, TAGS
 from app.api.models.problem import Problem
+from app.api.openai_errors import PATH
+from app.api.openai_errors import STATUSES as OPENAI_STATUSES
 from app.api.problems import MEDIA_TYPE
+from app.api.responses.shown import OpenAIError
 from app.api.routes import StrictRoute
 
 Json: TypeAlias = dict[str, Any]
@@ -36,6 +39,10 @@ _PROBLEMS: Final[Mapping[int, str]] = {
     503: "Not now; see Retry-After. Whether anything was changed is unknown: retry with the same "
     "Idempotency-Key.",
 }
+_OPENAI_ERRORS: Final[Mapping[int, str]] = {
+    400: "The body is not JSON, or a value is wrong; `param` names it.",
+}
+_NOT_OPENAI: Final = frozenset({410, 422, 424})
 _REQUEST_ID: Final[Json] = {
     "X-Request-Id": {
         "description": "The client's own, if it sent one that is sane; else made.",
@@ -85,8 +92,14 @@ def _complete(operation: Json, route: StrictRoute, method: str) -> None:
         operation["description"] = f"{text}\n\nNeeds the scope {words}.".lstrip()
     operation["security"] = [{"bearer": []}] if needed else []
     responses: Json = operation["responses"]
-    for status in _problem_statuses(route, method, declared=map(int, responses)):
-        responses[str(status)] = {"$ref": f"#/components/responses/{_component(status)}"}
+    statuses = list(_problem_statuses(route, method, declared=map(int, responses)))
+    theirs = PATH.fullmatch(route.path_format) is not None
+    if theirs:
+        responses.pop("422", None)
+        statuses = [OPENAI_STATUSES.get(status, status) for status in statuses]
+    for status in statuses:
+        name = f"OpenAI{_component(status)}" if theirs else _component(status)
+        responses[str(status)] = {"$ref": f"#/components/responses/{name}"}
     for status, response in responses.items():
         if status.startswith("2"):
             response["headers"] = response.get("headers", {}) | _REQUEST_ID
@@ -123,6 +136,17 @@ def _components(document: Json) -> None:
                     schema["properties"][field].setdefault("description", text)
     components["schemas"] = dict(sorted(schemas.items()))
     components["responses"] = {_component(s): _response(s, text) for s, text in _PROBLEMS.items()}
+    if "ResponseObject" in schemas:
+        error = OpenAIError.model_json_schema(ref_template=_REFS, mode="serialization")
+        schemas.update(error.pop("$defs"))
+        schemas["OpenAIError"] = error
+        components["responses"] |= {
+            f"OpenAI{_component(status)}": _response(
+                status, text, "application/json", "OpenAIError"
+            )
+            for status, text in {**_PROBLEMS, **_OPENAI_ERRORS}.items()
+            if status not in _NOT_OPENAI
+        }
     components["securitySchemes"] = {
         "bearer": {
             "type": "http",
@@ -154,11 +178,11 @@ def _component(status: int) -> str:
     return HTTPStatus(status).phrase.replace(" ", "").replace("-", "")
 
 
-def _response(status: int, text: str) -> Json:
+def _response(status: int, text: str, kind: str = MEDIA_TYPE, model: str = "Problem") -> Json:
     return {
         "description": text,
         "headers": _REQUEST_ID | (_RETRY_AFTER if status in {429, 503} else {}),
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        "content": {kind: {"schema": {"$ref": f"#/components/schemas/{model}"}}},
     }
 
 

@@ -1,4 +1,5 @@
-"""Errors as HTTP: the one place that knows status numbers, and RFC 9457 answers."""
+"""Errors as HTTP: the one place that knows status numbers, and RFC 9457 answers. Where OpenAI's
+clients ask, they get the same in OpenAI's words."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -11,6 +12,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
+from app.api.openai_errors import openai_error, speaks_openai
 from app.api.validation import invalid_request
 from app.domain import errors as e
 from app.store.db import is_outage
@@ -64,6 +66,8 @@ def problem(
     extra: Mapping[str, JsonValue] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
+    if speaks_openai(request):
+        return openai_error(status, code, detail, errors, headers)
     body: dict[str, JsonValue] = {
         "type": f"urn:runward:problem:{code}",
         "title": HTTPStatus(status).phrase,

@@ -19,9 +19,11 @@ from app.api import (
     tools,
 )
 from app.api.app import create_app
+from app.api.responses import routes as responses
 
 ROUTERS: Final = (
     runs.routes,
+    responses.routes,
     sessions.routes,
     events.routes,
     approvals.routes,

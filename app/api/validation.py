@@ -73,7 +73,8 @@ class _Complaint:
         of_branch = bool(rest) and (not parts or parts[-1] != str(rest[-1]))
         if kind.startswith("union_tag_"):
             context: Mapping[str, str] = item["ctx"]
-            parts.append(context["discriminator"].strip("'"))
+            name = context["discriminator"].strip("'")
+            parts.append("type" if name.endswith("()") else name)  # a function looked for it
             of_branch = False
         return cls(tuple(parts), of_branch, _message(item))
 

@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue
 
 from app.domain.guards import Guardrails, Hooks
 from app.domain.json import JsonObject
-from app.domain.tools import Frozen, Seconds, ToolName
+from app.domain.tools import Frozen, Seconds, ToolName, ToolSpec
 
 
 class NamedTool(Frozen):
@@ -105,3 +105,16 @@ class AgentConfig(Frozen):
         if self.model is None:
             return ()
         return (self.model,) if isinstance(self.model, str) else self.model
+
+
+class RunConfig(AgentConfig):
+    """What one run alone may have beside what its agent is."""
+
+    functions: tuple[ToolSpec, ...] = ()
+    """Tools that whoever started the run brought along and runs itself; of type `client`."""
+    request: dict[str, JsonValue] | None = None
+    """Of a run that POST /v1/responses started: what was asked, to be shown again."""
+
+
+def functions_of(config: AgentConfig) -> tuple[ToolSpec, ...]:
+    return config.functions if isinstance(config, RunConfig) else ()

@@ -94,6 +94,16 @@ class ApprovalNotFoundError(NotFoundError):
     text = "There is no such approval."
 
 
+class ResponseNotFoundError(NotFoundError):
+    code = "response_not_found"
+    text = "There is no such response."
+
+
+class ModelNotFoundError(NotFoundError):
+    code = "model_not_found"
+    text = "There is no such model."
+
+
 class ToolNotFoundError(NotFoundError):
     code = "tool_not_found"
     text = "There is no such tool."
@@ -255,6 +265,21 @@ class UnknownToolError(InvalidRequestError):
 class UnknownAgentError(InvalidRequestError):
     code = "unknown_agent"
     text = "The agent that the run names is not registered."
+
+
+class UnsupportedParameterError(InvalidRequestError):
+    """OpenAI's API has it, and Runward cannot do what it says."""
+
+    code = "unsupported_parameter"
+    text = "Runward cannot do what this parameter asks for."
+
+    def __init__(self, param: str, why: str) -> None:
+        super().__init__(why, errors=[FieldError(param, why)])
+
+
+class PreviousResponseNotFoundError(InvalidRequestError):
+    code = "previous_response_not_found"
+    text = "There is no such previous response."
 
 
 class IdempotencyMismatchError(InvalidRequestError):

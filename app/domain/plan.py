@@ -97,6 +97,8 @@ def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple
         turn=number,
         input_tokens=after.usage.input,
         output_tokens=after.usage.output,
+        cached_tokens=after.usage.cached_input,
+        reasoning_tokens=after.usage.reasoning,
         total_tokens=after.usage.total,
         cost_usd=round(after.usage.cost, 9),
     )
@@ -227,6 +229,7 @@ def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: 
         call_id=call.id,
         tool=call.tool,
         tool_version=call.version,
+        tool_type=tool.spec.type if tool else None,
         turn=call.turn,
         agent=state.agent,
         **fitting("arguments", call.arguments),

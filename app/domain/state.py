@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from app.domain.agents import AgentConfig
+from app.domain.agents import AgentConfig, functions_of
 from app.domain.calls import Call, CallPhase
 from app.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from app.domain.items import Item, Message, ToolCall
@@ -29,8 +29,8 @@ class SegmentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Items that entered the conversation together. Tool results are not among them: they are
-    joined in from the ledger, directly after the response that asked for them."""
+    """Items that entered the conversation together. The results of a response's calls are not
+    among them: they are joined in from the ledger, directly after it."""
 
     kind: SegmentKind
     turn: int
@@ -258,9 +258,8 @@ def created(changes: Changes, agent: str | None, config: AgentConfig, **about: J
     """The first event of a run."""
     models: list[JsonValue] = list(config.models)
     model = models[0] if len(models) == 1 else models or None
-    changes.add(
-        "run.created", agent=agent, model=model, tools=list[JsonValue](config.tools), **about
-    )
+    tools: list[JsonValue] = [*config.tools, *(one.name for one in functions_of(config))]
+    changes.add("run.created", agent=agent, model=model, tools=tools, **about)
 
 
 def tool_names_of(config: AgentConfig, team: Mapping[str, Member]) -> tuple[str, ...]:
@@ -270,4 +269,8 @@ def tool_names_of(config: AgentConfig, team: Mapping[str, Member]) -> tuple[str,
 
 
 def tool_calls_of(segment: Segment) -> tuple[ToolCall, ...]:
+    """Those that the run's own model asked for. Calls among the input are somebody else's, have
+    their results beside them, and are in no ledger."""
+    if segment.kind is SegmentKind.INPUT:
+        return ()
     return tuple(item for item in segment.items if isinstance(item, ToolCall))

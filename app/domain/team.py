@@ -8,7 +8,7 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 
 from app.domain import texts
-from app.domain.agents import AgentConfig
+from app.domain.agents import AgentConfig, functions_of
 from app.domain.calls import Call, CallOutcome, CallPhase, Result
 from app.domain.ids import Prefix, show
 from app.domain.items import Message
@@ -23,7 +23,8 @@ from app.domain.tools import OutputOfTool, ToolSpec
 
 TRANSFER: Final = "transfer_to_"
 MADE: Final = 0
-"""The version of tools that Runward makes itself; no registered one has it."""
+"""The version of tools that no registry has: those that Runward makes itself, and those that a
+run brought along."""
 MAX_DEPTH: Final = 6
 """Child runs inside each other."""
 MAX_NAME: Final = 64
@@ -55,6 +56,11 @@ def handoff_tools(config: AgentConfig, team: Mapping[str, Member]) -> dict[str, 
 def step_tools(config: AgentConfig) -> dict[str, Tool]:
     """Of a workflow: one for each of its agents."""
     return {name: _step(name) for name in config.agents}
+
+
+def function_tools(config: AgentConfig) -> dict[str, Tool]:
+    """One for each that whoever started the run brought along."""
+    return {spec.name: compile_tool(spec, MADE) for spec in functions_of(config)}
 
 
 @lru_cache(maxsize=1024)
@@ -162,6 +168,8 @@ def with_usage_of(state: RunState, changes: Changes, call: Call, child: Child) -
         call_id=call.id,
         input_tokens=usage.input,
         output_tokens=usage.output,
+        cached_tokens=usage.cached_input,
+        reasoning_tokens=usage.reasoning,
         total_tokens=usage.total,
         cost_usd=round(usage.cost, 9),
     )

@@ -363,7 +363,8 @@ class Execution(LeasedRun):
         self._guarding = self._in_flight.guarding = Guarding(self._engine.guards, policy)
         self._tools = await patiently(lambda: toolbox.fetch(state.project_id, wanted))
         if state.config.kind == "llm":
-            self._made = team.handoff_tools(state.config, state.team)
+            made = team.handoff_tools(state.config, state.team)
+            self._made = {**made, **team.function_tools(state.config)}
         else:
             self._made = team.step_tools(state.config)
         if state.config.output_schema is not None and self._schema is None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import JsonValue, TypeAdapter
 
-from app.domain.agents import AgentConfig, Limits
+from app.domain.agents import AgentConfig, Limits, RunConfig
 from app.domain.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
 from app.domain.conversation import conversation
 from app.domain.history import to_keep, without_refused
@@ -28,6 +28,7 @@ from app.domain.state import (
 )
 
 _CONFIG: Final = TypeAdapter(AgentConfig)
+_RUN_CONFIG: Final = TypeAdapter(RunConfig)
 
 
 def config_to_json(config: AgentConfig) -> JsonObject:
@@ -39,7 +40,8 @@ def config_to_json(config: AgentConfig) -> JsonObject:
 def config_from_json(data: JsonObject) -> AgentConfig:
     """The limits of a run that goes on from another may be beyond what anybody can ask for."""
     rest = {name: value for name, value in data.items() if name != "limits"}
-    config = _CONFIG.validate_python(rest, strict=False)
+    of_run = not rest.keys().isdisjoint({"functions", "request"})
+    config = (_RUN_CONFIG if of_run else _CONFIG).validate_python(rest, strict=False)
     match data.get("limits"):
         case dict(limits):
             kept: dict[str, Any] = limits

@@ -11,6 +11,7 @@ from app.domain.json import JsonObject
 from app.domain.run import MOVES, TERMINAL, Move, RunStatus, ending_event
 from app.domain.settle import close_open_calls
 from app.domain.state import Changes, RunState
+from app.domain.team import MADE, function_tools
 from app.domain.toolbox import Tool, compile_tool
 from app.store import codec, family, registry, runs
 from app.store.db import Tx
@@ -73,8 +74,11 @@ async def locked(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatu
 
 
 async def tool_of(tx: Tx, vault: Vault, state: RunState, call: Call) -> Tool:
-    """The version that the call was made for. It exists: versions are never deleted."""
+    """The version that the call was made for. It exists: versions are never deleted, and a call of
+    a tool that Runward made itself never waits for anybody here."""
     assert call.version is not None
+    if call.version == MADE:
+        return function_tools(state.config)[call.tool]
     wanted = [(call.tool, call.version)]
     [found] = await registry.read_versions(tx, vault, state.project_id, wanted)
     return compile_tool(found.spec, found.version)

@@ -164,6 +164,8 @@ def test_what_a_child_used_counts_for_the_run_above_it() -> None:
         "call_id": "c1",
         "input_tokens": 110,
         "output_tokens": 55,
+        "cached_tokens": 11,
+        "reasoning_tokens": 6,
         "total_tokens": 165,
         "cost_usd": 0.75,
     }

@@ -115,6 +115,8 @@ def test_usage_adds_up_over_the_run() -> None:
         "turn": 4,
         "input_tokens": 12,
         "output_tokens": 6,
+        "cached_tokens": 1,
+        "reasoning_tokens": 1,
         "total_tokens": 18,
         "cost_usd": 0.75,
     }
@@ -197,6 +199,7 @@ def test_a_good_call_is_ready_with_its_digest_and_told() -> None:
         "call_id": "c1",
         "tool": "lookup",
         "tool_version": 3,
+        "tool_type": "webhook",
         "turn": 1,
         "agent": AGENT,
         "arguments": {"q": 1},

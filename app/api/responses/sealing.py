@@ -1,0 +1,43 @@
+"""A conversation, sealed: only this installation can open it, for the same project."""
+
+import base64
+import zlib
+from collections.abc import Sequence
+from typing import Final, cast
+
+from cryptography.exceptions import InvalidTag
+from pydantic import JsonValue
+
+from app.api.responses.conversing import Unseal, refused
+from app.domain.ids import ProjectId
+from app.domain.items import Item, item_from_json, item_to_json
+from app.domain.json import JsonObject, compact, parse
+from app.store.vault import Vault
+
+MAX_BYTES: Final = 4_194_304
+"""Of the items of one conversation, as JSON."""
+_COLUMN: Final = "responses.compaction"
+_UNKNOWN: Final = "was not sealed here for this project, or was altered"
+
+
+def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item]) -> str:
+    """Raises InvalidRequestError where that is more than MAX_BYTES."""
+    text = compact([item_to_json(item) for item in items])
+    if len(text.encode()) > MAX_BYTES:
+        raise refused("input", f"is more than {MAX_BYTES} bytes, as much as can be sealed")
+    packed = base64.b64encode(zlib.compress(text.encode())).decode()
+    sealed = vault.seal(packed, column=_COLUMN, project_id=project_id, row="")
+    return base64.b64encode(sealed).decode()
+
+
+def unsealer(vault: Vault, project_id: ProjectId) -> Unseal:
+    def unseal(sealed: str) -> Sequence[Item]:
+        try:
+            raw = base64.b64decode(sealed, validate=True)
+            packed = vault.open(raw, column=_COLUMN, project_id=project_id, row="")
+        except (InvalidTag, ValueError):
+            raise refused("input", f"encrypted_content {_UNKNOWN}") from None
+        found = cast("list[JsonValue]", parse(zlib.decompress(base64.b64decode(packed)).decode()))
+        return [item_from_json(cast("JsonObject", one)) for one in found]
+
+    return unseal
