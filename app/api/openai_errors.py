@@ -30,6 +30,7 @@ _THEIRS: Final = frozenset(
     }
 )
 """Parameters of OpenAI's API that Runward does not take."""
+_TOOL_TYPE: Final = re.compile(r"tools\.[0-9]+\.type")
 _BY_MESSAGE: Final[Mapping[str, str]] = {
     "unknown field": "unknown_parameter",
     "unknown query parameter": "unknown_parameter",
@@ -55,7 +56,8 @@ def openai_error(
         param = found[0]["path"].removeprefix("query.").removeprefix("header.") or None
         if code == "invalid_request":
             code = _BY_MESSAGE.get(found[0]["message"], "invalid_value")
-            code = "unsupported_parameter" if param in _THEIRS else code
+            if param in _THEIRS or _TOOL_TYPE.fullmatch(param or ""):
+                code = "unsupported_parameter"
             detail = "; ".join(f"{one['path']} {one['message']}".strip() for one in found)
     status = STATUSES.get(status, status)
     if status >= 500:

@@ -129,6 +129,10 @@ def _components(document: Json) -> None:
     problem = Problem.model_json_schema(ref_template=_REFS, mode="serialization")
     schemas.update(problem.pop("$defs"))
     schemas["Problem"] = problem
+    if "ResponseObject" in schemas:
+        error = OpenAIError.model_json_schema(ref_template=_REFS, mode="serialization")
+        schemas.update(error.pop("$defs"))
+        schemas["OpenAIError"] = error
     for name, fields in _fields(schemas):
         for field, text in fields.items():
             for schema in (schemas.get(name), schemas.get(f"{name}-Input")):
@@ -137,9 +141,6 @@ def _components(document: Json) -> None:
     components["schemas"] = dict(sorted(schemas.items()))
     components["responses"] = {_component(s): _response(s, text) for s, text in _PROBLEMS.items()}
     if "ResponseObject" in schemas:
-        error = OpenAIError.model_json_schema(ref_template=_REFS, mode="serialization")
-        schemas.update(error.pop("$defs"))
-        schemas["OpenAIError"] = error
         components["responses"] |= {
             f"OpenAI{_component(status)}": _response(
                 status, text, "application/json", "OpenAIError"

@@ -84,6 +84,9 @@ class Contract:
     def _problem(self, response: httpx2.Response) -> Iterator[str]:
         if response.request.method == "HEAD":
             return
+        if response.request.url.path.startswith("/v1/responses"):
+            yield from self._wrong("#/components/schemas/OpenAIError", response.json())
+            return
         if response.headers.get("Content-Type") != PROBLEM:
             yield f"a problem of the type {response.headers.get('Content-Type')}"
             return

@@ -92,10 +92,11 @@ def refusal_part(text: str) -> Part:
 
 
 def ends_with(output: Sequence[Item], final: JsonValue, data: Mapping[str, Any]) -> bool:
-    """Whether the run's output is said already by the last item. `data`: of the run's end."""
-    if not output or output[-1]["type"] != "message":
+    """Whether the run's output is said already by the last message. `data`: of the run's end."""
+    last = next((item for item in reversed(output) if item["type"] == "message"), None)
+    if last is None:
         return False
-    said = "".join(part.get("text", part.get("refusal", "")) for part in output[-1]["content"])
+    said = "".join(part.get("text", part.get("refusal", "")) for part in last["content"])
     return bool(data.get("truncated")) or said == _as_text(final)
 
 
