@@ -12,6 +12,8 @@ from fastapi import Request, Response
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from app.domain.errors import InvalidRequestError
+
 PATH: Final = re.compile(r"/v1/responses(?:/.*)?")
 
 STATUSES: Final[Mapping[int, int]] = {422: 400}
@@ -58,7 +60,8 @@ def openai_error(
             code = _BY_MESSAGE.get(found[0]["message"], "invalid_value")
             if param in _THEIRS or _TOOL_TYPE.fullmatch(param or ""):
                 code = "unsupported_parameter"
-            detail = "; ".join(f"{one['path']} {one['message']}".strip() for one in found)
+            if detail == InvalidRequestError.text:
+                detail = "; ".join(f"{one['path']} {one['message']}".strip() for one in found)
     status = STATUSES.get(status, status)
     if status >= 500:
         kind = "server_error"

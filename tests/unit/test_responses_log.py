@@ -228,18 +228,18 @@ def test_reasoning_and_calls_of_the_vendor_stand_behind_their_turn_s_message() -
     assert of.found.output[2]["server_label"] == "web_search"
 
 
-@pytest.mark.parametrize(
-    ("event", "status", "reason"),
-    [
-        (("run.cancelled", {}), "cancelled", None),
-        (("run.expired", {"incomplete_details": {"reason": "deadline"}}), "incomplete", "deadline"),
-        (
-            ("run.incomplete", {"output": None, "incomplete_details": {"reason": "guardrail"}}),
-            "incomplete",
-            "guardrail",
-        ),
-    ],
-)
+ENDINGS: list[tuple[Told, str, str | None]] = [
+    (("run.cancelled", {}), "cancelled", None),
+    (("run.expired", {"incomplete_details": {"reason": "deadline"}}), "incomplete", "deadline"),
+    (
+        ("run.incomplete", {"output": None, "incomplete_details": {"reason": "guardrail"}}),
+        "incomplete",
+        "guardrail",
+    ),
+]
+
+
+@pytest.mark.parametrize(("event", "status", "reason"), ENDINGS)
 def test_how_a_run_ends_is_how_its_response_ends(
     event: Told, status: str, reason: str | None
 ) -> None:

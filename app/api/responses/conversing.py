@@ -21,7 +21,9 @@ Unseal: TypeAlias = Callable[[str], Sequence[Item]]
 
 
 def refused(path: str, why: str) -> InvalidRequestError:
-    return InvalidRequestError(why, errors=[FieldError(path, why)])
+    """`why` is a sentence, or what follows the parameter's name in one."""
+    detail = why if why[0].isupper() else f"{path.removeprefix('query.')} {why}"
+    return InvalidRequestError(detail, errors=[FieldError(path, why)])
 
 
 def conversation_of(
