@@ -58,6 +58,13 @@ def step_tools(config: AgentConfig) -> dict[str, Tool]:
     return {name: _step(name) for name in config.agents}
 
 
+def made_tools(config: AgentConfig, team: Mapping[str, Member]) -> dict[str, Tool]:
+    """Those of no registry."""
+    if config.kind != "llm":
+        return step_tools(config)
+    return {**handoff_tools(config, team), **function_tools(config)}
+
+
 def function_tools(config: AgentConfig) -> dict[str, Tool]:
     """One for each that whoever started the run brought along."""
     return {spec.name: compile_tool(spec, MADE) for spec in functions_of(config)}

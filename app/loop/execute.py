@@ -362,11 +362,7 @@ class Execution(LeasedRun):
         policy = await patiently(lambda: policies.of(state.project_id))
         self._guarding = self._in_flight.guarding = Guarding(self._engine.guards, policy)
         self._tools = await patiently(lambda: toolbox.fetch(state.project_id, wanted))
-        if state.config.kind == "llm":
-            made = team.handoff_tools(state.config, state.team)
-            self._made = {**made, **team.function_tools(state.config)}
-        else:
-            self._made = team.step_tools(state.config)
+        self._made = team.made_tools(state.config, state.team)
         if state.config.output_schema is not None and self._schema is None:
             self._schema = Validator(state.config.output_schema, at="output")
         if state.seconds_left is not None:

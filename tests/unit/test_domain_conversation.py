@@ -131,3 +131,17 @@ def test_a_cut_result_says_how_the_whole_of_it_can_be_read() -> None:
     cut = replace(DONE, output="begin … end", full="begin and end")
     shown = the_only_result(call("c1", CallPhase.SETTLED, result=cut))
     assert shown.output == f"{texts.cut_result('c1')}\nbegin … end"
+
+
+def test_calls_of_the_input_bring_their_results_and_are_in_no_ledger() -> None:
+    given = (
+        Message("user", "Go."),
+        ToolCall(CallId("c1"), "lookup", "{}"),
+        ToolResult(CallId("c1"), "found"),
+        Message("user", "And?"),
+    )
+    opening = Segment(SegmentKind.INPUT, 0, AGENT, given)
+    run, _ = taken(wants("lookup", id_="c1"), tools=[LOOKUP], before=state(segments=(opening,)))
+    run = settled(run, "c1", replace(DONE, output="again"))
+    assert conversation(run)[:4] == given
+    assert [item.output for item in results(run)] == ["found", "again"]

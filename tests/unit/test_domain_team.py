@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from app.domain import texts
+from app.domain.agents import RunConfig
 from app.domain.calls import CallPhase
 from app.domain.conversation import conversation
 from app.domain.decide import AskModel, Finish, HandOver, Park, RunTools, next_action
@@ -26,9 +27,11 @@ from app.domain.team import (
     MADE,
     hand_over,
     handoff_tools,
+    made_tools,
     next_agent,
     transfer_name,
 )
+from app.domain.tools import ToolSpec
 from tests.unit.domain_cases import (
     AGENT,
     DONE,
@@ -293,3 +296,16 @@ def test_the_output_of_who_escalates_must_match_the_schema_and_is_repaired_once(
     repair = Segment(SegmentKind.REPAIR, 1, AGENT, (Message("user", "JSON, please."),))
     lost = replace(run, segments=(*run.segments, repair))
     assert next_action(lost, schema=schema) == AskModel()
+
+
+def test_a_run_may_bring_functions_of_its_own_beside_its_agent_s_handoffs() -> None:
+    function = ToolSpec(name="look", parameters={"type": "object"}, type="client", strict=False)
+    config = RunConfig(model="offline:rules", handoffs=("sales",), functions=(function,))
+    made = made_tools(config, TEAM)
+    assert list(made) == ["transfer_to_sales", "look"]
+    assert (made["look"].spec, made["look"].version) == (function, MADE)
+    changes = Changes()
+    created(changes, None, config)
+    assert event(changes, "run.created")["tools"] == ["look"]
+    workflow = state(config={"kind": "loop", "agents": ["sales"], "model": None}).config
+    assert list(made_tools(workflow, TEAM)) == ["sales"]
