@@ -24,16 +24,14 @@ from app.domain.items import (
     ToolResult,
 )
 from app.domain.json import JsonObject
-from app.domain.schema import strict_form
 from app.domain.tools import ToolSpec
 from app.llm.base import ModelRequest, ToolChoice
+from app.llm.openai_functions import Functions, function, output_format
 
-OUTPUT_NAME: Final = "output"
-MAX_FUNCTIONS: Final = 4096
 RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
 
 
-def request_body(request: ModelRequest, functions: "Functions", *, stream: bool) -> JsonObject:
+def request_body(request: ModelRequest, functions: Functions, *, stream: bool) -> JsonObject:
     """Settings are taken as they are: `check_settings` has judged them at creation."""
     body: JsonObject = {
         "model": request.model,
@@ -46,7 +44,8 @@ def request_body(request: ModelRequest, functions: "Functions", *, stream: bool)
         if not request.parallel_tool_calls:
             body["parallel_tool_calls"] = False
     if request.output_schema is not None:
-        body["response_format"] = _response_format(request.output_schema)
+        shape = output_format(request.output_schema)
+        body["response_format"] = {"type": "json_schema", "json_schema": shape}
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     for name, value in request.settings.items():
@@ -73,69 +72,14 @@ def _set(body: JsonObject, name: str, value: JsonValue) -> None:
         body[RENAMED_SETTINGS.get(name, name)] = value
 
 
-class Functions:
-    """Tools as functions, each written once: a tool version keeps its ToolSpec between turns and
-    runs, and the strict form of a schema takes its time."""
-
-    def __init__(self) -> None:
-        self._kept: dict[int, tuple[ToolSpec, JsonObject]] = {}  # the spec keeps its id taken
-
-    def of(self, spec: ToolSpec) -> JsonObject:
-        kept = self._kept.get(id(spec))
-        if kept is not None:
-            return kept[1]
-        if len(self._kept) >= MAX_FUNCTIONS:
-            self._kept.clear()
-        function = _function(spec)
-        self._kept[id(spec)] = spec, function
-        return function
-
-
-def _function(spec: ToolSpec) -> JsonObject:
-    function: JsonObject = {"name": spec.name}
-    if spec.description:
-        function["description"] = spec.description
-    if spec.strict:
-        function |= {"parameters": strict_form(spec.parameters), "strict": True}
-    else:
-        function["parameters"] = spec.parameters
-    return {"type": "function", "function": function}
+def function_tool(spec: ToolSpec) -> JsonObject:
+    return {"type": "function", "function": function(spec)}
 
 
 def _choice(choice: ToolChoice) -> JsonValue:
     if isinstance(choice, str):
         return choice
     return {"type": "function", "function": {"name": choice["name"]}}
-
-
-def _response_format(schema: JsonObject) -> JsonObject:
-    """Strict where the schema is one that OpenAI takes as strict; the answer is validated here
-    in any case."""
-    shape: JsonObject = {"name": OUTPUT_NAME, "schema": schema}
-    if is_strict(schema):
-        shape["strict"] = True
-    return {"type": "json_schema", "json_schema": shape}
-
-
-def is_strict(schema: JsonValue) -> bool:
-    """Every object in it is closed, and requires all its properties."""
-    if isinstance(schema, list):
-        return all(is_strict(child) for child in schema)
-    if not isinstance(schema, dict):
-        return True
-    properties = schema.get("properties", {})
-    if not isinstance(properties, dict):
-        return False
-    if schema.get("type") == "object" or properties:
-        required = schema.get("required", [])
-        if schema.get("additionalProperties") is not False or not isinstance(required, list):
-            return False
-        if not all(name in required for name in properties):
-            return False
-    children = [
-        child for key, child in schema.items() if key not in ("properties", "enum", "const")
-    ]
-    return is_strict(children) and is_strict([*properties.values()])
 
 
 class _Writer:

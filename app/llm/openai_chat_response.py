@@ -5,10 +5,8 @@ finish reason never decides whether there are calls. Plain dicts throughout: as 
 objects, frames cost more than all the rest of a call.
 """
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 from pydantic_core import from_json
 
@@ -17,8 +15,7 @@ from app.domain.json import cleaned_text, compact
 from app.domain.response import ModelResponse, RequestedCall, Usage
 from app.llm.base import ArgumentsDelta, OnDelta, TextDelta
 from app.llm.failures import broken_stream, invalid_response, reported_failure
-
-Frame: TypeAlias = Mapping[str, Any]
+from app.llm.frames import Frame, count, joined, mapping, parse_object
 
 VENDOR: Final = "openai"
 DONE: Final = b"[DONE]"
@@ -31,37 +28,6 @@ FINISHES: Final = {
     "content_filter": "content_filter",
 }
 CUT_OFF: Final = frozenset({"length", "content_filter"})
-
-
-class EventLines:
-    """The `data` of server-sent events, from bytes that were cut anywhere."""
-
-    def __init__(self) -> None:
-        self._rest: list[bytes] = []  # the beginning of a line, in pieces
-        self._data: list[bytes] = []
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        if b"\n" not in chunk:
-            self._rest.append(chunk)
-            return []
-        lines = b"".join((*self._rest, chunk)).split(b"\n")
-        self._rest = [lines.pop()]
-        return self._events(lines)
-
-    def end(self) -> list[bytes]:
-        """What a stream holds that ends without its last blank line."""
-        return self._events([b"".join(self._rest), b""])
-
-    def _events(self, lines: list[bytes]) -> list[bytes]:
-        events: list[bytes] = []
-        data = self._data
-        for line in lines:
-            if line.startswith(b"data:"):
-                data.append(line[5:].strip(b" \r"))
-            elif data and line in (b"", b"\r"):
-                events.append(b"\n".join(data))
-                data.clear()
-        return events
 
 
 @dataclass(slots=True)
@@ -99,7 +65,7 @@ class Merge:
         frame = parse_object(data)
         choice = self._opened(frame)
         if choice is not None:
-            delta = _mapping(choice.get("delta"))
+            delta = mapping(choice.get("delta"))
             self._take(delta)
             self._take_calls(delta, streamed=True)
 
@@ -108,7 +74,7 @@ class Merge:
         choice = self._opened(parse_object(body))
         if choice is None:
             raise invalid_response("it has no choices")
-        message = _mapping(choice.get("message"))
+        message = mapping(choice.get("message"))
         self._take(message)
         self._take_calls(message, streamed=False)
         self.done = True
@@ -122,11 +88,11 @@ class Merge:
         finish = FINISHES.get(self._finish or "stop", "other")
         if finish in ("stop", "tool_calls", "other"):
             finish = "tool_calls" if calls else "stop" if finish == "tool_calls" else finish
-        reasoning = _joined(self._reasoning)
+        reasoning = joined(self._reasoning)
         return ModelResponse.of(
-            text=_joined(self._text),
+            text=joined(self._text),
             calls=calls,
-            refusal=_joined(self._refusal) or None,
+            refusal=joined(self._refusal) or None,
             reasoning=(Reasoning(VENDOR, {"text": reasoning}),) if reasoning else (),
             finish=finish,
             usage=self._usage,
@@ -137,11 +103,11 @@ class Merge:
         if frame.get("error"):
             raise reported_failure(frame["error"])
         if usage := frame.get("usage"):
-            self._usage = _usage(_mapping(usage))
+            self._usage = _usage(mapping(usage))
         choices = frame.get("choices")
         if not isinstance(choices, list) or not choices:
             return None
-        choice = _mapping(cast(list[Any], choices)[0])
+        choice = mapping(cast(list[Any], choices)[0])
         finish = choice.get("finish_reason")
         if finish == "error":
             raise reported_failure(choice.get("error"))
@@ -165,11 +131,11 @@ class Merge:
         if not isinstance(entries, list):
             return
         for at, value in enumerate(cast(list[Any], entries)):
-            entry = _mapping(value)
+            entry = mapping(value)
             self._take_call(entry, entry.get("index") if streamed else at)
 
     def _take_call(self, entry: Frame, index: int | None) -> None:
-        function = _mapping(entry.get("function"))
+        function = mapping(entry.get("function"))
         call_id, name = str(entry.get("id") or ""), str(function.get("name") or "")
         piece: Any = function.get("arguments")
         text = piece if isinstance(piece, str) else "" if piece is None else compact(piece)
@@ -195,7 +161,7 @@ class Merge:
         """The last call is cut off if the response was; without a finish reason, if it is no
         whole JSON object."""
         calls = [
-            RequestedCall(cleaned_text(c.id), cleaned_text(c.name), _joined(c.arguments))
+            RequestedCall(cleaned_text(c.id), cleaned_text(c.name), joined(c.arguments))
             for c in self._calls
         ]
         cut = self._finish is not None and FINISHES.get(self._finish) in CUT_OFF
@@ -216,33 +182,6 @@ def _begins_another(call: _Call, call_id: str, name: str, text: str) -> bool:
     return not (call_id or call.id) and bool(call.name) and name != call.name
 
 
-def parse_object(data: bytes) -> Frame:
-    """A JSON object. Lone surrogates, which from_json refuses, are let through: a server may
-    cut an emoji in half between two frames."""
-    try:
-        value: Any = from_json(data)
-    except ValueError:
-        try:
-            value = json.loads(data)
-        except ValueError:
-            raise invalid_response("it is not JSON") from None
-        except RecursionError:
-            raise invalid_response("it is nested too deeply") from None
-    if not isinstance(value, dict):
-        raise invalid_response("it is not a JSON object")
-    return cast(Frame, value)
-
-
-def _joined(pieces: list[str]) -> str:
-    """The pieces as one text that can be stored; halves of an emoji find each other."""
-    text = "".join(pieces)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return cleaned_text(text)
-
-
 def _is_object(arguments: str) -> bool:
     try:
         return not arguments or isinstance(from_json(arguments), dict)
@@ -250,25 +189,16 @@ def _is_object(arguments: str) -> bool:
         return False
 
 
-def _mapping(value: Any) -> Frame:
-    return cast(Frame, value) if isinstance(value, dict) else {}
-
-
 def _text_parts(content: Any) -> str:
     """Some servers send a list of parts where OpenAI sends text."""
     parts = cast(list[Any], content) if isinstance(content, list) else []
-    return "".join(str(_mapping(part).get("text") or "") for part in parts)
+    return "".join(str(mapping(part).get("text") or "") for part in parts)
 
 
 def _usage(usage: Frame) -> Usage:
     return Usage(
-        input=_count(usage, "prompt_tokens"),
-        output=_count(usage, "completion_tokens"),
-        cached_input=_count(_mapping(usage.get("prompt_tokens_details")), "cached_tokens"),
-        reasoning=_count(_mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
+        input=count(usage, "prompt_tokens"),
+        output=count(usage, "completion_tokens"),
+        cached_input=count(mapping(usage.get("prompt_tokens_details")), "cached_tokens"),
+        reasoning=count(mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
     )
-
-
-def _count(usage: Frame, name: str) -> int:
-    value = usage.get(name)
-    return value if isinstance(value, int) and value > 0 else 0

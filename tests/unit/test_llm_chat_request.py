@@ -10,7 +10,8 @@ from app.domain.ids import CallId
 from app.domain.items import Item, MediaPart, Message, Reasoning, TextPart, ToolCall, ToolResult
 from app.domain.tools import ToolSpec
 from app.llm.base import ModelRequest
-from app.llm.openai_chat_request import Functions, is_strict, messages, request_body
+from app.llm.openai_chat_request import function_tool, messages, request_body
+from app.llm.openai_functions import Functions, is_strict
 from app.llm.settings import check_settings
 from tests.support import chat_rules
 
@@ -33,7 +34,7 @@ def result(call_id: str, output: Any = "ok", *parts: TextPart | MediaPart) -> To
 
 def body_of(*items: Item, stream: bool = True, **fields: Any) -> dict[str, Any]:
     request = ModelRequest("m", fields.pop("instructions", ""), items, **fields)
-    body: dict[str, Any] = request_body(request, Functions(), stream=stream)
+    body: dict[str, Any] = request_body(request, Functions(function_tool), stream=stream)
     assert chat_rules.check(body) == []
     return body
 
@@ -178,7 +179,7 @@ def test_a_strict_tool_is_shown_in_the_form_that_vendors_take() -> None:
 
 
 def test_functions_are_written_once_and_never_mixed_up() -> None:
-    functions = Functions()
+    functions = Functions(function_tool)
     first, second = spec("a"), spec("a", description="newer")
     assert functions.of(first) is functions.of(first)
     assert functions.of(first) != functions.of(second)

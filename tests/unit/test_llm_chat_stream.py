@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from app.domain.response import ModelResponse, Usage
 from app.llm.base import ArgumentsDelta, Delta, ModelError, TextDelta
-from app.llm.openai_chat_response import EventLines, Merge
+from app.llm.frames import EventLines
+from app.llm.openai_chat_response import Merge
 
 USAGE = {
     "prompt_tokens": 9,

@@ -14,7 +14,7 @@ from aiohttp import web
 from app.domain.items import Message
 from app.domain.response import ModelResponse
 from app.domain.tools import ToolSpec
-from app.llm import openai_chat
+from app.llm import openai_line
 from app.llm.base import Delta, ModelError, ModelRequest, TextDelta
 from app.llm.failures import http_failure, retry_after
 from app.llm.openai_chat import OpenAIChat
@@ -286,7 +286,7 @@ async def test_a_server_that_does_not_speak_http_is_transient() -> None:
 async def test_an_endless_answer_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, *, stream: bool
 ) -> None:
-    monkeypatch.setattr(openai_chat, "MAX_RESPONSE_BYTES", 100_000)
+    monkeypatch.setattr(openai_line, "MAX_RESPONSE_BYTES", 100_000)
 
     async def endless(http: web.Request) -> web.StreamResponse:
         await http.read()
