@@ -71,6 +71,10 @@ async def capabilities(who: AnyKey, services: Using) -> Response:
                 "commands": sorted(services.mcp.commands),
             },
             "model_vendors": services.models.vendors,
+            "models": {
+                vendor: {"hosted": sorted(can.hosted), "executors": sorted(can.executors)}
+                for vendor, can in services.models.abilities().items()
+            },
             "scopes": sorted(who.scopes),
         }
     )

@@ -18,6 +18,8 @@ OF_RUNWARD: Final = frozenset(
     {"stream", "extra_body", "timeout_seconds", "first_token_timeout_seconds"}
 )
 """Settings that are for the adapter itself, or for the vendor as they stand."""
+SUMMARISED: Final = "reasoning"
+"""A setting whose `summary` is not for all that understand its `effort`."""
 
 
 def fitted(request: ModelRequest, can: Abilities) -> tuple[ModelRequest, tuple[Loss, ...]]:
@@ -39,15 +41,28 @@ def fitted(request: ModelRequest, can: Abilities) -> tuple[ModelRequest, tuple[L
         tool_choice=_kept_choice(request.tool_choice, {tool.name for tool in tools}, lost),
         parallel_tool_calls=request.parallel_tool_calls or "parallel_tool_calls" in lost,
         output_schema=None if "output_schema" in lost else request.output_schema,
-        settings={n: v for n, v in request.settings.items() if f"model_settings.{n}" not in lost},
+        settings=_kept_settings(request.settings, lost),
     ), losses
 
 
 def refused_settings(settings: Mapping[str, JsonValue], can: Abilities) -> Iterator[Loss]:
     """Those that the protocol has no word for; null is "not set"."""
+    why = f"{can.vendor} has no such setting."
     for name, value in settings.items():
         if value is not None and name not in can.settings | OF_RUNWARD:
-            yield Loss(f"model_settings.{name}", f"{can.vendor} has no such setting.")
+            yield Loss(f"model_settings.{name}", why)
+    reasoning = settings.get(SUMMARISED)
+    summarised = isinstance(reasoning, dict) and reasoning.get("summary") is not None
+    if summarised and f"{SUMMARISED}.summary" not in can.settings:
+        yield Loss(f"model_settings.{SUMMARISED}.summary", why)
+
+
+def _kept_settings(settings: Mapping[str, JsonValue], lost: set[str]) -> dict[str, JsonValue]:
+    kept = {n: v for n, v in settings.items() if f"model_settings.{n}" not in lost}
+    reasoning = kept.get(SUMMARISED)
+    if f"model_settings.{SUMMARISED}.summary" in lost and isinstance(reasoning, dict):
+        kept[SUMMARISED] = {key: said for key, said in reasoning.items() if key != "summary"}
+    return kept
 
 
 def refused_choice(choice: ToolChoice, can: Abilities) -> Loss | None:

@@ -104,7 +104,8 @@ class Abilities:
     """What one wire protocol can say. `vendor` is the name in `vendor:model`, and marks what is
     given back to it alone.
 
-    `settings`: the names of `model_settings` that it understands. `executors`: kinds of which it
+    `settings`: the names of `model_settings` that it understands; `reasoning.summary` is one of its
+    own. `executors`: kinds of which it
     has tools of its own; the others are shown to it as functions, which loses nothing.
     `tool_choices`: beside `auto`. `result_media`: images and files may stand in a tool's result;
     else they follow in a message of the user, which loses nothing either."""

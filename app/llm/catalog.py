@@ -6,19 +6,20 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from app.llm.base import Model
+from app.llm.base import Abilities, Model
 from app.llm.offline import Offline
 from app.llm.openai_chat import OpenAIChat
+from app.llm.openai_responses import OpenAIResponses
 from app.llm.settings import check_settings
 from app.llm.vendors import VendorModel, is_installed, missing_extra
 from app.llm.vendors_access import Access, VendorName
 
 OFFLINE_MODELS: Final = frozenset({"rules"})
-LATER: Final = frozenset({"openai-responses"})
 VENDORS: Final = (
     "Models are written vendor:model. There are openai:NAME (any server that speaks Chat "
-    "Completions), anthropic:NAME, gemini:NAME, bedrock:NAME and offline:rules (a rule-based "
-    "stand-in that needs no key)."
+    "Completions), openai-responses:NAME (any server that speaks the Responses API), "
+    "anthropic:NAME, gemini:NAME, bedrock:NAME and offline:rules (a rule-based stand-in that "
+    "needs no key)."
 )
 KEYS: Final[Mapping[str, str]] = {
     "anthropic": "ANTHROPIC_API_KEY is missing",
@@ -34,7 +35,7 @@ class UnknownModelError(ValueError):
 
 class ModelCatalog:
     """One Model per vendor, shared by all runs; nothing is opened before it is used.
-    With a base URL, `openai:` also works without a key."""
+    With a base URL, `openai:` and `openai-responses:` also work without a key."""
 
     def __init__(
         self,
@@ -44,9 +45,12 @@ class ModelCatalog:
         vendors: Mapping[VendorName, Access] | None = None,
     ) -> None:
         self._offline = Offline()
-        self._openai: OpenAIChat | None = None
+        self._openai: dict[str, OpenAIChat | OpenAIResponses] = {}
         if openai_api_key or openai_base_url:
-            self._openai = OpenAIChat(openai_api_key, openai_base_url)
+            self._openai = {
+                "openai": OpenAIChat(openai_api_key, openai_base_url),
+                "openai-responses": OpenAIResponses(openai_api_key, openai_base_url),
+            }
         self._vendors: dict[str, VendorModel] = {
             name: VendorModel(name, access) for name, access in (vendors or {}).items()
         }
@@ -59,9 +63,9 @@ class ModelCatalog:
         match vendor:
             case "offline" if name in OFFLINE_MODELS:
                 return self._offline, name
-            case "openai" if self._openai is not None:
-                return self._openai, name
-            case "openai":
+            case _ if vendor in self._openai:
+                return self._openai[vendor], name
+            case "openai" | "openai-responses":
                 raise UnknownModelError(
                     f"'{model}' cannot be reached: OPENAI_API_KEY is missing in the service's "
                     "environment (or OPENAI_BASE_URL, for a server that needs no key). "
@@ -69,10 +73,6 @@ class ModelCatalog:
                 )
             case _ if vendor in KEYS:
                 return self._of_vendor(model, vendor), name
-            case _ if vendor in LATER:
-                raise UnknownModelError(
-                    f"'{model}': {vendor} is not available in this version. {VENDORS}"
-                )
             case _:
                 raise UnknownModelError(f"There is no model '{model}'. {VENDORS}")
 
@@ -89,8 +89,16 @@ class ModelCatalog:
     @property
     def vendors(self) -> list[str]:
         """Those that models can be asked of here."""
+        return [*self.abilities()]
+
+    def abilities(self) -> dict[str, Abilities]:
+        """By vendor."""
         others = sorted(self._vendors) if is_installed() else []
-        return ["offline", *(["openai"] if self._openai is not None else []), *others]
+        return {
+            "offline": self._offline.abilities,
+            **{vendor: model.abilities for vendor, model in self._openai.items()},
+            **{vendor: self._vendors[vendor].abilities for vendor in others},
+        }
 
     def known(self, model: str) -> None:
         """For the moment when an agent or a run is made. Raises UnknownModelError."""
@@ -104,14 +112,14 @@ class ModelCatalog:
 
     async def open(self) -> None:
         """Optional, at the start of a process: saves the first call the import of an SDK."""
-        if self._openai is not None:
-            await self._openai.open()
+        for model in self._openai.values():
+            await model.open()
         if is_installed():
             for one in self._vendors.values():
                 await one.open()
 
     async def aclose(self) -> None:
-        if self._openai is not None:
-            await self._openai.aclose()
+        for model in self._openai.values():
+            await model.aclose()
         for one in self._vendors.values():
             await one.aclose()

@@ -1,6 +1,7 @@
 """How a vendor's failure becomes a ModelError: a stable code, a text that is safe to show, and
 whether the same request may succeed later."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -24,14 +25,20 @@ NO_MONEY: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"}
 PERMANENT_TYPES: Final = frozenset(
     {
         "authentication_error",
+        "bio_policy",
         "context_length_exceeded",
+        "data_residency_mismatch",
         "insufficient_quota",
+        "invalid_prompt",
         "invalid_request_error",
+        "misalignment_policy_violation",
         "not_found_error",
         "permission_error",
     }
 )
 """Of an error that is reported inside a stream, where there is no HTTP status."""
+_OF_IMAGES: Final = re.compile(r"(^|_)image(_|$)")
+"""Codes of the Responses API for images that it cannot read, load or will not look at."""
 
 
 def http_failure(
@@ -61,14 +68,15 @@ def reported_failure(error: Any) -> ModelError:
     told = cast(Mapping[str, Any], error) if isinstance(error, dict) else {"message": error}
     code: Any = told.get("code")
     transient = not PERMANENT_TYPES.intersection((str(told.get("type")), str(code)))
+    if isinstance(code, str) and _OF_IMAGES.search(code):
+        transient = False
     status = code if isinstance(code, int) and 400 <= code <= 599 else None
     if status is not None:
         transient = status in TRANSIENT or status >= 500
     reason = "" if status in SECRETIVE else _reason(told, "")
     text = "The model server reported an error" + (f": {reason}" if reason else ".")
-    return ModelError(
-        _code(status) if status else "model_failed", text, transient=transient, status=status
-    )
+    known = "model_rate_limited" if code == "rate_limit_exceeded" else "model_failed"
+    return ModelError(_code(status) if status else known, text, transient=transient, status=status)
 
 
 def unreachable() -> ModelError:

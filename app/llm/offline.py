@@ -37,7 +37,7 @@ class Offline:
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities("offline", all_settings())
+        return Abilities("offline", all_settings() | {"reasoning.summary"})
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
         since = _since_user(request.items)

@@ -26,6 +26,7 @@ from app.domain.items import (
 from app.domain.json import JsonObject
 from app.domain.tools import ToolSpec
 from app.llm.base import ModelRequest, ToolChoice
+from app.llm.media import data_url
 from app.llm.openai_functions import Functions, function, output_format
 
 RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
@@ -197,12 +198,8 @@ def _user_content(content: Content) -> JsonValue:
 
 def _media(part: MediaPart) -> JsonObject:
     if part.type == "image":
-        return {"type": "image_url", "image_url": {"url": part.url or _data_url(part, "image/png")}}
+        return {"type": "image_url", "image_url": {"url": part.url or data_url(part, "image/png")}}
     if part.data is None:
         return {"type": "text", "text": f"(file {part.filename or ''}: {part.url})"}
-    data = _data_url(part, "application/octet-stream")
+    data = data_url(part, "application/octet-stream")
     return {"type": "file", "file": {"filename": part.filename or "file", "file_data": data}}
-
-
-def _data_url(part: MediaPart, default_type: str) -> str:
-    return f"data:{part.media_type or default_type};base64,{part.data or ''}"

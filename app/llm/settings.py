@@ -20,6 +20,13 @@ OWN_FIELDS: Final = frozenset(
         "tool_choice",
         "parallel_tool_calls",
         "response_format",
+        "input",
+        "instructions",
+        "text",
+        "include",
+        "background",
+        "conversation",
+        "previous_response_id",
         "stream",
         "stream_options",
         "n",
@@ -68,7 +75,12 @@ def _is_stop(value: JsonValue) -> bool:
 
 
 def _is_reasoning(value: JsonValue) -> bool:
-    return isinstance(value, dict) and list(value) == ["effort"] and _is_text(value["effort"])
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and value.keys() <= {"effort", "summary"}
+        and all(_is_text(said) for said in value.values())
+    )
 
 
 def _is_text_map(value: JsonValue) -> bool:
@@ -88,7 +100,10 @@ _SETTINGS: Final[Mapping[str, tuple[Check, str]]] = {
     "frequency_penalty": (_number(-2, 2), "a number from -2 to 2"),
     "seed": (_integer(-(2**63), 2**63 - 1), "an integer of 64 bits"),
     "stop": (_is_stop, f"a text or 1 to {MAX_STOPS} texts"),
-    "reasoning": (_is_reasoning, 'an object {"effort": "…"}'),
+    "reasoning": (
+        _is_reasoning,
+        'an object {"effort": "…", "summary": "…"} with one of them or both',
+    ),
     "verbosity": (_is_text, _TEXT),
     "service_tier": (_is_text, _TEXT),
     "user": (_is_text, _TEXT),

@@ -19,7 +19,12 @@ def test_it_names_what_this_installation_can_do(project: Project) -> None:
     assert shown["mcp"] == {"installed": True, "commands": [sys.executable]}
     assert shown["builtin_tools"] == ["read_result", "search_history", "search_tools"]
     assert shown["agent_kinds"] == ["llm", "sequential", "parallel", "loop"]
-    assert shown["model_vendors"] == ["offline", "openai"]
+    assert shown["model_vendors"] == ["offline", "openai", "openai-responses"]
+    assert shown["models"]["openai"] == {"hosted": [], "executors": []}
+    assert shown["models"]["openai-responses"] == {
+        "hosted": ["code_interpreter", "file_search", "image_generation", "mcp", "web_search"],
+        "executors": ["apply_patch", "computer", "shell"],
+    }
     assert shown["plugins"] == {"tools": [], "guardrails": [], "hooks": []}
 
 

@@ -37,7 +37,7 @@ def test_a_server_of_ones_own_needs_no_key() -> None:
     ("model", "told"),
     [
         ("openai:gpt-5", "OPENAI_API_KEY is missing"),
-        ("openai-responses:gpt-5", "not available in this version"),
+        ("openai-responses:gpt-5", "OPENAI_API_KEY is missing"),
         ("anthropic:claude", "ANTHROPIC_API_KEY is missing"),
         ("gemini:pro", "GEMINI_API_KEY (or GOOGLE_API_KEY) is missing"),
         ("bedrock:nova", "AWS_BEARER_TOKEN_BEDROCK (or AWS_ACCESS_KEY_ID"),
