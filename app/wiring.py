@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -30,7 +30,7 @@ from app.loop.notices import Notices
 from app.loop.policies import Policies
 from app.loop.toolbox import Toolbox
 from app.settings import Settings
-from app.store import callback_tokens, mcp_credentials, mcp_servers, runs, sessions
+from app.store import callback_tokens, mcp_credentials, mcp_servers, runs, secrets, sessions
 from app.store.accept import Accepted, AcceptWriter
 from app.store.authenticate import Authenticator
 from app.store.callback_tokens import CallRef
@@ -107,10 +107,9 @@ class Services:
 
 @asynccontextmanager
 async def open_services(settings: Settings, database_url: str) -> AsyncGenerator[Services]:
-    assert settings.secret_key is not None
     async with AsyncExitStack() as stack:
         database = await _database(settings, database_url, stack)
-        vault = Vault(settings.secret_key.get_secret_value())
+        vault = _vault(settings)
         own_backends: set[int] = set()
         steps = StepWriter(database.pool, settings.lease_seconds, own_backends)
         stack.push_async_callback(steps.close)
@@ -143,6 +142,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             feed=feed,
             notices=await stack.enter_async_context(Notices(toolbox, webhook)),
             callback=_callbacks(vault, public_url),
+            secrets=_secrets(database, vault),
             tool_timeout=settings.tool_timeout_seconds,
         )
         yield Services(
@@ -187,6 +187,21 @@ async def _database(settings: Settings, url: str, stack: AsyncExitStack) -> Data
     stack.push_async_callback(database.close)
     await check_safety(database)
     return database
+
+
+def _vault(settings: Settings) -> Vault:
+    assert settings.secret_key is not None
+    return Vault(settings.secret_key.get_secret_value())
+
+
+def _secrets(
+    database: Database, vault: Vault
+) -> Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]:
+    async def read(project_id: ProjectId, names: Collection[str]) -> Mapping[str, str]:
+        async with database.pool.connect() as tx:
+            return await secrets.read_secrets(tx, vault, project_id, names)
+
+    return lambda project_id, names: patiently(lambda: read(project_id, names))
 
 
 def _direct_url(settings: Settings, database_url: str) -> str:
@@ -255,13 +270,13 @@ def _plugins(settings: Settings, environment: Mapping[str, str]) -> PluginHost:
     """Raises PluginError. Plugins may ask for the operator's secrets by name; the service's own
     key is none of them."""
     prefix = "RUNWARD_SECRET_"
-    secrets = {
+    operators = {
         name.removeprefix(prefix): value
         for name, value in environment.items()
         if name.startswith(prefix) and name != "RUNWARD_SECRET_KEY"
     }
     loaded = load_plugins(settings.plugins)
-    return PluginHost(loaded, threads=settings.plugin_threads, secrets=secrets)
+    return PluginHost(loaded, threads=settings.plugin_threads, secrets=operators)
 
 
 def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -> Mcp:

@@ -12,7 +12,7 @@ from app.api.idempotency import Once, once
 from app.api.models.agents import Agent, PatchAgent, RegisterAgent
 from app.api.paging import MAX_LIMIT, Page, Walking
 from app.api.params import AgentPath, IdempotencyKey
-from app.api.resolving import check_agent
+from app.api.resolving import check_agent, check_hosted
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
@@ -35,6 +35,7 @@ async def register_agent(
     """Register an agent. Its tools are looked up when a run starts."""
     config = agent.config()
     await check_agent(services, config)
+    await check_hosted(services, who.project_id, config)
     await ensure_guards(services, config.guardrails, config.hooks)
 
     async def register(tx: Tx) -> Agent:

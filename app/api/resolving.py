@@ -86,6 +86,30 @@ async def _check_tools(
                 for name in missing
             ],
         )
+    for member in (config, *(one.config for one in team.values())):
+        await check_hosted(services, project_id, member)
+
+
+async def check_hosted(services: Services, project_id: ProjectId, config: AgentConfig) -> None:
+    """Raises if none of an agent's models can be given one of its tools. What only some of them
+    cannot be given is told when they are asked."""
+    names = [name for name in config.tools if name not in BUILTINS]
+    known = await services.toolbox.known(project_id, names)
+    kinds = {name: kind for name in names if (kind := known.get(name)) is not None}
+    if not kinds:
+        return
+    hosted = [services.models.resolve(model)[0].abilities.hosted for model in config.models]
+    errors = [
+        FieldError(
+            f"tools.{config.tools.index(name)}",
+            f"is run by the model's vendor, and none of the models here runs {kind}; "
+            "GET /v1/capabilities says which vendors do",
+        )
+        for name, kind in kinds.items()
+        if not any(kind in theirs for theirs in hosted)
+    ]
+    if errors:
+        raise e.InvalidRequestError(errors=errors)
 
 
 def merged(base: Limits, given: Limits) -> Limits:

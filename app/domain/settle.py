@@ -17,9 +17,9 @@ from app.domain.state import Changes, RunState
 from app.domain.toolbox import Tool
 from app.domain.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
 
-_HARMLESS: Final = frozenset({"agent", "builtin", "client"})
+_HARMLESS: Final = frozenset({"agent", "builtin", "client", "hosted"})
 """Types of tools that have done nothing before their result, their child run, or that they wait
-for their client, is committed."""
+for their client, is committed; a vendor's call is made after that."""
 
 
 @dataclass(frozen=True, slots=True)

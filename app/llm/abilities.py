@@ -38,7 +38,7 @@ def fitted(request: ModelRequest, can: Abilities) -> tuple[ModelRequest, tuple[L
         request,
         tools=tools,
         items=tuple(item for item in request.items if not _is_foreign_thought(item, can)),
-        tool_choice=_kept_choice(request.tool_choice, {tool.name for tool in tools}, lost),
+        tool_choice=kept_choice(request.tool_choice, {tool.name for tool in tools}, lost),
         parallel_tool_calls=request.parallel_tool_calls or "parallel_tool_calls" in lost,
         output_schema=None if "output_schema" in lost else request.output_schema,
         settings=_kept_settings(request.settings, lost),
@@ -113,7 +113,8 @@ def _is_foreign_thought(item: Item, can: Abilities) -> bool:
     return isinstance(item, Reasoning) and item.vendor != can.vendor
 
 
-def _kept_choice(choice: ToolChoice, tools: set[str], lost: set[str]) -> ToolChoice:
+def kept_choice(choice: ToolChoice, tools: set[str], lost: set[str]) -> ToolChoice:
+    """What is left of a choice when these are the tools."""
     if "tool_choice" in lost or not tools:
         return "auto"
     if isinstance(choice, str) or choice["name"] in tools:

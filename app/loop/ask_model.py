@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Final, TypeAlias
 
@@ -34,6 +35,7 @@ from app.llm.base import (
 )
 from app.llm.catalog import UnknownModelError
 from app.loop.breaker import OPEN, Key
+from app.loop.hosted_secrets import armed
 from app.loop.leased import Engine
 from app.store.drafts import Draft
 
@@ -158,16 +160,18 @@ async def _ask_one(
     except UnknownModelError as error:
         raise ModelError("unknown_model", str(error), transient=False) from error
     fitting, losses = fitted(replace(request, model=vendor_name), model.abilities)
-    watch.lost(name, losses)
+    ready = await armed(fitting, partial(engine.secrets, state.project_id))
+    watch.lost(name, (*losses, *ready.losses))
     key = (state.project_id, name)
     for attempt in count(1):
         error = engine.breakers.refusal(key)
         if error is None:
             try:
-                response = await _attempt(engine, key, model, fitting, watch)
+                response = await _attempt(engine, key, model, ready.request, watch)
             except ModelError as failure:
-                error = failure
+                error = ready.struck_error(failure)
             else:
+                response = ready.struck(response)
                 watch.lost(name, response.losses)
                 cost = engine.prices.cost_usd(name, response.usage)
                 return replace(response, usage=replace(response.usage, cost=cost or 0.0))

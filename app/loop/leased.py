@@ -49,6 +49,8 @@ class Engine:
     feed: Feed
     notices: Notices
     callback: Callable[[RunState, Call], tuple[str, str]]
+    secrets: Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
+    """The values of stored secrets by name; one that does not exist is not among them."""
     tool_timeout: timedelta
     breakers: Breakers = field(default_factory=Breakers)
 

@@ -16,7 +16,7 @@ from app.domain.ids import Prefix, ProjectId, show
 from app.domain.json import JsonObject
 from app.domain.state import RunState
 from app.domain.toolbox import Asked, Surroundings, Tool, asked, compile_tool, is_enabled
-from app.domain.tools import ByCallable
+from app.domain.tools import ByCallable, HostedKind
 from app.store import registry
 from app.store.vault import Vault
 from app.tools.context import PolicyContext
@@ -124,7 +124,7 @@ class Toolbox:
         self._pool = pool
         self._vault = vault
         self._kept: OrderedDict[tuple[UUID, str, int], Armed] = OrderedDict()
-        self._known: dict[UUID, set[str]] = {}
+        self._known: dict[UUID, dict[str, HostedKind | None]] = {}
         self._changes = 0
         self._watchers: dict[UUID, list[asyncio.Event]] = {}
 
@@ -154,16 +154,21 @@ class Toolbox:
         return found
 
     async def missing(self, project_id: ProjectId, names: Sequence[str]) -> list[str]:
-        """The names under which no tool is registered. Known ones are remembered until something
-        about the project's tools changes."""
-        known = self._known.setdefault(project_id, set())
+        """The names under which no tool is registered."""
+        known = await self.known(project_id, names)
+        return [name for name in names if name not in known]
+
+    async def known(
+        self, project_id: ProjectId, names: Sequence[str]
+    ) -> Mapping[str, HostedKind | None]:
+        """The kind of those that a vendor runs, None for others; what is not registered is not
+        among them. Remembered until something about the project's tools changes."""
+        known = self._known.setdefault(project_id, {})
         unsure = [name for name in names if name not in known]
-        if not unsure:
-            return []
-        async with self._pool.connect() as tx:
-            found = await registry.current_versions(tx, project_id, unsure)
-        known.update(found)  # `|=` with a view of keys would make another set
-        return [name for name in unsure if name not in found]
+        if unsure:
+            async with self._pool.connect() as tx:
+                known.update(await registry.current_kinds(tx, project_id, unsure))
+        return known
 
     def forget(self, project_id: UUID | None) -> None:
         """Something about the project's tools or agents changed (a secret, say); None: of any

@@ -10,7 +10,7 @@ from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from app.domain.ids import ProjectId
-from app.domain.tools import ToolSpec
+from app.domain.tools import HostedKind, ToolSpec
 from app.store.db import Tx
 from app.store.ids import mint
 from app.store.tables import tool_versions, tools
@@ -30,6 +30,11 @@ class RegisteredTool:
     updated_at: datetime
 
 
+_CURRENT: Final = (
+    (tool_versions.c.project_id == tools.c.project_id)
+    & (tool_versions.c.name == tools.c.name)
+    & (tool_versions.c.version == tools.c.version)
+)
 _TOOL: Final = (
     select(
         tools.c.id,
@@ -38,12 +43,7 @@ _TOOL: Final = (
         tools.c.updated_at,
         tool_versions.c.spec,
     )
-    .join(
-        tool_versions,
-        (tool_versions.c.project_id == tools.c.project_id)
-        & (tool_versions.c.name == tools.c.name)
-        & (tool_versions.c.version == tools.c.version),
-    )
+    .join(tool_versions, _CURRENT)
     .where(tools.c.deleted_at.is_(None))
 )
 
@@ -200,6 +200,19 @@ async def read_versions(
         )
         found.append(ToolVersion(spec, row.version, secrets))
     return found
+
+
+async def current_kinds(
+    tx: Tx, project_id: ProjectId, names: Sequence[str]
+) -> dict[str, HostedKind | None]:
+    """Of the tools that there are: what a vendor knows it as, if a vendor runs it."""
+    rows = await tx.execute(
+        select(tools.c.name, tool_versions.c.spec["hosted"]["kind"].as_string().label("kind"))
+        .join_from(tools, tool_versions, _CURRENT)
+        .where(tools.c.project_id == project_id, tools.c.name.in_(names))
+        .where(tools.c.deleted_at.is_(None))
+    )
+    return {row.name: row.kind for row in rows}
 
 
 async def current_versions(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> dict[str, int]:

@@ -1,0 +1,134 @@
+"""Stored secrets in the settings of tools that a model's vendor runs: put in just before the
+request, and struck out of what comes back. Nothing of them is stored, logged or shown."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from pydantic import JsonValue
+
+from app.domain.items import Content, HostedCall, Message, Native, Reasoning, TextPart
+from app.domain.json import JsonObject
+from app.domain.response import Loss, ModelResponse, Output
+from app.domain.tools import Hosted, ToolSpec
+from app.llm.abilities import kept_choice
+from app.llm.base import ModelError, ModelRequest
+
+Read: TypeAlias = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
+"""The values of secrets by name; one that does not exist is not among them."""
+
+STRUCK: Final = "***"
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """A request with its secrets. `values` must not be seen again."""
+
+    request: ModelRequest
+    losses: tuple[Loss, ...] = ()
+    values: tuple[str, ...] = ()
+
+    def struck(self, response: ModelResponse) -> ModelResponse:
+        if not self.values:
+            return response
+        return replace(response, output=tuple(self._output(one) for one in response.output))
+
+    def struck_error(self, error: ModelError) -> ModelError:
+        if not self.values:
+            return error
+        return ModelError(
+            error.code,
+            self._text(error.message),
+            transient=error.transient,
+            retry_after=error.retry_after,
+            status=error.status,
+        )
+
+    def _output(self, one: Output) -> Output:
+        match one:
+            case Message(content=content):
+                return replace(one, content=self._content(content), native=self._native(one.native))
+            case Reasoning():
+                return replace(one, data=self._object(one.data))
+            case HostedCall():
+                return replace(
+                    one,
+                    arguments=self._object(one.arguments),
+                    output=self._json(one.output),
+                    data=self._object(one.data),
+                )
+            case _:
+                arguments = self._text(one.arguments)
+                return replace(one, arguments=arguments, native=self._native(one.native))
+
+    def _content(self, content: Content) -> Content:
+        if isinstance(content, str):
+            return self._text(content)
+        return tuple(
+            TextPart(self._text(part.text)) if isinstance(part, TextPart) else part
+            for part in content
+        )
+
+    def _native(self, native: Native | None) -> Native | None:
+        return native and Native(native.vendor, self._object(native.data))
+
+    def _object(self, value: JsonObject) -> JsonObject:
+        return {key: self._json(inner) for key, inner in value.items()}
+
+    def _json(self, value: JsonValue) -> JsonValue:
+        match value:
+            case str():
+                return self._text(value)
+            case list():
+                return [self._json(inner) for inner in value]
+            case dict():
+                return self._object(value)
+            case _:
+                return value
+
+    def _text(self, text: str) -> str:
+        for value in self.values:
+            text = text.replace(value, STRUCK)
+        return text
+
+
+async def armed(request: ModelRequest, read: Read) -> Armed:
+    """A tool whose secret does not exist is left out."""
+    wanted = {
+        name
+        for tool in request.tools
+        if tool.hosted is not None
+        for name in tool.hosted.secrets.values()
+    }
+    if not wanted:
+        return Armed(request)
+    values = await read(wanted)
+    tools: list[ToolSpec] = []
+    losses: list[Loss] = []
+    for tool in request.tools:
+        secrets = tool.hosted.secrets if tool.hosted is not None else {}
+        missing = sorted({name for name in secrets.values() if name not in values})
+        if missing:
+            named = ", ".join(f"'{name}'" for name in missing)
+            losses.append(Loss(f"tools.{tool.name}", f"There is no secret {named}."))
+        elif tool.hosted is not None and secrets:
+            tools.append(tool.model_copy(update={"hosted": _filled(tool.hosted, values)}))
+        else:
+            tools.append(tool)
+    choice = kept_choice(request.tool_choice, {tool.name for tool in tools}, set())
+    filled = replace(request, tools=tuple(tools), tool_choice=choice)
+    return Armed(filled, tuple(losses), tuple(sorted(values.values(), key=len, reverse=True)))
+
+
+def _filled(hosted: Hosted, values: Mapping[str, str]) -> Hosted:
+    """A setting `headers.X-Key` is a field of the setting `headers`."""
+    settings = dict(hosted.settings)
+    for setting, secret in hosted.secrets.items():
+        name, dot, inner = setting.partition(".")
+        outer = settings.get(name)
+        if dot:
+            known = outer if isinstance(outer, dict) else {}
+            settings[name] = {**known, inner: values[secret]}
+        else:
+            settings[name] = values[secret]
+    return hosted.model_copy(update={"settings": settings})

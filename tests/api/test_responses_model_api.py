@@ -1,0 +1,561 @@
+"""Runs of models behind the Responses API: conversations, reasoning, tools of OpenAI's own kinds,
+and what falls to another protocol. The scripted server refuses what OpenAI would."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.api.contract import Contract
+from tests.api.project import CheckedClient, Project, Running, of_type, types_of
+from tests.support import model_server
+from tests.support.client import Json
+from tests.support.model_server import ModelServer
+from tests.support.postgres import Databases
+from tests.support.responses_items import (
+    Call,
+    Computer,
+    Item,
+    Patch,
+    Reasoning,
+    Refusal,
+    Shell,
+    Text,
+)
+from tests.support.responses_server import (
+    HttpError,
+    Reply,
+    ResponsesRequest,
+    ResponsesServer,
+    answer,
+    text,
+)
+from tests.support.service import BOOTSTRAP_KEY, Service
+from tests.support.tool_server import Behaviour, ToolServer
+
+PNG = {"type": "image", "data": "aWNvbg==", "media_type": "image/png"}
+PICTURE = "data:image/png;base64,aWNvbg=="
+ASKED = Item(
+    {
+        "type": "mcp_approval_request",
+        "server_label": "crm",
+        "name": "find",
+        "arguments": '{"who": "Ada"}',
+    }
+)
+
+
+class Both(ResponsesServer):
+    """One address that speaks Chat Completions too, as OpenAI's does."""
+
+    def __init__(self, chat: ModelServer) -> None:
+        super().__init__()
+        self.chat = chat
+
+    def app(self) -> web.Application:
+        app = super().app()
+        for route in self.chat.app().router.routes():
+            app.router.add_route(route.method, "/v1/chat/completions", route.handler)
+        return app
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Both]:
+    with Both(ModelServer()) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def running(migrated_databases: Databases, server: Both) -> Iterator[Running]:
+    """A service of its own, whose OpenAI speaks both protocols."""
+    with (
+        migrated_databases.migrated() as database_url,
+        ToolServer() as tools,
+        Service("serve", database_url, openai_base_url=server.base_url) as service,
+        service.client() as plain,
+    ):
+        contract = Contract(plain.call("GET", "/openapi.json"))
+        with CheckedClient(service.url, BOOTSTRAP_KEY, contract) as operator:
+            yield Running(service, operator, contract, server.chat, tools)
+
+
+class Model:
+    """This project's model behind the Responses API."""
+
+    def __init__(self, project: Project, server: Both) -> None:
+        self._project = project
+        self._server = server
+
+    def script(self, *replies: Reply) -> str:
+        self._server.script(self._project.model_name(), *replies)
+        return f"openai-responses:{self._project.model_name()}"
+
+    def run(self, *replies: Reply, **fields: Any) -> Json:
+        return self._project.run(model=self.script(*replies), **fields)
+
+    @property
+    def asked(self) -> list[ResponsesRequest]:
+        return self._server.requests(self._project.model_name())
+
+    @property
+    def inputs(self) -> list[Json]:
+        """Of the last request."""
+        found: list[Json] = self.asked[-1].body["input"]
+        return found
+
+
+@pytest.fixture
+def model(project: Project, server: Both) -> Iterator[Model]:
+    before = len(server.violations)
+    yield Model(project, server)
+    assert server.violations[before:] == []
+
+
+def host(project: Project, kind: str, name: str | None = None, **fields: Any) -> str:
+    hosted = {"kind": kind, **fields.pop("hosted", {})}
+    body = {"name": name or kind, "type": "hosted", "hosted": hosted, **fields}
+    made: str = project.client.call("POST", "/v1/tools", body)["name"]
+    return made
+
+
+def execute(project: Project, kind: str, *behaviours: Behaviour, **fields: Any) -> str:
+    """A webhook that executes a kind, as `run_KIND`."""
+    name = f"run_{kind}"
+    url = project.tools.tool(project.tool_key(name), *behaviours)
+    body = {"name": name, "url": url, "executes": kind, **fields}
+    made = project.client.call("POST", "/v1/tools", body)
+    project.tools.secrets(project.tool_key(name), made["secret"])
+    return name
+
+
+def approve(project: Project, run: Json, decision: str = "approve", **fields: Any) -> Json:
+    [approval] = project.client.approvals(run_id=run["id"])
+    project.client.decide(approval["id"], decision, **fields)
+    return project.settle(run)
+
+
+def kinds(items: list[Json]) -> list[str]:
+    return [item.get("type", "message") for item in items]
+
+
+def test_text_comes_back_and_nothing_is_stored_at_openai(model: Model) -> None:
+    run = model.run(text("Hello."), instructions="Be kind.", input="Hi")
+    assert (run["status"], run["output"]) == ("completed", "Hello.")
+    assert run["usage"]["input_tokens"] == 50
+    assert run["usage"]["cached_tokens"] == 10
+    assert run["usage"]["reasoning_tokens"] == 5
+    [request] = model.asked
+    assert request.body["store"] is False
+    assert "previous_response_id" not in request.body
+
+
+def test_calls_run_together_and_their_results_go_back_in_order(
+    project: Project, model: Model
+) -> None:
+    project.tool("add", Behaviour("return", value={"sum": 3}))
+    three = [Call(f"c{n}", "add", json.dumps({"x": str(n)})) for n in (1, 2, 3)]
+    run = model.run(answer(*three), text("done"), tools=["add"])
+    assert run["output"] == "done"
+    assert model.asked[1].results == [(f"c{n}", '{"sum":3}') for n in (1, 2, 3)]
+    assert [call["call_id"] for call in project.client.tool_calls(run["id"])] == ["c1", "c2", "c3"]
+
+
+def test_reasoning_goes_back_sealed_in_the_run_and_in_the_next_one(
+    project: Project, model: Model
+) -> None:
+    project.tool("add")
+    session = project.client.call("POST", "/v1/sessions", {})["id"]
+    first = answer(
+        Reasoning(("Hm.",)), Call("c1", "add", '{"x":"1"}'), Call("c2", "add", '{"x":"2"}')
+    )
+    replies = (first, answer(Reasoning(), Text("done", phase="final_answer")), text("again"))
+    name = model.script(*replies)
+    project.run(model=name, tools=["add"], session_id=session)
+    run = project.run(model=name, tools=["add"], session_id=session)
+    assert run["output"] == "again"
+    last = model.inputs
+    assert kinds(last) == [
+        "message", "reasoning", "function_call", "function_call", "function_call_output",
+        "function_call_output", "reasoning", "message", "message",
+    ]  # fmt: skip
+    assert last[1]["encrypted_content"].startswith("sealed-")
+    assert last[7]["phase"] == "final_answer"
+
+
+def test_a_refusal_is_told_as_one(project: Project, model: Model) -> None:
+    run = model.run(answer(Refusal("I will not.")))
+    (said,) = of_type(project.client.events(run["id"]), "message.completed")
+    assert (said["text"], said["refusal"]) == ("I will not.", True)
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(project: Project, model: Model) -> None:
+    broken = answer(Text("Hello, world."), cut_after=5)
+    failing = answer(Text("Hel"), failed=("server_error", "Oops."))
+    run = model.run(broken, failing, text("Hello."))
+    assert run["output"] == "Hello."
+    codes = [one["code"] for one in of_type(project.client.events(run["id"]), "model.retried")]
+    assert codes == ["model_stream_broken", "model_failed"]
+
+
+def test_what_openai_will_not_do_ends_the_run(model: Model) -> None:
+    run = model.run(answer(error=("invalid_prompt", "Not this.")))
+    assert (run["status"], run["error"]["code"]) == ("failed", "model_failed")
+    assert "Not this." in run["error"]["message"]
+
+
+def test_a_call_that_was_cut_off_is_not_run(project: Project, model: Model) -> None:
+    project.tool("add")
+    cut = answer(Call("c1", "add", '{"x":"1"}'), incomplete="max_output_tokens")
+    run = model.run(cut, text("done"), tools=["add"])
+    (call,) = project.client.tool_calls(run["id"])
+    assert call["reason"] == "truncated_response"
+    assert project.hits("add") == []
+
+
+def test_a_model_that_does_not_reason_is_asked_without_sealing(model: Model) -> None:
+    refused = HttpError(400, "Encrypted content is not supported with this model.")
+    run = model.run(refused, text("Hello."), text("unused"))
+    assert run["output"] == "Hello."
+    assert ["include" in request.body for request in model.asked] == [True, False]
+
+
+HOSTED: dict[str, tuple[Json, Json, Json]] = {
+    "web_search": (
+        {
+            "type": "web_search_call",
+            "status": "completed",
+            "action": {
+                "type": "search",
+                "query": "otters",
+                "sources": [{"type": "url", "url": "https://otters.example"}],
+            },
+        },
+        {"type": "search", "query": "otters"},
+        {"sources": [{"type": "url", "url": "https://otters.example"}]},
+    ),
+    "file_search": (
+        {
+            "type": "file_search_call",
+            "status": "completed",
+            "queries": ["otters"],
+            "results": [{"file_id": "f", "filename": "o.md", "score": 0.5, "text": "Otters."}],
+        },
+        {"queries": ["otters"]},
+        {"results": [{"file_id": "f", "filename": "o.md", "score": 0.5, "text": "Otters."}]},
+    ),
+    "code_interpreter": (
+        {
+            "type": "code_interpreter_call",
+            "status": "completed",
+            "code": "1 + 1",
+            "container_id": "cntr_1",
+            "outputs": [{"type": "logs", "logs": "2"}],
+        },
+        {"code": "1 + 1"},
+        {"outputs": [{"type": "logs", "logs": "2"}]},
+    ),
+    "image_generation": (
+        {
+            "type": "image_generation_call",
+            "status": "completed",
+            "result": "aWNvbg==",
+            "revised_prompt": "An otter.",
+            "output_format": "png",
+        },
+        {"prompt": "An otter."},
+        {"output_format": "png"},
+    ),
+    "mcp": (
+        {
+            "type": "mcp_call",
+            "server_label": "crm",
+            "name": "find",
+            "arguments": '{"who": "Ada"}',
+            "output": "Ada is here.",
+            "error": None,
+            "status": "completed",
+        },
+        {"server_label": "crm", "name": "find", "arguments": {"who": "Ada"}},
+        "Ada is here.",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTED)
+def test_what_openai_runs_is_told_kept_and_given_back(
+    project: Project, model: Model, kind: str
+) -> None:
+    project.tool("add")
+    item, arguments, output = HOSTED[kind]
+    settings = {"server_label": "crm", "server_url": "https://crm.example/mcp"}
+    hosted = {"settings": settings} if kind == "mcp" else {}
+    host(project, kind, "theirs", hosted=hosted, approval="never")
+    run = model.run(
+        answer(Reasoning(), Item(item), Call("c1", "add", '{"x":"1"}')),
+        text("done"),
+        tools=["theirs", "add"],
+    )
+    assert run["output"] == "done"
+    events = project.client.events(run["id"])
+    created = of_type(events, "tool_call.created")[0]
+    (ended,) = [one for one in of_type(events, "tool_call.completed") if "hosted" in one]
+    assert (created["tool"], created["hosted"], created["arguments"]) == ("theirs", kind, arguments)
+    assert (ended["call_id"], ended["output"]) == (created["call_id"], output)
+    assert [one["tool"] for one in project.client.tool_calls(run["id"])] == ["add"]
+    (shown,) = [i for i in project.client.items(run["id"]) if i.get("type") == "hosted_call"]
+    assert (shown["name"], shown["kind"], shown["vendor"]) == ("theirs", kind, "openai-responses")
+    assert model.inputs[2] == shown["data"]
+    assert model.inputs[2].items() >= item.items()
+
+
+def test_what_failed_at_openai_is_told_as_failed(project: Project, model: Model) -> None:
+    host(project, "web_search")
+    failed = Item({"type": "web_search_call", "status": "failed", "action": {"type": "search"}})
+    listed = Item(
+        {"type": "mcp_list_tools", "server_label": "crm", "tools": [], "error": "Unreachable."}
+    )
+    run = model.run(answer(failed, listed, Text("Sorry.")), tools=["web_search"])
+    ended = of_type(project.client.events(run["id"]), "tool_call.failed")
+    assert [(one["tool"], one["hosted"]) for one in ended] == [
+        ("web_search", "web_search"),
+        ("mcp", "mcp"),
+    ]
+
+
+def test_a_kind_of_item_that_is_not_known_is_kept(project: Project, model: Model) -> None:
+    project.tool("add")
+    strange = Item({"type": "compaction", "encrypted_content": "xyz"})
+    run = model.run(answer(strange, Call("c1", "add", '{"x":"1"}')), text("ok"), tools=["add"])
+    assert run["output"] == "ok"
+    assert model.inputs[1]["encrypted_content"] == "xyz"
+
+
+def crm(project: Project, **fields: Any) -> str:
+    settings = {"server_label": "crm", "server_url": "https://crm.example/mcp"}
+    return host(project, "mcp", "crm", hosted={"settings": settings}, **fields)
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_person_decides_what_openai_may_call(
+    project: Project, model: Model, decision: str
+) -> None:
+    crm(project)
+    run = model.run(answer(Reasoning(), ASKED), answer(Text("done")), tools=["crm"])
+    assert run["status"] == "requires_action"
+    [action] = run["required_actions"]
+    assert action["tool"] == "crm"
+    assert action["arguments"] == {
+        "server_label": "crm",
+        "name": "find",
+        "arguments": {"who": "Ada"},
+    }
+    assert action["allowed_decisions"] == ["approve", "reject"]
+    path = f"/v1/approvals/{action['approval_id']}/decision"
+    for body in ({"decision": "edit", "arguments": {}}, {"decision": "respond", "output": 1}):
+        assert project.client.request("POST", path, body).status_code in (409, 422)
+    more = {"message": "Too risky."} if decision == "reject" else {}
+    run = approve(project, run, decision, **more)
+    assert run["output"] == "done"
+    (tool,) = model.asked[0].body["tools"]
+    assert tool["require_approval"] == "always"
+    _, reasoning, asked, told = model.inputs
+    assert (reasoning["type"], asked["type"]) == ("reasoning", "mcp_approval_request")
+    reason = {"reason": "Too risky."} if decision == "reject" else {}
+    assert told == {
+        "type": "mcp_approval_response",
+        "approval_request_id": asked["id"],
+        "approve": decision == "approve",
+        **reason,
+    }
+
+
+def test_a_rule_decides_what_openai_may_call(project: Project, model: Model) -> None:
+    crm(project, approval={"when": "args.name != 'find'"})
+    run = model.run(answer(ASKED), text("done"), tools=["crm"])
+    assert (run["status"], run["output"]) == ("completed", "done")
+    assert model.inputs[2]["approve"] is True
+
+
+def test_where_nobody_is_asked_openai_does_not_ask_either(project: Project, model: Model) -> None:
+    crm(project, approval="never")
+    model.run(text("done"), tools=["crm"])
+    (tool,) = model.asked[0].body["tools"]
+    assert tool["require_approval"] == "never"
+
+
+def test_a_hosted_tool_is_no_function(project: Project, model: Model) -> None:
+    crm(project)
+    run = model.run(answer(Call("c1", "crm", "{}")), text("done"), tools=["crm"])
+    (call,) = project.client.tool_calls(run["id"])
+    assert call["reason"] == "unknown_tool"
+
+
+CHUNK = {"stdout": "a\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+
+
+def test_a_shell_of_openais_kind_is_carried_out_by_a_webhook(
+    project: Project, model: Model
+) -> None:
+    shell = execute(project, "shell", Behaviour("return", value={"output": [CHUNK]}))
+    asked = answer(Reasoning(), Shell("c1", ("ls", "pwd"), timeout_ms=500))
+    run = model.run(asked, text("done"), tools=[shell])
+    [action] = run["required_actions"]
+    assert (action["tool"], action["arguments"]) == (
+        "run_shell",
+        {"commands": ["ls", "pwd"], "timeout_ms": 500},
+    )
+    run = approve(project, run)
+    assert run["output"] == "done"
+    assert [hit.arguments for hit in project.hits(shell)] == [action["arguments"]]
+    assert model.asked[0].body["tools"] == [{"type": "shell", "environment": {"type": "local"}}]
+    assert kinds(model.inputs) == ["message", "reasoning", "shell_call", "shell_call_output"]
+    assert model.inputs[3]["output"] == [CHUNK]
+
+
+def test_a_rejected_command_did_not_run_and_the_model_is_told(
+    project: Project, model: Model
+) -> None:
+    shell = execute(project, "shell")
+    run = model.run(answer(Shell("c1", ("rm -r /",))), text("sorry"), tools=[shell])
+    run = approve(project, run, "reject", message="Never.")
+    assert run["output"] == "sorry"
+    assert project.hits(shell) == []
+    outcome = {"type": "exit", "exit_code": 1}
+    assert model.inputs[2]["output"] == [{"stdout": "", "stderr": "Never.", "outcome": outcome}]
+
+
+def test_a_changed_command_runs_as_it_was_changed(project: Project, model: Model) -> None:
+    shell = execute(project, "shell", Behaviour("return", value={"output": [CHUNK]}))
+    run = model.run(answer(Shell("c1", ("rm -r /",))), text("ok"), tools=[shell])
+    run = approve(project, run, "edit", arguments={"commands": ["ls"]})
+    assert run["output"] == "ok"
+    assert [hit.arguments for hit in project.hits(shell)] == [{"commands": ["ls"]}]
+    [chunk] = model.inputs[2]["output"]
+    note, said = chunk["stdout"].split("\n", 1)
+    assert "changed the arguments" in note
+    assert '"ls"' in note
+    assert said == "a\n"
+
+
+def test_a_patch_of_openais_kind_is_carried_out_by_a_webhook(
+    project: Project, model: Model
+) -> None:
+    done = Behaviour("return", value={"status": "completed", "output": "Deleted a."})
+    patch = execute(project, "apply_patch", done, approval="never")
+    operation = {"type": "delete_file", "path": "a"}
+    run = model.run(answer(Patch("c1", operation)), text("done"), tools=[patch])
+    assert run["output"] == "done"
+    assert [hit.arguments for hit in project.hits(patch)] == [{"operation": operation}]
+    assert model.inputs[2] == {
+        "type": "apply_patch_call_output",
+        "call_id": "c1",
+        "status": "completed",
+        "output": "Deleted a.",
+    }
+
+
+def test_a_computer_answers_with_a_picture(project: Project, model: Model) -> None:
+    seen = Behaviour("return", value={"content": [PNG]})
+    computer = execute(project, "computer", seen)
+    check = {"id": "check_1", "code": "malicious", "message": "Look."}
+    asked = Computer("c1", ({"type": "screenshot"},), (check,))
+    run = model.run(answer(asked), text("done"), tools=[computer])
+    [action] = run["required_actions"]
+    assert action["arguments"]["pending_safety_checks"] == [check]
+    run = approve(project, run)
+    assert run["output"] == "done"
+    assert model.inputs[2]["output"] == {"type": "computer_screenshot", "image_url": PICTURE}
+    assert model.inputs[2]["acknowledged_safety_checks"] == [check]
+
+
+def test_a_secret_is_in_the_request_and_nowhere_else(
+    project: Project, model: Model, running: Running
+) -> None:
+    admin = project.key("admin", "runs:read", "runs:write", "tools:write")
+    admin.call("PUT", "/v1/secrets/crm_token", {"value": "tok-0123456789"})
+    hosted = {
+        "settings": {"server_label": "crm", "server_url": "https://crm.example/mcp"},
+        "secrets": {"authorization": "crm_token", "headers.X-Key": "crm_token"},
+    }
+    host(project, "mcp", "crm", hosted=hosted, approval="never")
+    failed = {
+        "type": "mcp_call", "server_label": "crm", "name": "find", "arguments": "{}",
+        "output": None, "status": "failed",
+        "error": {"type": "http_error", "code": 401, "message": "tok-0123456789 is not valid"},
+    }  # fmt: skip
+    refused = HttpError(500, "tok-0123456789 is not valid")
+    run = model.run(refused, answer(Item(failed), Text("tok-0123456789?")), tools=["crm"])
+    (tool,) = model.asked[0].body["tools"]
+    assert tool["authorization"] == "tok-0123456789"
+    assert tool["headers"] == {"X-Key": "tok-0123456789"}
+    assert run["output"] == "***?"
+    shown = json.dumps([project.client.items(run["id"]), project.client.events(run["id"]), run])
+    assert "*** is not valid" in shown
+    assert "tok-0123456789" not in shown + running.service.output()
+
+
+def test_a_tool_whose_secret_is_missing_is_left_out_and_that_is_told(
+    project: Project, model: Model
+) -> None:
+    settings = {"server_label": "crm", "server_url": "https://crm.example/mcp"}
+    hosted = {"settings": settings, "secrets": {"authorization": "crm_token"}}
+    host(project, "mcp", "crm", hosted=hosted)
+    run = model.run(text("done"), tools=["crm"], tool_choice={"name": "crm"})
+    assert run["output"] == "done"
+    assert "tools" not in model.asked[0].body
+    (lost,) = of_type(project.client.events(run["id"]), "model.downgraded")
+    assert lost["what"] == "tools.crm"
+    assert "'crm_token'" in lost["why"]
+
+
+def test_a_run_that_no_model_can_host_a_tool_of_is_refused(project: Project, model: Model) -> None:
+    host(project, "web_search")
+    name = model.script(text("done"))
+    chat = f"openai:{project.model_name('chat')}"
+    body = {"model": chat, "input": "go", "tools": ["web_search"]}
+    problem = project.client.refused(422, "invalid_request", "POST", "/v1/runs", body)
+    assert "none of the models here runs web_search" in json.dumps(problem["errors"])
+    agent = {"name": "a", "model": chat, "tools": ["web_search"]}
+    project.client.refused(422, "invalid_request", "POST", "/v1/agents", agent)
+    assert project.run(model=[name, chat], tools=["web_search"])["output"] == "done"
+
+
+def test_a_named_hosted_tool_must_be_used(project: Project, model: Model) -> None:
+    host(project, "web_search")
+    model.run(text("done"), tools=["web_search"], tool_choice={"name": "web_search"})
+    assert model.asked[0].body["tool_choice"] == {
+        "type": "allowed_tools",
+        "mode": "required",
+        "tools": [{"type": "web_search"}],
+    }
+
+
+def test_another_protocol_goes_on_where_this_one_fails_and_back(
+    project: Project, model: Model
+) -> None:
+    project.tool("add")
+    host(project, "web_search")
+    item = HOSTED["web_search"][0]
+    down = HttpError(400, "not now")
+    call = Call("c1", "add", '{"x":"1"}')
+    name = model.script(answer(Reasoning(), Item(item), call), down, text("back"))
+    chat = project.script(model_server.text("from chat"), name="chat")
+    session = project.client.call("POST", "/v1/sessions", {})["id"]
+    tools = ["add", "web_search"]
+    run = project.run(model=[name, chat], tools=tools, session_id=session)
+    assert run["output"] == "from chat"
+    lost = of_type(project.client.events(run["id"]), "model.downgraded")
+    assert {one["what"] for one in lost} == {"tools.web_search", "reasoning", "hosted_call"}
+    (asked,) = project.asked("chat")
+    said = json.dumps(asked.body["messages"])
+    assert "Called web_search" in said
+    assert "otters" in said
+    again = project.run(model=[name, chat], tools=tools, session_id=session)
+    assert again["output"] == "back"
+    assert "model.downgraded" not in types_of(project.client.events(again["id"]))
+    assert kinds(model.inputs) == [
+        "message", "reasoning", "web_search_call", "function_call", "function_call_output",
+        "message", "message",
+    ]  # fmt: skip
