@@ -221,7 +221,7 @@ def test_a_model_that_does_not_reason_is_asked_without_sealing(model: Model) -> 
     assert ["include" in request.body for request in model.asked] == [True, False]
 
 
-HOSTED: dict[str, tuple[Json, Json, Json]] = {
+HOSTED: dict[str, tuple[Json, Json, Any]] = {
     "web_search": (
         {
             "type": "web_search_call",
@@ -353,7 +353,11 @@ def test_a_person_decides_what_openai_may_call(
     }
     assert action["allowed_decisions"] == ["approve", "reject"]
     path = f"/v1/approvals/{action['approval_id']}/decision"
-    for body in ({"decision": "edit", "arguments": {}}, {"decision": "respond", "output": 1}):
+    refused: list[Json] = [
+        {"decision": "edit", "arguments": {}},
+        {"decision": "respond", "output": 1},
+    ]
+    for body in refused:
         assert project.client.request("POST", path, body).status_code in (409, 422)
     more = {"message": "Too risky."} if decision == "reject" else {}
     run = approve(project, run, decision, **more)

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from app.domain.ids import CallId
 from app.domain.items import (
+    HostedCall,
     Item,
     MediaPart,
     Message,
+    Native,
     Part,
     Reasoning,
     TextPart,
@@ -33,6 +35,7 @@ PARTS: st.SearchStrategy[tuple[Part, ...]] = st.lists(
 OBJECTS = st.dictionaries(
     st.text(max_size=3), st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 )
+NATIVES = st.none() | st.builds(Native, st.text(max_size=5), OBJECTS)
 IDS = st.text(max_size=5).map(CallId)
 ITEMS: st.SearchStrategy[Item] = st.one_of(
     st.builds(
@@ -40,10 +43,22 @@ ITEMS: st.SearchStrategy[Item] = st.one_of(
         st.sampled_from(["user", "assistant", "system"]),
         st.text(max_size=5) | PARTS,
         st.booleans(),
+        NATIVES,
     ),
-    st.builds(ToolCall, IDS, st.text(max_size=5), OBJECTS.map(compact), MAYBE),
+    st.builds(ToolCall, IDS, st.text(max_size=5), OBJECTS.map(compact), MAYBE, NATIVES),
     st.builds(ToolResult, IDS, OBJECTS | st.text(max_size=5), st.booleans(), PARTS),
     st.builds(Reasoning, st.text(max_size=5), OBJECTS),
+    st.builds(
+        HostedCall,
+        st.text(max_size=5),
+        st.text(max_size=5),
+        st.text(max_size=5),
+        st.text(max_size=5),
+        OBJECTS,
+        OBJECTS | st.text(max_size=5),
+        OBJECTS,
+        st.booleans(),
+    ),
 )
 
 

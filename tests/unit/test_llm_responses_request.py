@@ -2,7 +2,7 @@
 official client's own types."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from openai.types.responses.response_create_params import (
@@ -70,9 +70,9 @@ def body_of(*items: Item, sealed: bool = True, given: Any = None, **fields: Any)
 def walk(value: Any) -> None:
     """What is iterable for the client's types is validated only when somebody iterates."""
     if isinstance(value, Mapping):
-        value = value.values()
+        value = cast(Mapping[str, Any], value).values()
     if isinstance(value, Iterable) and not isinstance(value, str):
-        for one in value:
+        for one in cast(Iterable[Any], value):
             walk(one)
 
 
@@ -361,7 +361,7 @@ def test_without_sealed_reasoning_its_item_goes_without_its_id() -> None:
 
 
 def test_a_message_goes_back_with_its_citations_unless_its_text_was_changed() -> None:
-    cited = {
+    cited: JsonObject = {
         "type": "output_text",
         "text": "Paris",
         "annotations": [

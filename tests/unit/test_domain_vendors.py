@@ -1,0 +1,197 @@
+"""What only one vendor understands: its own data of an item, what it ran by itself, and the tools
+that it knows by kind."""
+
+from typing import Any
+
+import pytest
+
+from app.domain import texts
+from app.domain.agents import History
+from app.domain.calls import CallPhase, Reason
+from app.domain.conversation import conversation
+from app.domain.history import search, shown
+from app.domain.hosted import EXECUTORS, MCP_REQUEST, default_approval, parameters_of
+from app.domain.ids import CallId
+from app.domain.items import (
+    HostedCall,
+    Item,
+    MediaPart,
+    Message,
+    Native,
+    Reasoning,
+    TextPart,
+    ToolCall,
+)
+from app.domain.plan import take_response
+from app.domain.response import ModelResponse, RequestedCall
+from app.domain.schema import Validator
+from app.domain.state import YES_OR_NO
+from app.domain.tools import Hosted
+from tests.unit.domain_cases import (
+    event,
+    only,
+    output_of,
+    phase_of,
+    reason_of,
+    state,
+    tool,
+    turn_with,
+    types,
+    wants,
+)
+
+NATIVE = Native("openai-responses", {"type": "mcp_approval_request", "id": "mcpr_1"})
+FOUND = HostedCall("ws_1", "find", "web_search", "v", {"q": "otters"}, {"hits": 2}, {"id": "ws_1"})
+LOST = HostedCall("ws_2", "find", "web_search", "v", {}, "Nobody is there.", {}, is_error=True)
+LOOKUP = tool()
+CRM = tool("crm", type="hosted", url=None, hosted={"kind": "mcp"}, approval="always",
+           parameters=MCP_REQUEST)  # fmt: skip
+FREE = tool("crm", type="hosted", url=None, hosted={"kind": "mcp"}, parameters=MCP_REQUEST)
+SEARCH = tool("find", type="hosted", url=None, hosted={"kind": "web_search"})
+ASKED = '{"server_label":"crm","name":"find","arguments":{}}'
+
+
+def test_items_stay_in_the_order_in_which_the_model_made_them() -> None:
+    thought = Reasoning("v", {"id": "rs_1"})
+    said = Message("assistant", "Let me look.", native=Native("v", {"id": "msg_1"}))
+    output = (thought, said, FOUND, wants("lookup", native=NATIVE), wants("lookup", id_="c2"))
+    run, _ = take_response(state(), ModelResponse(output), turn_with(LOOKUP))
+    assert run.segments[-1].items == (
+        thought,
+        said,
+        FOUND,
+        ToolCall(CallId("c1"), "lookup", "{}", native=NATIVE),
+        ToolCall(CallId("c2"), "lookup", "{}"),
+    )
+
+
+def test_a_call_that_comes_twice_is_one_item_of_the_conversation() -> None:
+    output = (wants("lookup"), FOUND, wants("lookup"))
+    run, _ = take_response(state(), ModelResponse(output), turn_with(LOOKUP))
+    assert [type(item) for item in run.segments[-1].items] == [ToolCall, HostedCall]
+
+
+def test_what_cannot_be_stored_is_replaced_in_every_part_of_a_message() -> None:
+    picture = MediaPart("image", url="https://e.example")
+    said = Message("assistant", (TextPart("a\x00b"), picture))
+    run, changes = take_response(state(), ModelResponse((said,)), turn_with())
+    assert run.segments[-1].items == (Message("assistant", (TextPart("a\ufffdb"), picture)),)
+    assert event(changes, "message.completed")["text"] == "a\ufffdb"
+
+
+def test_a_refusal_stands_instead_of_what_else_was_said() -> None:
+    output = (Message("assistant", "Well"), Message("assistant", "No.", refusal=True), FOUND)
+    run, _ = take_response(state(), ModelResponse(output), turn_with())
+    assert run.segments[-1].items == (Message("assistant", "No.", refusal=True), FOUND)
+
+
+def test_what_a_vendor_ran_is_told_with_both_its_ends_and_enters_no_ledger() -> None:
+    run, changes = take_response(state(), ModelResponse((FOUND, LOST)), turn_with(SEARCH))
+    assert run.calls == {}
+    assert types(changes) == [
+        "tool_call.created",
+        "tool_call.completed",
+        "tool_call.created",
+        "tool_call.failed",
+        "message.completed",
+        "usage.updated",
+    ]
+    created = changes.events[0].data
+    assert created == {
+        "call_id": "ws_1",
+        "tool": "find",
+        "hosted": "web_search",
+        "turn": 1,
+        "agent": "clerk",
+        "arguments": {"q": "otters"},
+    }
+    ended = event(changes, "tool_call.completed")
+    assert (ended["hosted"], ended["output"]) == ("web_search", {"hits": 2})
+    assert event(changes, "tool_call.failed")["output"] == "Nobody is there."
+
+
+def test_only_what_a_hosted_server_s_vendor_asks_is_a_call() -> None:
+    for one, requested in (
+        (SEARCH, wants("find")),
+        (SEARCH, wants("find", native=NATIVE)),
+        (CRM, wants("crm", ASKED)),
+    ):
+        run, _ = take_response(state(), ModelResponse((requested,)), turn_with(one))
+        assert reason_of(run) is Reason.UNKNOWN_TOOL
+    run, changes = take_response(
+        state(), ModelResponse((wants("crm", ASKED, native=NATIVE),)), turn_with(CRM)
+    )
+    assert phase_of(run) is CallPhase.AWAITING_APPROVAL
+    assert changes.approvals[0].allowed == YES_OR_NO
+
+
+def test_what_a_vendor_asks_must_be_a_request() -> None:
+    requested = wants("crm", '{"name":"find","arguments":"?"}', native=NATIVE)
+    run, _ = take_response(state(), ModelResponse((requested,)), turn_with(CRM))
+    assert reason_of(run) is Reason.INVALID_ARGUMENTS
+    assert "arguments" in str(output_of(run))
+    assert only(run).tool == "crm"
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "valid"),
+    [
+        ("shell", {"commands": ["ls"]}, True),
+        ("shell", {"commands": ["ls"], "timeout_ms": 5, "max_output_length": 10}, True),
+        ("shell", {"commands": []}, False),
+        ("shell", {"commands": ["ls"], "timeout_ms": 0}, False),
+        ("apply_patch", {"operation": {"type": "delete_file", "path": "a"}}, True),
+        ("apply_patch", {"operation": {"type": "create_file", "path": "a"}}, False),
+        ("apply_patch", {"operation": {"type": "update_file", "path": "a", "diff": "+b"}}, True),
+        ("computer", {"actions": [{"type": "click", "x": 1, "y": 2}]}, True),
+        ("computer", {"actions": [], "pending_safety_checks": [{"id": "c"}]}, True),
+        ("computer", {"actions": ["click"]}, False),
+    ],
+)
+def test_an_executor_takes_what_vendors_send(kind: Any, arguments: Any, *, valid: bool) -> None:
+    problems = Validator(EXECUTORS[kind].parameters).problems(arguments)
+    assert (problems == []) is valid
+
+
+def test_what_is_run_elsewhere_asks_a_person_where_it_can() -> None:
+    search, mcp = Hosted(kind="web_search"), Hosted(kind="mcp")
+    assert (default_approval(hosted=search), default_approval(hosted=mcp)) == ("never", "always")
+    assert (default_approval(executes="shell"), default_approval()) == ("always", "never")
+    assert parameters_of(mcp) == MCP_REQUEST
+    assert parameters_of(search)["properties"] == {}
+
+
+def test_a_response_of_parts_is_put_together_in_the_usual_order() -> None:
+    call, thought = RequestedCall("c1", "a", "{}"), Reasoning("v", {})
+    whole = ModelResponse.of("Hi", [call], refusal="No.", reasoning=[thought])
+    assert [type(one) for one in whole.output] == [Reasoning, Message, Message, RequestedCall]
+    assert (whole.text, whole.refusal) == ("Hi", "No.")
+    assert (whole.calls, whole.reasoning) == ((call,), (thought,))
+    empty = ModelResponse.of(refusal="")
+    assert (empty.text, empty.refusal) == ("", "")
+    assert ModelResponse((Message("assistant", "a"), Message("assistant", "b"))).text == "ab"
+
+
+def test_what_another_vendor_ran_is_told_in_a_sentence() -> None:
+    assert texts.hosted_call(FOUND) == '(Called find with {"q":"otters"}; it answered: {"hits":2})'
+    assert texts.hosted_call(LOST) == "(Called find with {}; it failed with: Nobody is there.)"
+    long = HostedCall("i", "n", "k", "v", {}, "x" * (texts.MAX_HOSTED + 1), {})
+    assert texts.hosted_call(long).endswith("x…)")
+
+
+def test_a_session_keeps_and_finds_what_a_vendor_ran() -> None:
+    earlier: tuple[Item, ...] = (Message("user", "Look."), FOUND, Message("assistant", "Two."))
+    assert shown([earlier], History()) == earlier
+    found: Any = search([earlier], "otters", 5)
+    assert [one["role"] for one in found["results"]] == ["hosted_call"]
+    small = History(max_tokens=5)
+    assert shown([earlier], small) == (), "the vendor's own item counts as what it has"
+
+
+def test_an_approved_request_s_answer_follows_it() -> None:
+    run, _ = take_response(
+        state(), ModelResponse((wants("crm", ASKED, native=NATIVE),)),
+        turn_with(FREE),
+    )  # fmt: skip
+    assert phase_of(run) is CallPhase.READY
+    assert [type(item) for item in conversation(run)] == [ToolCall]
