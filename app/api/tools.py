@@ -197,7 +197,7 @@ async def check_tool(services: Services, spec: ToolSpec) -> None:
 async def _target_problems(services: Services, spec: ToolSpec) -> list[FieldError]:
     if spec.type != "hosted" and spec.hosted is not None:
         return [FieldError("hosted", "is for a tool of type hosted")]
-    if spec.type != "webhook" and spec.executes is not None:
+    if spec.type not in ("webhook", "plugin") and spec.executes is not None:
         return [FieldError("executes", "is for a webhook or a plugin")]
     match spec.type:
         case "webhook":
@@ -233,8 +233,13 @@ def _hosted_problems(spec: ToolSpec) -> list[FieldError]:
     if spec.hosted is None:
         return [*errors, FieldError("hosted", "is needed for a tool of type hosted")]
     message = "cannot hold for a tool that the model's vendor runs by itself"
-    if spec.guardrails:
-        errors.append(FieldError("guardrails", message))
+    errors += [
+        FieldError(name, message) for name in ("guardrails", "output_schema") if getattr(spec, name)
+    ]
+    twice = sorted(spec.hosted.settings.keys() & spec.hosted.secrets.keys())
+    errors += [
+        FieldError(f"hosted.secrets.{name}", "is among the settings already") for name in twice
+    ]
     if spec.hosted.kind != "mcp" and spec.approval != "never":
         errors.append(FieldError("approval", f"{message}; only hosted MCP servers can be asked"))
     return errors

@@ -125,8 +125,8 @@ def _fixed_parameters(
     type_: ToolType, hosted: Hosted | None, executes: ExecutorKind | None
 ) -> JsonObject | None:
     """Where the type or the kind says what they are; an agent's may say otherwise."""
-    if hosted is not None:
-        return parameters_of(hosted)
+    if type_ == "hosted":
+        return {"type": "object"} if hosted is None else parameters_of(hosted)
     if executes is not None:
         return EXECUTORS[executes].parameters
     return dict(AGENT_PARAMETERS) if type_ == "agent" else None
@@ -280,6 +280,9 @@ class PatchTool(_Optional):
         fixed = type_ == "hosted" or spec.executes is not None
         if fixed and "parameters" in self.model_fields_set:
             return [FieldError("parameters", "is fixed by the kind of tool")]
+        changed: Hosted | None = getattr(self, "hosted", None)
+        if None not in (changed, spec.hosted) and changed.kind != spec.hosted.kind:
+            return [FieldError("hosted.kind", "cannot be changed; register another tool")]
         nulls = sorted(n for n in self.model_fields_set & _NEVER_NULL if getattr(self, n) is None)
         return [FieldError(name, "must not be null") for name in nulls]
 

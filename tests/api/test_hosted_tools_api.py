@@ -1,0 +1,104 @@
+"""/v1/tools: what the model's vendor runs, and what is run here for vendors that know its kind."""
+
+from typing import Any
+
+import pytest
+
+from app.domain.hosted import EXECUTORS
+from tests.api.project import Project
+from tests.support.client import Json
+
+URL = "http://127.0.0.1:9/x"
+
+
+def register(project: Project, **fields: Any) -> Json:
+    return project.client.call("POST", "/v1/tools", {"name": "one", **fields})
+
+
+def hosted(kind: str, **more: Any) -> Json:
+    return {"type": "hosted", "hosted": {"kind": kind, **more}}
+
+
+@pytest.mark.parametrize(
+    "kind", ["web_search", "file_search", "code_interpreter", "image_generation", "mcp"]
+)
+def test_a_hosted_tool_needs_only_its_kind(project: Project, kind: str) -> None:
+    made = register(project, **hosted(kind))
+    assert made["hosted"] == {"kind": kind, "settings": {}, "secrets": {}}
+    assert made["approval"] == ("always" if kind == "mcp" else "never")
+    shown = project.client.call("GET", "/v1/tools/one")
+    assert shown["hosted"] == made["hosted"]
+
+
+@pytest.mark.parametrize("kind", EXECUTORS)
+def test_an_executor_has_the_parameters_of_its_kind_and_asks_a_person(
+    project: Project, kind: Any
+) -> None:
+    made = register(project, url=URL, executes=kind)
+    assert made["parameters"] == EXECUTORS[kind].parameters
+    assert made["description"] == EXECUTORS[kind].description
+    assert (made["approval"], made["strict"]) == ("always", False)
+    own = register(
+        project, name="two", url=URL, executes=kind, approval="never", description="Mine."
+    )
+    assert (own["approval"], own["description"]) == ("never", "Mine.")
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"type": "hosted"}, "hosted"),
+        (hosted("web_search") | {"type": "webhook", "url": URL, "parameters": {}}, "hosted"),
+        (hosted("web_search") | {"url": URL}, "url"),
+        (hosted("web_search") | {"headers": {"X-A": "b"}}, "headers"),
+        (hosted("web_search") | {"agent": "clerk"}, "agent"),
+        (hosted("web_search") | {"approval": "always"}, "approval"),
+        (hosted("web_search") | {"approval": {"when": "true"}}, "approval"),
+        (hosted("web_search") | {"parameters": {"type": "object"}}, "parameters"),
+        (hosted("web_search") | {"output_schema": {"type": "object"}}, "output_schema"),
+        (hosted("mcp") | {"executes": "shell"}, "executes"),
+        (
+            hosted("mcp", settings={"authorization": "x"}, secrets={"authorization": "T"}),
+            "hosted.secrets.authorization",
+        ),
+        (
+            hosted("mcp")
+            | {"guardrails": [{"stage": "input", "type": "webhook", "url": "http://127.0.0.1:9/"}]},
+            "guardrails",
+        ),
+        ({"type": "client", "executes": "shell"}, "executes"),
+        ({"url": URL, "executes": "shell", "parameters": {"type": "object"}}, "parameters"),
+    ],
+)
+def test_what_cannot_hold_is_refused(project: Project, fields: Json, path: str) -> None:
+    body = {"name": "one", **fields}
+    problem = project.client.refused(422, "invalid_request", "POST", "/v1/tools", body)
+    assert path in [error["path"] for error in problem["errors"]]
+
+
+def test_a_kind_that_no_vendor_knows_is_refused(project: Project) -> None:
+    for fields in (hosted("telepathy"), {"url": URL, "executes": "telepathy"}):
+        body = {"name": "one", **fields}
+        project.client.refused(422, "invalid_request", "POST", "/v1/tools", body)
+
+
+def test_its_settings_can_be_changed_and_its_kind_cannot(project: Project) -> None:
+    register(project, **hosted("mcp", settings={"server_url": "https://a.example"}))
+    changed = {"hosted": {"kind": "mcp", "settings": {"server_url": "https://b.example"}}}
+    shown = project.client.call("PATCH", "/v1/tools/one", changed)
+    assert shown["hosted"]["settings"] == {"server_url": "https://b.example"}
+    assert project.client.call("PATCH", "/v1/tools/one", {"approval": "never"})["version"] == 3
+    refusals: list[Json] = [
+        {"hosted": {"kind": "web_search"}},
+        {"hosted": None},
+        {"parameters": {"type": "object"}},
+    ]
+    for refused in refusals:
+        project.client.refused(422, "invalid_request", "PATCH", "/v1/tools/one", refused)
+
+
+def test_it_cannot_be_tried_here(project: Project) -> None:
+    register(project, **hosted("web_search"))
+    body: Json = {"arguments": {}}
+    problem = project.client.refused(422, "invalid_request", "POST", "/v1/tools/one/test", body)
+    assert "vendor" in problem["errors"][0]["message"]
