@@ -44,32 +44,32 @@ def test_an_executor_has_the_parameters_of_its_kind_and_asks_a_person(
     assert (own["approval"], own["description"]) == ("never", "Mine.")
 
 
-@pytest.mark.parametrize(
-    ("fields", "path"),
-    [
-        ({"type": "hosted"}, "hosted"),
-        (hosted("web_search") | {"type": "webhook", "url": URL, "parameters": {}}, "hosted"),
-        (hosted("web_search") | {"url": URL}, "url"),
-        (hosted("web_search") | {"headers": {"X-A": "b"}}, "headers"),
-        (hosted("web_search") | {"agent": "clerk"}, "agent"),
-        (hosted("web_search") | {"approval": "always"}, "approval"),
-        (hosted("web_search") | {"approval": {"when": "true"}}, "approval"),
-        (hosted("web_search") | {"parameters": {"type": "object"}}, "parameters"),
-        (hosted("web_search") | {"output_schema": {"type": "object"}}, "output_schema"),
-        (hosted("mcp") | {"executes": "shell"}, "executes"),
-        (
-            hosted("mcp", settings={"authorization": "x"}, secrets={"authorization": "T"}),
-            "hosted.secrets.authorization",
-        ),
-        (
-            hosted("mcp")
-            | {"guardrails": [{"stage": "input", "type": "webhook", "url": "http://127.0.0.1:9/"}]},
-            "guardrails",
-        ),
-        ({"type": "client", "executes": "shell"}, "executes"),
-        ({"url": URL, "executes": "shell", "parameters": {"type": "object"}}, "parameters"),
-    ],
-)
+REFUSED: list[tuple[Json, str]] = [
+    ({"type": "hosted"}, "hosted"),
+    (hosted("web_search") | {"type": "webhook", "url": URL, "parameters": {}}, "hosted"),
+    (hosted("web_search") | {"url": URL}, "url"),
+    (hosted("web_search") | {"headers": {"X-A": "b"}}, "headers"),
+    (hosted("web_search") | {"agent": "clerk"}, "agent"),
+    (hosted("web_search") | {"approval": "always"}, "approval"),
+    (hosted("web_search") | {"approval": {"when": "true"}}, "approval"),
+    (hosted("web_search") | {"parameters": {"type": "object"}}, "parameters"),
+    (hosted("web_search") | {"output_schema": {"type": "object"}}, "output_schema"),
+    (hosted("mcp") | {"executes": "shell"}, "executes"),
+    (
+        hosted("mcp", settings={"authorization": "x"}, secrets={"authorization": "T"}),
+        "hosted.secrets.authorization",
+    ),
+    (
+        hosted("mcp")
+        | {"guardrails": [{"stage": "input", "type": "webhook", "url": "http://127.0.0.1:9/"}]},
+        "guardrails",
+    ),
+    ({"type": "client", "executes": "shell"}, "executes"),
+    ({"url": URL, "executes": "shell", "parameters": {"type": "object"}}, "parameters"),
+]
+
+
+@pytest.mark.parametrize(("fields", "path"), REFUSED)
 def test_what_cannot_hold_is_refused(project: Project, fields: Json, path: str) -> None:
     body = {"name": "one", **fields}
     problem = project.client.refused(422, "invalid_request", "POST", "/v1/tools", body)

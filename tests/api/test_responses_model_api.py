@@ -2,6 +2,9 @@
 and what falls to another protocol. The scripted server refuses what OpenAI would."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +27,7 @@ from tests.support.responses_items import (
     Shell,
     Text,
 )
+from tests.support.responses_rules import OUTPUT_OF
 from tests.support.responses_server import (
     HttpError,
     Reply,
@@ -32,7 +36,7 @@ from tests.support.responses_server import (
     answer,
     text,
 )
-from tests.support.service import BOOTSTRAP_KEY, Service
+from tests.support.service import BOOTSTRAP_KEY, ROOT, Service
 from tests.support.tool_server import Behaviour, ToolServer
 
 PNG = {"type": "image", "data": "aWNvbg==", "media_type": "image/png"}
@@ -109,8 +113,12 @@ class Model:
 @pytest.fixture
 def model(project: Project, server: Both) -> Iterator[Model]:
     before = len(server.violations)
-    yield Model(project, server)
+    model = Model(project, server)
+    yield model
     assert server.violations[before:] == []
+    for request in model.asked:
+        asked = [one["call_id"] for one in request.items if one.get("type") in OUTPUT_OF]
+        assert [call_id for call_id, _ in request.results] == asked
 
 
 def host(project: Project, kind: str, name: str | None = None, **fields: Any) -> str:
@@ -563,3 +571,35 @@ def test_another_protocol_goes_on_where_this_one_fails_and_back(
         "message", "reasoning", "web_search_call", "function_call", "function_call_output",
         "message", "message",
     ]  # fmt: skip
+
+
+def test_the_example_lets_openai_search_and_asks_before_it_calls_a_server(
+    project: Project, model: Model
+) -> None:
+    found = Item(HOSTED["web_search"][0])
+    noted = Item(HOSTED["mcp"][0])
+    name = model.script(answer(found, ASKED), answer(noted, Text("Fish.")))
+    environment = {
+        "RUNWARD_URL": project.client.url,
+        "RUNWARD_KEY": project.client.key,
+        "MCP_TOKEN": "tok-0123456789",
+    }
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples/hosted/use.py"), name, "https://crm.example/mcp"],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    asked = {"server_label": "crm", "name": "find", "arguments": {"who": "Ada"}}
+    assert done.stdout.splitlines() == [
+        f"approve crm {json.dumps(asked, sort_keys=True)}",
+        f"search {json.dumps(HOSTED['web_search'][1])} {json.dumps(HOSTED['web_search'][2])}",
+        f'crm {json.dumps(asked)} "Ada is here."',
+        "completed Fish.",
+    ]
+    declared = model.asked[0].body["tools"]
+    assert [tool["type"] for tool in declared] == ["web_search", "mcp"]
+    assert (declared[1]["server_label"], declared[1]["authorization"]) == ("crm", "tok-0123456789")
+    assert "tok-0123456789" not in done.stdout

@@ -241,7 +241,9 @@ class Event(Shown):
 
 class ItemPage(Shown):
     """A page of a run's conversation: messages `{role, content}`, and items with a `type` of
-    `tool_call`, `tool_result` or `reasoning`; each with its `id`, `agent` and `turn`."""
+    `tool_call`, `tool_result`, `reasoning` or `hosted_call` (what the model's vendor ran by
+    itself); each with its `id`, `agent` and `turn`. `native` is what only one vendor understands
+    of an item."""
 
     model_config = ConfigDict(
         json_schema_extra=example(

@@ -281,7 +281,7 @@ class PatchTool(_Optional):
         if fixed and "parameters" in self.model_fields_set:
             return [FieldError("parameters", "is fixed by the kind of tool")]
         changed: Hosted | None = getattr(self, "hosted", None)
-        if None not in (changed, spec.hosted) and changed.kind != spec.hosted.kind:
+        if changed is not None and spec.hosted is not None and changed.kind != spec.hosted.kind:
             return [FieldError("hosted.kind", "cannot be changed; register another tool")]
         nulls = sorted(n for n in self.model_fields_set & _NEVER_NULL if getattr(self, n) is None)
         return [FieldError(name, "must not be null") for name in nulls]
