@@ -88,21 +88,23 @@ ITEMS: dict[str, tuple[str, str]] = {
     "item_reference": ("id", ""),
 }
 """Fields of the items of `input` that must be there, and that may be."""
-HOSTED_ITEMS = frozenset(
-    {
-        "web_search_call",
-        "file_search_call",
-        "code_interpreter_call",
-        "image_generation_call",
-        "mcp_list_tools",
-        "mcp_call",
-        "mcp_approval_request",
-        "mcp_approval_response",
-        "tool_search_call",
-        "tool_search_output",
-        "compaction",
-    }
-)
+HOSTED_ITEMS: dict[str, tuple[str, str]] = {
+    "web_search_call": ("id action status", ""),
+    "file_search_call": ("id queries status", "results"),
+    "code_interpreter_call": ("id code container_id outputs status", ""),
+    "image_generation_call": (
+        "id result status",
+        "action background error output_format quality revised_prompt size svg_usage",
+    ),
+    "mcp_list_tools": ("id server_label tools", "error"),
+    "mcp_call": ("id arguments name server_label", "approval_request_id error output status"),
+    "mcp_approval_request": ("id arguments name server_label", ""),
+    "mcp_approval_response": ("approval_request_id approve", "id reason"),
+    "tool_search_call": ("arguments", "id call_id execution status"),
+    "tool_search_output": ("tools", "id call_id execution status"),
+    "compaction": ("encrypted_content", "id"),
+}
+"""The same of what OpenAI runs by itself."""
 PARTS: dict[str, tuple[str, str]] = {
     "input_text": ("text", "prompt_cache_breakpoint"),
     "input_image": ("", "detail file_id image_url prompt_cache_breakpoint"),
@@ -270,7 +272,7 @@ def _item(item: Any) -> list[str]:
     if kind == "message":
         return _message(body)
     if kind in HOSTED_ITEMS:
-        return []
+        return _fields(body, HOSTED_ITEMS[kind])
     if kind not in ITEMS:
         return [f"Invalid value: {kind!r}. Supported values are: {sorted(ITEMS)}."]
     return _fields(body, ITEMS[kind]) + _values(kind, body)
@@ -349,8 +351,14 @@ def _pairs(items: list[Body]) -> list[str]:
     found: list[str] = []
     waiting: list[tuple[str, str]] = []
     seen: set[str] = set()
+    asked = {str(item["id"]) for item in items if item.get("type") == "mcp_approval_request"}
     for item in items:
         kind, call_id = str(item.get("type")), str(item.get("call_id"))
+        if kind == "mcp_approval_response":
+            about = str(item["approval_request_id"])
+            if about not in asked:
+                found.append(f"No approval request found with id {about}.")
+            asked.discard(about)
         if kind in OUTPUT_OF:
             if call_id in seen:
                 found.append(f"Duplicate call_id '{call_id}'.")
@@ -362,6 +370,7 @@ def _pairs(items: list[Body]) -> list[str]:
             named = CALL_OF[kind].replace("_", " ")
             found.append(f"No tool call found for {named} output with call_id {call_id}.")
     missing = [f"{kind.replace('_', ' ')} {call_id}" for kind, call_id in waiting]
+    found += [f"No answer found to approval request {one}." for one in sorted(asked)]
     return found + [f"No tool output found for {one}." for one in missing]
 
 
