@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from app.domain.items import Reasoning
 from app.domain.json import cleaned_text, compact
 from app.domain.response import ModelResponse, RequestedCall, Usage
-from app.llm.base import ArgumentsDelta, OnDelta, TextDelta
+from app.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from app.llm.failures import broken_stream, invalid_response, reported_failure
 from app.llm.frames import Frame, count, joined, mapping, parse_object
 
@@ -125,6 +125,7 @@ class Merge:
             self._refusal.append(str(refusal))
         if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
             self._reasoning.append(str(reasoning))
+            self._on_delta(ReasoningDelta(cleaned_text(str(reasoning))))
 
     def _take_calls(self, delta: Frame, *, streamed: bool) -> None:
         entries: Any = delta.get("tool_calls")

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from app.domain.items import Message, Native, Reasoning
 from app.domain.json import JsonObject, cleaned, cleaned_text
 from app.domain.response import ModelResponse, Output, RequestedCall, Usage
-from app.llm.base import ArgumentsDelta, OnDelta, TextDelta
+from app.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from app.llm.failures import broken_stream, invalid_response, reported_failure
 from app.llm.frames import Frame, count, mapping, parse_object
 from app.llm.openai_responses_hosted import hosted_call
@@ -37,6 +37,9 @@ _HEARD: Final = frozenset(
         b"response.output_item.added",
         b"response.output_item.done",
         b"response.output_text.delta",
+        b"response.reasoning_summary_part.added",
+        b"response.reasoning_summary_text.delta",
+        b"response.reasoning_text.delta",
     }
 )
 """Events that say something new; others repeat what is said elsewhere, and are not parsed."""
@@ -75,6 +78,10 @@ class Merge:
         match event.get("type"):
             case "response.output_text.delta" if delta:
                 self._on_delta(TextDelta(cleaned_text(delta)))
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" if delta:
+                self._on_delta(ReasoningDelta(cleaned_text(delta)))
+            case "response.reasoning_summary_part.added" if event.get("summary_index"):
+                self._on_delta(ReasoningDelta("\n\n"))
             case "response.function_call_arguments.delta":
                 self._show_call(place, delta)
             case "response.output_item.added":

@@ -8,7 +8,7 @@ import pytest
 from app.domain.items import HostedCall, Message, Native, Reasoning
 from app.domain.response import ModelResponse, RequestedCall, Usage
 from app.domain.tools import Hosted, ToolSpec
-from app.llm.base import ArgumentsDelta, Delta, ModelError, TextDelta
+from app.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
 from app.llm.openai_functions import Functions
 from app.llm.openai_responses_response import Merge
 from app.llm.openai_responses_tools import Offered, function_tool
@@ -160,6 +160,10 @@ def test_a_stream_is_read_and_shown() -> None:
     done = message(part("Hello"))
     for data in (
         event("created", response={"status": "in_progress"}),
+        event("reasoning_summary_part.added", summary_index=0),
+        event("reasoning_summary_text.delta", delta="Hm."),
+        event("reasoning_summary_part.added", summary_index=1),
+        event("reasoning_text.delta", delta="Well."),
         event("output_item.added", output_index=0, item=message()),
         event("output_text.delta", output_index=0, delta="Hel"),
         event("output_text.delta", output_index=0, delta="lo"),
@@ -178,6 +182,9 @@ def test_a_stream_is_read_and_shown() -> None:
     merge.feed(event("completed", response={"status": "completed", "output": [], "usage": USAGE}))
     assert merge.done
     assert deltas == [
+        ReasoningDelta("Hm."),
+        ReasoningDelta("\n\n"),
+        ReasoningDelta("Well."),
         TextDelta("Hel"),
         TextDelta("lo"),
         ArgumentsDelta(0, "c1", "a", ""),
