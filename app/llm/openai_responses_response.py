@@ -85,15 +85,19 @@ class Merge:
             case "response.function_call_arguments.delta":
                 self._show_call(place, delta)
             case "response.output_item.added":
-                item = mapping(event.get("item"))
-                if item.get("type") == "function_call":
-                    about = str(item.get("call_id") or ""), str(item.get("name") or "")
-                    self._calls[place] = (len(self._calls), *about)
-                    self._show_call(place, "")
+                self._show_opened(mapping(event.get("item")), place)
             case "response.output_item.done":
                 self._items[place] = mapping(event.get("item"))
             case _:
                 pass
+
+    def _show_opened(self, item: Frame, place: int) -> None:
+        if item.get("type") == "function_call":
+            about = str(item.get("call_id") or ""), str(item.get("name") or "")
+            self._calls[place] = (len(self._calls), *about)
+            self._show_call(place, "")
+        elif item.get("type") != "message":  # it thinks or works, which may take minutes
+            self._on_delta(ReasoningDelta(""))
 
     def whole(self, body: bytes) -> ModelResponse:
         """A response that came in one piece, not as a stream."""

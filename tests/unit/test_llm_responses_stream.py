@@ -160,6 +160,7 @@ def test_a_stream_is_read_and_shown() -> None:
     done = message(part("Hello"))
     for data in (
         event("created", response={"status": "in_progress"}),
+        event("output_item.added", output_index=0, item={"type": "reasoning"}),
         event("reasoning_summary_part.added", summary_index=0),
         event("reasoning_summary_text.delta", delta="Hm."),
         event("reasoning_summary_part.added", summary_index=1),
@@ -182,6 +183,7 @@ def test_a_stream_is_read_and_shown() -> None:
     merge.feed(event("completed", response={"status": "completed", "output": [], "usage": USAGE}))
     assert merge.done
     assert deltas == [
+        ReasoningDelta(""),
         ReasoningDelta("Hm."),
         ReasoningDelta("\n\n"),
         ReasoningDelta("Well."),
