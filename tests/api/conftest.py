@@ -9,10 +9,11 @@ import pytest
 
 from tests.api.contract import Contract
 from tests.api.project import CheckedClient, Project, Running
-from tests.support.model_server import ModelServer
+from tests.api.protocols import Protocol, Speaker, skip_if_not_there
 from tests.support.postgres import Databases
 from tests.support.service import BOOTSTRAP_KEY, Service
 from tests.support.tool_server import ToolServer
+from tests.support.vendors import Vendors
 
 PRICE = {"input": 1000, "output": 2000, "cached_input": 500}
 ENV = {
@@ -26,14 +27,19 @@ ENV = {
 def running(migrated_databases: Databases) -> Iterator[Running]:
     with (
         migrated_databases.migrated() as database_url,
-        ModelServer() as model,
+        Vendors() as vendors,
         ToolServer() as tools,
-        Service("serve", database_url, openai_base_url=model.base_url, env=ENV) as service,
+        Service(
+            "serve",
+            database_url,
+            openai_base_url=vendors.openai_base_url,
+            env=ENV | vendors.env,
+        ) as service,
         service.client() as plain,
     ):
         contract = Contract(plain.call("GET", "/openapi.json"))
         with CheckedClient(service.url, BOOTSTRAP_KEY, contract) as operator:
-            yield Running(service, operator, contract, model, tools)
+            yield Running(service, operator, contract, vendors.chat, tools, vendors)
 
 
 @pytest.fixture
@@ -47,6 +53,14 @@ def other(running: Running) -> Iterator[Project]:
     """A second project."""
     with running.project() as project:
         yield project
+
+
+@pytest.fixture
+def speaker(request: pytest.FixtureRequest, project: Project) -> Speaker:
+    """Of the protocol that is the test's parameter."""
+    protocol: Protocol = request.param
+    skip_if_not_there(protocol)
+    return Speaker(protocol, project)
 
 
 @pytest.hookimpl(wrapper=True)

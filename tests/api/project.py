@@ -19,6 +19,7 @@ from tests.support.hits import Hit
 from tests.support.model_server import Call, ModelRequest, ModelServer, Reply, Responder
 from tests.support.service import Service
 from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.vendors import Vendors
 
 T = TypeVar("T")
 
@@ -73,13 +74,15 @@ class CheckedClient(Client):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """One service that all tests of this process share, each in a project of its own."""
+    """One service that all tests of this process share, each in a project of its own. `model` is
+    of `vendors`, where the other protocols are scripted too."""
 
     service: Service
     operator: CheckedClient
     contract: Contract
     model: ModelServer
     tools: ToolServer
+    vendors: Vendors | None = None
 
     @contextmanager
     def project(self) -> Generator["Project"]:

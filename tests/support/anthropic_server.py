@@ -22,7 +22,7 @@ from tests.support.spoken import (
     Thought,
     split,
 )
-from tests.support.vendor_server import VendorRequest, VendorServer
+from tests.support.vendor_server import VendorRequest, VendorServer, given_object
 
 KINDS = {
     400: "invalid_request_error",
@@ -104,8 +104,9 @@ class AnthropicServer(VendorServer):
         begun = whole | empty | {"usage": USAGE | {"output_tokens": 1}}
         yield _event({"type": "message_start", "message": begun})
         yield _event({"type": "ping"})
-        for index, block in enumerate(whole["content"]):
-            opening, deltas = _streamed(block, says.pieces)
+        said = zip(whole["content"], says.parts, strict=False)  # of a refusal, nothing is left
+        for index, (block, part) in enumerate(said):
+            opening, deltas = _streamed(block, part, says.pieces)
             place = {"index": index}
             yield _event({"type": "content_block_start", **place, "content_block": opening})
             for delta in deltas:
@@ -116,24 +117,20 @@ class AnthropicServer(VendorServer):
         yield _event({"type": "message_stop"})
 
 
-def _streamed(block: Body, pieces: int) -> tuple[Body, list[Body]]:
+def _streamed(block: Body, part: Said, pieces: int) -> tuple[Body, list[Body]]:
     """How a block looks before anything of it has arrived, and what makes it whole."""
-    match block["type"]:
-        case "text":
-            deltas = [{"type": "text_delta", "text": t} for t in split(block["text"], pieces)]
+    match part:
+        case Text(value=value):
+            deltas = [{"type": "text_delta", "text": text} for text in split(value, pieces)]
             return block | {"text": ""}, deltas
-        case "thinking":
-            deltas = [
-                {"type": "thinking_delta", "thinking": t} for t in split(block["thinking"], pieces)
-            ]
+        case Thought(value=value):
+            deltas = [{"type": "thinking_delta", "thinking": text} for text in split(value, pieces)]
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
             return block | {"thinking": "", "signature": ""}, deltas
-        case _:
-            written = json.dumps(block["input"]) if block["input"] else ""
-            deltas = [
-                {"type": "input_json_delta", "partial_json": t}
-                for t in ["", *split(written, pieces)]
-            ]
+        case Call():
+            written = "" if part.arguments == "{}" else part.arguments
+            texts = ["", *split(written, pieces)]
+            deltas = [{"type": "input_json_delta", "partial_json": text} for text in texts]
             return block | {"input": {}}, deltas
 
 
@@ -149,5 +146,5 @@ def _block(part: Said, signed: Signed) -> Body:
             signature = signed.signature()
             return {"type": "thinking", "thinking": value, "signature": signature}
         case Call():
-            given = json.loads(part.arguments)
+            given = given_object(part.arguments)
             return {"type": "tool_use", "id": part.id, "name": part.name, "input": given}

@@ -1,7 +1,6 @@
 """A scripted, strict stand-in for Amazon Bedrock's Converse API (see `scripted` and `spoken`);
 `bedrock_rules` says what it refuses. Streams are binary, as the original's (`event_stream`)."""
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from tests.support.chat_rules import Body
 from tests.support.event_stream import event
 from tests.support.pairs import Signed
 from tests.support.spoken import CACHED, INPUT, OUTPUT, Call, Said, Says, Text, Thought, split
-from tests.support.vendor_server import VendorRequest, VendorServer
+from tests.support.vendor_server import VendorRequest, VendorServer, given_object
 
 SIGNED = re.compile(
     r"^AWS4-HMAC-SHA256 Credential=[^/]+/\d{8}/[a-z0-9-]+/bedrock/aws4_request, "
@@ -87,29 +86,31 @@ class BedrockServer(VendorServer):
 
     def frames(self, whole: Body, says: Says) -> Iterator[bytes]:
         yield event("messageStart", {"role": "assistant"})
-        for index, block in enumerate(whole["output"]["message"]["content"]):
+        said = zip(whole["output"]["message"]["content"], says.parts, strict=True)
+        for index, (block, part) in enumerate(said):
             place = {"contentBlockIndex": index}
             if "toolUse" in block:
                 start = {key: block["toolUse"][key] for key in ("toolUseId", "name")}
                 yield event("contentBlockStart", place | {"start": {"toolUse": start}})
-            for delta in _deltas(block, says.pieces):
+            for delta in _deltas(block, part, says.pieces):
                 yield event("contentBlockDelta", place | {"delta": delta})
             yield event("contentBlockStop", place)
         yield event("messageStop", {"stopReason": whole["stopReason"]})
         yield event("metadata", {"usage": whole["usage"], "metrics": METRICS})
 
 
-def _deltas(block: Body, pieces: int) -> Iterator[Body]:
-    if "text" in block:
-        yield from ({"text": piece} for piece in split(block["text"], pieces))
-    elif "toolUse" in block:
-        written = json.dumps(block["toolUse"]["input"]) if block["toolUse"]["input"] else ""
-        yield from ({"toolUse": {"input": piece}} for piece in split(written, pieces))
-    else:
-        thought = block["reasoningContent"]["reasoningText"]
-        for piece in split(thought["text"], pieces):
-            yield {"reasoningContent": {"text": piece}}
-        yield {"reasoningContent": {"signature": thought["signature"]}}
+def _deltas(block: Body, part: Said, pieces: int) -> Iterator[Body]:
+    match part:
+        case Text(value=value):
+            yield from ({"text": piece} for piece in split(value, pieces))
+        case Thought(value=value):
+            for piece in split(value, pieces):
+                yield {"reasoningContent": {"text": piece}}
+            signature = block["reasoningContent"]["reasoningText"]["signature"]
+            yield {"reasoningContent": {"signature": signature}}
+        case Call():
+            written = "" if part.arguments == "{}" else part.arguments
+            yield from ({"toolUse": {"input": piece}} for piece in split(written, pieces))
 
 
 def _block(part: Said, signed: Signed) -> Body:
@@ -120,5 +121,5 @@ def _block(part: Said, signed: Signed) -> Body:
             thought = {"text": value, "signature": signed.signature()}
             return {"reasoningContent": {"reasoningText": thought}}
         case Call():
-            given = json.loads(part.arguments)
+            given = given_object(part.arguments)
             return {"toolUse": {"toolUseId": part.id, "name": part.name, "input": given}}

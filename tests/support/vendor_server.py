@@ -121,8 +121,9 @@ class VendorServer(ScriptedServer[VendorRequest, Reply]):
         return response
 
 
-def is_object(arguments: str) -> bool:
+def given_object(arguments: str) -> Body:
+    """As a whole answer holds them. Broken arguments can only be streamed."""
     try:
-        return isinstance(json.loads(arguments), dict)
+        return chat_rules.parse(arguments.encode())
     except ValueError:
-        return False
+        return {}

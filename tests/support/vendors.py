@@ -1,5 +1,7 @@
 """All scripted servers of models at one address: no two protocols share a path."""
 
+from typing import Any
+
 from aiohttp import web
 
 from tests.support.anthropic_server import AnthropicServer
@@ -7,6 +9,7 @@ from tests.support.bedrock_server import BedrockServer
 from tests.support.gemini_server import GeminiServer
 from tests.support.model_server import ModelServer
 from tests.support.responses_server import ResponsesServer
+from tests.support.scripted import ScriptedServer
 from tests.support.serving import MAX_BODY_BYTES, Server
 
 
@@ -18,10 +21,17 @@ class Vendors(Server):
         self.anthropic = AnthropicServer()
         self.gemini = GeminiServer()
         self.bedrock = BedrockServer()
+        self.violations: list[str] = []
+        for one in self._all:
+            one.violations = self.violations
+
+    @property
+    def _all(self) -> tuple[ScriptedServer[Any, Any], ...]:
+        return self.chat, self.responses, self.anthropic, self.gemini, self.bedrock
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=MAX_BODY_BYTES)
-        for one in (self.chat, self.responses, self.anthropic, self.gemini, self.bedrock):
+        for one in self._all:
             one.route(app.router)
         return app
 
@@ -42,8 +52,3 @@ class Vendors(Server):
             "AWS_SECRET_ACCESS_KEY": "bedrock-test",
             "AWS_REGION": "us-east-1",
         }
-
-    @property
-    def violations(self) -> list[str]:
-        servers = (self.chat, self.responses, self.anthropic, self.gemini, self.bedrock)
-        return [one for server in servers for one in server.violations]
