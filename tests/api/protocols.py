@@ -10,6 +10,7 @@ import pytest
 
 from tests.api.project import Project
 from tests.support.chat_rules import Body
+from tests.support.client import Json
 from tests.support.model_server import content_text
 from tests.support.scripted import ScriptedServer
 from tests.support.spoken import Call, Reply, as_chat, as_responses
@@ -189,7 +190,7 @@ def _gemini(body: Body) -> Asked:
 def _gemini_images(parts: list[Body]) -> Iterator[str]:
     for part in parts:
         if "inlineData" in part:
-            yield part["inlineData"]["data"]
+            yield part["inlineData"]["data"].replace("-", "+").replace("_", "/")
         elif "fileData" in part:
             yield part["fileData"]["fileUri"]
 
@@ -266,3 +267,8 @@ def skip_if_not_there(*protocols: Protocol) -> None:
 
 def call(speaker: Speaker, number: int, name: str, arguments: str = '{"x": "1"}') -> Call:
     return Call(f"call_{number}_{speaker.project.suffix}", name, arguments)
+
+
+def outcome(run: Json) -> tuple[str, Any]:
+    """The run's status, with its output or what went wrong."""
+    return run["status"], run["output"] if run["error"] is None else run["error"]

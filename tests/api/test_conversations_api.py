@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.project import of_type, types_of
+from tests.api.project import PATIENCE_SECONDS, of_type, types_of
 from tests.api.protocols import (
     ANTHROPIC,
     BEDROCK,
@@ -15,6 +15,7 @@ from tests.api.protocols import (
     Speaker,
     call,
     every,
+    outcome,
 )
 from tests.support.client import Json
 from tests.support.serving import Hold
@@ -61,7 +62,7 @@ def test_a_text_is_the_output(speaker: Speaker, *, stream: bool) -> None:
         instructions="Be kind.",
         model_settings={"stream": stream, "max_output_tokens": 256},
     )
-    assert (run["status"], run["output"]) == ("completed", "Hello, world.")
+    assert outcome(run) == ("completed", "Hello, world.")
     assert usage_of(run) == usage(speaker)
     assert conversation(speaker, run) == ["user", "assistant"]
     assert "Be kind." in speaker.asked[0].whole
@@ -74,7 +75,7 @@ def test_those_who_watch_see_the_text_grow(speaker: Speaker) -> None:
     run = speaker.project.start(
         model=speaker.script(Says((Text("Hello, world."),), hold=hold)), input="hi"
     )
-    hold.arrived()
+    hold.arrived(timeout=PATIENCE_SECONDS)
     with speaker.project.following(run) as frames:
         next(frames)
         hold.release()
@@ -90,7 +91,7 @@ def test_a_call_gets_its_result(speaker: Speaker) -> None:
     speaker.project.tool("pay")
     asked = call(speaker, 1, "pay")
     run = run_of(speaker, says("I pay.", asked), says("Paid."), tools=["pay"])
-    assert (run["status"], run["output"]) == ("completed", "Paid.")
+    assert outcome(run) == ("completed", "Paid.")
     assert conversation(speaker, run) == [
         *("user", "assistant", "tool_call", "tool_result", "assistant")
     ]
@@ -107,7 +108,7 @@ def test_three_calls_of_one_answer_run_and_their_results_keep_its_order(speaker:
         speaker.project.tool(name, Behaviour(meet=3))
     asked = [call(speaker, at, name) for at, name in enumerate(names)]
     run = run_of(speaker, says(*asked), says("Done."), tools=names)
-    assert (run["status"], run["output"]) == ("completed", "Done.")
+    assert outcome(run) == ("completed", "Done.")
     expected = [(one.id, f"{one.name}(1)") for one in asked]
     assert list(speaker.asked[1].results) == expected
 
@@ -132,7 +133,7 @@ def test_a_call_can_be_demanded(speaker: Speaker, choice: Any, told: str) -> Non
         tools=["ask", "pay"],
         tool_choice=choice,
     )
-    assert (run["status"], run["output"]) == ("completed", "Paid.")
+    assert outcome(run) == ("completed", "Paid.")
     assert [one.choice for one in speaker.asked] == [told, "auto"]
 
 
@@ -140,7 +141,7 @@ def test_a_call_can_be_demanded(speaker: Speaker, choice: Any, told: str) -> Non
 def test_calls_can_be_forbidden(speaker: Speaker) -> None:
     speaker.project.tool("pay")
     run = run_of(speaker, says("I may not."), tools=["pay"], tool_choice="none")
-    assert (run["status"], run["output"]) == ("completed", "I may not.")
+    assert outcome(run) == ("completed", "I may not.")
     [asked] = speaker.asked
     assert asked.choice == "none" or asked.tools == ()
 
@@ -151,7 +152,7 @@ def test_an_answer_can_be_kept_to_one_call(speaker: Speaker) -> None:
     one, two = call(speaker, 1, "pay"), call(speaker, 2, "pay", '{"x": "2"}')
     first = says(one) if speaker.protocol.told_one_call else says(one, two)
     run = run_of(speaker, first, says("Paid."), tools=["pay"], parallel_tool_calls=False)
-    assert (run["status"], run["output"]) == ("completed", "Paid.")
+    assert outcome(run) == ("completed", "Paid.")
     assert speaker.asked[0].one_call is speaker.protocol.told_one_call
     assert len(speaker.project.hits("pay")) == 1
     assert speaker.asked[1].results == ((one.id, "pay(1)"),)
@@ -186,7 +187,7 @@ def test_a_rich_schema_is_told_as_far_as_the_vendor_knows_it(
     speaker.project.tool("pay", parameters=RICH, strict=strict)
     asked = call(speaker, 1, "pay", '{"x": "1", "how": "fast", "times": 2, "to": {"name": "A"}}')
     run = run_of(speaker, says(asked), says("Paid."), tools=["pay"])
-    assert (run["status"], run["output"]) == ("completed", "Paid.")
+    assert outcome(run) == ("completed", "Paid.")
     told = strict and speaker.protocol.told_strict
     assert speaker.asked[0].strict == (("pay",) if told else ())
     assert speaker.project.hits("pay")[0].arguments["to"] == {"name": "A"}
@@ -210,7 +211,7 @@ def test_an_image_is_shown_to_the_model(speaker: Speaker) -> None:
     image = {"type": "image", "data": PNG, "media_type": "image/png"}
     parts = [{"type": "text", "text": "What is this?"}, image]
     run = run_of(speaker, says("A dot."), input=[{"role": "user", "content": parts}])
-    assert (run["status"], run["output"]) == ("completed", "A dot.")
+    assert outcome(run) == ("completed", "A dot.")
     [shown] = speaker.asked[0].images
     assert shown.endswith(PNG)
 
@@ -219,7 +220,7 @@ def test_an_image_is_shown_to_the_model(speaker: Speaker) -> None:
 def test_an_image_that_is_a_url_is_told_to_the_model(speaker: Speaker) -> None:
     parts = [{"type": "text", "text": "What is this?"}, {"type": "image", "url": PICTURE}]
     run = run_of(speaker, says("A dot."), input=[{"role": "user", "content": parts}])
-    assert (run["status"], run["output"]) == ("completed", "A dot.")
+    assert outcome(run) == ("completed", "A dot.")
     assert PICTURE in speaker.asked[0].whole
 
 
@@ -230,7 +231,7 @@ def test_an_image_in_a_result_is_shown_to_the_model(speaker: Speaker) -> None:
     speaker.project.tool("look", Behaviour("return", {"content": content}))
     asked = call(speaker, 1, "look")
     run = run_of(speaker, says(asked), says("A dot."), tools=["look"])
-    assert (run["status"], run["output"]) == ("completed", "A dot.")
+    assert outcome(run) == ("completed", "A dot.")
     second = speaker.asked[1]
     [shown] = second.images + second.result_images
     assert shown.endswith(PNG)
@@ -244,7 +245,7 @@ def test_arguments_of_the_wrong_type_come_back_with_what_is_wrong(speaker: Speak
     speaker.project.tool("pay")
     bad, good = call(speaker, 1, "pay", '{"x": 1}'), call(speaker, 2, "pay")
     run = run_of(speaker, says(bad), says(good), says("Paid."), tools=["pay"])
-    assert (run["status"], run["output"]) == ("completed", "Paid.")
+    assert outcome(run) == ("completed", "Paid.")
     assert len(speaker.project.hits("pay")) == 1
     problem, result = speaker.asked[2].results
     assert (problem[0], result) == (bad.id, (good.id, "pay(1)"))
@@ -259,7 +260,7 @@ def test_arguments_that_are_no_json_object_go_back_as_an_empty_one(
     speaker.project.tool("pay")
     bad, good = call(speaker, 1, "pay", arguments), call(speaker, 2, "pay")
     run = run_of(speaker, says(bad), says(good), says("Paid."), tools=["pay"])
-    assert (run["status"], run["output"]) == ("completed", "Paid.")
+    assert outcome(run) == ("completed", "Paid.")
     assert len(speaker.project.hits("pay")) == 1
     assert [call_id for call_id, _ in speaker.asked[2].results] == [bad.id, good.id]
 
@@ -267,7 +268,7 @@ def test_arguments_that_are_no_json_object_go_back_as_an_empty_one(
 @every
 def test_a_stream_that_breaks_is_asked_again_and_its_text_is_not_doubled(speaker: Speaker) -> None:
     run = run_of(speaker, Says((Text("Hello, world."),), cut=True), says("Hello, world."))
-    assert (run["status"], run["output"]) == ("completed", "Hello, world.")
+    assert outcome(run) == ("completed", "Hello, world.")
     [retried] = of_type(speaker.project.client.events(run["id"]), "model.retried")
     assert retried["code"] == "model_stream_broken"
     assert len(speaker.asked) == 2
@@ -280,7 +281,7 @@ def test_a_call_that_was_cut_off_never_runs(speaker: Speaker) -> None:
     speaker.project.tool("pay")
     cut = Says((call(speaker, 1, "pay"),), ending="length")
     run = run_of(speaker, cut, says("Too long."), tools=["pay"])
-    assert (run["status"], run["output"]) == ("completed", "Too long.")
+    assert outcome(run) == ("completed", "Too long.")
     assert speaker.project.hits("pay") == []
     assert "cut off" in speaker.asked[1].results[0][1]
 
@@ -297,7 +298,7 @@ def test_a_refusal_is_its_own_outcome(speaker: Speaker) -> None:
 @every
 def test_a_rate_limit_is_waited_for(speaker: Speaker) -> None:
     run = run_of(speaker, Fails(429, retry_after="1"), says("Hello."))
-    assert (run["status"], run["output"]) == ("completed", "Hello.")
+    assert outcome(run) == ("completed", "Hello.")
     [retried] = of_type(speaker.project.client.events(run["id"]), "model.retried")
     assert retried["code"] == "model_rate_limited"
     assert retried["after_seconds"] >= 1

@@ -13,6 +13,7 @@ from tests.api.protocols import (
     Speaker,
     call,
     every,
+    outcome,
     skip_if_not_there,
 )
 from tests.support.client import Json
@@ -36,7 +37,7 @@ def test_thoughts_go_back_with_the_calls_that_they_led_to(speaker: Speaker) -> N
         says("Paid."),
     )
     run = speaker.project.run(model=model, tools=["pay"])
-    assert (run["status"], run["output"]) == ("completed", "Paid.")
+    assert outcome(run) == ("completed", "Paid.")
     assert len(speaker.asked[2].results) == 2
     if speaker.protocol is not CHAT:  # which has no word for thoughts
         assert len(thoughts(speaker, run)) == 2
@@ -51,7 +52,7 @@ def test_thoughts_outlast_a_pause_for_a_person(speaker: Speaker) -> None:
     assert run["status"] == "requires_action"
     speaker.project.client.decide_call(run["id"], asked.id, "approve")
     done = speaker.project.end(run)
-    assert (done["status"], done["output"]) == ("completed", "Paid.")
+    assert outcome(done) == ("completed", "Paid.")
     assert speaker.asked[1].results == ((asked.id, "pay(1)"),)
 
 
@@ -66,7 +67,7 @@ def test_thoughts_go_along_into_the_next_run_of_a_session(speaker: Speaker) -> N
     )
     for said in ("Pay.", "Thanks."):
         run = speaker.project.run(model=model, tools=["pay"], session_id=session, input=said)
-    assert (run["status"], run["output"]) == ("completed", "You are welcome.")
+    assert outcome(run) == ("completed", "You are welcome.")
     assert "Thanks." in speaker.asked[2].whole
     assert len(speaker.asked[2].results) == 1
 
@@ -84,7 +85,7 @@ def test_another_vendor_goes_on_where_one_has_failed(
     down = Fails(503, retry_after="60")  # longer than is waited
     models = [one.script(given, down, down), two.script(says(asked[2]), says("Paid."))]
     run = project.run(model=models, tools=["pay", "look"])
-    assert (run["status"], run["output"]) == ("completed", "Paid.")
+    assert outcome(run) == ("completed", "Paid.")
     results = [(asked[0].id, "pay(1)"), (asked[1].id, "look(1)"), (asked[2].id, "pay(2)")]
     assert list(two.asked[1].results) == results
     assert "I pay." in two.asked[1].whole
@@ -99,7 +100,7 @@ def test_a_model_that_stays_down_is_asked_four_times_before_the_next(speaker: Sp
     names = [speaker.script(*[Fails(500)] * 4), f"openai:fallback-{speaker.project.suffix}"]
     next_one.server.script(names[1].removeprefix("openai:"), CHAT.spoken(says("Hello.")))
     run = speaker.project.run(model=names)
-    assert (run["status"], run["output"]) == ("completed", "Hello.")
+    assert outcome(run) == ("completed", "Hello.")
     told = of_type(speaker.project.client.events(run["id"]), "model.retried")
     assert [one["model"] for one in told] == [names[0]] * 3 + [names[1]]
     assert len(speaker.asked) == 4

@@ -71,7 +71,7 @@ def shape() -> TypeAdapter[Any]:
 def check(body: Body, signatures: dict[str, str | None]) -> list[str]:
     """`signatures`: of each call that the server made, by its `call_key`."""
     try:
-        shape().validate_json(json.dumps(body))
+        body = understood(body)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         path = ".".join(map(str, first["loc"]))
@@ -86,6 +86,13 @@ def check(body: Body, signatures: dict[str, str | None]) -> list[str]:
         *_check_calls(contents),
         *_check_signatures(contents, signatures),
     ]
+
+
+def understood(body: Body) -> Body:
+    """Names may be written in either case; here they are in camel case. Raises ValidationError."""
+    adapter = shape()
+    read = adapter.validate_json(json.dumps(body))
+    return adapter.dump_python(read, mode="json", by_alias=True, exclude_unset=True)
 
 
 def call_key(call: Body) -> str:

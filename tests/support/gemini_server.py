@@ -6,8 +6,10 @@ import json
 from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 
 from aiohttp import web
+from pydantic import ValidationError
 
 from tests.support import gemini_rules
 from tests.support.chat_rules import Body
@@ -64,6 +66,11 @@ class GeminiServer(VendorServer):
         if streamed and http.query.get("alt") != "sse":
             return self.refuse(400, "only alt=sse is scripted")
         return await self.answer(http, http.match_info["model"], streamed=streamed)
+
+    def understood(self, body: Body) -> Body:
+        with suppress(ValidationError):  # `check` says what is wrong
+            return gemini_rules.understood(body)
+        return body
 
     def check(self, model: str, body: Body, http: web.Request) -> list[str]:
         return gemini_rules.check(body, self._signatures[model])

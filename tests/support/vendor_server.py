@@ -40,6 +40,10 @@ class VendorServer(ScriptedServer[VendorRequest, Reply]):
 
     stream_type = "text/event-stream"
 
+    def understood(self, body: Body) -> Body:
+        """The same with the names that the rules go by, where a vendor takes several."""
+        return body
+
     def check(self, model: str, body: Body, http: web.Request) -> list[str]:
         """What the vendor has against the request, in its words where those are known."""
         raise NotImplementedError
@@ -63,7 +67,7 @@ class VendorServer(ScriptedServer[VendorRequest, Reply]):
     async def answer(self, http: web.Request, model: str | None, *, streamed: bool | None) -> Any:
         """`model` and `streamed` None: the body says it."""
         try:
-            body = chat_rules.parse(await http.read())
+            body = self.understood(chat_rules.parse(await http.read()))
         except ValueError as error:
             return self.refuse(400, f"the body is no strict JSON: {error}")
         name = str(body.get("model")) if model is None else model
