@@ -19,7 +19,7 @@ from app.domain.tools import Hosted
 from app.llm.base import ModelError, ModelRequest
 from app.llm.vendors_access import VendorName
 from app.llm.vendors_clients import GEMINI_EXTRA
-from app.llm.vendors_tools import Definitions, is_open, reduced
+from app.llm.vendors_tools import Definitions, is_open, worded
 
 EFFORTS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
 OUTPUT_NAME: Final = "output"
@@ -221,9 +221,7 @@ class _Maker:
         if not (known and closed and (beside_tools or alone)):
             self._lose("output_schema", "is not told the schema; its answer is held against it")
             return
-        lost: list[str] = []
-        if self._vendor == "gemini":
-            schema, lost = reduced(schema)
+        schema, lost = worded(schema, self._vendor)
         if lost:
             self._lose("output_schema", f"is not told of {', '.join(lost)} in it")
         parameters.output_mode = "native"

@@ -46,7 +46,7 @@ class Definitions:
             return kept[1], kept[2]
         if len(self._kept) >= MAX_DEFINITIONS:
             self._kept.clear()
-        parameters, lost = reduced(spec.parameters) if vendor == "gemini" else (spec.parameters, [])
+        parameters, lost = worded(spec.parameters, vendor)
         made = ToolDefinition(
             name=spec.name,
             parameters_json_schema=parameters,
@@ -57,10 +57,17 @@ class Definitions:
         return made, lost
 
 
-def reduced(schema: JsonObject) -> tuple[JsonObject, list[str]]:
-    """The schema in the words that Gemini reads, and those that it does not."""
-    lost: set[str] = set()
-    return cast(JsonObject, _reduced(schema, lost)), sorted(lost)
+def worded(schema: JsonObject, vendor: VendorName) -> tuple[JsonObject, list[str]]:
+    """The schema in the words that the vendor (or its library) reads, and those that it does
+    not."""
+    match vendor:
+        case "gemini":
+            lost: set[str] = set()
+            return cast(JsonObject, _reduced(schema, lost)), sorted(lost)
+        case "anthropic":
+            return cast(JsonObject, _single_types(schema)), []
+        case "bedrock":
+            return schema, []
 
 
 def is_open(schema: JsonValue) -> bool:
@@ -73,6 +80,27 @@ def is_open(schema: JsonValue) -> bool:
     return schema.get("additionalProperties", False) is not False or any(
         is_open(one) for word, one in schema.items() if word not in ("enum", "const", "default")
     )
+
+
+def _single_types(schema: JsonValue) -> JsonValue:
+    """With `anyOf` for a list of types, of which `anthropic.transform_schema` knows nothing."""
+    if isinstance(schema, list):
+        return [_single_types(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made: JsonObject = {}
+    for word, value in schema.items():
+        if word in _MAPS and isinstance(value, dict):
+            made[word] = {name: _single_types(one) for name, one in value.items()}
+        else:
+            made[word] = _single_types(value) if word in _SCHEMAS else value
+    types = made.get("type")
+    if not isinstance(types, list) or "anyOf" in made:
+        return made
+    del made["type"]
+    told: JsonObject = {word: made.pop(word) for word in ("title", "description") if word in made}
+    told["anyOf"] = [{"type": kind} if kind == "null" else {"type": kind, **made} for kind in types]
+    return told
 
 
 def _reduced(schema: JsonValue, lost: set[str]) -> JsonValue:

@@ -16,7 +16,7 @@ from tests.support.scripted import ScriptedServer
 from tests.support.spoken import Call, Reply, as_chat, as_responses
 from tests.support.vendors import Vendors
 
-NOT_YET: frozenset[str] = frozenset({"openai-responses", "anthropic", "gemini", "bedrock"})
+NOT_YET: frozenset[str] = frozenset({"openai-responses"})
 """Protocols whose adapters are not there yet. Empty, once all are."""
 
 

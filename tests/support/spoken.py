@@ -46,7 +46,7 @@ Ending: TypeAlias = Literal["done", "length", "refused"]
 class Says:
     """`ending`: `length` is cut off by the limit of tokens, `refused` by the model or its vendor;
     the text, if any, is then its refusal. `cut`: the connection breaks in the middle. `pieces`:
-    into how many deltas each text is split. `hold`: waits there before the headers."""
+    into how many deltas each text is split. `hold`: waits there in the middle."""
 
     parts: tuple[Said, ...] = ()
     ending: Ending = "done"
@@ -97,6 +97,7 @@ def as_chat(reply: Reply) -> model_server.Reply:
         pieces=reply.pieces,
         cut_after=2 if reply.cut else None,
         hold=reply.hold,
+        hold_after=2,
     )
 
 
@@ -111,6 +112,7 @@ def as_responses(reply: Reply) -> responses_server.Reply:
         pieces=reply.pieces,
         cut_after=5 if reply.cut else None,
         hold=reply.hold,
+        hold_after=5,
     )
 
 

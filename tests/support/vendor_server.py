@@ -84,8 +84,6 @@ class VendorServer(ScriptedServer[VendorRequest, Reply]):
             if reply.retry_after is not None:
                 failed.headers["Retry-After"] = reply.retry_after
             return failed
-        if reply.hold is not None:
-            await reply.hold.reach()
         return await self._send(http, self.message(request, reply), reply, streamed=asked)
 
     def refuse(self, status: int, *problems: str) -> web.Response:
@@ -113,14 +111,16 @@ class VendorServer(ScriptedServer[VendorRequest, Reply]):
         if not streamed:
             response.content_length = len(frames[0])
         await response.prepare(http)
-        if says.cut:
-            half = len(frames) // 2
-            cut = frames[:half] if streamed else [frames[0][: len(frames[0]) // 2]]
-            for frame in cut:
-                await response.write(frame)
-            break_off(http)
-            return response
-        for frame in frames:
+        if not streamed:
+            [body] = frames
+            frames = [body[: len(body) // 2], body[len(body) // 2 :]]
+        for number, frame in enumerate(frames):
+            if number == len(frames) // 2:
+                if says.cut:
+                    break_off(http)
+                    break
+                if says.hold is not None:
+                    await says.hold.reach()
             await response.write(frame)
         return response
 
