@@ -20,13 +20,14 @@ from typing import Any, Final, cast
 import uvloop
 
 from app.store.embedded_home import EmbeddedError
-from bench import floor, machine, measures, postgres, service
+from bench import floor, machine, measures, postgres, service, streams
 from bench.measures import Load, Meter, Peer
 from bench.processes import PROJECT, ProcessError
 from bench.report import Findings, markdown
+from bench.streams import Streamer
 from bench.work import WrongAnswerError
 
-PARTS: Final = ("runs", "approvals", "parked", "readers", "starts")
+PARTS: Final = ("runs", "approvals", "streams", "parked", "readers", "starts")
 RESULTS: Final = PROJECT / "bench" / "RESULTS.md"
 
 
@@ -35,6 +36,9 @@ class Sizes:
     concurrency: tuple[int, ...]
     seconds: float
     repeats: int
+    streams: int
+    words: int
+    firsts: int
     parked: int
     readers: int
     parts: tuple[str, ...]
@@ -62,6 +66,9 @@ async def bench(sizes: Sizes) -> Findings:
                 return trees + time.process_time() + server.cpu_seconds()
 
             await _compare(sizes, Meter(server, mine), (limit, ours), findings)
+            if "streams" in sizes.parts:
+                relay = await stack.enter_async_context(streams.relay(fake, log))
+                await _streams(sizes, (relay, streams.of(ours)), fake, findings)
             if {"parked", "readers"} & set(sizes.parts):
                 _say(f"{sizes.parked:,} parked runs, {sizes.readers:,} idle readers")
                 findings.parking, parked = await measures.parking(
@@ -99,6 +106,21 @@ async def _compare(
                 _say(f"  {repeat}  {peer.name:11}  approve to finished  {took:8.2f} ms")
 
 
+async def _streams(sizes: Sizes, peers: Sequence[Streamer], fake: str, findings: Findings) -> None:
+    for repeat in range(1, sizes.repeats + 1):
+        for peer in peers:
+            relaying = await streams.relaying(peer, sizes.streams, sizes.words)
+            findings.relaying.append(relaying)
+            _say(
+                f"  {repeat}  {peer.name:11}  {relaying.streams} streams"
+                f"  {relaying.per_second:8,.0f} tokens/s  {relaying.per_core_second:8,.0f} a core"
+            )
+        for peer in peers:
+            first = await streams.first_token(peer, fake, sizes.firsts)
+            findings.first_tokens.append(first)
+            _say(f"  {repeat}  {peer.name:11}  first token  {first.added:6.2f} ms later")
+
+
 def _line(repeat: int, load: Load) -> str:
     return (
         f"  {repeat}  {load.peer:11}  c={load.concurrency:<3} {load.runs_per_second:8,.0f} runs/s"
@@ -113,7 +135,10 @@ def _about(sizes: Sizes, database: str, seconds: float) -> str:
         " over HTTP: POST, then its events over SSE to the end. `floor-batch` is the same work in"
         " one loop without HTTP in front, with group commit: the practical limit (bench/floor.py)."
         " CPU is that of the service's process and of PostgreSQL; the clients' is not counted,"
-        " but they share the machine.\n\n"
+        " but they share the machine. Where words are streamed, the model sends each as a packet"
+        f" of its own, one every {streams.PAUSE_MS} ms in each stream; CPU is then that of the"
+        " service's process alone. `bare relay` is the least that could stand there"
+        " (bench/relay.py).\n\n"
         f"{os.cpu_count()} CPUs, Python {platform.python_version()}, {database}."
         f" {sizes.repeats} x {sizes.seconds:g} s for each number of clients, taking turns;"
         f" {seconds:.0f} s in all, load average {os.getloadavg()[0]:.1f} at the end."
@@ -126,6 +151,9 @@ def _sizes(arguments: Sequence[str]) -> tuple[Sizes, Path]:
     parser.add_argument("--clients", default="1,16,64", help="how many at once (%(default)s)")
     parser.add_argument("--seconds", type=float, default=2.5, help="of each load (%(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="of each load (%(default)s)")
+    parser.add_argument("--streams", type=int, default=64, help="that speak at once (%(default)s)")
+    parser.add_argument("--words", type=int, default=800, help="of each stream (%(default)s)")
+    parser.add_argument("--firsts", type=int, default=70, help="first tokens (%(default)s)")
     parser.add_argument("--parked", type=int, help="runs that wait for approval (1,000)")
     parser.add_argument("--readers", type=int, help="idle event streams (200)")
     parser.add_argument("--parts", default=",".join(PARTS), help="what to measure (%(default)s)")
@@ -138,6 +166,9 @@ def _sizes(arguments: Sequence[str]) -> tuple[Sizes, Path]:
         concurrency=tuple(int(one) for one in given.clients.split(",")),
         seconds=given.seconds,
         repeats=given.repeats,
+        streams=given.streams,
+        words=given.words,
+        firsts=given.firsts,
         parked=given.parked or (10_000 if given.full else 1_000),
         readers=given.readers or (2_000 if given.full else 200),
         parts=parts,

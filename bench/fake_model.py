@@ -1,7 +1,9 @@
 """A model and a webhook tool that answer at once, so that what is measured is the rest.
 
 `python -m bench.fake_model PORT`. `POST /v1/chat/completions` speaks OpenAI's Chat Completions,
-streamed or not; `POST /tool` is the tool; anything else answers `{"ok":true}`.
+streamed or not; `POST /tool` is the tool; `GET /last` says when the last stream that was not one
+write was asked for and when its first word went out, in seconds of the machine's monotonic clock;
+anything else answers `{"ok":true}`.
 
 As long as the request offers tools and fewer than `turns` answers with calls stand after the last
 user message, it calls the first tool `k` times at once; then it answers with `words` words. The
@@ -12,6 +14,7 @@ before the first byte, and between two chunks of a stream (0: the whole stream i
 import asyncio
 import re
 import sys
+import time
 from dataclasses import dataclass, fields
 from itertools import count
 from typing import Any, Final, TypeAlias, cast
@@ -26,6 +29,9 @@ _TIMES: Final = {"latency", "pause"}
 _DIRECTIVES: Final = re.compile(r"\[\[([a-z0-9= .]+)\]\]")
 _USAGE: Final = {"prompt_tokens": 50, "completion_tokens": 20, "total_tokens": 70}
 _ids: Final = count(1)
+_FIRST_WORD: Final = 1
+"""Its place among the chunks of an answer: the first one names the role."""
+_last: Final = {"asked": 0.0, "spoke": 0.0}
 
 
 @dataclass(slots=True)
@@ -152,6 +158,8 @@ class Connection(asyncio.Protocol):
                 self._send_whole(b'{"ok":true,"result":"42"}')
             elif path == b"/v1/chat/completions":
                 self._answer(complete(orjson.loads(body)))
+            elif path == b"/last":
+                self._send_whole(orjson.dumps(_last))
             else:
                 self._send_whole(b'{"ok":true}')
 
@@ -182,12 +190,15 @@ class Connection(asyncio.Protocol):
             self._send_whole(answer.chunks[0])
 
     async def _answer_slowly(self, answer: Answer) -> None:
+        asked = time.monotonic()
         await asyncio.sleep(answer.script.latency / 1000)
         if not answer.streamed:
             self._send_whole(answer.chunks[0])
         else:
             self._transport.write(_STREAM_HEAD)
-            for chunk in answer.chunks:
+            for number, chunk in enumerate(answer.chunks):
+                if number == _FIRST_WORD:
+                    _last.update(asked=asked, spoke=time.monotonic())
                 self._transport.write(_chunked(chunk))
                 await asyncio.sleep(answer.script.pause / 1000)
             self._transport.write(_END)

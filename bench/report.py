@@ -9,6 +9,7 @@ from typing import Final
 from bench.floor import Floor
 from bench.measures import Idling, Load, Parking, Starts
 from bench.service import Service
+from bench.streams import RELAY, FirstToken, Relaying
 
 COMPARED_AT: Final = 16
 """Clients, where one figure has to stand for all."""
@@ -17,8 +18,6 @@ NOTHING: Final = "-"
 BUSY_CORES: Final = 0.25
 """What others may use of the machine before the figures need a warning."""
 NOT_MEASURED: Final = {
-    "P6": "tokens relayed per second and core",
-    "P7": "first token: latency added to the model's own",
     "P9": "throughput with 1,000,000 finished runs in the tables",
 }
 
@@ -31,6 +30,8 @@ class Findings:
     loads: list[Load] = field(default_factory=list[Load])
     approvals: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     """Milliseconds, by peer."""
+    relaying: list[Relaying] = field(default_factory=list[Relaying])
+    first_tokens: list[FirstToken] = field(default_factory=list[FirstToken])
     parking: Parking | None = None
     idling: Idling | None = None
     starts: Starts | None = None
@@ -99,6 +100,8 @@ def _targets(findings: Findings) -> Iterator[Target]:
         yield from _transactions(findings.loads)
     if findings.parking:
         yield from _parking(findings.parking)
+    if findings.relaying:
+        yield from _relayed(findings.relaying, findings.first_tokens)
     if idling := findings.idling:
         shown = f"{idling.readers:,} idle SSE readers"
         each = idling.resident_bytes / idling.readers / 1024
@@ -142,6 +145,24 @@ def _parking(parking: Parking) -> Iterator[Target]:
     shown = f"p50 {number(parking.p50_after)} ms; before {number(parking.p50_before)} ms"
     ratio = parking.p50_after / parking.p50_before
     yield Target("P5", f"a new run beside {runs:,} parked ones", shown, ratio, 1.5, 1.0, " x")
+
+
+def _relayed(relaying: Sequence[Relaying], firsts: Sequence[FirstToken]) -> Iterator[Target]:
+    def cores(name: str) -> float:
+        return _median([one.per_core_second for one in relaying if one.peer == name])
+
+    def added(name: str) -> float:
+        return _median([one.added for one in firsts if one.peer == name])
+
+    own = [one for one in relaying if one.peer == Service.name]
+    streams, rate = own[0].streams, _median([one.per_second for one in own])
+    shown = f"{number(rate)} a second; bare relay {number(cores(RELAY))} a core"
+    measure = f"tokens relayed per second and core, {streams} streams"
+    yield Target("P6", measure, shown, cores(Service.name), 8_000, 50_000)
+    since = _median([one.after for one in firsts if one.peer == Service.name])
+    shown = f"{number(since)} ms of it after it; bare relay {number(added(RELAY))} ms"
+    measure = "first token, added to the model's own time, p50, c=1"
+    yield Target("P7", measure, shown, added(Service.name), 10, 3, " ms")
 
 
 _COLUMNS: Final[dict[str, Callable[[Load], float]]] = {

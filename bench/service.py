@@ -35,8 +35,8 @@ class Service:
     name = "Runward"
 
     def __init__(self, url: str, session: aiohttp.ClientSession, pid: int) -> None:
-        self._url = url
-        self._session = session
+        self.url = url
+        self.session = session
         self.pid = pid
 
     def cpu_seconds(self) -> float:
@@ -65,7 +65,7 @@ class Service:
     async def approve(self, paused: Paused) -> float:
         """Seconds from sending the decision to the last event at a reader that follows."""
         path = f"/v1/runs/{paused.run_id}/events?after={paused.last_event}"
-        async with self._session.get(self._url + path, headers=STREAM) as stream:
+        async with self.session.get(self.url + path, headers=STREAM) as stream:
             await stream.content.readuntil(b"\n\n")
             begun = time.perf_counter()
             await self._post(
@@ -77,8 +77,8 @@ class Service:
     async def follow(self, paused: Paused) -> aiohttp.ClientResponse:
         """A reader that has had every event and waits for more; close it."""
         path = f"/v1/runs/{paused.run_id}/events?after={paused.last_event}"
-        response = await self._session.get(
-            self._url + path, headers=STREAM, timeout=aiohttp.ClientTimeout(None)
+        response = await self.session.get(
+            self.url + path, headers=STREAM, timeout=aiohttp.ClientTimeout(None)
         )
         await response.content.readuntil(b"\n\n")
         return response
@@ -89,12 +89,12 @@ class Service:
     async def _events(self, run_id: str, until: str = "") -> bytes:
         query = f"?until={until}" if until else ""
         path = f"/v1/runs/{run_id}/events{query}"
-        async with self._session.get(self._url + path, headers=STREAM) as response:
+        async with self.session.get(self.url + path, headers=STREAM) as response:
             _check_status(response.status, path)
             return await response.read()
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        async with self._session.post(self._url + path, data=orjson.dumps(body)) as response:
+        async with self.session.post(self.url + path, data=orjson.dumps(body)) as response:
             answer = await response.read()
         _check_status(response.status, path)
         return orjson.loads(answer)
