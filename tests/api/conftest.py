@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.contract import Contract
 from tests.api.project import CheckedClient, Project, Running
-from tests.api.protocols import Protocol, Speaker, skip_if_not_there
+from tests.api.protocols import Speaker
 from tests.support.postgres import Databases
 from tests.support.service import BOOTSTRAP_KEY, Service
 from tests.support.tool_server import ToolServer
@@ -58,9 +58,7 @@ def other(running: Running) -> Iterator[Project]:
 @pytest.fixture
 def speaker(request: pytest.FixtureRequest, project: Project) -> Speaker:
     """Of the protocol that is the test's parameter."""
-    protocol: Protocol = request.param
-    skip_if_not_there(protocol)
-    return Speaker(protocol, project)
+    return Speaker(request.param, project)
 
 
 @pytest.hookimpl(wrapper=True)

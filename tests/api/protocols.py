@@ -16,9 +16,6 @@ from tests.support.scripted import ScriptedServer
 from tests.support.spoken import Call, Reply, as_chat, as_responses
 from tests.support.vendors import Vendors
 
-NOT_YET: frozenset[str] = frozenset({"openai-responses"})
-"""Protocols whose adapters are not there yet. Empty, once all are."""
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -257,12 +254,6 @@ BEDROCK = Protocol(
 )
 PROTOCOLS = (CHAT, RESPONSES, ANTHROPIC, GEMINI, BEDROCK)
 every = pytest.mark.parametrize("speaker", PROTOCOLS, ids=str, indirect=True)
-
-
-def skip_if_not_there(*protocols: Protocol) -> None:
-    for protocol in protocols:
-        if protocol.vendor in NOT_YET:
-            pytest.skip(f"there is no adapter of {protocol} yet")
 
 
 def call(speaker: Speaker, number: int, name: str, arguments: str = '{"x": "1"}') -> Call:

@@ -14,7 +14,6 @@ from tests.api.protocols import (
     call,
     every,
     outcome,
-    skip_if_not_there,
 )
 from tests.support.client import Json
 from tests.support.spoken import Fails, Thought, says
@@ -76,7 +75,6 @@ def test_thoughts_go_along_into_the_next_run_of_a_session(speaker: Speaker) -> N
 def test_another_vendor_goes_on_where_one_has_failed(
     project: Project, first: Protocol, second: Protocol
 ) -> None:
-    skip_if_not_there(first, second)
     one, two = Speaker(first, project), Speaker(second, project)
     project.tool("pay")
     project.tool("look")
