@@ -25,9 +25,11 @@ from app.domain.items import (
 from app.domain.plan import take_response
 from app.domain.response import ModelResponse, RequestedCall
 from app.domain.schema import Validator
-from app.domain.state import YES_OR_NO
+from app.domain.settle import recover
+from app.domain.state import YES_OR_NO, Changes
 from app.domain.tools import Hosted
 from tests.unit.domain_cases import (
+    call,
     event,
     only,
     output_of,
@@ -162,11 +164,11 @@ def test_what_is_run_elsewhere_asks_a_person_where_it_can() -> None:
 
 
 def test_a_response_of_parts_is_put_together_in_the_usual_order() -> None:
-    call, thought = RequestedCall("c1", "a", "{}"), Reasoning("v", {})
-    whole = ModelResponse.of("Hi", [call], refusal="No.", reasoning=[thought])
+    asked, thought = RequestedCall("c1", "a", "{}"), Reasoning("v", {})
+    whole = ModelResponse.of("Hi", [asked], refusal="No.", reasoning=[thought])
     assert [type(one) for one in whole.output] == [Reasoning, Message, Message, RequestedCall]
     assert (whole.text, whole.refusal) == ("Hi", "No.")
-    assert (whole.calls, whole.reasoning) == ((call,), (thought,))
+    assert (whole.calls, whole.reasoning) == ((asked,), (thought,))
     empty = ModelResponse.of(refusal="")
     assert (empty.text, empty.refusal) == ("", "")
     assert ModelResponse((Message("assistant", "a"), Message("assistant", "b"))).text == "ab"
@@ -195,3 +197,9 @@ def test_an_approved_request_s_answer_follows_it() -> None:
     )  # fmt: skip
     assert phase_of(run) is CallPhase.READY
     assert [type(item) for item in conversation(run)] == [ToolCall]
+
+
+def test_a_lost_worker_loses_nothing_of_what_only_the_vendor_will_do() -> None:
+    started = call("c1", CallPhase.STARTED, tool="crm")
+    run = recover(state([started], fence=2), Changes(), lambda _: CRM)
+    assert phase_of(run) is CallPhase.READY

@@ -28,7 +28,13 @@ from app.domain.json import JsonObject, compact
 from app.domain.tools import ExecutorKind, Hosted, HostedKind, ToolSpec, When
 from app.llm.base import ModelRequest
 from app.llm.openai_functions import Functions
-from app.llm.openai_responses_native import EMPTY_PICTURE, KINDS, arguments_of
+from app.llm.openai_responses_native import (
+    EMPTY_PICTURE,
+    KINDS,
+    arguments_of,
+    native_call,
+    native_output,
+)
 from app.llm.openai_responses_request import request_body
 from app.llm.openai_responses_tools import Offered, function_tool
 from tests.support import responses_rules
@@ -515,6 +521,13 @@ def test_an_older_shell_is_said_as_one_line() -> None:
     said = "cd '/tmp/x y' && env 'K=v w' echo 'a b'"
     assert arguments_of(item) == compact({"commands": [said], "timeout_ms": 5})
     assert KINDS["local_shell_call"] == "shell"
+    asked = native(item)
+    assert native_call(item, asked) == item
+    changed = native_call(item, native(item, arguments={"commands": ["ls", "pwd"]}))
+    assert changed["action"] == action | {"command": ["bash", "-c", "ls\npwd"]}
+    output, beside = native_output(item, ToolResult(CallId("c1"), {"n": 1}))
+    assert output == {"type": "local_shell_call_output", "id": "c1", "output": '{"n":1}'}
+    assert beside == ()
 
 
 @pytest.mark.parametrize("is_error", [False, True])

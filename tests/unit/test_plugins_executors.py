@@ -1,0 +1,47 @@
+"""Functions of plugins that carry out what vendors know by kind."""
+
+from typing import Any
+
+import pytest
+
+from app.domain.hosted import EXECUTORS
+from app.tools import PluginError, tool
+from app.tools.plugin import make_tool
+
+
+def shell(
+    commands: list[str], timeout_ms: int | None = None, max_output_length: int | None = None
+) -> list[str]:
+    return [f"{one} {timeout_ms} {max_output_length}" for one in commands]
+
+
+def test_its_contract_is_the_kind_s() -> None:
+    spec = make_tool(tool(executes="shell")(shell)).spec
+    assert spec.executes == "shell"
+    assert spec.parameters == EXECUTORS["shell"].parameters
+    assert spec.description == EXECUTORS["shell"].description
+    assert (spec.approval, spec.strict) == ("always", False)
+
+
+def test_its_own_words_and_policy_come_first() -> None:
+    def patch(operation: dict[str, Any]) -> str:
+        """Patches the shop's pages."""
+        return str(operation)
+
+    spec = make_tool(tool(executes="apply_patch", approval="never")(patch)).spec
+    assert spec.description == "Patches the shop's pages."
+    assert spec.approval == "never"
+
+
+def test_a_function_that_takes_something_else_is_refused() -> None:
+    def other(command: str) -> str:
+        return command
+
+    with pytest.raises(PluginError, match="takes commands, timeout_ms, max_output_length"):
+        make_tool(tool(executes="shell")(other))
+
+
+def test_a_kind_that_no_vendor_knows_is_refused() -> None:
+    declared = tool(executes="telepathy")(shell)  # type: ignore[call-overload]
+    with pytest.raises(PluginError, match="must be one of shell, apply_patch, computer"):
+        make_tool(declared)
