@@ -19,7 +19,7 @@ from app.domain.tools import Hosted
 from app.llm.base import ModelError, ModelRequest
 from app.llm.vendors_access import VendorName
 from app.llm.vendors_clients import GEMINI_EXTRA
-from app.llm.vendors_tools import Definitions, is_open, worded
+from app.llm.vendors_tools import Definitions, enforceable, reduced
 
 EFFORTS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
 OUTPUT_NAME: Final = "output"
@@ -216,16 +216,18 @@ class _Maker:
             return
         beside_tools = self._vendor != "gemini" or self._is("google_supports_tool_combination")
         alone = not (parameters.function_tools or parameters.native_tools)
-        closed = self._vendor == "gemini" or not is_open(schema)
+        told = schema if self._vendor == "gemini" else enforceable(schema)
         known = self._is("supports_json_schema_output")
-        if not (known and closed and (beside_tools or alone)):
+        if told is None or not (known and (beside_tools or alone)):
             self._lose("output_schema", "is not told the schema; its answer is held against it")
             return
-        schema, lost = worded(schema, self._vendor)
+        lost: list[str] = []
+        if self._vendor == "gemini":
+            told, lost = reduced(schema)
         if lost:
             self._lose("output_schema", f"is not told of {', '.join(lost)} in it")
         parameters.output_mode = "native"
-        parameters.output_object = OutputObjectDefinition(schema, name=OUTPUT_NAME, strict=True)
+        parameters.output_object = OutputObjectDefinition(told, name=OUTPUT_NAME, strict=True)
 
     def settle(self) -> None:
         """Claude takes no temperature but 1 while it thinks."""

@@ -26,6 +26,7 @@ https://ai.google.dev/gemini-api/docs/structured-output"""
 _SAYS_NOTHING: Final = frozenset(
     {"$comment", "$schema", "deprecated", "examples", "readOnly", "writeOnly"}
 )
+_SAYS_WHAT: Final = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
 _MAPS: Final = frozenset({"$defs", "properties"})
 _SCHEMAS: Final = frozenset({"additionalProperties", "anyOf", "items", "oneOf", "prefixItems"})
 
@@ -46,61 +47,65 @@ class Definitions:
             return kept[1], kept[2]
         if len(self._kept) >= MAX_DEFINITIONS:
             self._kept.clear()
-        parameters, lost = worded(spec.parameters, vendor)
+        parameters, lost = spec.parameters, list[str]()
+        strict = spec.strict and strict
+        if vendor == "gemini":
+            parameters, lost = reduced(parameters)
+        elif vendor == "anthropic" and strict:
+            told = enforceable(parameters)
+            parameters, strict = told or parameters, told is not None
         made = ToolDefinition(
             name=spec.name,
             parameters_json_schema=parameters,
             description=spec.description or None,
-            strict=spec.strict and strict,
+            strict=strict,
         )
         self._kept[key] = spec, made, lost
         return made, lost
 
 
-def worded(schema: JsonObject, vendor: VendorName) -> tuple[JsonObject, list[str]]:
-    """The schema in the words that the vendor (or its library) reads, and those that it does
-    not."""
-    match vendor:
-        case "gemini":
-            lost: set[str] = set()
-            return cast(JsonObject, _reduced(schema, lost)), sorted(lost)
-        case "anthropic":
-            return cast(JsonObject, _single_types(schema)), []
-        case "bedrock":
-            return schema, []
+def reduced(schema: JsonObject) -> tuple[JsonObject, list[str]]:
+    """The schema in the words that Gemini reads, and those that it does not."""
+    lost: set[str] = set()
+    return cast(JsonObject, _reduced(schema, lost)), sorted(lost)
 
 
-def is_open(schema: JsonValue) -> bool:
-    """Whether an object in it takes any property: Anthropic's strict schemas have none such, and
-    an open map would come back empty."""
-    if isinstance(schema, list):
-        return any(is_open(one) for one in schema)
-    if not isinstance(schema, dict):
-        return False
-    return schema.get("additionalProperties", False) is not False or any(
-        is_open(one) for word, one in schema.items() if word not in ("enum", "const", "default")
-    )
+def enforceable(schema: JsonObject) -> JsonObject | None:
+    """As the `anthropic` library, which prepares schemas that are enforced, takes them: several
+    types are alternatives. None: something in it may be anything, which cannot be enforced."""
+    try:
+        return cast(JsonObject, _enforceable(schema))
+    except _AnythingError:
+        return None
 
 
-def _single_types(schema: JsonValue) -> JsonValue:
-    """With `anyOf` for a list of types, of which `anthropic.transform_schema` knows nothing."""
-    if isinstance(schema, list):
-        return [_single_types(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made: JsonObject = {}
+class _AnythingError(Exception):
+    pass
+
+
+def _enforceable(schema: JsonValue) -> JsonValue:
+    if not isinstance(schema, dict) or schema.get("additionalProperties", False) is not False:
+        raise _AnythingError
+    if not schema.keys() & _SAYS_WHAT:
+        raise _AnythingError
+    kinds = schema.get("type")
+    if isinstance(kinds, list):
+        told = {word: schema[word] for word in schema.keys() & {"description", "title", "$defs"}}
+        rest = {word: value for word, value in schema.items() if word not in told}
+        return {**told, "anyOf": [_of_kind(rest, kind) for kind in kinds]}
+    kept: JsonObject = {}
     for word, value in schema.items():
         if word in _MAPS and isinstance(value, dict):
-            made[word] = {name: _single_types(one) for name, one in value.items()}
+            kept[word] = {name: _enforceable(one) for name, one in value.items()}
+        elif word in ("anyOf", "oneOf", "allOf") and isinstance(value, list):
+            kept[word] = [_enforceable(one) for one in value]
         else:
-            made[word] = _single_types(value) if word in _SCHEMAS else value
-    types = made.get("type")
-    if not isinstance(types, list) or "anyOf" in made:
-        return made
-    del made["type"]
-    told: JsonObject = {word: made.pop(word) for word in ("title", "description") if word in made}
-    told["anyOf"] = [{"type": kind} if kind == "null" else {"type": kind, **made} for kind in types]
-    return told
+            kept[word] = _enforceable(value) if word == "items" else value
+    return kept
+
+
+def _of_kind(schema: JsonObject, kind: JsonValue) -> JsonValue:
+    return {"type": "null"} if kind == "null" else _enforceable(schema | {"type": kind})
 
 
 def _reduced(schema: JsonValue, lost: set[str]) -> JsonValue:
