@@ -1,6 +1,6 @@
 """What pydantic-ai, the vendors' libraries and their transports raise, as ModelErrors."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
@@ -50,6 +50,7 @@ _AGAIN: Final = (
     ModelServerError,
 )
 _BAD_ADDRESS: Final = (
+    aiohttp.InvalidURL,
     httpx2.InvalidURL,
     httpx2.UnsupportedProtocol,
     httpx2.LocalProtocolError,
@@ -79,7 +80,7 @@ def model_error(error: Exception, vendor: VendorName, secret: str, *, begun: boo
         case ModelRequestRejectedError() | UserError() | NotImplementedError() | BotoCoreError():
             text = f"The request cannot be sent to this model: {_told(str(error), secret)}"
             return ModelError("model_refused_request", text, transient=False)
-        case _ if isinstance(error, _BAD_ADDRESS):
+        case _ if any(isinstance(one, _BAD_ADDRESS) for one in _causes(error)):
             return failures.misconfigured(_BASE_URLS[vendor])
         case _ if isinstance(error, _AGAIN):
             return failures.reported_failure({"message": _told(error.message, secret)})
@@ -90,6 +91,13 @@ def model_error(error: Exception, vendor: VendorName, secret: str, *, begun: boo
         case _:
             what = str(error) if isinstance(error, AgentRunError) else repr(error)
             return failures.invalid_response(_told(what, secret))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, and what it was raised from."""
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def _http_failure(error: ModelHTTPError, secret: str) -> ModelError:

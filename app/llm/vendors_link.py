@@ -129,13 +129,16 @@ async def _streamed(
 
 
 async def _whole(model: Model, said: list[ModelMessage], plan: Plan, shown: Shown) -> ModelResponse:
-    return await model_request(
+    answer = await model_request(
         model,
         said,
         model_settings=plan.model_settings,
         model_request_parameters=plan.parameters,
         instrument=False,
     )
+    if not ended(answer):
+        raise invalid_response("it does not say why it ends")
+    return answer
 
 
 def _warm_up() -> None:

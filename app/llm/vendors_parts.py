@@ -2,7 +2,7 @@
 
 `Reasoning.data` is {"text", "signature", "id", "details"}, what is there of them. A `HostedCall`
 keeps the parts, its own and those up to the next one, as pydantic-ai writes message histories.
-`Native.data` of a message or a call is {"details"}.
+`Native.data` of a message or a call is {"details", "citations"}.
 """
 
 from collections.abc import Iterable
@@ -13,8 +13,10 @@ from pydantic_ai import (
     ModelResponsePart,
     NativeToolCallPart,
     NativeToolReturnPart,
+    TextPart,
     ThinkingPart,
 )
+from pydantic_ai.messages import Citation
 from pydantic_ai.models import Model
 
 from app.domain.items import HostedCall, Native, Reasoning
@@ -23,6 +25,7 @@ from app.domain.tools import ToolSpec
 from app.llm.vendors_access import VendorName
 
 _PARTS: Final = TypeAdapter(list[ModelResponsePart])
+_CITATIONS: Final = TypeAdapter(list[Citation])
 KINDS: Final = {"web_search": "web_search", "code_execution": "code_interpreter"}
 """Of hosted tools, by pydantic-ai's names."""
 
@@ -60,8 +63,31 @@ def thinking_part(item: Reasoning, model: Model, vendor: VendorName) -> Thinking
     )
 
 
-def native(details: object, vendor: VendorName) -> Native | None:
-    return Native(vendor, {"details": cast(JsonValue, details)}) if details else None
+def native(part: ModelResponsePart, vendor: VendorName) -> Native | None:
+    details = cast(JsonValue, getattr(part, "provider_details", None))
+    kept: JsonObject = {"details": details} if details else {}
+    if isinstance(part, TextPart) and part.citations:
+        kept["citations"] = _CITATIONS.dump_python(part.citations, mode="json")
+    return Native(vendor, kept) if kept else None
+
+
+def text_part(content: str, kept: Native | None, model: Model, vendor: VendorName) -> TextPart:
+    if kept is None or kept.vendor != vendor:
+        return TextPart(content)
+    told = kept.data.get("citations")
+    return TextPart(
+        content,
+        provider_name=model.system,
+        provider_details=details_of(kept, vendor),
+        citations=_CITATIONS.validate_python(told) if told else None,
+    )
+
+
+def details_of(kept: Native | None, vendor: VendorName) -> dict[str, JsonValue] | None:
+    if kept is None or kept.vendor != vendor:
+        return None
+    details = kept.data.get("details")
+    return details if isinstance(details, dict) else None
 
 
 def hosted_calls(

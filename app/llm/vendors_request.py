@@ -10,7 +10,6 @@ parts of one side stand in one message.
 from collections.abc import Iterable
 from typing import Final
 
-from pydantic import JsonValue
 from pydantic_ai import (
     BinaryContent,
     FilePart,
@@ -43,7 +42,7 @@ from app.domain.items import (
 from app.domain.items import TextPart as Text
 from app.llm.vendors_access import VendorName
 from app.llm.vendors_media import sent
-from app.llm.vendors_parts import hosted_parts, thinking_part
+from app.llm.vendors_parts import details_of, hosted_parts, text_part, thinking_part
 
 EMPTY: Final = "(empty)"
 """Where a vendor takes no empty text, and something must be said."""
@@ -120,7 +119,7 @@ class _Writer:
                         item.arguments,
                         item.call_id,
                         provider_name=self._provider_of(item.native),
-                        provider_details=_details(item.native, self._vendor),
+                        provider_details=details_of(item.native, self._vendor),
                     )
                 )
             case HostedCall(vendor=self._vendor):
@@ -133,16 +132,11 @@ class _Writer:
                 raise AssertionError(item)
 
     def _add_answer(self, message: Message) -> None:
-        details = _details(message.native, self._vendor)
+        details = details_of(message.native, self._vendor)
         if isinstance(message.content, str):
             if message.content or details:
-                self._said.append(
-                    TextPart(
-                        message.content,
-                        provider_name=self._provider_of(message.native),
-                        provider_details=details,
-                    )
-                )
+                part = text_part(message.content, message.native, self._model, self._vendor)
+                self._said.append(part)
             return
         for part in message.content:
             if isinstance(part, Text):
@@ -226,13 +220,6 @@ class _Writer:
             if piece:
                 pieces.append(piece)
         return pieces
-
-
-def _details(native: Native | None, vendor: str) -> dict[str, JsonValue] | None:
-    if native is None or native.vendor != vendor:
-        return None
-    details = native.data.get("details")
-    return details if isinstance(details, dict) else None
 
 
 def _plain(content: Content) -> str:

@@ -43,7 +43,8 @@ _REFUSED: Final = "The model refused to answer"
 
 
 class Shown:
-    """Those who watch see the answer grow. `one_call`: only its first call is kept."""
+    """Those who watch see the answer grow. `one_call`: only its first call is kept. A thought or a
+    search that begins is a sign of life, also where nothing of it is to be seen for minutes."""
 
     def __init__(self, on_delta: OnDelta, *, one_call: bool) -> None:
         self._on_delta = on_delta
@@ -54,18 +55,12 @@ class Shown:
     def feed(self, event: ModelResponseStreamEvent) -> None:
         self.begun = True
         match event:
-            case PartStartEvent(part=TextPart(content=text)):
-                self._say(text)
+            case PartStartEvent():
+                self._begin(event.index, event.part)
             case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
                 self._say(text)
-            case PartStartEvent(part=ThinkingPart(content=text)):
-                self._think(text)
-            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)):
-                self._think(text or "")
-            case PartStartEvent(index=index, part=ToolCallPart() as part):
-                call = _Call(len(self._calls), part.tool_call_id, part.tool_name)
-                self._calls[index] = call
-                self._ask(call, part.args)
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text))):
+                self._on_delta(ReasoningDelta(cleaned_text(text)))
             case PartDeltaEvent(index=index, delta=ToolCallPartDelta() as delta):
                 if (call := self._calls.get(index)) is not None:
                     call.name += delta.tool_name_delta or ""
@@ -74,13 +69,24 @@ class Shown:
             case _:
                 pass
 
+    def _begin(self, index: int, part: ModelResponsePart) -> None:
+        match part:
+            case TextPart(content=text):
+                self._say(text)
+            case ThinkingPart(content=text):
+                self._on_delta(ReasoningDelta(cleaned_text(text)))
+            case NativeToolCallPart():
+                self._on_delta(ReasoningDelta(""))
+            case ToolCallPart():
+                call = _Call(len(self._calls), part.tool_call_id, part.tool_name)
+                self._calls[index] = call
+                self._ask(call, part.args)
+            case _:
+                pass
+
     def _say(self, text: str) -> None:
         if text:
             self._on_delta(TextDelta(cleaned_text(text)))
-
-    def _think(self, text: str) -> None:
-        if text:
-            self._on_delta(ReasoningDelta(cleaned_text(text)))
 
     def _ask(self, call: "_Call", arguments: object) -> None:
         if call.position and self._one_call:
@@ -97,7 +103,7 @@ class _Call:
 
 
 def ended(answer: ModelResponse) -> bool:
-    """Whether the vendor said why it stopped; a stream that did not was cut."""
+    """Whether the vendor said why it stopped."""
     details = answer.provider_details or {}
     return bool(details.get("finish_reason") or details.get("block_reason"))
 
@@ -177,7 +183,7 @@ class _Reader:
             case ThinkingPart():
                 self.output.append(reasoning(part, self.vendor))
             case ToolCallPart():
-                kept = native(part.provider_details, self.vendor)
+                kept = native(part, self.vendor)
                 call_id, name = cleaned_text(part.tool_call_id), cleaned_text(part.tool_name)
                 call = RequestedCall(call_id, name, _written(part.args) or "{}", native=kept)
                 self.output.append(call)
@@ -185,14 +191,14 @@ class _Reader:
                 kind = "image" if content.is_image else "file"
                 data = b64encode(content.data).decode()
                 media = MediaPart(kind, data=data, media_type=content.media_type)
-                kept = native(part.provider_details, self.vendor)
+                kept = native(part, self.vendor)
                 self.output.append(Message("assistant", (media,), native=kept))
             case _:
                 raise invalid_response(f"it holds a part of the kind '{part.part_kind}'")
 
     def _read_text(self, part: TextPart) -> None:
         """Pieces with nothing of the vendor's own are one text."""
-        kept = native(part.provider_details, self.vendor)
+        kept = native(part, self.vendor)
         text = cleaned_text(part.content)
         match self.output:
             case [*_, Message(content=str(before), native=None) as last] if kept is None:

@@ -1,0 +1,296 @@
+"""What vendors run by themselves, and what only they understand of an answer: kept, shown, and
+given back as it was, in its place."""
+
+import json
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from app.domain.items import HostedCall, Message, Reasoning
+from app.domain.response import ModelResponse
+from app.domain.tools import Hosted, HostedKind, ToolSpec
+from app.llm.base import ModelError, ModelRequest, ReasoningDelta
+from app.llm.vendors import VendorModel
+from app.llm.vendors_access import Access, VendorName
+from tests.support.chat_rules import Body
+from tests.unit.vendor_models import Vendor, before, kept, user
+
+
+def hosted(kind: HostedKind, **settings: Any) -> ToolSpec:
+    parameters: Body = {"type": "object", "properties": {}}
+    told = Hosted(kind=kind, settings=settings)
+    return ToolSpec(name="looker", parameters=parameters, type="hosted", hosted=told)
+
+
+class Scripted:
+    """Whole answers in their order; `bodies` are the requests."""
+
+    def __init__(self, *answers: Body) -> None:
+        self.bodies: list[Body] = []
+        self._answers = list(answers)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        self.bodies.append(await request.json())
+        return web.json_response(self._answers.pop(0))
+
+
+async def conversation(
+    name: VendorName, server: Scripted, *tools: ToolSpec
+) -> tuple[ModelResponse, ModelResponse]:
+    """Two answers: the second with the first in the conversation."""
+    settings: Any = {"stream": False, "max_output_tokens": 100}
+    async with before(name, server.answer) as vendor:
+        first = await vendor.ask(user(), tools=tools, settings=settings)
+        items = [user(), *kept(first), user("and?")]
+        return first, await vendor.ask(*items, tools=tools, settings=settings)
+
+
+def claude(*content: Body, stop: str = "end_turn") -> Body:
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus-4-6",
+        "content": list(content),
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 5, "output_tokens": 2},
+    }
+
+
+SEARCH: Body = {
+    "type": "server_tool_use",
+    "id": "srvtoolu_1",
+    "name": "web_search",
+    "input": {"query": "cats"},
+}
+FOUND: Body = {
+    "type": "web_search_result",
+    "url": "https://cats.test",
+    "title": "Cats",
+    "encrypted_content": "enc==",
+    "page_age": None,
+}
+RESULT: Body = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [FOUND]}
+CITED: Body = {
+    "type": "text",
+    "text": "Cats purr.",
+    "citations": [
+        {
+            "type": "web_search_result_location",
+            "url": "https://cats.test",
+            "title": "Cats",
+            "encrypted_index": "idx==",
+            "cited_text": "purr",
+        }
+    ],
+}
+
+
+async def test_anthropic_searches_and_gets_it_back_with_its_citations() -> None:
+    thought = {"type": "thinking", "thinking": "Look.", "signature": "sig=="}
+    veiled = {"type": "redacted_thinking", "data": "veil=="}
+    answer = claude(thought, veiled, SEARCH, RESULT, CITED)
+    server = Scripted(answer, claude({"type": "text", "text": "Yes."}))
+    first, second = await conversation("anthropic", server, hosted("web_search", max_uses=2))
+    assert [type(one) for one in first.output] == [Reasoning, Reasoning, HostedCall, Message]
+    call = first.output[2]
+    assert isinstance(call, HostedCall)
+    assert (call.call_id, call.name, call.kind) == ("srvtoolu_1", "looker", "web_search")
+    assert (call.arguments, call.is_error) == ({"query": "cats"}, False)
+    assert "https://cats.test" in json.dumps(call.output)
+    assert (first.text, second.text) == ("Cats purr.", "Yes.")
+    [tool] = server.bodies[0]["tools"]
+    assert (tool["name"], tool["max_uses"]) == ("web_search", 2)
+    back = server.bodies[1]["messages"][1]["content"]
+    assert [block["type"] for block in back] == [
+        "thinking",
+        "redacted_thinking",
+        "server_tool_use",
+        "web_search_tool_result",
+        "text",
+    ]
+    assert back[:2] == [thought, veiled]
+    assert back[2] == SEARCH
+    assert back[3]["content"][0]["encrypted_content"] == "enc=="
+    assert back[4]["citations"][0]["encrypted_index"] == "idx=="
+
+
+async def test_a_search_that_failed_says_so() -> None:
+    error = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
+    answer = claude(SEARCH, RESULT | {"content": error}, {"type": "text", "text": "No luck."})
+    server = Scripted(answer, claude({"type": "text", "text": "No."}))
+    first, _ = await conversation("anthropic", server, hosted("web_search"))
+    [call] = [one for one in first.output if isinstance(one, HostedCall)]
+    assert call.is_error
+    assert server.bodies[1]["messages"][1]["content"][1]["content"]["error_code"] == "unavailable"
+
+
+async def test_anthropic_that_pauses_is_asked_to_go_on() -> None:
+    server = Scripted(
+        claude(SEARCH, stop="pause_turn"),
+        claude(RESULT, {"type": "text", "text": "Cats purr."}),
+    )
+    async with before("anthropic", server.answer) as vendor:
+        settings = {"stream": False, "max_output_tokens": 100}
+        answer = await vendor.ask(user(), tools=(hosted("web_search"),), settings=settings)
+    assert answer.text == "Cats purr."
+    assert answer.finish == "stop"
+    assert (answer.usage.input, answer.usage.output) == (10, 4)
+    again = server.bodies[1]["messages"]
+    assert [message["role"] for message in again] == ["user", "assistant"]
+    assert again[1]["content"][0]["id"] == "srvtoolu_1"
+    assert {one.call_id for one in answer.output if isinstance(one, HostedCall)} == {"srvtoolu_1"}
+
+
+async def test_an_endless_pause_is_no_answer() -> None:
+    async def pauses(_: web.Request) -> web.Response:
+        return web.json_response(claude(SEARCH, stop="pause_turn"))
+
+    async with before("anthropic", pauses) as vendor:
+        settings = {"stream": False, "max_output_tokens": 100}
+        with pytest.raises(ModelError, match="paused 16 times"):
+            await vendor.ask(user(), tools=(hosted("web_search"),), settings=settings)
+
+
+def gemini(*parts: Body, finish: str = "STOP") -> Body:
+    return {
+        "candidates": [
+            {"content": {"role": "model", "parts": list(parts)}, "finishReason": finish}
+        ],
+        "usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 7},
+        "modelVersion": "gemini-3.8-flash",
+    }
+
+
+async def test_gemini_runs_code_and_gets_it_back_with_its_signatures() -> None:
+    code: Body = {"executableCode": {"language": "PYTHON", "code": "print(1)"}}
+    ran: Body = {"codeExecutionResult": {"outcome": "OUTCOME_FAILED", "output": "boom"}}
+    said: Body = {"text": "It failed.", "thoughtSignature": "c2ln"}
+    server = Scripted(gemini(code, ran, said), gemini({"text": "Yes."}))
+    first, _ = await conversation("gemini", server, hosted("code_interpreter"))
+    call, message = first.output
+    assert isinstance(call, HostedCall)
+    assert (call.name, call.kind, call.is_error) == ("looker", "code_interpreter", True)
+    assert call.arguments["code"] == "print(1)"
+    assert isinstance(message, Message)
+    assert message.native is not None
+    back = server.bodies[1]["contents"][1]["parts"]
+    assert [sorted(part.keys()) for part in back] == [
+        ["executableCode"],
+        ["codeExecutionResult"],
+        ["text", "thoughtSignature"],
+    ]
+    assert back[2] == said
+
+
+async def test_a_call_that_gemini_could_not_read_is_worth_another_attempt() -> None:
+    server = Scripted(gemini(finish="MALFORMED_FUNCTION_CALL"))
+    async with before("gemini", server.answer) as vendor:
+        with pytest.raises(ModelError, match="MALFORMED_FUNCTION_CALL") as failed:
+            await vendor.ask(user(), settings={"stream": False})
+    assert failed.value.transient
+
+
+async def test_a_blocked_prompt_is_a_refusal() -> None:
+    blocked: Body = {
+        "promptFeedback": {"blockReason": "SAFETY"},
+        "usageMetadata": {"promptTokenCount": 5, "totalTokenCount": 5},
+    }
+    async with before("gemini", Scripted(blocked).answer) as vendor:
+        answer = await vendor.ask(user(), settings={"stream": False})
+    assert answer.refusal == "The model refused to answer (SAFETY)."
+
+
+async def test_a_picture_that_gemini_drew_is_a_message_and_goes_back() -> None:
+    drawn: Body = {
+        "inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="},
+        "thoughtSignature": "c2ln",
+    }
+    server = Scripted(gemini({"text": "Here."}, drawn), gemini({"text": "Yes."}))
+    first, _ = await conversation("gemini", server)
+    assert [type(one) for one in first.output] == [Message, Message]
+    text, picture = server.bodies[1]["contents"][1]["parts"]
+    assert text == {"text": "Here."}
+    assert picture["thoughtSignature"] == "c2ln"
+    assert picture["inlineData"]["data"] == "iVBORw0KGgo="
+
+
+async def test_a_thought_that_begins_unseen_is_a_sign_of_life() -> None:
+    events: list[Body] = [
+        {"type": "message_start", "message": claude() | {"stop_reason": None}},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "thinking", "thinking": "", "signature": ""},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "signature_delta", "signature": "s=="},
+        },
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+            "usage": {"output_tokens": 2},
+        },
+        {"type": "message_stop"},
+    ]
+    lines = "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
+
+    async def stream(_: web.Request) -> web.Response:
+        return web.Response(text=lines, content_type="text/event-stream")
+
+    async with before("anthropic", stream) as vendor:
+        answer = await vendor.ask(user())
+        assert vendor.deltas == [ReasoningDelta("")]
+    assert answer.reasoning == (Reasoning("anthropic", {"signature": "s=="}),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "told"),
+    [("web_search", {"depth": 3}, "depth"), ("code_interpreter", {"files": []}, "files")],
+)
+async def test_a_setting_that_a_hosted_tool_does_not_have_is_refused(
+    kind: HostedKind, settings: Any, told: str
+) -> None:
+    async with before("anthropic", Scripted().answer) as vendor:
+        with pytest.raises(ModelError, match=f"{kind} has no setting {told}") as refused:
+            await vendor.ask(user(), tools=(hosted(kind, **settings),))
+    assert refused.value.transient is False
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("anthropic", "not json"),
+        ("anthropic", '{"error": null}'),
+        ("gemini", "[]"),
+        ("bedrock", "{}"),
+    ],
+)
+async def test_nonsense_is_no_answer(name: VendorName, body: str) -> None:
+    async def nonsense(_: web.Request) -> web.Response:
+        return web.Response(text=body, content_type="application/json")
+
+    async with before(name, nonsense) as vendor:
+        for stream in (True, False):
+            await no_answer(vendor, stream=stream)
+
+
+async def no_answer(vendor: Vendor, *, stream: bool) -> None:
+    settings = {"stream": stream, "max_output_tokens": 10}
+    with pytest.raises(ModelError) as failed:
+        await vendor.ask(user(), settings=settings)
+    assert failed.value.transient
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "nowhere"])
+async def test_an_address_that_is_none_is_not_asked_again(url: str) -> None:
+    model = VendorModel("anthropic", Access("key", url))
+    with pytest.raises(ModelError) as failed:
+        await model.respond(ModelRequest("claude", "", (user(),)), lambda _: None)
+    await model.aclose()
+    assert (failed.value.code, failed.value.transient) == ("model_misconfigured", False)
