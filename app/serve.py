@@ -106,6 +106,7 @@ def _listener(services: Services, worker: Worker | None) -> Listener:
     def on_tools(project_id: UUID | None) -> None:
         services.toolbox.forget(project_id)
         services.policies.forget(project_id)
+        services.engine.models.forget(project_id)
         services.mcp.forget(project_id)
         if worker is not None:
             worker.tools_changed(project_id)

@@ -28,9 +28,10 @@ from app.loop.children import Children
 from app.loop.leased import Engine
 from app.loop.notices import Notices
 from app.loop.policies import Policies
+from app.loop.project_models import ProjectModels
 from app.loop.toolbox import Toolbox
 from app.settings import Settings
-from app.store import callback_tokens, mcp_credentials, mcp_servers, runs, secrets, sessions
+from app.store import callback_tokens, mcp_credentials, mcp_servers, runs, sessions
 from app.store.accept import Accepted, AcceptWriter
 from app.store.authenticate import Authenticator
 from app.store.callback_tokens import CallRef
@@ -41,6 +42,7 @@ from app.store.mcp_credentials import StoredRefreshTokens
 from app.store.notify import Feed
 from app.store.relay import Relay
 from app.store.runs import NewRun
+from app.store.secrets import read_secrets
 from app.store.vault import Vault
 from app.tools import mcp_sdk, signing
 from app.tools.agent import AgentTool
@@ -115,13 +117,13 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         stack.push_async_callback(steps.close)
         accepts = AcceptWriter(database.pool, settings.lease_seconds)
         stack.push_async_callback(accepts.close)
-        models = _closed_with(stack, _models(settings))
         egress = _closed_with(stack, _egress(settings))
+        models = _closed_with(stack, _models(settings, egress))
+        secrets = _secrets(database, vault)
         plugins = _plugins(settings, os.environ)
         stack.callback(plugins.close)
         mcp = _closed_with(stack, _mcp(settings, database, vault, egress))
-        autocommit = database.pool.execution_options(isolation_level="AUTOCOMMIT")
-        feed = Feed(Relay(autocommit))
+        feed = Feed(Relay(database.autocommit))
         toolbox = Toolbox(database.pool, vault)
         policies = Policies(database.pool, vault)
         posts = SignedPosts(egress)
@@ -133,7 +135,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             toolbox=toolbox,
             history=_histories(database),
             children=Children(database.pool),
-            models=models,
+            models=ProjectModels(models, secrets, egress.check_target),
             prices=_prices(settings),
             executors=_executors(webhook, plugins, mcp),
             plugins=plugins,
@@ -142,13 +144,13 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             feed=feed,
             notices=await stack.enter_async_context(Notices(toolbox, webhook)),
             callback=_callbacks(vault, public_url),
-            secrets=_secrets(database, vault),
+            secrets=secrets,
             tool_timeout=settings.tool_timeout_seconds,
         )
         yield Services(
             database=database,
             direct_url=_direct_url(settings, database_url),
-            autocommit=autocommit,
+            autocommit=database.autocommit,
             vault=vault,
             feed=feed,
             toolbox=toolbox,
@@ -199,7 +201,7 @@ def _secrets(
 ) -> Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]:
     async def read(project_id: ProjectId, names: Collection[str]) -> Mapping[str, str]:
         async with database.pool.connect() as tx:
-            return await secrets.read_secrets(tx, vault, project_id, names)
+            return await read_secrets(tx, vault, project_id, names)
 
     return lambda project_id, names: patiently(lambda: read(project_id, names))
 
@@ -220,11 +222,12 @@ def _executors(webhook: Webhook, plugins: PluginHost, mcp: Mcp) -> Mapping[str, 
     return {**made, "mcp": mcp} if mcp_sdk.is_installed() else made
 
 
-def _models(settings: Settings) -> ModelCatalog:
+def _models(settings: Settings, egress: Egress) -> ModelCatalog:
     return ModelCatalog(
         openai_api_key=_told(settings.openai_api_key),
         openai_base_url=settings.openai_base_url,
         vendors=_vendors(settings),
+        checked=egress.transport,
     )
 
 

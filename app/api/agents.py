@@ -34,7 +34,7 @@ async def register_agent(
 ) -> Response:
     """Register an agent. Its tools are looked up when a run starts."""
     config = agent.config()
-    await check_agent(services, config)
+    check_agent(await services.engine.models.of(who.project_id), config)
     await check_hosted(services, who.project_id, config)
     await ensure_guards(services, config.guardrails, config.hooks)
 
@@ -117,12 +117,13 @@ async def change_agent(
 ) -> Response:
     """Change an agent: that makes its next version. Runs that have started keep theirs."""
     await ensure_guards(services, patch.given("guardrails", ()), patch.given("hooks", ()))
+    models = await services.engine.models.of(who.project_id)
     async with services.database.pool.begin() as tx:
         former = await agents.lock_agent(tx, who.project_id, name)
         if former is None:
             raise e.AgentNotFoundError
         config = patch.applied_to(former.config)
-        await check_agent(services, config)
+        check_agent(models, config)
         changed = await agents.put_agent(
             tx,
             who.project_id,

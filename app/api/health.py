@@ -52,6 +52,7 @@ async def metrics() -> Response:
 async def capabilities(who: AnyKey, services: Using) -> Response:
     """What this installation can do. `plugins` are those of the process that answers."""
     plugins = services.plugins
+    abilities = (await services.engine.models.of(who.project_id)).abilities()
     return answer(
         {
             "object": "capabilities",
@@ -70,10 +71,10 @@ async def capabilities(who: AnyKey, services: Using) -> Response:
                 "installed": "mcp" in services.engine.executors,
                 "commands": sorted(services.mcp.commands),
             },
-            "model_vendors": services.models.vendors,
+            "model_vendors": [*abilities],
             "models": {
                 vendor: {"hosted": sorted(can.hosted), "executors": sorted(can.executors)}
-                for vendor, can in services.models.abilities().items()
+                for vendor, can in abilities.items()
             },
             "scopes": sorted(who.scopes),
         }

@@ -13,7 +13,10 @@ from app.domain.errors import FieldError
 from app.domain.ids import ProjectId
 from app.domain.schema import check_schema
 from app.domain.state import Member, tool_names_of
-from app.llm.catalog import UnknownModelError
+from app.llm.abilities import refused_settings
+from app.llm.base import Abilities
+from app.llm.catalog import Models, UnknownModelError
+from app.llm.settings import check_settings
 from app.store import agents
 from app.store.agents import TeamTooLargeError
 from app.wiring import Services
@@ -31,6 +34,7 @@ class Resolved:
 async def resolve(services: Services, project_id: ProjectId, asked: StartRun) -> Resolved:
     """Raises AppErrors for names that lead nowhere."""
     config, version = asked.config(), None
+    models = await services.engine.models.of(project_id)
     await ensure_guards(services, asked.guardrails, asked.hooks)
     async with services.autocommit.connect() as tx:
         if asked.agent is not None:
@@ -43,7 +47,7 @@ async def resolve(services: Services, project_id: ProjectId, asked: StartRun) ->
             limits = merged(agent.config.limits, asked.limits)
             config = agent.config.model_copy(update={"limits": limits})
             version = agent.version
-        await check_agent(services, config)
+        check_agent(models, config)
         try:
             team, missing = await agents.find_team(tx, project_id, config.handoffs)
         except TeamTooLargeError:
@@ -98,7 +102,8 @@ async def check_hosted(services: Services, project_id: ProjectId, config: AgentC
     kinds = {name: kind for name in names if (kind := known.get(name)) is not None}
     if not kinds:
         return
-    hosted = [services.models.resolve(model)[0].abilities.hosted for model in config.models]
+    models = await services.engine.models.of(project_id)
+    hosted = [models.resolve(model)[0].abilities.hosted for model in config.models]
     errors = [
         FieldError(
             f"tools.{config.tools.index(name)}",
@@ -117,19 +122,17 @@ def merged(base: Limits, given: Limits) -> Limits:
     return base.model_copy(update={name: getattr(given, name) for name in given.model_fields_set})
 
 
-async def check_agent(services: Services, config: AgentConfig) -> None:
-    """Raises for what no run could use: models, settings, schemas, choices."""
+def check_agent(models: Models, config: AgentConfig) -> None:
+    """Raises for what no run could use: models, settings, schemas, choices. What only some of the
+    models can be told is told when they are asked."""
     _check_kind(config)
-    for model in config.models:
-        try:
-            wrong = services.models.check_settings(model, config.model_settings)
-        except UnknownModelError as error:
-            text = str(error)
-            raise e.UnknownModelError(text, errors=[FieldError("model", text)]) from None
-        if wrong:
-            raise e.InvalidRequestError(
-                errors=[FieldError("model_settings", line) for line in wrong]
-            )
+    try:
+        can = [models.resolve(model)[0].abilities for model in config.models]
+    except UnknownModelError as error:
+        text = str(error)
+        raise e.UnknownModelError(text, errors=[FieldError("model", text)]) from None
+    if wrong := check_settings(config.model_settings) or _unheard_of(config, can):
+        raise e.InvalidRequestError(errors=[FieldError("model_settings", line) for line in wrong])
     if config.output_schema is not None:
         problems: Sequence[FieldError] = check_schema(
             config.output_schema, strict=False, at="output_schema", object_root=False
@@ -141,6 +144,18 @@ async def check_agent(services: Services, config: AgentConfig) -> None:
         raise e.InvalidRequestError(
             errors=[FieldError("tool_choice.name", "must be one of the run's tools")]
         )
+
+
+def _unheard_of(config: AgentConfig, can: Sequence[Abilities]) -> list[str]:
+    """The settings that none of the models has."""
+    settings = config.model_settings
+    losses = [{loss.what for loss in refused_settings(settings, one)} for one in can]
+    everywhere = set[str]().union(*losses).intersection(*losses)
+    vendors = ", ".join(dict.fromkeys(one.vendor for one in can))
+    return [
+        f"{what.removeprefix('model_settings.')}: is a setting that {vendors} does not have"
+        for what in sorted(everywhere)
+    ]
 
 
 def _check_kind(config: AgentConfig) -> None:

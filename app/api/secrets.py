@@ -29,6 +29,7 @@ async def put_secret(
     async with services.database.pool.begin() as tx:
         stored = await secrets.put_secret(tx, services.vault, who.project_id, name, secret.value)
     services.mcp.forget(who.project_id)
+    services.engine.models.forget(who.project_id)
     if stored.version > 1:
         return answer(_shown(stored))
     return answer(_shown(stored), 201, {"Location": f"/v1/secrets/{name}"})
@@ -61,6 +62,7 @@ async def delete_secret(who: ToolsWriter, services: Using, name: SecretPath) -> 
         if not await secrets.delete_secret(tx, who.project_id, name):
             raise e.SecretNotFoundError
     services.mcp.forget(who.project_id)
+    services.engine.models.forget(who.project_id)
     return nothing()
 
 

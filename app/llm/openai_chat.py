@@ -7,18 +7,19 @@ from app.llm.base import Abilities, ModelRequest, OnDelta
 from app.llm.openai_chat_request import function_tool, request_body
 from app.llm.openai_chat_response import Merge
 from app.llm.openai_functions import Functions
-from app.llm.openai_line import OpenAILine
+from app.llm.openai_line import OpenAILine, Transports
 from app.llm.settings import all_settings
 
 ABILITIES: Final = Abilities("openai", all_settings(), result_media=False)
 
 
 class OpenAIChat:
-    """`api_key` None: a placeholder is sent. `base_url` None: OpenAI's own. Raises ValueError
-    for a key that cannot stand in a header."""
+    """As OpenAILine says of these. Raises ValueError for a key that cannot stand in a header."""
 
-    def __init__(self, api_key: str | None, base_url: str | None = None) -> None:
-        self._line = OpenAILine("chat/completions", api_key, base_url)
+    def __init__(
+        self, api_key: str | None, base_url: str | None = None, checked: Transports | None = None
+    ) -> None:
+        self._line = OpenAILine("chat/completions", api_key, base_url, checked)
         self._functions = Functions(function_tool)
 
     @property

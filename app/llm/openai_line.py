@@ -9,16 +9,17 @@ SDK's objects, 8 here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from pydantic_core import to_json
 
 from app.domain.json import JsonObject
 from app.domain.response import ModelResponse
+from app.egress.connections import RefusedAddressError
 from app.llm import failures
 from app.llm.base import ModelError
 from app.llm.frames import EventLines
@@ -35,6 +36,9 @@ DRAIN_SECONDS: Final = 0.25
 """How long the end of a finished stream is awaited, so that its connection can be used again."""
 MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
 MAX_ERROR_BYTES: Final = 64 * 1024
+
+
+Transports: TypeAlias = Callable[[], "httpx2.AsyncBaseTransport"]
 
 
 class Merging(Protocol):
@@ -61,10 +65,18 @@ class _Open:
 
 class OpenAILine:
     """`path` behind the base URL. `api_key` None: a placeholder is sent. `base_url` None: OpenAI's
-    own. Raises ValueError for a key that cannot stand in a header."""
+    own. `checked` makes the transport where the address is not the operator's: it connects where
+    it may. Raises ValueError for a key that cannot stand in a header."""
 
-    def __init__(self, path: str, api_key: str | None, base_url: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        api_key: str | None,
+        base_url: str | None = None,
+        checked: Transports | None = None,
+    ) -> None:
         self._path = path
+        self._checked = checked
         self._api_key = (api_key or "").strip() or NO_KEY
         if not (self._api_key.isascii() and self._api_key.isprintable()):
             raise ValueError("The model vendor's API key holds characters that no key has.")
@@ -97,7 +109,7 @@ class OpenAILine:
             async with self._opening:
                 if self._line is None:
                     self._line = await asyncio.to_thread(
-                        _open, self._path, self._api_key, self._base_url
+                        _open, self._path, self._api_key, self._base_url, self._checked
                     )
         return self._line
 
@@ -183,14 +195,18 @@ def _headers(given: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def _open(path: str, api_key: str, base_url: str) -> _Open:
+def _open(path: str, api_key: str, base_url: str, checked: Transports | None) -> _Open:
     """The loader of the `openai` SDK and its transport, imported only where a model of it is
     used."""
     import aiohttp  # noqa: PLC0415
     import httpx2  # noqa: PLC0415
     import openai  # noqa: PLC0415
 
-    http = openai.DefaultAioHttpClient(timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS))
+    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
+    if checked is None:
+        http: httpx2.AsyncClient = openai.DefaultAioHttpClient(timeout=timeout)
+    else:
+        http = httpx2.AsyncClient(transport=checked(), timeout=timeout, trust_env=False)
     client = openai.AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http)
     given = {**client.default_headers, **client.auth_headers}
     base = client.base_url
@@ -199,5 +215,10 @@ def _open(path: str, api_key: str, base_url: str) -> _Open:
         url=base.copy_with(path=base.path + path),
         headers=_headers(given),
         network_errors=(httpx2.RequestError, aiohttp.ClientError, OSError),
-        address_errors=(httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError),
+        address_errors=(
+            httpx2.InvalidURL,
+            httpx2.UnsupportedProtocol,
+            httpx2.LocalProtocolError,
+            RefusedAddressError,
+        ),
     )

@@ -9,7 +9,7 @@ from typing import Final
 from app.domain.response import ModelResponse
 from app.llm.base import Abilities, ModelError, ModelRequest, OnDelta
 from app.llm.openai_functions import Functions
-from app.llm.openai_line import OpenAILine
+from app.llm.openai_line import OpenAILine, Transports
 from app.llm.openai_responses_request import request_body
 from app.llm.openai_responses_response import Merge
 from app.llm.openai_responses_tools import VENDOR, Offered, function_tool
@@ -42,11 +42,12 @@ MAX_UNSEALED: Final = 256
 
 
 class OpenAIResponses:
-    """`api_key` None: a placeholder is sent. `base_url` None: OpenAI's own. Raises ValueError
-    for a key that cannot stand in a header."""
+    """As OpenAILine says of these. Raises ValueError for a key that cannot stand in a header."""
 
-    def __init__(self, api_key: str | None, base_url: str | None = None) -> None:
-        self._line = OpenAILine("responses", api_key, base_url)
+    def __init__(
+        self, api_key: str | None, base_url: str | None = None, checked: Transports | None = None
+    ) -> None:
+        self._line = OpenAILine("responses", api_key, base_url, checked)
         self._functions = Functions(function_tool)
         self._unsealed: set[str] = set()
 

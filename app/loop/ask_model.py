@@ -156,7 +156,7 @@ async def _ask_one(
     """Its cost is as far as prices are known. Raises ModelError when the model is not asked
     again: it is not waited for one that is down while there is another."""
     try:
-        model, vendor_name = engine.models.resolve(name)
+        model, vendor_name = (await engine.models.of(state.project_id)).resolve(name)
     except UnknownModelError as error:
         raise ModelError("unknown_model", str(error), transient=False) from error
     fitting, losses = fitted(replace(request, model=vendor_name), model.abilities)

@@ -12,13 +12,13 @@ from app.domain.calls import Call
 from app.domain.ids import ProjectId, RunId
 from app.domain.items import Item
 from app.domain.state import Changes, RunState
-from app.llm.catalog import ModelCatalog
 from app.llm.prices import Prices
 from app.loop.beyond import beyond
 from app.loop.breaker import Breakers
 from app.loop.children import Children
 from app.loop.notices import Notices
 from app.loop.policies import Policies
+from app.loop.project_models import ProjectModels
 from app.loop.toolbox import Toolbox
 from app.store.commit import Committed, Ending, Moved, Step, Written
 from app.store.events import shown_now
@@ -39,7 +39,7 @@ class Engine:
     history: Callable[[RunState], Awaitable[tuple[tuple[Item, ...], ...]]]
     toolbox: Toolbox
     children: Children
-    models: ModelCatalog
+    models: ProjectModels
     prices: Prices
     executors: Mapping[str, Executor]
     """By type of tool."""

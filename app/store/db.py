@@ -45,6 +45,11 @@ class Database:
     pool: AsyncEngine
     url: str
 
+    @property
+    def autocommit(self) -> AsyncEngine:
+        """The same pool; each statement is a transaction of its own."""
+        return self.pool.execution_options(isolation_level="AUTOCOMMIT")
+
     async def close(self) -> None:
         await self.pool.dispose()
 

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from app.llm.catalog import ModelCatalog, UnknownModelError
+from app.llm.base import Model
+from app.llm.catalog import ModelCatalog, Models, UnknownModelError
 from app.llm.offline import Offline
 from app.llm.openai_chat import OpenAIChat
 from app.llm.vendors_access import Access, VendorName
@@ -15,14 +16,14 @@ def catalog(key: str | None = None, url: str | None = None) -> ModelCatalog:
 
 
 def test_the_name_goes_to_the_vendor_verbatim() -> None:
-    model, name = catalog("sk-1").resolve("openai:org/gpt-5.1:free")
+    model, name = catalog("sk-1").environment.resolve("openai:org/gpt-5.1:free")
     assert isinstance(model, OpenAIChat)
     assert name == "org/gpt-5.1:free"
-    assert catalog("sk-1").resolve("openai:x")[0] is not model
+    assert catalog("sk-1").environment.resolve("openai:x")[0] is not model
 
 
 def test_the_offline_model_needs_nothing() -> None:
-    models = catalog()
+    models = catalog().environment
     model, name = models.resolve("offline:rules")
     assert isinstance(model, Offline)
     assert name == "rules"
@@ -30,7 +31,7 @@ def test_the_offline_model_needs_nothing() -> None:
 
 
 def test_a_server_of_ones_own_needs_no_key() -> None:
-    catalog(url="http://127.0.0.1:1/v1").known("openai:llama")
+    catalog(url="http://127.0.0.1:1/v1").environment.resolve("openai:llama")
 
 
 @pytest.mark.parametrize(
@@ -51,21 +52,8 @@ def test_a_server_of_ones_own_needs_no_key() -> None:
 )
 def test_an_unknown_model_is_told_what_there_is(model: str, told: str) -> None:
     with pytest.raises(UnknownModelError) as refused:
-        catalog().known(model)
+        catalog().environment.resolve(model)
     assert told in str(refused.value)
-
-
-@pytest.mark.parametrize("model", ["openai:gpt-5", "offline:rules"])
-def test_settings_are_judged_for_every_model(model: str) -> None:
-    assert catalog("sk-1").check_settings(model, {"temperature": 1}) == []
-    (problem,) = catalog("sk-1").check_settings(model, {"temprature": 1})
-    assert problem.startswith("temprature: ")
-    assert "temperature" in problem
-
-
-def test_settings_of_an_unknown_model_cannot_be_judged() -> None:
-    with pytest.raises(UnknownModelError):
-        catalog().check_settings("openai:gpt-5", {})
 
 
 def test_a_key_that_cannot_stand_in_a_header_is_refused_without_being_shown() -> None:
@@ -76,14 +64,15 @@ def test_a_key_that_cannot_stand_in_a_header_is_refused_without_being_shown() ->
 
 async def test_other_vendors_are_reached_with_their_own_keys() -> None:
     reached: dict[VendorName, Access] = {"anthropic": Access("sk-a"), "bedrock": Access("token")}
-    models = ModelCatalog(openai_api_key=None, openai_base_url=None, vendors=reached)
+    known = ModelCatalog(openai_api_key=None, openai_base_url=None, vendors=reached)
+    models = known.environment
     model, name = models.resolve("bedrock:us.amazon.nova-pro-v1:0")
     assert model.abilities.vendor == "bedrock"
     assert name == "us.amazon.nova-pro-v1:0"
-    assert models.vendors == ["offline", "anthropic", "bedrock"]
+    assert [*models.abilities()] == ["offline", "anthropic", "bedrock"]
     with pytest.raises(UnknownModelError):
-        models.known("gemini:x")
-    await models.aclose()
+        models.resolve("gemini:x")
+    await known.aclose()
 
 
 def test_without_the_extra_a_model_of_another_vendor_says_what_to_install(
@@ -92,12 +81,63 @@ def test_without_the_extra_a_model_of_another_vendor_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     models = ModelCatalog(
         openai_api_key=None, openai_base_url=None, vendors={"gemini": Access("key")}
-    )
-    assert models.vendors == ["offline"]
+    ).environment
+    assert [*models.abilities()] == ["offline"]
     with pytest.raises(UnknownModelError, match=r"pip install 'runward\[vendors\]'"):
-        models.known("gemini:x")
+        models.resolve("gemini:x")
 
 
 async def test_closing_what_was_never_opened_is_fine() -> None:
     await catalog().aclose()
     await catalog("sk-1").aclose()
+
+
+def of(known: ModelCatalog, *, refused_url: str | None = None, **own: str) -> Models:
+    return known.of(own, refused_url)
+
+
+def at(models: Models, name: str) -> Model:
+    return models.resolve(name)[0]
+
+
+def test_without_secrets_of_its_own_a_project_has_the_environment_s_models() -> None:
+    known = catalog("sk-1")
+    assert of(known) is known.environment
+
+
+def test_a_project_s_own_key_takes_the_place_of_the_environment_s() -> None:
+    known = catalog("sk-1")
+    own = of(known, OPENAI_API_KEY="sk-own")
+    assert at(own, "openai:x") is not at(known.environment, "openai:x")
+    assert of(known, OPENAI_API_KEY="sk-own") is own
+    assert of(known, OPENAI_API_KEY="sk-other") is not own
+
+
+def test_a_key_for_one_vendor_leaves_the_others_as_they_are() -> None:
+    known = catalog("sk-1")
+    own = of(known, GEMINI_API_KEY="own")
+    assert at(own, "openai:x") is at(known.environment, "openai:x")
+    assert at(own, "gemini:x").abilities.vendor == "gemini"
+    with pytest.raises(UnknownModelError, match="ANTHROPIC_API_KEY is missing"):
+        at(own, "anthropic:x")
+
+
+def test_an_address_that_may_not_be_called_leaves_no_way_to_that_vendor() -> None:
+    own = of(catalog("sk-1"), OPENAI_BASE_URL="http://10.0.0.1", refused_url="leads nowhere good")
+    for vendor in ("openai", "openai-responses"):
+        with pytest.raises(UnknownModelError, match="leads nowhere good"):
+            at(own, f"{vendor}:x")
+    assert at(own, "offline:rules").abilities.vendor == "offline"
+
+
+def test_a_project_s_key_that_cannot_stand_in_a_header_is_said_and_not_shown() -> None:
+    own = of(catalog("sk-1"), ANTHROPIC_API_KEY="sk-secret\n")
+    with pytest.raises(UnknownModelError, match="characters that no key has") as refused:
+        at(own, "anthropic:x")
+    assert "secret\n" not in str(refused.value)
+
+
+async def test_what_projects_opened_is_closed_with_the_rest() -> None:
+    known = catalog()
+    of(known, OPENAI_API_KEY="sk-own", ANTHROPIC_API_KEY="sk-own")
+    await known.aclose()
