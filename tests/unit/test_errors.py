@@ -6,7 +6,7 @@ import pytest
 
 from app.api.problems import status_of
 from app.domain import errors
-from app.domain.errors import AppError
+from app.domain.errors import AppError, UnsupportedParameterError
 
 
 def kinds(root: type[AppError] = AppError) -> Iterator[type[AppError]]:
@@ -38,3 +38,11 @@ def test_an_error_says_what_happened() -> None:
     assert str(errors.InsufficientScopeError(["a", "b"])) == (
         "This key lacks the scope for that: a or b."
     )
+
+
+def test_a_parameter_that_cannot_be_honoured_is_named() -> None:
+    error = UnsupportedParameterError("top_logprobs", "There are none.")
+    assert error.detail == "There are none."
+    assert [(one.path, one.message) for one in error.errors] == [
+        ("top_logprobs", "There are none.")
+    ]

@@ -79,6 +79,29 @@ def test_a_tool_whose_schema_is_none_is_skipped_with_the_reason() -> None:
     assert "parameters" in skipped.reason
 
 
+@pytest.mark.parametrize(
+    ("tool", "reason"),
+    [
+        (listed(""), "empty or too long"),
+        (listed("x" * 257), "empty or too long"),
+        (listed("bad", output_schema={"type": "objekt"}), "output_schema"),
+    ],
+)
+def test_what_cannot_be_a_tool_here_is_skipped_with_the_reason(
+    tool: ListedTool, reason: str
+) -> None:
+    made = offered(spec(), [listed("good"), tool])
+    assert [one.name for one in made.specs] == ["box_good"]
+    [skipped] = made.skipped
+    assert reason in skipped.reason
+
+
+def test_a_tool_that_would_have_the_name_of_runward_s_own_is_skipped() -> None:
+    made = offered(spec(prefix="read"), [listed("result")])
+    assert made.specs == ()
+    assert "reserved" in made.skipped[0].reason
+
+
 def test_a_tool_that_is_only_a_task_is_skipped_with_the_reason() -> None:
     made = offered(spec(), [listed("good"), listed("long", only_as_task=True)])
     assert [one.name for one in made.specs] == ["box_good"]
