@@ -76,6 +76,7 @@ async def capabilities(who: AnyKey, services: Using) -> Response:
                 vendor: {"hosted": sorted(can.hosted), "executors": sorted(can.executors)}
                 for vendor, can in abilities.items()
             },
+            "responses_api": True,
             "scopes": sorted(who.scopes),
         }
     )

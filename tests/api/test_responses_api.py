@@ -1,6 +1,7 @@
 """The Responses API beside its compliance: what a response is to a run, and a run to a response."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.api.test_tools_api import call_back
 from tests.support import responses_shapes as shapes
 from tests.support.client import Json
 from tests.support.model_server import Answer, HttpError, calls, text
+from tests.support.serving import Hold
 from tests.support.tool_server import Behaviour
 
 PAY: Json = {"type": "mcp", "server_label": "runward", "allowed_tools": ["pay"]}
@@ -531,6 +533,7 @@ def test_a_stream_that_was_cut_goes_on_where_it_stopped(project: Project) -> Non
     assert seen[1]["type"] == "response.queued"
     project.wait_for_hits("pay")
     project.tools.hold(project.tool_key("cut")).release()
+    project.client.settle(run_of(seen[0]["response"]))
     path = f"/v1/responses/{seen[0]['response']['id']}"
     whole = events_after(project, path, None)
     assert whole[: len(seen)] == seen
@@ -538,6 +541,49 @@ def test_a_stream_that_was_cut_goes_on_where_it_stopped(project: Project) -> Non
     shapes.events(whole)
     for n in range(len(whole)):
         assert events_after(project, path, whole[n]["sequence_number"]) == whole[n + 1 :]
+
+
+def test_text_is_shown_while_it_is_written_and_a_cut_reader_is_given_the_rest(
+    project: Project,
+) -> None:
+    words = "One two three four five six seven eight."
+    hold = Hold()
+    model = project.script(Answer(text=words, pieces=4, hold=hold, hold_after=3))
+    body = {"model": model, "input": "Count.", "stream": True, "background": True}
+    seen: list[Json] = []
+    with project.client.streaming("POST", "/v1/responses", body) as answer:
+        read_until_text(answer.iter_lines(), seen)
+    hold.arrived()
+    shown = written(seen)
+    assert shown
+    assert shown != words
+    path = f"/v1/responses/{seen[0]['response']['id']}"
+    number = seen[-1]["sequence_number"]
+    late: list[Json] = []
+    with project.client.streaming("GET", f"{path}?stream=true") as answer:
+        lines = answer.iter_lines()
+        read_until_text(lines, late)
+        assert words.startswith(written(late))
+        hold.release()
+        after = events_after(project, path, number)
+        assert written(seen + after) == words
+        late += parsed(lines)
+    shapes.events(seen + after)
+    shapes.events(late)
+    assert shapes.events(events_after(project, path, None))[-1] == late[-1] == after[-1]
+
+
+def read_until_text(lines: Iterator[str], into: list[Json]) -> None:
+    for line in lines:
+        if line.startswith("data: "):
+            into.append(json.loads(line.removeprefix("data: ")))
+            if into[-1]["type"] == "response.output_text.delta":
+                return
+
+
+def written(events: list[Json]) -> str:
+    pieces = [one["delta"] for one in events if one["type"] == "response.output_text.delta"]
+    return "".join(pieces)
 
 
 def events_after(project: Project, path: str, number: int | None) -> list[Json]:

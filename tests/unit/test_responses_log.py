@@ -152,7 +152,9 @@ def test_text_that_was_shown_in_pieces_is_not_shown_again(shown: int) -> None:
     seen = sent(live, TALK[:2])
     for piece in pieces(4)[:shown]:
         seen += live.piece(piece)
-    rest = sent(live, TALK[2:])
+    rest = sent(live, TALK[2:4])
+    assert live.piece(pieces(1)[0]) == []  # it came late
+    rest += sent(live, TALK[4:])
     assert said(seen + rest) == TEXT
     numbers = [one.number for one in seen + rest]
     assert numbers == sorted(set(numbers))

@@ -17,28 +17,12 @@ from typing import Any, Final
 
 from app.api.responses import items
 from app.api.responses.items import Item, Part
-from app.api.responses.parts import Call, Found, Logged, Sent, Writing
+from app.api.responses.parts import ENDS, SETTLES, Call, Found, Logged, Sent, Writing
 from app.domain.json import JsonObject, compact
 
 STRIDE: Final = 2**24
 LIVE: Final = 2**16
 """Positions below this are of what one stored event says; from here on, of pieces of text."""
-_SETTLES: Final = {
-    "tool_call.completed": True,
-    "tool_call.failed": False,
-    "tool_call.timed_out": False,
-    "tool_call.rejected": False,
-    "tool_call.cancelled": False,
-    "tool_call.outcome_unknown": False,
-}
-_ENDS: Final[Mapping[str, tuple[str, str]]] = {
-    "run.completed": ("completed", "response.completed"),
-    "run.failed": ("failed", "response.failed"),
-    "run.incomplete": ("incomplete", "response.incomplete"),
-    "run.cancelled": ("cancelled", "response.incomplete"),
-    "run.expired": ("incomplete", "response.incomplete"),
-}
-"""How a run ends, and with it the response: its status, and its last event."""
 
 
 @dataclass(slots=True)
@@ -66,6 +50,8 @@ class Log:
     """What comes before its turn's message in the log, and after it in the response."""
     _hosted: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     _writing: Writing | None = None
+    _turn: int = 0
+    """The last one that is over."""
     _used_before: items.Tokens = field(default_factory=items.Tokens)
     _used: items.Tokens = field(default_factory=items.Tokens)
     _created_at: str | None = None
@@ -113,8 +99,8 @@ class Log:
     def piece(self, data: Mapping[str, Any]) -> list[Sent]:
         """What a piece of text says that is being written. One that does not begin where the last
         one ended is left to the message as it will be stored."""
-        offset, text, turn = data.get("offset"), str(data.get("text", "")), int(data["turn"])
-        if self.ended or self.number == 0 or not isinstance(offset, int):
+        offset, text, turn = int(data["offset"]), str(data["text"]), int(data["turn"])
+        if self.ended or self.number == 0 or turn <= self._turn:
             return []
         writing = self._writing
         if writing is not None and writing.turn == 0:
@@ -211,7 +197,7 @@ class Log:
         self._start(self._calls[event.data["call_id"]])
 
     def settled(self, event: Logged) -> None:
-        data, good = event.data, _SETTLES[event.type]
+        data, good = event.data, SETTLES[event.type]
         if "hosted" in data:
             self._early.append(self._hosted.pop(data["call_id"]) | items.result(data, good=good))
         elif "output" in data:  # else its outcome is unknown, and a person is asked
@@ -221,6 +207,7 @@ class Log:
         if "call_id" not in event.data:
             self._abandon_writing()
             self._tell_early()
+            self._turn = int(event.data["turn"])
         self._used = items.Tokens.of(event.data)
 
     # Saying.
@@ -251,6 +238,7 @@ class Log:
 
     def _message(self, data: Mapping[str, Any]) -> None:
         text, turn = str(data["text"]), int(data["turn"])
+        self._turn = turn
         writing, self._writing = self._writing, None
         if data.get("refusal"):
             self._whole(items.message(self.run, turn, items.refusal_part(text)))
@@ -371,7 +359,7 @@ class Log:
         output = data.get("output")
         if output is not None and not items.ends_with(self._output, output, data):
             self._whole(items.final_message(self.run, output))
-        status, last = _ENDS[event.type]
+        status, last = ENDS[event.type]
         if status == "failed":
             self._error = items.error(data["error"])
         elif status == "incomplete":
@@ -394,6 +382,6 @@ _TOLD: Final[Mapping[str, Callable[[Log, Logged], None]]] = {
     "tool_call.started": Log.started,
     "usage.updated": Log.counted,
     "run.waiting": Log.waits,
-    **dict.fromkeys(_SETTLES, Log.settled),
-    **dict.fromkeys(_ENDS, Log.ends),
+    **dict.fromkeys(SETTLES, Log.settled),
+    **dict.fromkeys(ENDS, Log.ends),
 }

@@ -2,10 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from app.api.responses.items import Item, Tokens
 from app.domain.json import JsonObject, compact
+
+SETTLES: Final[Mapping[str, bool]] = {
+    "tool_call.completed": True,
+    "tool_call.failed": False,
+    "tool_call.timed_out": False,
+    "tool_call.rejected": False,
+    "tool_call.cancelled": False,
+    "tool_call.outcome_unknown": False,
+}
+"""What ends a call, and whether it ends well."""
+ENDS: Final[Mapping[str, tuple[str, str]]] = {
+    "run.completed": ("completed", "response.completed"),
+    "run.failed": ("failed", "response.failed"),
+    "run.incomplete": ("incomplete", "response.incomplete"),
+    "run.cancelled": ("cancelled", "response.incomplete"),
+    "run.expired": ("incomplete", "response.incomplete"),
+}
+"""How a run ends, and with it the response: its status, and its last event."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from app.domain import errors as e
 from app.domain.ids import ProjectId, RunId
 from app.store import events, views
 from app.store.db import Tx
+from app.store.drafts import Piece
 from app.store.events import StoredEvent
 from app.store.notify import Follower
 from app.store.views import RunView
@@ -81,9 +82,12 @@ def _run_of(log: Log) -> RunId:
     return id_.run_id
 
 
-async def follow(services: Services, project_id: ProjectId, log: Log) -> AsyncIterator[list[Sent]]:
+async def follow(
+    services: Services, project_id: ProjectId, log: Log, *, pieces: bool
+) -> AsyncIterator[list[Sent]]:
     """What there is, and what comes, until the response ends or the process stops; an empty list
-    where nothing came for a while. Holds no database connection while it waits."""
+    where nothing came for a while. `pieces`: of text that is being written too. Holds no database
+    connection while it waits."""
     with services.feed.follow(project_id, _run_of(log)) as follower:
         while not (log.ended or services.stopping.is_set()):
             follower.hinted = False
@@ -94,6 +98,8 @@ async def follow(services: Services, project_id: ProjectId, log: Log) -> AsyncIt
             yield _taken(follower, log, whole)
             if len(stored) == PAGE:
                 continue
+            if pieces and follower.adrift:
+                services.feed.catch_up(follower)
             async for sent in _live(services, follower, log):
                 yield sent
 
@@ -120,9 +126,9 @@ def _pushed(follower: Follower, log: Log) -> list[Sent]:
     sent: list[Sent] = []
     while follower.pushed:
         one = follower.pushed.popleft()
-        if not isinstance(one, StoredEvent):
-            if one.type == "message.delta":
-                sent += log.piece(from_json(one.json)["data"])
+        if isinstance(one, Piece):
+            texts = [piece for piece in follower.news(one) if piece.type == "message.delta"]
+            sent += [out for piece in texts for out in log.piece(from_json(piece.json)["data"])]
         elif one.sequence == log.seen + 1 and not _is_cut(one):
             sent += _taken(follower, log, [_parsed(one)])
         elif one.sequence > log.seen:

@@ -103,14 +103,14 @@ async def _held(services: Services, project_id: ProjectId, log: Log) -> None:
     """Until it has ended; or for so long that it is shown as it is by then."""
     try:
         async with asyncio.timeout(HOLD_SECONDS):
-            async for _ in reading.follow(services, project_id, log):
+            async for _ in reading.follow(services, project_id, log, pieces=False):
                 pass
     except TimeoutError:
         return
 
 
 async def _frames(services: Services, project_id: ProjectId, log: Log) -> AsyncIterator[str]:
-    async for sent in reading.follow(services, project_id, log):
+    async for sent in reading.follow(services, project_id, log, pieces=True):
         yield "".join(one.frame for one in sent) or ": still here\n\n"
     if log.ended:
         yield "data: [DONE]\n\n"
