@@ -77,7 +77,9 @@ class VendorModel:
         if self._link is None:
             async with self._opening:
                 if self._link is None:
-                    self._link = await asyncio.to_thread(_load, self._vendor, self._access)
+                    link = await asyncio.to_thread(_load, self._vendor, self._access)
+                    link.use_threads()
+                    self._link = link
         return self._link
 
 

@@ -12,7 +12,7 @@ from botocore.tokens import FrozenAuthToken
 
 from app.llm.vendors_access import Access
 
-__all__ = ["BotoCoreError", "bedrock_client"]
+__all__ = ["MAX_CONNECTIONS", "BotoCoreError", "bedrock_client"]
 
 DEFAULT_REGION: Final = "us-east-1"
 MAX_CONNECTIONS: Final = 256

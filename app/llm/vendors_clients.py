@@ -20,7 +20,7 @@ from pydantic_ai.providers.bedrock import BedrockModelProfile, BedrockProvider
 from pydantic_ai.providers.google import GoogleProvider
 
 from app.llm.vendors_access import Access, VendorName
-from app.llm.vendors_aws import bedrock_client
+from app.llm.vendors_aws import MAX_CONNECTIONS, bedrock_client
 
 CONNECT_SECONDS: Final = 10.0
 READ_SECONDS: Final = 3600.0
@@ -40,8 +40,11 @@ _UNKNOWN: Final = BedrockModelProfile(
 
 @dataclass(frozen=True, slots=True)
 class Opened:
+    """`threads`: how many it may keep busy at once."""
+
     model: Callable[[str], Model]
     close: Callable[[], Awaitable[None]]
+    threads: int = 0
 
 
 class _Anthropic(anthropic.AsyncAnthropic):
@@ -108,7 +111,7 @@ def _bedrock(access: Access) -> Opened:
         known = provider.model_profile(name) is not None
         return BedrockConverseModel(name, provider=provider, profile=None if known else _UNKNOWN)
 
-    return Opened(model, close)
+    return Opened(model, close, MAX_CONNECTIONS)
 
 
 def _http() -> httpx2.AsyncClient:

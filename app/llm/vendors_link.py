@@ -7,6 +7,7 @@ functions send what they are given; they know no agents and start no telemetry.
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from anyio.to_thread import current_default_thread_limiter
 from pydantic_ai import ModelMessage, ModelResponse, RequestUsage
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.models import Model
@@ -40,6 +41,12 @@ class Link:
 
     async def aclose(self) -> None:
         await self._opened.close()
+
+    def use_threads(self) -> None:
+        """In the event loop, before the first question: pydantic-ai reads boto3's answers on
+        anyio's threads, of which there are 40 unless somebody says otherwise."""
+        limiter = current_default_thread_limiter()
+        limiter.total_tokens = max(limiter.total_tokens, self._opened.threads)
 
     async def ask(self, request: ModelRequest, on_delta: OnDelta) -> Answer:
         model = self._model(request.model)

@@ -214,6 +214,16 @@ async def test_a_cancelled_request_ends_at_once(vendor: Vendor) -> None:
     hold.release()
 
 
+async def test_many_requests_are_open_at_once(vendor: Vendor) -> None:
+    hold = Hold()
+    script(vendor, *[replace(says("late"), hold=hold)] * 60)
+    whole = {"stream": False, "max_output_tokens": 1000}
+    asked = [asyncio.ensure_future(vendor.ask(user(), settings=whole)) for _ in range(60)]
+    await asyncio.to_thread(hold.arrived, 60)
+    hold.release()
+    assert {answer.text for answer in await asyncio.gather(*asked)} == {"late"}
+
+
 async def test_an_answer_cut_off_in_a_call_marks_it(vendor: Vendor) -> None:
     script(vendor, replace(TWO_CALLS, ending="length"))
     cut = await vendor.ask(user())
