@@ -15,6 +15,8 @@ from app.domain.events import STORED, TRANSIENT
 from app.domain.run import TERMINAL, RunStatus
 from app.domain.scopes import Scope
 from app.domain.tools import RETRYABLE_STATUSES
+from app.llm.vendors import VendorModel
+from app.llm.vendors_access import Access, VendorName
 from app.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -174,3 +176,14 @@ def test_the_tests_that_guarantees_name_exist() -> None:
 def test_what_the_architecture_names_is_there() -> None:
     for path in re.findall(r"`((?:app|migrations|tests)/[\w/.]*)`", read(DOCS / "architecture.md")):
         assert (ROOT / path).exists(), path
+
+
+def test_what_each_vendor_takes_is_what_its_adapter_says() -> None:
+    table = rows("models.md", "### What is said how")
+    vendors: tuple[VendorName, ...] = ("anthropic", "gemini", "bedrock")
+    for at, vendor in enumerate(vendors):
+        can = VendorModel(vendor, Access()).abilities
+        settings = re.findall(r"`(\w+)`", table["further settings"][at])
+        hosted = re.findall(r"`(\w+)`", table["[hosted tools](executors.md)"][at])
+        assert {*settings, "reasoning"} == can.settings, vendor
+        assert set(hosted) == can.hosted, vendor
