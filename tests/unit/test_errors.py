@@ -46,3 +46,9 @@ def test_a_parameter_that_cannot_be_honoured_is_named() -> None:
     assert [(one.path, one.message) for one in error.errors] == [
         ("top_logprobs", "There are none.")
     ]
+
+
+def test_an_unsupported_parameter_is_named() -> None:
+    error = errors.UnsupportedParameterError("store", "Runs are stored.")
+    assert (str(error), status_of(type(error))) == ("Runs are stored.", 422)
+    assert error.errors == (errors.FieldError("store", "Runs are stored."),)

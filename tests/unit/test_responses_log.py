@@ -270,3 +270,10 @@ def test_calls_that_end_in_different_ways_say_so() -> None:
 def test_there_is_room_for_every_number() -> None:
     assert STRIDE * 2**29 <= 2**53
     assert LIVE < STRIDE
+
+
+def test_a_call_of_the_client_s_shows_nothing_before_it_is_waited_for() -> None:
+    of = log()
+    begins = [*BEGUN, created("c1", "look", "client"), ("tool_call.started", {"call_id": "c1"})]
+    assert types(sent(of, logged(*begins))) == ["created", "in_progress"]
+    assert of.found.output == []
