@@ -476,6 +476,17 @@ def test_a_session_is_a_conversation(project: Project) -> None:
     refused(project, 404, "session_not_found", input="x", conversation="sess_nothing")
 
 
+def test_what_a_run_of_a_session_asks_its_client_is_answered_like_elsewhere(
+    project: Project,
+) -> None:
+    session = project.client.call("POST", "/v1/sessions", {})
+    first = weather(project, "Rome", conversation=session["id"])
+    answer = output_of(first["output"][0]["call_id"], "sun")
+    second = create(project, answer, previous_response_id=first["id"])
+    assert "sun" in said(second)
+    assert second["conversation"] == {"id": session["id"]}
+
+
 def test_a_sealed_conversation_opens_in_its_project_alone(project: Project, other: Project) -> None:
     body = {"model": MODEL, "input": [message("user", "I am Alice.")]}
     _, made = post(project, "/compact", body)
