@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 import aiohttp
 import httpx2
+import structlog
 from pydantic_ai.exceptions import (
     AgentRunError,
     ModelAPIError,
@@ -17,7 +18,6 @@ from pydantic_ai.exceptions import (
     ModelRequestRejectedError,
     ModelServerError,
     ModelUnavailableError,
-    UnexpectedModelBehavior,
     UserError,
 )
 from pydantic_core import to_json
@@ -28,21 +28,9 @@ from app.llm.base import ModelError
 from app.llm.vendors_access import VendorName
 from app.llm.vendors_aws import BotoCoreError
 
+log = structlog.get_logger()
+
 TRANSPORT: Final = httpx2.TransportError | aiohttp.ClientError | OSError
-UNREADABLE: Final = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What reading an answer raises that is not shaped as the vendor's are."""
-ALL: Final = (
-    ModelAPIError,
-    UnexpectedModelBehavior,
-    UserError,
-    NotImplementedError,
-    BotoCoreError,
-    httpx2.InvalidURL,
-    httpx2.TransportError,
-    aiohttp.ClientError,
-    OSError,
-    *UNREADABLE,
-)
 _AGAIN: Final = (
     ModelRateLimitError,
     ModelUnavailableError,
@@ -88,7 +76,8 @@ def model_error(error: Exception, vendor: VendorName, secret: str, *, begun: boo
             return failures.broken_stream()
         case _ if isinstance(error, ModelConnectionError | TRANSPORT):
             return failures.unreachable()
-        case _:
+        case _:  # whatever three libraries raise where an answer is not shaped as they expect
+            log.warning("model_answer_unreadable", vendor=vendor, error=type(error).__name__)
             what = str(error) if isinstance(error, AgentRunError) else repr(error)
             return failures.invalid_response(_told(what, secret))
 

@@ -18,7 +18,7 @@ from app.llm.base import ModelError, ModelRequest, OnDelta
 from app.llm.failures import broken_stream, invalid_response
 from app.llm.vendors_access import Access, VendorName
 from app.llm.vendors_clients import OPEN, Opened
-from app.llm.vendors_failures import ALL, model_error, refuses_strict
+from app.llm.vendors_failures import model_error, refuses_strict
 from app.llm.vendors_plan import Plan, planned
 from app.llm.vendors_request import messages
 from app.llm.vendors_response import Shown, answered, ended, first_call_only
@@ -76,7 +76,7 @@ class Link:
             answer = answered(answers, request.tools, self._vendor)
         except ModelError:
             raise
-        except ALL as error:
+        except Exception as error:
             strict = any(tool.strict for tool in plan.parameters.function_tools)
             if strict and refuses_strict(error):
                 raise _StrictRefusedError from error

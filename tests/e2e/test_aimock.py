@@ -3,7 +3,7 @@ same conversations as those of the strict servers of our own, as far as its fixt
 
 They cannot say: a refusal, prompt caching and what a model thought with in tokens, a request that
 is wrong (it takes nearly all), a signature of Gemini or of the Responses API. Bedrock is not among
-them: aimock answers 500 where a cache point stands behind the tools, as Runward sends it.
+them: its streams begin a text in a way that botocore cannot read.
 """
 
 import json

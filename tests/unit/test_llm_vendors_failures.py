@@ -85,6 +85,21 @@ def exception(kind: str) -> bytes:
     return encoded(headers, json.dumps({"message": "broke"}).encode())
 
 
+async def test_an_answer_that_no_library_can_read_is_an_answer_all_the_same() -> None:
+    """Else the run would be taken up again and again, and nobody told why."""
+
+    async def answers(_: web.Request) -> web.Response:
+        frames = event("messageStart", {"role": "assistant"})
+        frames += event("contentBlockStart", {"contentBlockIndex": 0, "start": {}})
+        return web.Response(body=frames, content_type="application/vnd.amazon.eventstream")
+
+    async with before("bedrock", answers) as vendor:
+        with pytest.raises(ModelError) as failed:
+            await vendor.ask(user())
+    assert (failed.value.code, failed.value.transient) == ("model_invalid_response", True)
+    assert "ContentBlockStart" in failed.value.message
+
+
 async def test_a_schema_that_is_no_strict_one_to_the_vendor_is_told_as_it_is() -> None:
     asked: list[Any] = []
 
