@@ -41,7 +41,8 @@ class Follower:
 
     __slots__ = (
         "_heard",
-        "_wake",
+        "_waiter",
+        "_woken",
         "adrift",
         "hinted",
         "live",
@@ -54,7 +55,8 @@ class Follower:
     def __init__(self, project_id: ProjectId, run_id: UUID) -> None:
         self.project_id = project_id
         self.run_id = run_id
-        self._wake = asyncio.Event()
+        self._woken = False
+        self._waiter: asyncio.Future[None] | None = None
         self._heard = Heard()
         self.live = False
         """Drafts are wanted too."""
@@ -89,21 +91,30 @@ class Follower:
             self.pushed.clear()
             self.hinted = self.adrift = True
         self.pushed.append(what)
-        self._wake.set()
+        self._woken = True
+        self._go_on()
 
     def wake(self) -> None:
-        self.hinted = True
-        self._wake.set()
+        self._woken = self.hinted = True
+        self._go_on()
 
     async def wait(self, seconds: float) -> bool:
-        """Until there may be something new, at most `seconds`. False: nothing came."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            return False
-        self._wake.clear()
-        return True
+        """Until there may be something new, at most `seconds`. False: nothing came. For one task
+        at a time; an Event and a timeout would cost twice as much, at every piece of a draft."""
+        if not self._woken:
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            timer = loop.call_later(seconds, self._go_on)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+        woken, self._woken = self._woken, False
+        return woken
+
+    def _go_on(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 class FamilyFollower(Follower):
