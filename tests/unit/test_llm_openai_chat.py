@@ -329,6 +329,21 @@ async def test_a_stream_without_its_content_type_and_end_of_connection_is_read()
             assert (await ask(model)).text == "x"
 
 
+async def test_a_compressed_stream_is_read() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        response.enable_compression(web.ContentCoding.gzip)
+        await response.prepare(request)
+        for text in ("Hel", "lo"):
+            frame = {"choices": [{"index": 0, "delta": {"content": text}}]}
+            await response.write(b"data: " + json.dumps(frame).encode() + b"\n\n")
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    async with odd_server(handler) as model:
+        assert (await ask(model)).text == "Hello"
+
+
 async def test_a_finished_stream_gives_its_connection_back() -> None:
     ports: set[Any] = set()
 
