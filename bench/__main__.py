@@ -152,7 +152,7 @@ def _sizes(arguments: Sequence[str]) -> tuple[Sizes, Path]:
     parser.add_argument("--seconds", type=float, default=2.5, help="of each load (%(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="of each load (%(default)s)")
     parser.add_argument("--streams", type=int, default=64, help="that speak at once (%(default)s)")
-    parser.add_argument("--words", type=int, default=800, help="of each stream (%(default)s)")
+    parser.add_argument("--words", type=int, default=600, help="of each stream (%(default)s)")
     parser.add_argument("--firsts", type=int, default=70, help="first tokens (%(default)s)")
     parser.add_argument("--parked", type=int, help="runs that wait for approval (1,000)")
     parser.add_argument("--readers", type=int, help="idle event streams (200)")
