@@ -168,8 +168,8 @@ async def _merge(response: "httpx2.Response", merge: Merging) -> ModelResponse:
 
 
 def _chunks(response: "httpx2.Response") -> AsyncIterator[bytes]:
-    """As they come in. Where there is nothing to decompress, without httpx2's layers, which cost
-    as much as all that is done with a token."""
+    """As they come in. Where there is nothing to decompress, without two layers of httpx2 that are
+    a twentieth of what a token costs."""
     if "content-encoding" in response.headers:
         return response.aiter_bytes()
     return aiter(cast("httpx2.AsyncByteStream", response.stream))
