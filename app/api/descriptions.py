@@ -45,12 +45,16 @@ _TOOL: Final = {
     "sent.",
     "output_schema": "A JSON Schema of the result. One that does not match is an error result.",
     "type": "How it is executed: `webhook`, a signed POST to `url`; `agent`, a child run; "
-    "`client`, by whoever uses the API; `plugin`, a function that is installed with the service; "
-    "or `mcp`, a tool of a registered MCP server.",
+    "`client`, by whoever uses the API; `hosted`, by the model's vendor; `plugin`, a function that "
+    "is installed with the service; or `mcp`, a tool of a registered MCP server.",
     "url": "Where a webhook tool is called; of a tool of type `mcp` its server's.",
     "agent": "Of a tool of type `agent`: whom the child run is started with.",
     "output": "Of a tool of type `agent`: what of the child run is the result. `final`, its "
     "output; `json`, that output as JSON; or the last good output of one of its tools.",
+    "hosted": "Of a tool of type `hosted`: what it is to the vendor.",
+    "executes": "The kind of vendors' own tool that a webhook or a plugin carries out. Its "
+    "parameters are then those of the kind, and a person approves each call unless `approval` "
+    "says otherwise.",
     "headers": "Sent with every call.",
     "strict": "Holds the model to the schema: every property required, none beside them. "
     "Optional ones become nullable.",
@@ -137,6 +141,12 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
         "limit": "Calls in flight.",
         "group": "Tools of one group share the limit.",
         "serial": "The call runs alone, after every earlier and before every later one.",
+    },
+    "Hosted": {
+        "kind": "Which of the tools that vendors run.",
+        "settings": "Its options in the vendor's own words, passed on as they are.",
+        "secrets": "Further options, whose values are stored secrets: the option, and the "
+        "secret's name.",
     },
     "FromServer": {
         "server": "The registered MCP server.",

@@ -336,6 +336,7 @@ def stage(project: Project) -> Iterator[Stage]:
     values: Json = {
         "session_id": session["id"],
         "run_id": run["id"],
+        "response_id": "resp_" + run["id"].removeprefix("run_"),
         "approval_id": approval["id"],
         "key_id": made["id"],
         "project_id": project.id,
@@ -384,8 +385,30 @@ def test_a_bad_request_is_refused_with_what_is_wrong(stage: Stage) -> None:
 
 def test_no_route_takes_a_bad_body(stage: Stage, running: Running) -> None:
     with_body = [each for each in running.contract.operations() if each.takes_body]
-    assert {operation.id for operation in with_body} == GOOD.keys()
-    judge(stage, [bad for each in with_body for bad in any_body(each, GOOD[each.id])])
+    ours = [each for each in with_body if not each.path.startswith("/v1/responses")]
+    assert {operation.id for operation in ours} == GOOD.keys()
+    judge(stage, [bad for each in ours for bad in any_body(each, GOOD[each.id])])
+
+
+def test_no_route_of_the_responses_api_takes_a_bad_body(stage: Stage, running: Running) -> None:
+    """Told as OpenAI tells it: the statuses are its own."""
+    good: Json = {"model": "offline:rules", "input": "hi"}
+    before = stage.snapshot()
+    refused = 0
+    for operation in running.contract.operations():
+        if operation.takes_body and operation.path.startswith("/v1/responses"):
+            for bad in any_body(operation, good):
+                response = stage.request(bad)
+                assert running.contract.broken_by(response) == [], bad.name
+                error = response.json()["error"]
+                assert 400 <= response.status_code < 500, bad.name
+                assert (error["type"], bool(error["message"])) == (
+                    "invalid_request_error",
+                    True,
+                ), bad.name
+                refused += 1
+    assert refused >= 50
+    assert stage.snapshot() == before
 
 
 # -- every field with every wrong value -----------------------------------------------------------

@@ -32,7 +32,7 @@ def start(**fields: Any) -> StartRun:
 def test_an_inline_run_may_say_everything_that_an_agent_may() -> None:
     for name, field in AgentConfig.model_fields.items():
         inline = StartRun.model_fields[name]
-        if name == "model":
+        if name in ("model", "kind"):  # a call of one tool is started over /mcp alone
             continue
         assert inline.get_default(call_default_factory=True) == field.get_default(
             call_default_factory=True

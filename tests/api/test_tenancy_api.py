@@ -81,6 +81,11 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "create_project": frozenset({ADMIN}),
     "list_projects": frozenset({ADMIN}),
     "create_project_key": frozenset({ADMIN}),
+    "create_response": frozenset({WRITE}),
+    "compact_response": frozenset({WRITE}),
+    "get_response": frozenset({READ, WRITE}),
+    "list_input_items": frozenset({READ, WRITE}),
+    "cancel_response": frozenset({WRITE}),
     "capabilities": ANY,
     "healthz": PUBLIC,
     "readyz": PUBLIC,
@@ -116,12 +121,15 @@ BODIES: dict[str, Json] = {
     "change_agent": {"description": "changed"},
     "put_policy": {"guardrails": []},
     "create_key": {"name": "mine", "scopes": ["runs:read"]},
+    "create_response": {"model": "offline:rules", "input": "hi"},
+    "compact_response": {"model": "offline:rules", "input": "hi"},
     "create_project": {"name": "mine"},
     "create_project_key": {"name": "mine", "scopes": ["runs:read"]},
 }
 
 UNKNOWN: Json = {
     "run_id": "run_" + "f" * 32,
+    "response_id": "resp_" + "f" * 32,
     "session_id": "sess_" + "f" * 32,
     "approval_id": "apr_" + "f" * 32,
     "key_id": "key_" + "f" * 32,
@@ -166,7 +174,9 @@ def test_a_scope_opens_its_operations_and_no_others(
             assert response.status_code not in {401, 403}, operation.id
         else:
             code = "forbidden" if scope in needed else "insufficient_scope"
-            assert (response.status_code, response.json()["code"]) == (403, code), operation.id
+            told: Json = response.json()
+            told = told.get("error", told)  # OpenAI's envelope has it inside
+            assert (response.status_code, told["code"]) == (403, code), operation.id
 
 
 def test_a_refused_scope_is_named_and_nothing_was_read_or_done(project: Project) -> None:
@@ -217,6 +227,7 @@ def furnish(project: Project, mcp: McpServer) -> Things:
     session = project.client.call("POST", "/v1/sessions", {"state": {"mine": True}})
     ids = {
         "run_id": run["id"],
+        "response_id": "resp_" + run["id"].removeprefix("run_"),
         "session_id": session["id"],
         "approval_id": approval["id"],
         "key_id": project.new_key(READ)["id"],
@@ -241,7 +252,7 @@ def snapshot(project: Project) -> list[Json]:
 def telling(response: httpx2.Response) -> tuple[int, list[str], Json]:
     """All that an answer tells, but for the request's own id."""
     problem: Json = response.json()
-    problem.pop("request_id")
+    problem.pop("request_id", None)
     headers = {"date", "x-request-id", "content-length"}
     return response.status_code, sorted(set(response.headers) - headers), problem
 
