@@ -85,6 +85,14 @@ def migrate() -> None:
 
 
 @app.command()
+def models() -> None:
+    """What models of each vendor can be told, as a table."""
+    from app.llm.table import table  # noqa: PLC0415  # slow, and only needed here
+
+    typer.echo(table())
+
+
+@app.command()
 def openapi(
     write: Annotated[bool, typer.Option("--write", help="Write openapi/openapi.json.")] = False,
     check: Annotated[

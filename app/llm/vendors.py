@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from app.llm.vendors_link import Link
 
 _COMMON: Final = frozenset({"temperature", "top_p", "max_output_tokens", "stop", "reasoning"})
-_ABILITIES: Final[dict[VendorName, Abilities]] = {
+ABILITIES: Final[dict[VendorName, Abilities]] = {
     "anthropic": Abilities(
         "anthropic",
         _COMMON | {"user", "service_tier"},
@@ -53,7 +53,7 @@ class VendorModel:
 
     @property
     def abilities(self) -> Abilities:
-        return _ABILITIES[self._vendor]
+        return ABILITIES[self._vendor]
 
     async def open(self) -> None:
         """Imports the libraries, which takes over a second, off the event loop."""

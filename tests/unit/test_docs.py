@@ -15,6 +15,7 @@ from app.domain.events import STORED, TRANSIENT
 from app.domain.run import TERMINAL, RunStatus
 from app.domain.scopes import Scope
 from app.domain.tools import RETRYABLE_STATUSES
+from app.llm.table import table
 from app.llm.vendors import VendorModel
 from app.llm.vendors_access import Access, VendorName
 from app.settings import Settings
@@ -176,6 +177,10 @@ def test_the_tests_that_guarantees_name_exist() -> None:
 def test_what_the_architecture_names_is_there() -> None:
     for path in re.findall(r"`((?:app|migrations|tests)/[\w/.]*)`", read(DOCS / "architecture.md")):
         assert (ROOT / path).exists(), path
+
+
+def test_the_table_of_what_vendors_take_is_the_one_that_the_code_makes() -> None:
+    assert table() in read(DOCS / "models.md"), "run `python -m app models` and put it in there"
 
 
 def test_what_each_vendor_takes_is_what_its_adapter_says() -> None:

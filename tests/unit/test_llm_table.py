@@ -1,0 +1,68 @@
+"""The table of what each vendor takes, held against the adapters that it is made from."""
+
+import pytest
+from pydantic import JsonValue
+
+from app.domain.items import Message
+from app.domain.json import JsonObject
+from app.llm import openai_chat, openai_responses
+from app.llm.abilities import OF_RUNWARD
+from app.llm.base import ModelRequest
+from app.llm.openai_chat_request import function_tool, request_body
+from app.llm.openai_functions import Functions
+from app.llm.settings import check_settings
+from app.llm.table import ALL, table
+from tests.unit.test_llm_responses_request import body_of as responses_body_of
+
+VALUES: JsonObject = {
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "max_output_tokens": 70,
+    "presence_penalty": 0.5,
+    "frequency_penalty": 0.5,
+    "seed": 7,
+    "stop": "END",
+    "reasoning": {"effort": "low"},
+    "reasoning.summary": {"summary": "auto"},
+    "verbosity": "low",
+    "service_tier": "flex",
+    "user": "ada",
+    "safety_identifier": "ada",
+    "prompt_cache_key": "key",
+    "metadata": {"team": "a"},
+    "store": True,
+}
+
+
+def given(name: str) -> dict[str, JsonValue]:
+    """The setting of a row: `reasoning.summary` is a part of one."""
+    settings: dict[str, JsonValue] = {name.partition(".")[0]: VALUES[name]}
+    assert check_settings(settings) == []
+    return settings
+
+
+def chat_body(settings: dict[str, JsonValue]) -> JsonObject:
+    asked = ModelRequest("gpt", "", (Message("user", "go"),), settings=settings)
+    return request_body(asked, Functions(function_tool), stream=True)
+
+
+@pytest.mark.parametrize("name", sorted(openai_chat.ABILITIES.settings - OF_RUNWARD))
+def test_every_setting_that_chat_completions_takes_is_sent(name: str) -> None:
+    assert chat_body(given(name)) != chat_body({})
+
+
+@pytest.mark.parametrize("name", sorted(openai_responses.ABILITIES.settings - OF_RUNWARD))
+def test_every_setting_that_the_responses_api_takes_is_sent(name: str) -> None:
+    said = Message("user", "go")
+    assert responses_body_of(said, settings=given(name)) != responses_body_of(said, settings={})
+
+
+def test_every_vendor_has_a_column_and_every_ability_a_row() -> None:
+    head, _, *rows = table().splitlines()
+    assert [f"`{can.vendor}`" in head for can in ALL] == [True] * 5
+    assert {row.count("|") for row in rows} == {len(ALL) + 2}
+    shown = {row.split("|")[1].strip() for row in rows}
+    for can in ALL:
+        assert {f"setting `{name}`" for name in can.settings - OF_RUNWARD} <= shown
+        assert {f"hosted `{kind}`" for kind in can.hosted} <= shown
+        assert {f"executor `{kind}`" for kind in can.executors} <= shown
