@@ -3,9 +3,7 @@ server, `tests.support.mcp_conformance` has Runward connect to it and call its t
 what Runward said is judged."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +13,8 @@ import pytest
 
 from tests.e2e.conftest import Processes
 from tests.support.client import Json
-from tests.support.programs import node_program
-from tests.support.service import ROOT, Service
+from tests.support.programs import conformance
+from tests.support.service import Service
 
 pytestmark = pytest.mark.timeout(180)
 PASSED: Final = {"initialize", "tools_call", "sse-retry", "auth/client-credentials-basic"}
@@ -53,18 +51,6 @@ def service(start: Processes) -> Iterator[Service]:
     yield start("serve", env={"RUNWARD_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128"})
 
 
-def conformance(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [node_program("conformance"), *args],
-        cwd=ROOT,
-        env=os.environ | {"NODE_OPTIONS": f"--import={ROOT}/tests/support/fs_glob.mjs"} | env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-
 def judged(service: Service, scenario: str, folder: Path) -> tuple[dict[str, Json], str]:
     """What was checked, by its name, and what the client printed."""
     with service.client() as client:
@@ -76,6 +62,7 @@ def judged(service: Service, scenario: str, folder: Path) -> tuple[dict[str, Jso
                 "--command",
                 f"{sys.executable} -m tests.support.mcp_conformance",
             ),
+            seconds=120,
             RUNWARD_URL=client.url,
             RUNWARD_KEY=client.key,
         )
@@ -87,7 +74,7 @@ def judged(service: Service, scenario: str, folder: Path) -> tuple[dict[str, Jso
 
 
 def test_every_scenario_is_passed_or_named_with_what_is_not_done() -> None:
-    listed = conformance("list", "--client").stdout
+    listed = conformance("list", "--client", seconds=60).stdout
     assert set(re.findall(r"^ +- (\S+)", listed, re.MULTILINE)) == PASSED | set(NOT_DONE)
 
 

@@ -4,7 +4,6 @@ cannot send an API key, so a proxy adds one."""
 import base64
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +12,7 @@ import pytest
 from tests.e2e.conftest import Processes
 from tests.support.client import Client
 from tests.support.mcp_proxy import KeyProxy
-from tests.support.programs import node_program
-from tests.support.service import ROOT
+from tests.support.programs import conformance
 from tests.support.tool_server import Behaviour, ToolServer
 
 pytestmark = pytest.mark.timeout(300)
@@ -115,20 +113,15 @@ def verdicts(folder: Path) -> dict[str, set[str]]:
 def test_the_conformance_suite_passes_what_applies(
     start: Processes, tools: ToolServer, tmp_path: Path
 ) -> None:
-    program = node_program("conformance")
     service = start("serve", env={"RUNWARD_PLUGINS": "tests.support.plugin_conformance"})
     client = start.client(service)
     prepare(client, tools)
-    hook = ROOT / "tests" / "node" / "fs_glob.mjs"
     with KeyProxy(service.url, client.key) as proxy:
-        done = subprocess.run(
-            ["node", "--import", str(hook), program, "server", "--url", f"{proxy.url}/mcp",
-             "--suite", "all", "--output-dir", str(tmp_path)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=SUITE_SECONDS,
-        )  # fmt: skip
+        done = conformance(
+            *("server", "--url", f"{proxy.url}/mcp", "--suite", "all"),
+            *("--output-dir", str(tmp_path)),
+            seconds=SUITE_SECONDS,
+        )
     found = verdicts(tmp_path)
     shown = done.stdout[-8000:] + done.stderr[-4000:]
     assert found.keys() == PASS | WARNED.keys() | NOT_THERE.keys(), shown

@@ -2,10 +2,13 @@
 the line that installs it; on CI that is a failure."""
 
 import os
+import subprocess
 from pathlib import Path
 from typing import Final, NoReturn
 
 import pytest
+
+from tests.support.service import ROOT
 
 NODE_BINARIES: Final = Path(__file__).parents[1] / "node" / "node_modules" / ".bin"
 MCP_BINARIES: Final = Path(__file__).parents[2] / ".venv" / "mcp-servers" / "bin"
@@ -25,6 +28,20 @@ def mcp_program(name: str) -> str:
     if not found.exists():
         missing(f"{name} is not installed: make .venv/mcp-servers/.installed")
     return str(found)
+
+
+def conformance(*args: str, seconds: float, **env: str) -> subprocess.CompletedProcess[str]:
+    """The MCP project's own conformance suite; it names a function of Node 22."""
+    hook = NODE_BINARIES.parents[1] / "fs_glob.mjs"
+    return subprocess.run(
+        ["node", "--import", str(hook), node_program("conformance"), *args],
+        cwd=ROOT,
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
+    )
 
 
 def missing(message: str) -> NoReturn:
