@@ -26,7 +26,7 @@ run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded Postg
 	@exec $(BIN)/python -m app serve $(ARGS)
 
 test: $(VENV)/.dev $(MCP)/.installed $(if $(shell command -v npm),$(NODE)) ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 check: $(VENV)/.dev ## Format, lint, types, layers, unused dependencies, openapi.json
 	$(BIN)/ruff format --check .

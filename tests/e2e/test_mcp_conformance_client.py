@@ -100,9 +100,9 @@ def test_a_stream_that_the_server_closes_is_taken_up_again(
     """Not before the time that the server named; on a busy machine it may be later, which the
     scenario takes for a fault. A session listens on a stream of its own; where that is opened only
     after the call was sent, the scenario takes it for the reconnect, and says nothing about one."""
-    folders = (tmp_path / str(number) for number in range(5))
+    folders = (tmp_path / str(number) for number in range(20))
     checks, said = closed_and_retried(service, next(folders))
-    while checks["client-sse-retry-timing"]["details"]["actualDelayMs"] < 0:
+    while checks["client-sse-retry-timing"]["details"].get("actualDelayMs", -1) < 0:
         checks, said = closed_and_retried(service, next(folders))
     timing = checks.pop("client-sse-retry-timing")
     assert statuses(checks) == {
