@@ -22,6 +22,7 @@ USAGE = {
     "prompt_tokens_details": {"cached_tokens": 10},
     "completion_tokens_details": {"reasoning_tokens": 5},
 }
+END = "[DONE]"
 CREATED = 1_700_000_000
 
 
@@ -39,8 +40,9 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Text, calls or both. `pieces`: into how many deltas each text is split. `hold`: waits there
-    after `hold_after` frames (0: before the headers). `cut_after`: the connection breaks after so
-    many frames (not streamed: in the middle of the body). `gap` seconds pass between frames."""
+    after `hold_after` frames (0: before the headers). `hold_end`: waits there before the frame that
+    ends a stream. `cut_after`: the connection breaks after so many frames (not streamed: in the
+    middle of the body). `gap` seconds pass between frames."""
 
     text: str | None = None
     calls: tuple[Call, ...] = ()
@@ -51,6 +53,7 @@ class Answer:
     gap: float = 0.0
     hold: Hold | None = None
     hold_after: int = 0
+    hold_end: Hold | None = None
     cut_after: int | None = None
 
 
@@ -226,6 +229,8 @@ async def _stream(http: web.Request, request: ModelRequest, answer: Answer) -> w
     for number, frame in enumerate(_frames(request, answer)):
         if answer.hold is not None and 0 < answer.hold_after == number:
             await answer.hold.reach()
+        if answer.hold_end is not None and frame == END:
+            await answer.hold_end.reach()
         if number == answer.cut_after:
             break_off(http)
             return response
@@ -253,7 +258,7 @@ def _frames(request: ModelRequest, answer: Answer) -> Iterator[str]:
         yield json.dumps({**head, "choices": [choice], **rest})
     if wants_usage:
         yield json.dumps({**head, "choices": [], "usage": USAGE})
-    yield "[DONE]"
+    yield END
 
 
 def _deltas(answer: Answer) -> Iterator[tuple[Body, str | None]]:
