@@ -14,7 +14,7 @@ import uvicorn
 from app.api.app import create_app
 from app.api.following import wake_those_behind
 from app.api.routers import ROUTERS
-from app.console import landing
+from app.console import pages, session
 from app.settings import Settings
 from app.store import keys, plugin_sync
 from app.store.notify import Listener
@@ -146,7 +146,7 @@ async def _serve(
 ) -> None:
     server = _Server(
         uvicorn.Config(
-            create_app(services, (*ROUTERS, landing.router())),
+            create_app(services, (*ROUTERS, session.router(), pages.router())),
             host=settings.host,
             port=settings.port,
             log_config=None,

@@ -31,7 +31,15 @@ from app.loop.policies import Policies
 from app.loop.project_models import ProjectModels
 from app.loop.toolbox import Toolbox
 from app.settings import Settings
-from app.store import callback_tokens, mcp_credentials, mcp_servers, runs, sessions
+from app.store import (
+    callback_tokens,
+    console_sessions,
+    keys,
+    mcp_credentials,
+    mcp_servers,
+    runs,
+    sessions,
+)
 from app.store.accept import Accepted, AcceptWriter
 from app.store.authenticate import Authenticator
 from app.store.callback_tokens import CallRef
@@ -91,6 +99,7 @@ class Services:
     engine: Engine
     accept: Callable[[NewRun], Awaitable[Accepted]]
     authenticate: Callable[[str], Awaitable[Principal | None]]
+    console_sessions: Authenticator
     own_backends: set[int]
     lease: timedelta
     public_url: str
@@ -161,7 +170,10 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             egress=egress,
             engine=engine,
             accept=await stack.enter_async_context(GroupCommit(accepts.write)),
-            authenticate=Authenticator(database.pool, vault),
+            authenticate=Authenticator(database.pool, vault.key_digest, keys.authenticate),
+            console_sessions=Authenticator(
+                database.pool, vault.session_digest, console_sessions.authenticate
+            ),
             own_backends=own_backends,
             lease=settings.lease_seconds,
             public_url=public_url,

@@ -1,4 +1,5 @@
-"""Who asks: bearer keys, in the Authorization header alone."""
+"""Who asks: bearer keys, in the Authorization header alone; under /v1 also the console's session,
+in its cookie, for requests of the console's own page."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -7,6 +8,7 @@ from fastapi import Depends, Request
 
 from app.api.given import Given
 from app.api.services import services_of
+from app.domain import console_access
 from app.domain.errors import ForbiddenError, InsufficientScopeError, UnauthenticatedError
 from app.domain.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope
 
@@ -21,7 +23,7 @@ class Requirement(Given):
     operator: bool = False
 
     async def prepare(self, request: Request) -> None:
-        principal = await authenticated(request)
+        principal = await _key_or_session(request)
         if not principal.may(self.any_of):
             raise InsufficientScopeError(self.any_of)
         if self.operator and not principal.operator:
@@ -46,6 +48,20 @@ ApprovalsReader = Annotated[Principal, require(*READ_APPROVALS)]
 ApprovalsDecider = Annotated[Principal, require(Scope.APPROVALS_DECIDE)]
 Admin = Annotated[Principal, require(Scope.ADMIN)]
 Operator = Annotated[Principal, require(Scope.ADMIN, operator=True)]
+
+
+async def _key_or_session(request: Request) -> Principal:
+    """A key in the header goes before the cookie. Raises UnauthenticatedError and
+    ForbiddenError."""
+    services = services_of(request)
+    token = console_access.token_of(request.headers, services.public_url)
+    if token is None or "authorization" in request.headers:
+        return await authenticated(request)
+    console_access.ensure_own_page(request.method, request.headers)
+    principal = await services.console_sessions(token)
+    if principal is None:
+        raise UnauthenticatedError("This session has ended. Sign in again.")
+    return principal
 
 
 async def authenticated(request: Request) -> Principal:

@@ -1,5 +1,5 @@
-"""The tables of what is registered: projects and their keys, secrets, tools, agents, MCP servers,
-policies.
+"""The tables of what is registered: projects, their keys and the console's sessions,
+secrets, tools, agents, MCP servers, policies.
 Like those of `app.store.tables`, which has the rest, only this package knows their columns."""
 
 from sqlalchemy import (
@@ -42,6 +42,22 @@ api_keys = Table(
     PrimaryKeyConstraint("project_id", "id"),
     # The one look-up that comes before the project is known.
     Index("api_keys_secret", "secret_hmac", unique=True),
+)
+
+console_sessions = Table(
+    "console_sessions",
+    metadata,
+    project(),
+    Column("token_hmac", LargeBinary, nullable=False),
+    Column("key_id", Uuid, nullable=False),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("expires_at", AT, nullable=False),
+    PrimaryKeyConstraint("project_id", "token_hmac"),
+    ForeignKeyConstraint(
+        ["project_id", "key_id"], ["api_keys.project_id", "api_keys.id"], ondelete="CASCADE"
+    ),
+    # As with keys: the look-up that comes before the project is known.
+    Index("console_sessions_token", "token_hmac", unique=True),
 )
 
 secrets = Table(

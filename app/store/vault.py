@@ -28,6 +28,7 @@ class Vault:
         self._root = secret_key.encode()
         self._cipher = AESGCM(self._derive(b"stored secrets"))
         self._pepper = self._derive(b"api keys")
+        self._sessions = self._derive(b"console sessions")
         self._callbacks = self._derive(b"callback tokens")
         self._guards = self._derive(b"guard secrets")
 
@@ -43,6 +44,10 @@ class Vault:
     def key_digest(self, api_key: str) -> bytes:
         """HMAC-SHA-256 of an API key, under a pepper that is not in the database."""
         return hmac.digest(self._pepper, api_key.encode(), "sha256")
+
+    def session_digest(self, token: str) -> bytes:
+        """HMAC-SHA-256 of a console session's token."""
+        return hmac.digest(self._sessions, token.encode(), "sha256")
 
     def callback_mac(self, what: bytes) -> bytes:
         """128 bits that only this instance can make."""
