@@ -1,0 +1,209 @@
+// All that the console asks of the server: the public API under /v1, and its own session. Addresses
+// are relative, so that it works behind a path of a proxy too.
+
+import { parse } from "./exact.js";
+
+export class Problem extends Error {
+  /**
+   * An answer that refuses (RFC 9457), or 0 when there was none.
+   * @param {number} status
+   * @param {any} body
+   */
+  constructor(status, body) {
+    super(body?.detail ?? body?.title ?? "The server cannot be reached.");
+    this.status = status;
+    this.code = body?.code ?? "unreachable";
+    /** @type {{path: string, message: string}[]} */
+    this.errors = body?.errors ?? [];
+    this.body = body;
+  }
+}
+
+/** Called when the session has ended. */
+let signedOut = () => {};
+
+/** @param {() => void} act */
+export function whenSignedOut(act) {
+  signedOut = act;
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {{body?: any, query?: Record<string, any>, signal?: AbortSignal, headers?: Record<string, string>}} [options]
+ * @returns {Promise<Response>}
+ */
+async function ask(method, path, { body, query, signal, headers } = {}) {
+  const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== "");
+  const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  /** @type {Record<string, string>} */
+  const sent = { ...headers };
+  if (method !== "GET") sent["X-Runward-CSRF"] = "1";
+  if (body !== undefined) sent["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(given.length ? `${path}?${search}` : path, {
+      method,
+      headers: sent,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal,
+      cache: "no-store",
+      credentials: "same-origin",
+      redirect: "error",
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Problem(0, null);
+  }
+  if (response.ok) return response;
+  const problem = new Problem(response.status, await response.json().catch(() => null));
+  if (response.status === 401 && path.startsWith("v1/")) signedOut();
+  throw problem;
+}
+
+/**
+ * @param {string} path
+ * @param {Record<string, any>} [query]
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
+export async function get(path, query, signal) {
+  const response = await ask("GET", path, { query, signal });
+  return parse(await response.text());
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {any} [body]
+ * @param {Record<string, string>} [headers]
+ * @returns {Promise<any>}
+ */
+export async function send(method, path, body, headers) {
+  const response = await ask(method, path, { body, headers });
+  const answer = await response.text();
+  return answer ? parse(answer) : null;
+}
+
+/**
+ * All pages of a list, up to a limit.
+ * @param {string} path
+ * @param {Record<string, any>} query
+ * @param {number} most
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<{data: any[], more: boolean}>}
+ */
+export async function all(path, query, most, signal) {
+  /** @type {any[]} */
+  const data = [];
+  let after;
+  for (;;) {
+    const page = await get(path, { ...query, limit: Math.min(200, most), after }, signal);
+    data.push(...page.data);
+    if (!page.has_more || data.length >= most) return { data, more: page.has_more };
+    after = page.last_id;
+  }
+}
+
+/** @typedef {{id: string | null, type: string, data: any}} Frame */
+
+const FIRST_PAUSE = 500;
+const LONGEST_PAUSE = 10_000;
+
+/**
+ * A run's events and those of its child runs, from the first one on and as they happen. After a
+ * break it goes on where it was; returns when the run has ended.
+ * @param {string} runId
+ * @param {(frame: Frame) => void} take
+ * @param {(connected: boolean) => void} connected
+ * @param {AbortSignal} signal
+ */
+export async function follow(runId, take, connected, signal) {
+  let last = "";
+  let pause = FIRST_PAUSE;
+  while (!signal.aborted) {
+    try {
+      const response = await ask("GET", `v1/runs/${encodeURIComponent(runId)}/events`, {
+        query: { include: "children" },
+        headers: { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) },
+        signal,
+      });
+      if (response.status === 204 || response.body === null) return;
+      connected(true);
+      pause = FIRST_PAUSE;
+      for await (const frame of frames(response.body)) {
+        if (frame.id !== null) last = frame.id;
+        take(frame);
+        if (frame.id !== null && frame.data.run_id === runId && FINAL.has(frame.type)) return;
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof Problem && error.status >= 400 && error.status < 500 && error.status !== 429) {
+        throw error;
+      }
+    }
+    connected(false);
+    await sleep(pause, signal);
+    pause = Math.min(pause * 2, LONGEST_PAUSE);
+  }
+}
+
+const FINAL = new Set(["run.completed", "run.failed", "run.cancelled", "run.incomplete", "run.expired"]);
+
+/**
+ * Server-sent events (WHATWG HTML, 9.2.6), as this server writes them: lines end in LF.
+ * @param {ReadableStream<Uint8Array>} body
+ * @returns {AsyncGenerator<Frame>}
+ */
+async function* frames(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const blocks = (rest + value).split("\n\n");
+      rest = blocks.pop() ?? "";
+      for (const block of blocks) {
+        /** @type {Record<string, string>} */
+        const fields = {};
+        for (const line of block.split("\n")) {
+          const at = line.indexOf(": ");
+          if (at > 0) fields[line.slice(0, at)] = line.slice(at + 2);
+        }
+        if (fields.data) yield { id: fields.id ?? null, type: fields.event, data: parse(fields.data) };
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
+/**
+ * @param {number} ms
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<void>} also when the signal comes first.
+ */
+export function sleep(ms, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal?.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+  });
+}
+
+/** @returns {Promise<any>} */
+export async function session() {
+  return (await ask("GET", "console/session")).json();
+}
+
+/**
+ * @param {string} key
+ * @returns {Promise<any>}
+ */
+export async function signIn(key) {
+  return (await ask("POST", "console/session", { body: { key } })).json();
+}
+
+export async function signOut() {
+  await ask("DELETE", "console/session");
+}

@@ -1,0 +1,115 @@
+// The frame: who is signed in, the menu, and which view an address shows.
+
+import { Problem, session, signOut, whenSignedOut } from "./api.js";
+import { fill, h, note, text } from "./dom.js";
+import { inbox } from "./inbox.js";
+import { PendingWatch } from "./pending.js";
+import { run } from "./run.js";
+import { runs } from "./runs.js";
+import { askForKey } from "./signin.js";
+import { start } from "./start.js";
+
+/**
+ * @typedef {object} Context What every view gets.
+ * @property {any} who The session: key, project, scopes.
+ * @property {PendingWatch} watch
+ * @property {string} id From the address, `#/runs/{id}`.
+ * @property {URLSearchParams} query
+ * @property {(to: string) => void} go
+ *
+ * @typedef {(main: HTMLElement, context: Context) => (() => void)} View Returns what leaves it.
+ */
+
+/** Addresses, and what they show. To add a view, add its module and a line here.
+ * @type {{at: RegExp, view: View, menu?: [string, string], title: string}[]} */
+const VIEWS = [
+  { at: /^#\/inbox$/, view: inbox, menu: ["#/inbox", "Inbox"], title: "Inbox" },
+  { at: /^#\/runs$/, view: runs, menu: ["#/runs", "Runs"], title: "Runs" },
+  { at: /^#\/runs\/(run_[0-9a-f]{32})$/, view: run, title: "Run" },
+  { at: /^#\/start$/, view: start, menu: ["#/start", "Start"], title: "Start a run" },
+];
+
+const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+const top_ = /** @type {HTMLElement} */ (document.getElementById("top"));
+const go = (/** @type {string} */ to) => void (location.hash = to);
+
+let leave = () => {};
+
+/** @param {any} who @param {PendingWatch} watch */
+function show(who, watch) {
+  leave();
+  leave = () => {};
+  const [path, search = ""] = (location.hash || "#/inbox").split("?", 2);
+  const found = VIEWS.find(({ at }) => at.test(path));
+  for (const link of top_.querySelectorAll("nav a")) {
+    const here = path === link.getAttribute("href") || path.startsWith(`${link.getAttribute("href")}/`);
+    if (here) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  main.dataset.title = found?.title ?? "Not found";
+  title(watch.now.approvals.length);
+  if (!found) {
+    fill(main, h("h1", null, "Not found"), h("p", null, h("a", { href: "#/inbox" }, "To the inbox")));
+    return;
+  }
+  const id = found.at.exec(path)?.[1] ?? "";
+  leave = found.view(main, { who, watch, id, go, query: new URLSearchParams(search) });
+  scrollTo(0, 0);
+}
+
+/** @param {number} waiting */
+function title(waiting) {
+  document.title = `${waiting ? `(${waiting}) ` : ""}${main.dataset.title} · Runward`;
+}
+
+/** @param {any} who */
+function menu(who) {
+  const badge = h("span", { class: "count", hidden: true });
+  const out = h("button", { type: "button", class: "quiet small" }, "Sign out");
+  out.addEventListener("click", () => void signOut().then(() => location.reload(), (error) => note(text(error.message), "error")));
+  fill(top_,
+    h("a", { class: "brand", href: "#/inbox" }, "Runward"),
+    h("nav", { "aria-label": "Console" }, VIEWS.flatMap(({ menu: entry }) => (entry ? [h("a", { href: entry[0] }, entry[1], entry[1] === "Inbox" ? [" ", badge] : null)] : []))),
+    h("div", { class: "who" }, h("span", { class: "small soft", title: `Signed in until ${new Date(who.expires_at).toLocaleString()}` }, text(who.project.name), " · ", text(who.key.name)), out));
+  return badge;
+}
+
+/** @param {string} why */
+async function signedOut(why) {
+  leave();
+  leave = () => {};
+  fill(top_);
+  document.title = "Sign in · Runward";
+  begin(await askForKey(main, why));
+}
+
+/** @param {any} who */
+function begin(who) {
+  const badge = menu(who);
+  const watch = new PendingWatch();
+  const onHash = () => {
+    show(who, watch);
+    main.focus({ preventScroll: true });
+  };
+  whenSignedOut(() => {
+    whenSignedOut(() => {});
+    watch.stop();
+    removeEventListener("hashchange", onHash);
+    void signedOut("The session has ended. Sign in again.");
+  });
+  watch.listen(({ approvals, more }) => {
+    badge.hidden = approvals.length === 0;
+    fill(badge, `${approvals.length}${more ? "+" : ""}`, h("span", { class: "hidden" }, " waiting"));
+    title(approvals.length);
+  });
+  addEventListener("hashchange", onHash);
+  show(who, watch);
+  void watch.run();
+}
+
+try {
+  begin(await session());
+} catch (error) {
+  if (!(error instanceof Problem)) throw error;
+  await signedOut(error.status === 401 ? "" : error.message);
+}

@@ -1,0 +1,122 @@
+// Rendering. Everything shown is made by createElement and textContent: text stays text, whatever
+// a model or a tool has written. Nothing here, or anywhere in the console, parses markup.
+
+import { split } from "./invisible.js";
+
+/** @typedef {Node | string | number | null | undefined | false} Child */
+/** @typedef {{[name: string]: any}} Attributes */
+
+/**
+ * An element. Attributes: `class`, `on…` listeners, properties such as `value` and `checked`,
+ * and everything else as an attribute; null and false leave it out.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Attributes | null} [attributes]
+ * @param {...(Child | Child[])} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function h(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (PROPERTIES.has(name)) /** @type {any} */ (element)[name] = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  add(element, ...children);
+  return element;
+}
+
+const PROPERTIES = new Set(["value", "checked", "disabled", "open", "selected", "hidden"]);
+
+/**
+ * @param {Node} parent
+ * @param {...(Child | Child[])} children
+ */
+export function add(parent, ...children) {
+  for (const child of children.flat()) {
+    if (child === null || child === undefined || child === false) continue;
+    parent.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+/**
+ * Puts other children in the place of an element's own.
+ * @param {Element} parent
+ * @param {...(Child | Child[])} children
+ */
+export function fill(parent, ...children) {
+  const fragment = document.createDocumentFragment();
+  add(fragment, ...children);
+  parent.replaceChildren(fragment);
+}
+
+/**
+ * Text of others: isolated from the text around it, and with characters that cannot be seen shown
+ * as marks.
+ * @param {unknown} value
+ * @param {string} [className]
+ */
+export function text(value, className) {
+  const parts = split(String(value ?? "")).map((part) =>
+    part.mark ? h("span", { class: "mark", title: part.title }, part.text) : part.text,
+  );
+  return h("bdi", { class: className }, parts);
+}
+
+/**
+ * A small drawing, from the console's own list of paths.
+ * @param {string} path SVG path data on a grid of 16.
+ */
+export function icon(path) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", "0 0 16 16");
+  svg.setAttribute("aria-hidden", "true");
+  svg.classList.add("icon");
+  const shape = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  shape.setAttribute("d", path);
+  svg.appendChild(shape);
+  return svg;
+}
+
+/**
+ * Says something once, for the eye and for a screen reader; it goes by itself.
+ * @param {Child | Child[]} what
+ * @param {"info" | "error"} [kind]
+ */
+export function note(what, kind = "info") {
+  const shelf = /** @type {HTMLElement} */ (document.getElementById("notes"));
+  const close = h("button", { class: "quiet small", type: "button", "aria-label": "Dismiss" }, "×");
+  const shown = h("div", { class: `note ${kind}` }, h("p", null, what), close);
+  close.addEventListener("click", () => shown.remove());
+  shelf.appendChild(shown);
+  while (shelf.children.length > 4) shelf.firstElementChild?.remove();
+  if (kind === "info") setTimeout(() => shown.remove(), 12_000);
+}
+
+/**
+ * Runs `draw`, which rebuilds a part of the page, and gives what was open, typed into or in focus
+ * back to the elements that bear the same `data-key`.
+ * @param {Element} root
+ * @param {() => void} draw
+ */
+export function keeping(root, draw) {
+  const open = new Map();
+  for (const one of root.querySelectorAll("details[data-key]")) {
+    open.set(one.getAttribute("data-key"), /** @type {HTMLDetailsElement} */ (one).open);
+  }
+  const focused = document.activeElement;
+  const key = focused && root.contains(focused) ? focused.getAttribute("data-key") : null;
+  draw();
+  for (const one of root.querySelectorAll("details[data-key]")) {
+    const was = open.get(one.getAttribute("data-key"));
+    if (was !== undefined) /** @type {HTMLDetailsElement} */ (one).open = was;
+  }
+  if (key === null) return;
+  for (const one of root.querySelectorAll("[data-key]")) {
+    if (one.getAttribute("data-key") !== key) continue;
+    const target = one instanceof HTMLDetailsElement ? one.querySelector("summary") : one;
+    /** @type {HTMLElement | null} */ (target)?.focus({ preventScroll: true });
+    return;
+  }
+}

@@ -1,0 +1,37 @@
+// Signing in with an API key.
+
+import { Problem, signIn } from "./api.js";
+import { fill, h, text } from "./dom.js";
+
+/**
+ * @param {HTMLElement} main
+ * @param {string} why what ended the session before, or nothing.
+ * @returns {Promise<any>} the session, once there is one.
+ */
+export function askForKey(main, why) {
+  return new Promise((resolve) => {
+    const key = h("input", { id: "key", type: "password", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "key-wrong" });
+    const wrong = h("p", { class: "wrong", id: "key-wrong", role: "alert" }, why);
+    const button = h("button", { class: "primary", type: "submit" }, "Sign in");
+    const form = h("form", { class: "sign-in card" },
+      h("h1", null, "Runward"),
+      h("p", { class: "soft" }, "Agents that finish, and ask first."),
+      h("label", { for: "key" }, "API key"), key, wrong, button,
+      h("p", { class: "small soft" }, "On your own machine ", h("code", null, "make run"), " prints the first key. It is traded for a session of 12 hours; the page does not keep it."),
+      h("p", { class: "small" }, h("a", { href: "docs" }, "API reference"), " · ", h("a", { href: "openapi.json" }, "openapi.json")));
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      button.disabled = true;
+      try {
+        resolve(await signIn(key.value.trim()));
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        fill(wrong, text(isSecureContext ? error.message : "The console needs https, or an address of this machine such as http://127.0.0.1."));
+        button.disabled = false;
+        key.select();
+      }
+    });
+    fill(main, form);
+    key.focus();
+  });
+}
