@@ -43,6 +43,8 @@ async def sign_in(request: Request) -> Response:
     async with services.database.pool.begin() as tx:
         await console_sessions.open_session(tx, who, services.vault.session_digest(token))
     answer = await _shown(services, token)
+    if answer is None:
+        raise e.UnauthenticatedError("This API key is not valid.", token_given=True)
     https = request.headers.get("origin", "").startswith("https:")
     answer.set_cookie(
         HTTPS_COOKIE if https else COOKIE,
@@ -56,34 +58,34 @@ async def sign_in(request: Request) -> Response:
 
 
 async def who_is_signed_in(request: Request) -> Response:
-    """`{key: {id, name}, project: {name}, scopes, expires_at}`. Raises UnauthenticatedError."""
+    """`{key: {id, name}, project: {id, name}, scopes, expires_at}`; 204 if nobody is."""
     console_access.ensure_own_page(request.method, request.headers)
     services = _services(request)
-    return await _shown(services, _token(request, services))
+    token = console_access.token_of(request.headers, services.public_url)
+    shown = None if token is None else await _shown(services, token)
+    return Response(status_code=204) if shown is None else shown
 
 
 async def sign_out(request: Request) -> Response:
     """Ends the session, for whoever else may have its cookie too."""
     console_access.ensure_own_page(request.method, request.headers)
     services = _services(request)
-    token = _token(request, services)
-    digest = services.vault.session_digest(token)
-    async with services.database.pool.begin() as tx:
-        session = await console_sessions.get_session(tx, digest)
-        if session is not None:
-            await console_sessions.close_session(tx, session.principal.project_id, digest)
-    services.console_sessions.forget(token)
+    token = console_access.token_of(request.headers, services.public_url)
+    if token is not None:
+        async with services.database.pool.begin() as tx:
+            await console_sessions.close_session(tx, services.vault.session_digest(token))
+        services.console_sessions.forget(token)
     answer = Response(status_code=204)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     answer.delete_cookie(HTTPS_COOKIE, secure=True, httponly=True, samesite="strict")
     return answer
 
 
-async def _shown(services: Services, token: str) -> JSONResponse:
+async def _shown(services: Services, token: str) -> JSONResponse | None:
     async with services.autocommit.connect() as tx:
         session = await console_sessions.get_session(tx, services.vault.session_digest(token))
     if session is None:
-        raise e.UnauthenticatedError("This session has ended. Sign in again.")
+        return None
     who = session.principal
     shown: dict[str, Any] = {
         "object": "console_session",
@@ -106,13 +108,6 @@ async def _key(request: Request) -> str:
         return SignIn.model_validate_json(bytes(body)).key
     except ValidationError:
         raise e.InvalidRequestError('The body must be {"key": "rw_…"}.') from None
-
-
-def _token(request: Request, services: Services) -> str:
-    token = console_access.token_of(request.headers, services.public_url)
-    if token is None:
-        raise e.UnauthenticatedError("Nobody is signed in.")
-    return token
 
 
 def _services(request: Request) -> Services:

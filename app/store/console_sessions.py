@@ -8,7 +8,6 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
-from uuid import UUID
 
 from sqlalchemy import delete, func, insert, select
 
@@ -95,7 +94,5 @@ async def authenticate(tx: Tx, digest: bytes) -> Principal | None:
     return None if session is None else session.principal
 
 
-async def close_session(tx: Tx, project_id: UUID, digest: bytes) -> None:
-    await tx.execute(
-        delete(console_sessions).where(_kept.project_id == project_id, _kept.token_hmac == digest)
-    )
+async def close_session(tx: Tx, digest: bytes) -> None:
+    await tx.execute(delete(console_sessions).where(_kept.token_hmac == digest))

@@ -152,7 +152,7 @@ const FINAL = new Set(["run.completed", "run.failed", "run.cancelled", "run.inco
 
 /**
  * Server-sent events (WHATWG HTML, 9.2.6), as this server writes them: lines end in LF.
- * @param {ReadableStream<Uint8Array>} body
+ * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body
  * @returns {AsyncGenerator<Frame>}
  */
 async function* frames(body) {
@@ -191,9 +191,10 @@ export function sleep(ms, signal) {
   });
 }
 
-/** @returns {Promise<any>} */
+/** @returns {Promise<any>} null if nobody is signed in. */
 export async function session() {
-  return (await ask("GET", "console/session")).json();
+  const response = await ask("GET", "console/session");
+  return response.status === 204 ? null : response.json();
 }
 
 /**

@@ -108,8 +108,10 @@ function begin(who) {
 }
 
 try {
-  begin(await session());
+  const who = await session();
+  if (who) begin(who);
+  else await signedOut("");
 } catch (error) {
   if (!(error instanceof Problem)) throw error;
-  await signedOut(error.status === 401 ? "" : error.message);
+  await signedOut(error.message);
 }

@@ -26,14 +26,15 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
   const when = h("span", { class: "when" });
   const panel = h("div", { class: "panel", hidden: true });
   const actions = h("div", { class: "actions" });
-  const remember = rememberChoice(approval);
+  const remember = rememberChoice();
   const element = h(
     "article",
     { class: "card approval", "aria-labelledby": title, "data-key": approval.id },
     h("header", { class: "card-head" },
-      h("h2", { id: title }, text(approval.tool), h("span", { class: "soft small" }, ` version ${approval.tool_version}`)),
+      h("h2", { id: title, class: inRun ? "hidden" : null }, text(approval.tool), h("span", { class: "soft small" }, ` version ${approval.tool_version}`)),
+      inRun ? where(approval, inRun) : null,
       when),
-    where(approval),
+    inRun ? null : where(approval, inRun),
     h("section", { "aria-label": "Arguments" }, rows(approval.arguments, approval.id), exactness()),
     inRun ? null : story(approval),
     may ? [actions, panel] : h("p", { class: "soft" }, "This key may look, not decide."),
@@ -101,14 +102,14 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
   return { element, tick };
 }
 
-/** @param {any} approval */
-function where(approval) {
+/** @param {any} approval @param {boolean} inRun */
+function where(approval, inRun) {
   const path = [...approval.path];
   if (approval.agent && path.at(-1) !== approval.agent) path.push(approval.agent);
   const by = path.length ? ["Asked by ", path.flatMap((name, at) => (at ? [" › ", text(name)] : [text(name)]))] : ["Asked by an inline run"];
   return h("div", { class: "where" },
     approval.url ? h("code", { class: "url" }, text(approval.url)) : h("span", { class: "soft" }, "Runs in this installation, at no address"),
-    h("p", { class: "soft small" }, by, " in ", h("a", { href: `#/runs/${approval.run_id}` }, shortId(approval.run_id))));
+    inRun ? null : h("p", { class: "soft small" }, by, " in ", h("a", { href: `#/runs/${approval.run_id}` }, shortId(approval.run_id))));
 }
 
 function exactness() {
@@ -153,15 +154,14 @@ function content(one_, key) {
 export function item(item_) {
   const who = item_.role ?? { tool_call: "calls", tool_result: "result" }[/** @type {string} */ (item_.type)] ?? item_.type;
   const { id, agent, turn, native, type, ...rest } = item_;
-  return h("div", { class: `item ${item_.role ?? type}` }, h("h4", { class: "soft small" }, text(who), agent ? [" · ", text(agent)] : null, turn ? ` · turn ${turn}` : null), item_.content === undefined ? rows(rest, id) : content(item_, id));
+  return h("div", { class: `item ${item_.role ?? type}` }, h("p", { class: "soft small item-who" }, text(who), agent ? [" · ", text(agent)] : null, turn ? ` · turn ${turn}` : null), item_.content === undefined ? rows(rest, id) : content(item_, id));
 }
 
-/** @param {any} approval */
-function rememberChoice(approval) {
+function rememberChoice() {
   const scope = h("select", { "aria-label": "How far the decision counts", class: "small" },
-    h("option", { value: "" }, "for this call"),
-    h("option", { value: "run" }, "for this run's later calls too"),
-    h("option", { value: "session" }, "for its session's later runs too"));
+    h("option", { value: "" }, "Decide this call only"),
+    h("option", { value: "run" }, "… and this run's later ones"),
+    h("option", { value: "session" }, "… and its session's later runs"));
   const exact = h("input", { type: "checkbox" });
   const only = h("label", { class: "switch small", hidden: true }, exact, " only with these arguments");
   scope.addEventListener("change", () => (only.hidden = !scope.value));
@@ -204,7 +204,7 @@ async function editing(approval, decide, back) {
     edited = value;
     const changed = value === undefined ? [] : differences(approval.arguments, value);
     go.disabled = changed.length === 0;
-    fill(changes, value === undefined ? null : changed.length ? changed.map(change) : h("p", { class: "soft" }, "Nothing is changed yet."));
+    fill(changes, value === undefined ? h("p", { class: "soft" }, "First mend what is marked above.") : changed.length ? changed.map(change) : h("p", { class: "soft" }, "Nothing is changed yet."));
   });
   const message = h("input", { type: "text", id: "message", maxlength: "4096" });
   go.addEventListener("click", () => decide({ decision: "edit", arguments: edited, ...(message.value.trim() && { message: message.value.trim() }) }, made.refused));

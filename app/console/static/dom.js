@@ -3,7 +3,7 @@
 
 import { split } from "./invisible.js";
 
-/** @typedef {Node | string | number | null | undefined | false} Child */
+/** @typedef {Node | string | number | null | undefined | false | Child[]} Child */
 /** @typedef {{[name: string]: any}} Attributes */
 
 /**
@@ -12,7 +12,7 @@ import { split } from "./invisible.js";
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
  * @param {Attributes | null} [attributes]
- * @param {...(Child | Child[])} children
+ * @param {...Child} children
  * @returns {HTMLElementTagNameMap[K]}
  */
 export function h(tag, attributes, ...children) {
@@ -31,19 +31,20 @@ const PROPERTIES = new Set(["value", "checked", "disabled", "open", "selected", 
 
 /**
  * @param {Node} parent
- * @param {...(Child | Child[])} children
+ * @param {...Child} children
  */
 export function add(parent, ...children) {
-  for (const child of children.flat()) {
+  for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
-    parent.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
+    if (Array.isArray(child)) add(parent, ...child);
+    else parent.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
   }
 }
 
 /**
  * Puts other children in the place of an element's own.
  * @param {Element} parent
- * @param {...(Child | Child[])} children
+ * @param {...Child} children
  */
 export function fill(parent, ...children) {
   const fragment = document.createDocumentFragment();
@@ -81,7 +82,7 @@ export function icon(path) {
 
 /**
  * Says something once, for the eye and for a screen reader; it goes by itself.
- * @param {Child | Child[]} what
+ * @param {Child} what
  * @param {"info" | "error"} [kind]
  */
 export function note(what, kind = "info") {

@@ -38,13 +38,13 @@ function callView(entry, key, raw, slot) {
   const took = call.attempts.length ? span(call.attempts) : null;
   const node = h("div", { class: `entry call ${tone}` },
     h("div", { class: "entry-head" },
-      h("h4", null, text(call.tool), call.version ? h("span", { class: "soft small" }, ` v${call.version}`) : null),
+      h("h3", { class: "name" }, text(call.tool), call.version ? h("span", { class: "soft small" }, ` v${call.version}`) : null),
       h("span", { class: `badge ${tone}` }, label),
       took === null ? null : h("span", { class: "soft small number" }, took),
       call.attempts.length > 1 ? h("span", { class: "soft small" }, `attempt ${call.attempts.at(-1).number}`) : null,
       raw),
     track(call));
-  add(node, h("details", { class: "io", "data-key": `args ${key}`, open: call.state === "created" || call.state === "running" },
+  if (call.state !== "waiting") add(node, h("details", { class: "io", "data-key": `args ${key}`, open: call.state === "created" || call.state === "running" },
     h("summary", null, "Arguments ", h("span", { class: "soft" }, text(brief(call.arguments)))), call.truncated ? h("p", { class: "soft" }, "Too large for the log; the ledger has them.") : rows(call.arguments ?? {}, `args ${key}`)));
   if (call.approval) add(node, call.approval.status === "pending" ? h("div", { id: slot }, h("p", { class: "soft" }, h("a", { href: "#/inbox" }, "Waits in the inbox"))) : decision(call));
   for (const progress of call.progress.filter((/** @type {any} */ one_) => one_.message || one_.progress !== undefined)) {

@@ -3,6 +3,7 @@
 
 import { fill, h, text } from "./dom.js";
 import { isExact, isObject, parse } from "./exact.js";
+import { split } from "./invisible.js";
 import { join, problems } from "./schema.js";
 
 /** @typedef {import("./schema.js").Schema} Schema */
@@ -110,12 +111,23 @@ function fieldOf(form, path, schema, value) {
     return numberField(form, path, schema, value);
   }
   if (type === "object" && schema.properties && (value === undefined || isObject(value))) {
-    return objectField(form, path, schema, value ?? {});
+    return unlessAbsent(value, objectField(form, path, schema, value ?? {}), (read) => Object.keys(read).length === 0);
   }
   if (type === "array" && isObject(schema.items) && (value === undefined || Array.isArray(value))) {
-    return arrayField(form, path, schema, value ?? []);
+    return unlessAbsent(value, arrayField(form, path, schema, value ?? []), (read) => read.length === 0);
   }
   return jsonField(form, path, null, value, schema);
+}
+
+/** What was not there, and is still empty, stays away.
+ * @param {any} value @param {Field} field @param {(read: any) => boolean} empty @returns {Field} */
+function unlessAbsent(value, field, empty) {
+  if (value !== undefined) return field;
+  const read = () => {
+    const found = field.read();
+    return empty(found) ? undefined : found;
+  };
+  return { element: field.element, read };
 }
 
 /** @param {string} form @param {string} path @param {Schema} schema @param {any} value @returns {Field} */
@@ -167,7 +179,11 @@ function textField(form, path, schema, value) {
   input.value = value ?? "";
   let touched = value !== undefined;
   input.addEventListener("input", () => (touched = input.value !== "" || value !== undefined));
-  return { element: input, read: () => (touched ? input.value : undefined) };
+  const unseen = h("p", { class: "small unseen" });
+  const look = () => fill(unseen, split(input.value).some((part) => part.mark) ? ["With what cannot be seen: ", text(input.value)] : null);
+  input.addEventListener("input", look);
+  look();
+  return { element: h("div", null, input, unseen), read: () => (touched ? input.value : undefined) };
 }
 
 /** @param {string} form @param {string} path @param {Schema} schema @param {any} value @returns {Field} */

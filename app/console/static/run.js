@@ -78,7 +78,7 @@ export function run(main, { id, who, go, watch }) {
     for (const entry of line.entries) {
       if (entry.turn !== turn && entry.turn > 0) {
         turn = entry.turn;
-        nodes.push(h("h3", { class: "turn" }, `Turn ${turn}`, entry.agent ? [" · ", text(entry.agent)] : null));
+        nodes.push(h("h2", { class: "turn" }, `Turn ${turn}`, entry.agent ? [" · ", text(entry.agent)] : null));
       }
       nodes.push(view(line, entry));
     }

@@ -26,7 +26,7 @@ export function runs(main, { query, go }) {
   const lead = h("p", { class: "soft", role: "status" }, "Looking…");
   const table = h("table", { class: "runs" },
     h("caption", { class: "hidden" }, "Runs, newest first"),
-    h("thead", null, h("tr", null, ["Status", "Run", "Agent or model", "Turns", "Tokens", "Cost", "Took", "Started"].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", null, h("tr", null, ["Status", "Run", "Agent or model", "What", "Turns", "Tokens", "Cost", "Took", "Started"].map((name) => h("th", { scope: "col" }, name)))),
     body);
   const more = h("button", { type: "button", class: "quiet", hidden: true }, "Show older ones");
   const status = h("select", { id: "status" }, h("option", { value: "" }, "Any status"),
@@ -117,9 +117,19 @@ function row(run) {
     h("td", { "data-label": "Status" }, badge(run.status)),
     h("th", { scope: "row" }, h("a", { href: `#/runs/${run.id}`, "data-key": run.id }, shortId(run.id))),
     h("td", { "data-label": "Agent or model" }, run.agent ? [text(run.agent), h("span", { class: "soft small" }, " ", text(models))] : text(models)),
+    h("td", { class: "what", "data-label": "What" }, h("div", null, text(what(run)))),
     h("td", { class: "number", "data-label": "Turns" }, count(run.turn)),
     h("td", { class: "number", "data-label": "Tokens" }, count(run.usage.total_tokens)),
     h("td", { class: "number", "data-label": "Cost" }, cost(run.usage.cost_usd)),
     h("td", { class: "number", "data-label": "Took" }, run.started_at ? duration(to - from) : "—"),
     h("td", { title: moment(run.created_at), "data-label": "Started" }, ago(run.created_at, Date.now())));
+}
+
+/** What it waits for, why it ended so, or what it said. @param {any} run */
+function what(run) {
+  const waits = run.required_actions.map((/** @type {any} */ one) => one.tool);
+  if (waits.length) return `Waits: ${waits.join(", ")}`;
+  const why = run.error?.message ?? run.incomplete_details?.message ?? run.incomplete_details?.reason;
+  const said = why ?? (typeof run.output === "string" ? run.output : run.output === null ? "" : JSON.stringify(run.output));
+  return Array.from(said.slice(0, 400)).slice(0, 160).join("");
 }

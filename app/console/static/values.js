@@ -7,6 +7,7 @@ import { bytes, size } from "./format.js";
 const FOLD_CHARACTERS = 600;
 const FOLD_LINES = 16;
 const PREVIEW_CHARACTERS = 90;
+const SHORT_CHARACTERS = 80;
 
 /**
  * An object as rows of name and value; anything else as one value.
@@ -33,7 +34,8 @@ export function rows(value, key) {
  */
 export function one(value, key) {
   const source = typeof value === "string" ? value : JSON.stringify(value, null, 2);
-  const shown = scalar(value) ?? json(value);
+  const short = JSON.stringify(value);
+  const shown = scalar(value) ?? (short.length <= SHORT_CHARACTERS ? h("code", null, text(short)) : json(value));
   if (source.length <= FOLD_CHARACTERS && source.split("\n").length <= FOLD_LINES) return shown;
   const digest = h("code", { class: "digest" });
   void sha256(source).then((hex) => add(digest, `sha256 ${hex.slice(0, 16)}…`));
