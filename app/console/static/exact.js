@@ -1,6 +1,7 @@
 // JSON to the letter. A browser's own JSON.parse rounds 12345678901234567890; a person who decides
 // about a payment must see the number that is sent, and an edit must not change it. Such numbers
-// are kept as JSON.rawJSON (ECMAScript, "JSON.parse source text access").
+// are kept as JSON.rawJSON (ECMAScript, "JSON.parse source text access"), as is 89.0, which is no
+// integer to everyone. Whoever computes with a number of an answer takes `Number(plain(value))`.
 
 /** @type {any} */
 const Json = JSON;
@@ -13,9 +14,7 @@ export const KEEPS_NUMBERS = typeof Json.rawJSON === "function";
 export function parse(source) {
   if (!KEEPS_NUMBERS) return JSON.parse(source);
   return Json.parse(source, (/** @type {string} */ _, /** @type {any} */ value, /** @type {any} */ context) => {
-    if (typeof value !== "number" || String(value) === context.source) return value;
-    const digits = context.source.replace(/[eE].*$/, "").replace(/\D/g, "").replace(/^0+/, "");
-    return digits.length > 15 || !Number.isFinite(value) ? Json.rawJSON(context.source) : value;
+    return typeof value === "number" && String(value) !== context.source ? Json.rawJSON(context.source) : value;
   });
 }
 

@@ -78,7 +78,7 @@ export function run(main, { id, who, go, watch }) {
     for (const entry of line.entries) {
       if (entry.turn !== turn && entry.turn > 0) {
         turn = entry.turn;
-        nodes.push(h("h2", { class: "turn" }, `Turn ${turn}`, entry.agent ? [" · ", text(entry.agent)] : null));
+        nodes.push(h("h2", { class: "turn" }, h("span", null, `Turn ${turn}`, entry.agent ? [" · ", text(entry.agent)] : null)));
       }
       nodes.push(view(line, entry));
     }
@@ -126,7 +126,7 @@ export function run(main, { id, who, go, watch }) {
     });
     fill(rawTitle, chosen ? ["Events of one entry ", all] : `Events · ${timeline.events.length}`);
     const some = events.slice(-RAW_SHOWN);
-    keeping(raw, () => fill(raw, events.length > some.length ? h("p", { class: "soft small" }, `The last ${RAW_SHOWN}`) : null, some.map((event) => rawView(event, chosen !== null))));
+    keeping(raw, () => fill(raw, events.length > some.length ? h("p", { class: "soft small" }, `The last ${RAW_SHOWN}`) : null, some.map((event) => rawView(event, chosen !== null, event.run_id === id ? null : (timeline.line(event.run_id).created?.agent ?? "child run")))));
   }
 
   function clock() {
@@ -204,15 +204,18 @@ function outcome(line, run_) {
   if (!OVER.has(line.status)) return [];
   const [label, tone] = RUN_STATUS[line.status];
   const why = line.end?.error ?? line.end?.incomplete_details ?? run_?.error;
+  const output = run_?.output ?? line.end?.output ?? null;
+  const said = line.entries.at(-1);
+  const repeated = said?.kind === "message" && said.text === output;
   return [h("div", { class: `outcome ${tone}` }, h("h2", null, label),
     why ? h("p", null, h("code", null, text(why.code ?? why.reason)), " ", text(why.message ?? "")) : null,
-    line.end?.output === undefined || line.end.output === null ? null : words(run_?.output ?? line.end.output, "output"))];
+    output === null || repeated ? null : words(output, "output"))];
 }
 
-/** @param {any} event @param {boolean} open */
-function rawView(event, open) {
+/** @param {any} event @param {boolean} open @param {string | null} of whose it is, if a child run's. */
+function rawView(event, open, of) {
   const details = h("details", { "data-key": event.id, open },
-    h("summary", null, h("span", { class: "soft number" }, `${event.sequence} `), h("code", null, text(event.type)), h("time", { class: "soft small", datetime: event.created_at }, ` ${time(event.created_at)}`)));
+    h("summary", null, h("span", { class: "soft small number" }, `${event.sequence} `), h("code", null, text(event.type), of ? h("span", { class: "soft" }, " · ", text(of)) : null), h("time", { class: "soft small", datetime: event.created_at }, ` ${time(event.created_at)}`)));
   const unfold = () => details.open && details.childElementCount === 1 && details.appendChild(json(event));
   details.addEventListener("toggle", unfold);
   unfold();
@@ -265,7 +268,8 @@ function acting(id, who, go, done, current) {
     const next = !run_ ? "" : OVER.has(run_.status) ? run_.status : "open";
     if (next === now) return;
     now = next;
-    fill(place, next === "open" ? open : next === "incomplete" ? h("div", { class: "actions" }, on) : []);
+    const again = h("a", { class: "button", href: `#/start?from=${id}` }, "Run again with changes");
+    fill(place, next === "open" ? open : next ? h("div", { class: "actions" }, next === "incomplete" ? on : null, again) : []);
   };
   queueMicrotask(() => document.getElementById("main")?.addEventListener("run", draw));
   return place;
