@@ -53,10 +53,12 @@ Operator = Annotated[Principal, require(Scope.ADMIN, operator=True)]
 async def _key_or_session(request: Request) -> Principal:
     """A key in the header goes before the cookie. Raises UnauthenticatedError and
     ForbiddenError."""
+    if "authorization" in request.headers or "cookie" not in request.headers:
+        return await authenticated(request)
     services = services_of(request)
     token = console_access.token_of(request.headers, services.public_url)
-    if token is None or "authorization" in request.headers:
-        return await authenticated(request)
+    if token is None:
+        raise UnauthenticatedError
     console_access.ensure_own_page(request.method, request.headers)
     principal = await services.console_sessions(token)
     if principal is None:

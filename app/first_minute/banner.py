@@ -37,7 +37,7 @@ class Banner:
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield "API", self.address
-        yield "Console", f"{self.address}/   (a plain page for now)"
+        yield "Console", f"{self.address}/   (runs and approvals; sign in with the key)"
         yield "API docs", f"{self.address}/docs"
         if self.api_key is not None:
             yield "Key", self.api_key

@@ -143,6 +143,7 @@ class Keys:
     """The services that the foundation needs, with keys in a table."""
 
     max_body_bytes = MAX_BODY_BYTES
+    public_url = "http://127.0.0.1"
 
     async def authenticate(self, token: str) -> Principal | None:
         if token == BROKEN:

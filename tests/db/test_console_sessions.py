@@ -1,0 +1,66 @@
+"""Console sessions in the database: only their HMAC, for a time, never more than their key."""
+
+from sqlalchemy import text
+
+from app.domain.ids import KeyId
+from app.domain.scopes import Principal, Scope
+from app.store import console_sessions, keys
+from app.store.console_sessions import MAX_OF_A_KEY, authenticate, get_session, open_session
+from app.store.db import Tx
+from tests.db.store import PROJECT, Store
+
+
+async def some_key(tx: Tx, store: Store) -> Principal:
+    made = await keys.add_key(
+        tx, store.vault, PROJECT, name="test", scopes=("runs:read",), secret=keys.new_secret()
+    )
+    return Principal(PROJECT, KeyId(made.id), frozenset({Scope.RUNS_READ}))
+
+
+async def opened(tx: Tx, store: Store, who: Principal) -> bytes:
+    digest = store.vault.session_digest(console_sessions.new_token())
+    await open_session(tx, who, digest)
+    return digest
+
+
+async def test_a_session_is_its_key_s_as_long_as_both_last(store: Store) -> None:
+    async with store.pool.begin() as tx:
+        who = await some_key(tx, store)
+        digest = await opened(tx, store, who)
+        assert await authenticate(tx, digest) == who
+        await tx.execute(text("UPDATE api_keys SET scopes = '{runs:write}'"))
+        now = await authenticate(tx, digest)
+        assert now is not None and now.scopes == {Scope.RUNS_WRITE}
+        ends = "now() + interval '1 minute'"
+        await tx.execute(text(f"UPDATE api_keys SET expires_at = {ends}"))
+        session = await get_session(tx, digest)
+        key = await keys.get_key(tx, PROJECT, who.key_id)
+        assert session is not None and key is not None
+        assert session.expires_at == key.expires_at
+
+
+async def test_a_session_ends_with_its_time_its_key_s_time_or_its_key(store: Store) -> None:
+    ends = (
+        "UPDATE console_sessions SET expires_at = clock_timestamp()",
+        "UPDATE api_keys SET expires_at = clock_timestamp()",
+        "UPDATE api_keys SET revoked_at = clock_timestamp()",
+        "DELETE FROM api_keys",
+    )
+    for end in ends:
+        async with store.pool.connect() as tx:
+            digest = await opened(tx, store, await some_key(tx, store))
+            assert await authenticate(tx, digest) is not None
+            await tx.execute(text(end))
+            assert await authenticate(tx, digest) is None, end
+            await tx.rollback()
+
+
+async def test_opening_one_takes_away_what_is_over_and_the_oldest_of_too_many(store: Store) -> None:
+    async with store.pool.begin() as tx:
+        who = await some_key(tx, store)
+        over = await opened(tx, store, who)
+        await tx.execute(text("UPDATE console_sessions SET expires_at = clock_timestamp()"))
+        made = [await opened(tx, store, who) for _ in range(MAX_OF_A_KEY + 1)]
+        kept = {row.token_hmac for row in await tx.execute(text("SELECT * FROM console_sessions"))}
+    assert over not in kept
+    assert kept == set(made[1:])
