@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol, TypeVar
@@ -129,8 +129,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         egress = _closed_with(stack, _egress(settings))
         models = _closed_with(stack, _models(settings, egress))
         secrets = _secrets(database, vault)
-        plugins = _plugins(settings, os.environ)
-        stack.callback(plugins.close)
+        plugins = stack.enter_context(closing(_plugins(settings, os.environ)))
         mcp = _closed_with(stack, _mcp(settings, database, vault, egress))
         feed = Feed(Relay(database.autocommit))
         toolbox = Toolbox(database.pool, vault)
@@ -171,15 +170,17 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             engine=engine,
             accept=await stack.enter_async_context(GroupCommit(accepts.write)),
             authenticate=Authenticator(database.pool, vault.key_digest, keys.authenticate),
-            console_sessions=Authenticator(
-                database.pool, vault.session_digest, console_sessions.authenticate
-            ),
+            console_sessions=_console_sessions(database, vault),
             own_backends=own_backends,
             lease=settings.lease_seconds,
             public_url=public_url,
             max_body_bytes=settings.max_body_bytes,
             streams_per_key=settings.streams_per_key,
         )
+
+
+def _console_sessions(database: Database, vault: Vault) -> Authenticator:
+    return Authenticator(database.pool, vault.session_digest, console_sessions.authenticate)
 
 
 class _Closes(Protocol):
