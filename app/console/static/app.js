@@ -3,11 +3,13 @@
 import { Problem, session, signOut, whenSignedOut } from "./api.js";
 import { fill, h, note, text } from "./dom.js";
 import { inbox } from "./inbox.js";
+import { keys } from "./keys.js";
 import { PendingWatch } from "./pending.js";
 import { run } from "./run.js";
 import { runs } from "./runs.js";
 import { askForKey } from "./signin.js";
 import { start } from "./start.js";
+import { tool, tools } from "./tools.js";
 
 /**
  * @typedef {object} Context What every view gets.
@@ -21,12 +23,15 @@ import { start } from "./start.js";
  */
 
 /** Addresses, and what they show. To add a view, add its module and a line here.
- * @type {{at: RegExp, view: View, menu?: [string, string], title: string}[]} */
+ * @type {{at: RegExp, view: View, menu?: [string, string], scope?: string, title: string}[]} */
 const VIEWS = [
   { at: /^#\/inbox$/, view: inbox, menu: ["#/inbox", "Inbox"], title: "Inbox" },
   { at: /^#\/runs$/, view: runs, menu: ["#/runs", "Runs"], title: "Runs" },
   { at: /^#\/runs\/(run_[0-9a-f]{32})$/, view: run, title: "Run" },
   { at: /^#\/start$/, view: start, menu: ["#/start", "Start"], title: "Start a run" },
+  { at: /^#\/tools$/, view: tools, menu: ["#/tools", "Tools"], title: "Tools" },
+  { at: /^#\/tools\/([A-Za-z][\w-]{0,63})$/, view: tool, title: "Tool" },
+  { at: /^#\/keys$/, view: keys, menu: ["#/keys", "Keys"], scope: "admin", title: "Keys" },
 ];
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
@@ -69,7 +74,7 @@ function menu(who) {
   out.addEventListener("click", () => void signOut().then(() => location.reload(), (error) => note(text(error.message), "error")));
   fill(top_,
     h("a", { class: "brand", href: "#/inbox" }, "Runward"),
-    h("nav", { "aria-label": "Console" }, VIEWS.flatMap(({ menu: entry }) => (entry ? [h("a", { href: entry[0] }, entry[1], entry[1] === "Inbox" ? [" ", badge] : null)] : []))),
+    h("nav", { "aria-label": "Console" }, VIEWS.flatMap(({ menu: entry, scope }) => (entry && (!scope || who.scopes.includes(scope)) ? [h("a", { href: entry[0] }, entry[1], entry[1] === "Inbox" ? [" ", badge] : null)] : []))),
     h("div", { class: "who" }, h("span", { class: "small soft", title: `Signed in until ${new Date(who.expires_at).toLocaleString()}` }, text(who.project.name), " · ", text(who.key.name)), out));
   return badge;
 }

@@ -35,7 +35,7 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
       inRun ? where(approval, inRun) : null,
       when),
     inRun ? null : where(approval, inRun),
-    h("section", { "aria-label": "Arguments" }, rows(approval.arguments, approval.id), exactness()),
+    h("div", null, rows(approval.arguments, approval.id), exactness()),
     inRun ? null : story(approval),
     may ? [actions, panel] : h("p", { class: "soft" }, "This key may look, not decide."),
     h("footer", { class: "small soft" }, "Digest ", h("code", { class: "digest" }, approval.digest)),
@@ -141,7 +141,7 @@ function story(approval) {
     const page = await get(`${path}/items`, { limit: 200 }).catch(() => ({ data: [] }));
     fill(items, page.data.map(item));
   });
-  return h("section", { class: "story", "aria-label": "What led to it" }, h("h3", null, "The run was asked"), input, about, details);
+  return h("div", { class: "story" }, h("h3", null, "The run was asked"), input, about, details);
 }
 
 /** @param {any} one_ @param {string} key */

@@ -1,0 +1,106 @@
+// The project's API keys: list, make, revoke. A new key is shown once.
+
+import { Problem, all, send } from "./api.js";
+import { fill, h, note, text } from "./dom.js";
+import { ago, moment, shortId } from "./format.js";
+
+const MOST = 400;
+const DAY_MS = 86_400_000;
+/** What each scope allows. @type {[string, string][]} */
+const SCOPES = [
+  ["runs:read", "See runs, tools and approvals"],
+  ["runs:write", "Start and steer runs"],
+  ["approvals:decide", "Decide about calls"],
+  ["tools:write", "Register tools and agents"],
+  ["admin", "Make and revoke keys"],
+];
+
+/**
+ * @param {HTMLElement} main
+ * @param {import("./app.js").Context} context
+ * @returns {() => void} leaves the view.
+ */
+export function keys(main, { who }) {
+  const leaving = new AbortController();
+  const body = h("tbody");
+  const made = h("div", { "aria-live": "polite" });
+  const name = h("input", { id: "key-name", type: "text", required: true, maxlength: "200", autocomplete: "off" });
+  const days = h("select", { id: "key-days" }, [["", "Never"], ["1", "In a day"], ["30", "In 30 days"], ["365", "In a year"]].map(([value, label]) => h("option", { value }, label)));
+  const scopes = SCOPES.map(([scope, about]) => ({ scope, box: h("input", { type: "checkbox", value: scope }), about }));
+  const wrong = h("p", { class: "wrong", role: "alert" });
+  const make = h("form", { class: "card form" },
+    h("h2", null, "Make a key"),
+    h("div", { class: "field" }, h("label", { for: "key-name" }, "What it is for"), name),
+    h("fieldset", null, h("legend", null, "What it may do"), h("div", { class: "choices" }, scopes.map(({ scope, box, about }) => h("label", { class: "switch" }, box, " ", h("span", null, about, " ", h("code", { class: "soft" }, scope)))))),
+    h("div", { class: "field" }, h("label", { for: "key-days" }, "Expires"), days),
+    wrong, h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, "Make the key")));
+  fill(main, h("h1", null, "Keys"), made,
+    h("div", { class: "wide" }, h("table", { class: "runs" }, h("caption", { class: "hidden" }, "Keys, newest first"),
+      h("thead", null, h("tr", null, ["Name", "Id", "May", "Made", "Expires", ""].map((title) => (title ? h("th", { scope: "col" }, title) : h("td"))))), body)), make);
+
+  async function look() {
+    try {
+      const { data } = await all("v1/keys", {}, MOST, leaving.signal);
+      fill(body, data.map(row));
+    } catch (error) {
+      if (leaving.signal.aborted || !(error instanceof Problem)) return;
+      fill(main, h("h1", null, "Keys"), h("p", null, text(error.message)));
+    }
+  }
+
+  /** @param {any} key */
+  function row(key) {
+    const over = key.revoked_at ?? (key.expires_at && Date.parse(key.expires_at) < Date.now() ? key.expires_at : null);
+    const own = key.id === who.key.id;
+    const revoke = h("button", { type: "button", class: "quiet small danger", "aria-label": `Revoke ${key.name}` }, "Revoke");
+    let sure = false;
+    revoke.addEventListener("click", async () => {
+      if (!sure) {
+        sure = true;
+        fill(revoke, own ? "Really? It is yours" : "Really revoke");
+        return;
+      }
+      try {
+        await send("DELETE", `v1/keys/${key.id}`);
+        note([text(key.name), " is revoked. It stops working within seconds, its sessions too."]);
+        await look();
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        note(text(error.message), "error");
+      }
+    });
+    return h("tr", { class: over ? "soft" : null },
+      h("th", { scope: "row" }, text(key.name), own ? h("span", { class: "soft" }, " (this session's)") : null),
+      h("td", { "data-label": "Id" }, h("code", null, shortId(key.id))),
+      h("td", { class: "what", "data-label": "May" }, h("div", null, key.scopes.join(", "))),
+      h("td", { title: moment(key.created_at), "data-label": "Made" }, ago(key.created_at, Date.now())),
+      h("td", { "data-label": "Expires" }, key.revoked_at ? `revoked ${ago(key.revoked_at, Date.now())}` : key.expires_at ? moment(key.expires_at) : "never"),
+      h("td", null, over ? null : revoke));
+  }
+
+  make.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    fill(wrong);
+    const chosen = scopes.filter(({ box }) => box.checked).map(({ scope }) => scope);
+    const expires_at = days.value ? new Date(Date.now() + Number(days.value) * DAY_MS).toISOString() : null;
+    try {
+      const key = await send("POST", "v1/keys", { name: name.value.trim(), scopes: chosen, expires_at }, { "Idempotency-Key": crypto.randomUUID() });
+      make.reset();
+      fill(made, h("div", { class: "outcome good" }, h("h2", null, "The new key"), h("p", null, "It is shown this once."), h("code", { class: "secret" }, text(key.key)), h("div", { class: "actions" }, copy(key.key))));
+      scrollTo(0, 0);
+      await look();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      fill(wrong, text(chosen.length ? error.message : "Choose what it may do."));
+    }
+  });
+  void look();
+  return () => leaving.abort();
+}
+
+/** @param {string} value */
+function copy(value) {
+  const button = h("button", { type: "button" }, "Copy");
+  button.addEventListener("click", () => void navigator.clipboard.writeText(value).then(() => note("Copied."), () => note("The browser does not allow that.", "error")));
+  return button;
+}
