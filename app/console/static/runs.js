@@ -24,7 +24,7 @@ export function runs(main, { query, go }) {
   let pages = 1;
   const body = h("tbody");
   const lead = h("p", { class: "soft", role: "status" }, "Looking…");
-  const table = h("table", { class: "runs" },
+  const table = h("table", { class: "runs of-runs" },
     h("caption", { class: "hidden" }, "Runs, newest first"),
     h("thead", null, h("tr", null, ["Status", "Run", "Agent or model", "What", "Turns", "Tokens", "Cost", "Took", "Started"].map((name) => h("th", { scope: "col" }, name)))),
     body);
