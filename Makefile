@@ -6,6 +6,7 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 NODE := tests/node/node_modules/.installed
+TSC := tests/node/node_modules/.bin/tsc
 MCP := $(VENV)/mcp-servers
 INSTALL := -m pip --disable-pip-version-check install --require-hashes --no-deps
 PIP := $(BIN)/python $(INSTALL)
@@ -28,13 +29,14 @@ run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded Postg
 test: $(VENV)/.dev $(MCP)/.installed $(if $(shell command -v npm),$(NODE)) ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
-check: $(VENV)/.dev ## Format, lint, types, layers, unused dependencies, openapi.json
+check: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Format, lint, types, layers, unused dependencies, openapi.json
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 	$(BIN)/python -m app openapi --check
+	$(if $(shell command -v npm),$(TSC) --project app/console/jsconfig.json,@echo "No npm here: the console's types were not checked")
 
 format: $(VENV)/.dev ## Format the code and repair what the linter can
 	$(BIN)/ruff format .
