@@ -53,6 +53,20 @@ export function fill(parent, ...children) {
 }
 
 /**
+ * Makes these an element's children, in this order, without touching those that are in their place:
+ * what somebody types into or has marked there stays.
+ * @param {Element} parent
+ * @param {Element[]} children
+ */
+export function arrange(parent, children) {
+  const staying = new Set(children);
+  for (const child of [...parent.children]) if (!staying.has(child)) child.remove();
+  children.forEach((child, at) => {
+    if (parent.children[at] !== child) parent.insertBefore(child, parent.children[at] ?? null);
+  });
+}
+
+/**
  * Text of others: isolated from the text around it, and with characters that cannot be seen shown
  * as marks.
  * @param {unknown} value
@@ -113,7 +127,7 @@ export function keeping(root, draw) {
     const was = open.get(one.getAttribute("data-key"));
     if (was !== undefined) /** @type {HTMLDetailsElement} */ (one).open = was;
   }
-  if (key === null) return;
+  if (key === null || document.activeElement === focused) return;
   for (const one of root.querySelectorAll("[data-key]")) {
     if (one.getAttribute("data-key") !== key) continue;
     const target = one instanceof HTMLDetailsElement ? one.querySelector("summary") : one;

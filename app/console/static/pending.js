@@ -4,7 +4,7 @@
 import { Problem, all, sleep } from "./api.js";
 
 const SEEN_EVERY = 2000;
-const HIDDEN_EVERY = 10_000;
+const HIDDEN_EVERY = 10_000; // and after an error
 export const MOST = 1000;
 
 /** @typedef {{approvals: any[], more: boolean, error: Problem | null}} Pending */
@@ -47,7 +47,8 @@ export class PendingWatch {
     while (!this.stopping.signal.aborted) {
       this.waking = new AbortController();
       await this.look();
-      await sleep(document.hidden ? HIDDEN_EVERY : SEEN_EVERY, this.waking.signal);
+      const often = !document.hidden && this.now.error === null;
+      await sleep(often ? SEEN_EVERY : HIDDEN_EVERY, this.waking.signal);
     }
     document.removeEventListener("visibilitychange", poke);
   }

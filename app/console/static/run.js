@@ -2,7 +2,7 @@
 
 import { Problem, follow, get, send } from "./api.js";
 import { approvalCard, item } from "./approval.js";
-import { add, fill, h, keeping, note, text } from "./dom.js";
+import { add, arrange, fill, h, keeping, note, text } from "./dom.js";
 import { bars, entryView } from "./entries.js";
 import { RUN_STATUS, ago, cost, count, duration, moment, shortId, time } from "./format.js";
 import { badge } from "./runs.js";
@@ -42,6 +42,7 @@ export function run(main, { id, who, go, watch }) {
   /** @type {any[] | null} */
   let chosen = null;
   let pending = false;
+  let rawCount = 0;
   let status = "";
 
   /** @param {any} approval */
@@ -78,28 +79,38 @@ export function run(main, { id, who, go, watch }) {
     for (const entry of line.entries) {
       if (entry.turn !== turn && entry.turn > 0) {
         turn = entry.turn;
-        nodes.push(h("h2", { class: "turn" }, h("span", null, `Turn ${turn}`, entry.agent ? [" · ", text(entry.agent)] : null)));
+        nodes.push(kept(`${line.id} turn ${entry.key}`, 0, () => h("h2", { class: "turn" }, h("span", null, `Turn ${turn}`, entry.agent ? [" · ", text(entry.agent)] : null))));
       }
       nodes.push(view(line, entry));
     }
     return nodes;
   }
 
+  /** @param {string} key @param {number} version @param {() => HTMLElement} make */
+  function kept(key, version, make) {
+    const known = drawn.get(key);
+    if (known?.version === version) return known.node;
+    const node = make();
+    drawn.set(key, { version, node });
+    return node;
+  }
+
   /** @param {import("./timeline.js").Line} line @param {import("./timeline.js").Entry} entry */
   function view(line, entry) {
     const key = `${line.id} ${entry.key}`;
-    const child = entry.call?.child ? timeline.lines.get(entry.call.child) : null;
-    const cached = drawn.get(key);
-    if (cached && cached.version === entry.version && !child) return cached.node;
     const slot = `slot ${key}`;
-    const node = entryView(entry, key, { choose, slot });
+    const node = kept(key, entry.version, () => {
+      if (entry.call?.approval?.status === "pending") queueMicrotask(() => void ask(entry.call, slot));
+      return entryView(entry, key, { choose, slot });
+    });
+    const child = entry.call?.child ? timeline.lines.get(entry.call.child) : null;
     if (child) {
-      add(node, h("details", { class: "child", "data-key": `child ${child.id}` },
-        h("summary", null, "Run of ", text(child.created?.agent ?? "an agent"), " ", badge(child.status), " ", h("a", { href: `#/runs/${child.id}` }, shortId(child.id))),
-        lineView(child)));
+      const about = h("summary", null, "Run of ", text(child.created?.agent ?? "an agent"), " ", badge(child.status), " ", h("a", { href: `#/runs/${child.id}` }, shortId(child.id)));
+      const summary = kept(`summary ${child.id} ${child.status}`, 0, () => about);
+      const details = kept(`child ${child.id}`, 0, () => h("details", { class: "child" }));
+      arrange(details, [summary, ...lineView(child)]);
+      if (details.parentNode !== node) add(node, details);
     }
-    drawn.set(key, { version: entry.version, node });
-    if (entry.call?.approval?.status === "pending") queueMicrotask(() => void ask(entry.call, slot));
     return node;
   }
 
@@ -107,18 +118,19 @@ export function run(main, { id, who, go, watch }) {
     pending = false;
     if (leaving.signal.aborted) return;
     const line = timeline.line(id);
-    keeping(lines, () => fill(lines, lineView(line)));
+    keeping(lines, () => arrange(lines, lineView(line)));
     clock();
     if (line.status !== status) {
       status = line.status;
       void refresh();
     }
     fill(end, outcome(line, shown));
-    if (chosen === null) drawRaw();
+    if (chosen === null && timeline.events.length !== rawCount) drawRaw();
   }
 
   function drawRaw() {
     const events = chosen ?? timeline.events;
+    rawCount = timeline.events.length;
     const all = h("button", { type: "button", class: "quiet small" }, "Show all");
     all.addEventListener("click", () => {
       chosen = null;
