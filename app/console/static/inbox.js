@@ -8,6 +8,7 @@ import { MOST } from "./pending.js";
 
 const SHOWN_AT_ONCE = 20;
 const TICK_MS = 15_000;
+const SETTLE_MS = 500;
 /** @type {Record<string, string>} */
 const OUTCOMES = { approved: "approved", rejected: "rejected", edited: "approved with other arguments", responded: "answered in the tool's place", expired: "expired unanswered", withdrawn: "withdrawn, since its run has ended", void: "asked again, since its tool has changed" };
 
@@ -24,6 +25,14 @@ export function inbox(main, { watch, who }) {
   const lead = h("p", { class: "soft" }, "Looking…");
   const more = h("button", { type: "button", class: "quiet", hidden: true });
   let most = SHOWN_AT_ONCE;
+  let moved = -Infinity;
+  // A click that comes right after the list has moved was meant for another call.
+  list.addEventListener("click", (event) => {
+    if (event.detail === 0 || performance.now() - moved > SETTLE_MS) return;
+    event.preventDefault();
+    event.stopPropagation();
+    note("The list has just moved; look again, then click.");
+  }, { capture: true });
   more.addEventListener("click", () => {
     most += SHOWN_AT_ONCE;
     show(watch.now);
@@ -50,6 +59,7 @@ export function inbox(main, { watch, who }) {
     if (!card) return;
     const had = card.element.contains(document.activeElement);
     const next = card.element.nextElementSibling ?? card.element.previousElementSibling;
+    if (card.element.nextElementSibling) moved = performance.now();
     cards.delete(id);
     card.element.remove();
     if (had) /** @type {HTMLElement | null} */ (next?.querySelector("button") ?? main)?.focus();
@@ -70,7 +80,10 @@ export function inbox(main, { watch, who }) {
         card = { approval, ...approvalCard(approval, { may: who.scopes.includes("approvals:decide"), decided }) };
         cards.set(approval.id, card);
       }
-      if (list.children[at] !== card.element) list.insertBefore(card.element, list.children[at] ?? null);
+      const there = list.children[at] ?? null;
+      if (there === card.element) return;
+      if (there) moved = performance.now();
+      list.insertBefore(card.element, there);
     });
     more.hidden = waiting.length <= most;
     fill(more, `Show ${Math.min(SHOWN_AT_ONCE, waiting.length - most)} more`);
