@@ -1,47 +1,46 @@
-"""The commands of Runward. `python -m app --help` explains them."""
+"""The commands of Runward. `runward --help` explains them.
 
-import asyncio
+A command imports what it needs when it runs: those that ask a running Runward start at once.
+"""
+
 import json
-import sys
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated
 
-import structlog
-import structlog.tracebacks
 import typer
-from pydantic import ValidationError
-from sqlalchemy.exc import DBAPIError
 
-from app.domain.ids import Prefix, parse, show
-from app.domain.scopes import Scope
-from app.first_minute.kept import secret_key_of
-from app.settings import Settings
-from app.store import embedded, keys, migrations
-from app.store.db import Tx, UnsafeDatabaseError, is_outage, open_database
-from app.store.embedded_home import EmbeddedError
-from app.store.vault import Vault
-from app.tools.context import PluginError
-
-MAX_LISTED: Final = 1000
+from app.cli import agents, approvals, keys, runs, tools
+from app.cli.exits import Exit, fail
+from app.cli.options import AsJson, Key, Limit, Url
 
 app = typer.Typer(
     name="runward",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Runward runs LLM agents durably, with people in the loop.\n\n"
     "For one machine: `serve`. For production: `migrate` once, then any number of `api` and "
     "`worker` processes against one PostgreSQL. Settings are environment variables; "
-    "docs/deploying.md lists them.",
+    "docs/deploying.md lists them, and docs/cli.md the commands and their exit codes.",
 )
 keys_app = typer.Typer(no_args_is_help=True, help="API keys of a project.")
-app.add_typer(keys_app, name="keys")
+CLIENT = "Ask a running Runward"
+SERVICE = "Run Runward"
+app.add_typer(runs.app, name="runs", rich_help_panel=CLIENT)
+app.add_typer(approvals.app, name="approvals", rich_help_panel=CLIENT)
+app.add_typer(tools.app, name="tools", rich_help_panel=CLIENT)
+app.add_typer(agents.app, name="agents", rich_help_panel=CLIENT)
+app.add_typer(keys_app, name="keys", rich_help_panel=CLIENT)
+
+OnDatabase = Annotated[
+    bool,
+    typer.Option(
+        "--on-database",
+        help="Work on the database of DATABASE_URL, or on the embedded one, without an API key.",
+    ),
+]
 
 
-@app.command()
+@app.command(rich_help_panel=SERVICE)
 def serve(
     examples: Annotated[
         bool, typer.Option(help="Register the tools of examples/, for a first try.")
@@ -52,47 +51,77 @@ def serve(
     Without DATABASE_URL it starts the embedded PostgreSQL, migrates it, and makes a key and the
     example tools: everything for a first run. With DATABASE_URL it migrates that database.
     """
-    from app.first_minute import serve_everything  # noqa: PLC0415  # slow, and only needed here
+    from app.first_minute import serve_everything
+    from app.operating.environment import read_settings, run
 
-    _run(serve_everything(_settings(), examples=examples))
+    run(serve_everything(read_settings(), examples=examples))
 
 
-@app.command()
+@app.command(rich_help_panel=SERVICE)
 def api() -> None:
     """Run the API alone. Needs DATABASE_URL and RUNWARD_SECRET_KEY; start workers beside it."""
-    from app.serve import run_process  # noqa: PLC0415  # slow, and only needed here
-
-    settings = _shared(_settings())
-    _run(run_process(settings, _database_url(settings), serves=True, works=False))
+    _run_process(serves=True, works=False)
 
 
-@app.command()
+@app.command(rich_help_panel=SERVICE)
 def worker() -> None:
     """Run a worker alone. Needs DATABASE_URL and RUNWARD_SECRET_KEY. Start as many as you like."""
-    from app.serve import run_process  # noqa: PLC0415  # slow, and only needed here
-
-    settings = _shared(_settings())
-    _run(run_process(settings, _database_url(settings), serves=False, works=True))
+    _run_process(serves=False, works=True)
 
 
-@app.command()
+def _run_process(*, serves: bool, works: bool) -> None:
+    from app.operating.environment import database_url, read_settings, run, shared
+    from app.serve import run_process
+
+    settings = shared(read_settings())
+    run(run_process(settings, database_url(settings), serves=serves, works=works))
+
+
+@app.command(rich_help_panel=SERVICE)
 def migrate() -> None:
     """Bring the database of DATABASE_URL to this version's schema. Safe to run again, and from
     several places at once; the version before this one goes on working meanwhile."""
-    url = _database_url(_settings())
-    _run(migrations.upgrade(url))
+    from app.operating.environment import database_url, read_settings, run
+    from app.store import migrations
+
+    run(migrations.upgrade(database_url(read_settings())))
     typer.echo("The database is up to date.")
 
 
-@app.command()
+@app.command(rich_help_panel=SERVICE)
+def doctor(
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check this machine's set-up and say what to do. Ends with 1 if a check failed.
+
+    Run it with the environment that `serve`, `api` or `worker` have.
+    """
+    from app.operating.doctor import examine
+
+    examine(url, key, as_json=as_json)
+
+
+@app.command(rich_help_panel=SERVICE)
+def demo(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve without asking.")] = False,
+) -> None:
+    """A guided first run in this terminal: nothing is needed, and nothing of it stays."""
+    from app.operating.demo import show_demo
+
+    show_demo(yes=yes)
+
+
+@app.command(rich_help_panel=SERVICE)
 def models() -> None:
     """What models of each vendor can be told, as a table."""
-    from app.llm.table import table  # noqa: PLC0415  # slow, and only needed here
+    from app.llm.table import table
 
     typer.echo(table())
 
 
-@app.command()
+@app.command(rich_help_panel=SERVICE)
 def openapi(
     write: Annotated[bool, typer.Option("--write", help="Write openapi/openapi.json.")] = False,
     check: Annotated[
@@ -100,7 +129,7 @@ def openapi(
     ] = False,
 ) -> None:
     """Print the API's contract (OpenAPI 3.1)."""
-    from app.api.routers import contract  # noqa: PLC0415  # slow, and only needed here
+    from app.api.routers import contract
 
     text = json.dumps(contract(), indent=2, ensure_ascii=False) + "\n"
     path = Path("openapi/openapi.json")
@@ -119,189 +148,95 @@ def openapi(
 def create_key(
     name: Annotated[str, typer.Argument(help="What the key is for.")],
     scope: Annotated[
-        list[Scope] | None, typer.Option(help="What it may do; repeat it. Default: everything.")
+        list[str] | None, typer.Option(help="What it may do; repeat it. docs/concepts.md lists.")
     ] = None,
-    project: Annotated[str, typer.Option(help="A project's id.")] = "default",
+    project: Annotated[
+        str | None, typer.Option(help="Another project's id; needs the operator's key.")
+    ] = None,
     expires_in_days: Annotated[
         float | None, typer.Option(help="When it stops working. Default: never.")
     ] = None,
+    on_database: OnDatabase = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Make an API key and print it. It is shown this once."""
+    """Make an API key and print it. It is shown this once.
 
-    async def create() -> None:
-        secret = keys.new_secret()
-        expires = None
-        if expires_in_days is not None:
-            expires = datetime.now(UTC) + timedelta(days=expires_in_days)
-        async with _administration(_settings()) as (tx, vault):
-            await keys.ensure_default_project(tx)
-            if await keys.get_project(tx, _project(project)) is None:
-                _stop(f"There is no project {project}.")
-            key = await keys.add_key(
-                tx,
-                vault,
-                _project(project),
-                name=name,
-                scopes=tuple(str(one) for one in scope or Scope),
-                secret=secret,
-                expires_at=expires,
-            )
-        typer.echo(f"{show(Prefix.KEY, key.id)}  {secret}")
+    Over the API it needs at least one --scope; --on-database without one makes a key for everything.
+    """
+    if on_database:
+        from app.operating import keys as on_the_database
 
-    _run(create())
+        _only_text(as_json)
+        on_the_database.create_key(
+            name=name,
+            scopes=scope or [],
+            expires_in_days=expires_in_days,
+            project=project or "default",
+        )
+        return
+    if not scope:
+        fail("Say what the key may do: --scope runs:read, for example.", Exit.USAGE)
+    keys.create_key(
+        url,
+        key,
+        name=name,
+        scopes=scope,
+        expires_in_days=expires_in_days,
+        project=project,
+        as_json=as_json,
+    )
 
 
 @keys_app.command("list")
 def list_keys(
-    project: Annotated[str, typer.Option(help="A project's id.")] = "default",
+    limit: Limit = 1000,
+    project: Annotated[str | None, typer.Option(help="With --on-database.")] = None,
+    on_database: OnDatabase = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
 ) -> None:
-    """List a project's keys, without their secrets."""
+    """List the project's keys, without their secrets."""
+    if on_database:
+        from app.operating import keys as on_the_database
 
-    async def listed() -> None:
-        async with _administration(_settings()) as (tx, _):
-            found = await keys.list_keys(
-                tx, _project(project), after=None, limit=MAX_LISTED, descending=False
-            )
-        for key in found:
-            state = "revoked" if key.revoked_at else "active"
-            typer.echo(f"{show(Prefix.KEY, key.id)}  {state:8} {key.name}  {' '.join(key.scopes)}")
-
-    _run(listed())
+        _only_text(as_json)
+        on_the_database.list_keys(project=project or "default")
+        return
+    _own_project(project)
+    keys.list_keys(url, key, limit=limit, as_json=as_json)
 
 
 @keys_app.command("revoke")
 def revoke_key(
     key_id: Annotated[str, typer.Argument(help="key_…, as `keys list` shows it.")],
-    project: Annotated[str, typer.Option(help="A project's id.")] = "default",
+    project: Annotated[str | None, typer.Option(help="With --on-database.")] = None,
+    on_database: OnDatabase = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
 ) -> None:
     """Revoke a key. It stops working within five seconds, everywhere."""
+    if on_database:
+        from app.operating import keys as on_the_database
 
-    async def revoke() -> None:
-        wanted = parse(Prefix.KEY, key_id)
-        key = None
-        async with _administration(_settings()) as (tx, _):
-            if wanted is not None:
-                key = await keys.revoke_key(tx, _project(project), wanted)
-        if key is None:
-            _stop(f"There is no key {key_id} in that project.")
-        typer.echo(f"{key_id} is revoked.")
-
-    _run(revoke())
+        _only_text(as_json)
+        on_the_database.revoke_key(key_id=key_id, project=project or "default")
+        return
+    _own_project(project)
+    keys.revoke_key(url, key, key_id=key_id, as_json=as_json)
 
 
-@asynccontextmanager
-async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]:
-    """A transaction on the database that `serve`, or DATABASE_URL, would use. The embedded one may
-    be in use by `serve` at the same time."""
-    async with AsyncExitStack() as stack:
-        if settings.database_url is None:
-            data_dir = settings.data_dir or embedded.default_data_dir()
-            server = await embedded.start(data_dir, say=lambda _: None)
-            stack.push_async_callback(server.stop)
-            await migrations.upgrade(server.url)
-            url, secret = server.url, settings.secret_key or secret_key_of(data_dir)
-        else:
-            url, secret = _database_url(settings), _shared(settings).secret_key
-        assert secret is not None
-        database = open_database(url, pool_size=1)
-        stack.push_async_callback(database.close)
-        tx = await stack.enter_async_context(database.pool.begin())
-        yield tx, Vault(secret.get_secret_value())
+def _only_text(as_json: bool) -> None:  # noqa: FBT001
+    if as_json:
+        fail("--json and --on-database do not go together.", Exit.USAGE)
 
 
-def _settings() -> Settings:
-    try:
-        settings = Settings()  # pyright: ignore[reportCallIssue]  # from the environment
-    except ValidationError as error:
-        lines = [f"  {_variable(str(one['loc'][0]))}: {one['msg']}" for one in error.errors()]
-        _stop("The environment is not valid:\n" + "\n".join(lines))
-    configure_logging(settings)
-    return settings
-
-
-def _variable(field: str) -> str:
-    return field if field.isupper() else f"RUNWARD_{field.upper()}"
-
-
-def _shared(settings: Settings) -> Settings:
-    """Where several processes share a database they must share the secret key too."""
-    if settings.secret_key is None:
-        _stop(
-            "RUNWARD_SECRET_KEY is missing: 32 characters or more, the same for every process.\n"
-            "Make one with: openssl rand -hex 32"
-        )
-    return settings
-
-
-def _database_url(settings: Settings) -> str:
-    if settings.database_url is None:
-        _stop("DATABASE_URL is missing, e.g. postgresql://user:password@host:5432/runward")
-    return settings.database_url.get_secret_value()
-
-
-def _project(shown: str) -> Any:
-    if shown == "default":
-        return keys.DEFAULT_PROJECT
-    project = parse(Prefix.PROJECT, shown)
-    if project is None:
-        _stop(f"'{shown}' is not a project's id.")
-    return project
-
-
-def _stop(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(1)
-
-
-def _run(work: Coroutine[Any, Any, None]) -> None:
-    """uvloop where there is one; expected failures in a sentence instead of a traceback."""
-    import uvloop  # noqa: PLC0415  # slow, and not for --help
-
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(work)
-    except (UnsafeDatabaseError, EmbeddedError, PluginError) as error:
-        _stop(str(error))
-    except ConnectionRefusedError as error:
-        _stop(f"The database cannot be reached: {error}")
-    except DBAPIError as error:
-        if not is_outage(error):
-            raise
-        _stop(f"The database is not available: {error.orig}")
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-
-
-def configure_logging(settings: Settings) -> None:
-    """Events with fields, to standard error: text on a terminal, JSON elsewhere."""
-    levels = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-    level = levels.get(settings.log_level.lower())
-    if level is None:
-        _stop(f"RUNWARD_LOG_LEVEL must be one of: {', '.join(levels)}.")
-    text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *_renderers(text=text),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-
-
-def _renderers(*, text: bool) -> list[Any]:
-    """Tracebacks without local variables: those hold keys, prompts and arguments."""
-    if text:
-        plain = structlog.dev.plain_traceback
-        return [
-            structlog.dev.set_exc_info,
-            structlog.dev.ConsoleRenderer(exception_formatter=plain),
-        ]
-    frames = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
-    return [structlog.processors.ExceptionRenderer(frames), structlog.processors.JSONRenderer()]
+def _own_project(project: str | None) -> None:
+    if project is not None:
+        fail("The API lists the keys of the key's own project; --on-database any.", Exit.USAGE)
 
 
 def main() -> None:

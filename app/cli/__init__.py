@@ -1,0 +1,1 @@
+"""The commands that ask a running Runward, over its public API and nothing else."""

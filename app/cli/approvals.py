@@ -1,0 +1,213 @@
+"""`runward approvals`: the inbox, and decisions with what a person has to know for them."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import typer
+
+from app.cli.connection import Json, Runward, connected
+from app.cli.editing import edited, show_difference
+from app.cli.exits import Exit, fail
+from app.cli.options import AsJson, Key, Limit, Url, read_json, read_object
+from app.cli.shown import pretty, print_fields, print_json, print_table, say, short, when
+
+app = typer.Typer(no_args_is_help=True, help="See what waits for a person, and decide.")
+
+CHOICES: Final = {"approve": "a", "reject": "r", "edit": "e", "respond": "s"}
+MAX_INBOX: Final = 1000
+
+
+@app.command("list")
+def list_approvals(
+    status: Annotated[str, typer.Option(help="pending, approved, …; or all.")] = "pending",
+    run: Annotated[str | None, typer.Option(help="Only those of one run.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only those of one tool.")] = None,
+    limit: Limit = 100,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """List approvals, oldest first."""
+    wanted = None if status == "all" else status
+    with connected(url, key) as runward:
+        found = list(
+            runward.every("/v1/approvals", limit, status=wanted, run_id=run, tool=tool, order="asc")
+        )
+    if as_json:
+        print_json(found)
+        return
+    rows = (
+        [
+            one["id"],
+            one["status"],
+            one["tool"],
+            short(one["arguments"]),
+            when(one["requested_at"]),
+            when(one["expires_at"]),
+        ]
+        for one in found
+    )
+    columns = ["approval", "status", "tool", "arguments", "asked", "expires"]
+    print_table(columns, rows, none="Nothing waits for a decision.")
+
+
+@app.command()
+def decide(
+    approval_id: Annotated[
+        str | None, typer.Argument(metavar="[APPROVAL]", help="apr_…; without it all that wait.")
+    ] = None,
+    decision: Annotated[
+        str | None, typer.Option("--decision", "-d", help="approve, reject, edit or respond.")
+    ] = None,
+    message: Annotated[str | None, typer.Option("--message", "-m", help="A reason.")] = None,
+    arguments: Annotated[
+        str | None, typer.Option(help="For edit: the whole new arguments, JSON or @FILE.")
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="For respond: JSON or @FILE.")] = None,
+    remember: Annotated[
+        str | None, typer.Option(help="run or session: decide the same there from now on.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask again.")] = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Decide about a call. Without --decision it shows each and asks.
+
+    An edit opens $VISUAL or $EDITOR, shows the difference and asks again.
+    """
+    with connected(url, key) as runward:
+        if approval_id is None:
+            if decision is not None:
+                fail("--decision needs the approval that it is about.", Exit.USAGE)
+            waiting = list(runward.every("/v1/approvals", MAX_INBOX, status="pending", order="asc"))
+        else:
+            waiting = [runward.get(f"/v1/approvals/{approval_id}")]
+        if not waiting:
+            typer.echo("Nothing waits for a decision.", err=True)
+        decided: list[Json] = []
+        for approval in waiting:
+            if decision is None:
+                body = asked(runward, approval)
+            else:
+                body = _given(approval, decision, arguments, output, yes=yes or as_json)
+            if body is None:
+                continue
+            if message is not None:
+                body["message"] = message
+            if remember is not None:
+                body["remember"] = {"scope": remember}
+            decided.append(decided_as(runward, approval, body))
+            if not as_json:
+                say(f"{approval['id']} {decided[-1]['status']}")
+    if as_json:
+        print_json(decided)
+
+
+def decided_as(runward: Runward, approval: Json, body: Json) -> Json:
+    """Bound to the arguments that were shown: others are refused."""
+    sent = body | {"digest": approval["digest"]}
+    return runward.post(f"/v1/approvals/{approval['id']}/decision", sent)
+
+
+def asked(runward: Runward, approval: Json) -> Json | None:
+    """Shows the call, and asks until there is a decision. None: not now."""
+    show_approval(runward, approval)
+    if approval["status"] != "pending":
+        fail(f"It was {approval['status']} already.", Exit.REFUSED)
+    choices = {CHOICES[one]: one for one in approval["allowed_decisions"]}
+    words = [f"({letter}){word[1:]}" for letter, word in choices.items() if word[0] == letter]
+    words += [f"re({letter})pond" for letter, word in choices.items() if word[0] != letter]
+    question = f"{', '.join(words)}, (n)ot now?"
+    while True:
+        chosen = str(typer.prompt(question, prompt_suffix=" ", err=True)).strip().lower()
+        if chosen in {"n", "not now"}:
+            return None
+        wanted = choices.get(chosen) or (chosen if chosen in choices.values() else None)
+        if wanted is None:
+            continue
+        body = _ASK[wanted](approval)
+        if body is not None:
+            return {"decision": wanted, **body}
+
+
+def show_approval(runward: Runward, approval: Json) -> None:
+    """All that a decision depends on."""
+    run = runward.get(f"/v1/runs/{approval['run_id']}")
+    print_fields(
+        [
+            ("approval", approval["id"]),
+            ("tool", f"{approval['tool']}, version {approval['tool_version']}"),
+            ("sends to", approval.get("url") or ""),
+            ("asked by", approval["agent"] or short(run["model"] or run["agent"])),
+            ("run", f"{run['id']} ({run['status']})"),
+            ("user said", _input_of(runward, approval["run_id"])),
+            ("expires", when(approval["expires_at"])),
+            ("arguments", pretty(approval["arguments"])),
+        ]
+    )
+
+
+def _input_of(runward: Runward, run_id: str) -> str:
+    """The first message of a user."""
+    for item in runward.every(f"/v1/runs/{run_id}/items", 20, order="asc"):
+        if item.get("role") == "user":
+            content = item["content"]
+            if isinstance(content, str):
+                return content
+            return "\n".join(str(part.get("text") or f"[{part['type']}]") for part in content)
+    return ""
+
+
+def _ask_reason(approval: Json) -> Json:
+    reason = typer.prompt("Why? The model reads it", default="", show_default=False, err=True)
+    return {"message": reason} if reason else {}
+
+
+def _ask_nothing(approval: Json) -> Json:
+    return {}
+
+
+def _ask_arguments(approval: Json) -> Json | None:
+    return _confirmed(approval, edited(approval["arguments"]))
+
+
+def _ask_output(approval: Json) -> Json:
+    return {"output": typer.prompt("What the model gets instead of a call", err=True)}
+
+
+_ASK: Final[dict[str, Callable[[Json], Json | None]]] = {
+    "approve": _ask_nothing,
+    "reject": _ask_reason,
+    "edit": _ask_arguments,
+    "respond": _ask_output,
+}
+
+
+def _confirmed(approval: Json, arguments: Any) -> Json | None:
+    if not show_difference(approval["arguments"], arguments):
+        typer.echo("Nothing was changed.", err=True)
+        return None
+    if not typer.confirm("Run it with these arguments?", err=True):
+        return None
+    return {"arguments": arguments}
+
+
+def _given(
+    approval: Json, decision: str, arguments: str | None, output: str | None, *, yes: bool
+) -> Json | None:
+    """What the options say."""
+    if decision not in CHOICES:
+        fail(f"--decision takes {', '.join(CHOICES)}.", Exit.USAGE)
+    body: Json = {"decision": decision}
+    if decision == "edit":
+        new = read_object(arguments, "--arguments") if arguments else edited(approval["arguments"])
+        if yes:
+            return body | {"arguments": new}
+        confirmed = _confirmed(approval, new)
+        return None if confirmed is None else body | confirmed
+    if decision == "respond":
+        if output is None:
+            fail("respond needs --output, what the model gets instead of a call.", Exit.USAGE)
+        body["output"] = read_json(output, "--output")
+    return body

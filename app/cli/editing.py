@@ -1,0 +1,59 @@
+"""Arguments in the person's own editor, and what was changed of them."""
+
+import difflib
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+from rich.text import Text
+
+from app.cli.exits import Exit, fail
+from app.cli.shown import console, pretty
+from app.cli.visible import visible
+
+EDITORS: Final = ("VISUAL", "EDITOR")
+STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def edited(value: Any) -> Any:
+    """`value` as the editor left it; asks to go on where that is no JSON object."""
+    command = next((os.environ[name] for name in EDITORS if os.environ.get(name)), "vi")
+    with tempfile.TemporaryDirectory(prefix="runward-") as folder:
+        path = Path(folder) / "arguments.json"
+        path.write_text(pretty(value) + "\n", "utf-8")
+        while True:
+            try:
+                code = subprocess.run([*shlex.split(command), str(path)], check=False).returncode
+            except (OSError, ValueError) as error:
+                fail(f"{command} does not start: {error}. Set EDITOR to one.", Exit.USAGE)
+            if code != 0:
+                fail(f"{command} ended with {code}; nothing was decided.", Exit.FAILED)
+            problem = "That is not a JSON object."
+            try:
+                if isinstance(found := json.loads(path.read_text("utf-8")), dict):
+                    return found  # pyright: ignore[reportUnknownVariableType]
+            except ValueError as error:
+                problem = f"That is not JSON: {error}."
+            typer.echo(problem, err=True)
+            if not typer.confirm("Edit it again?", default=True, err=True):
+                raise typer.Abort
+
+
+def show_difference(before: Any, after: Any) -> bool:
+    """As a unified diff. False: there is none."""
+    lines = list(difference(before, after))
+    out = console()
+    for line in lines:
+        out.print(Text(visible(line), style=STYLES.get(line[:1], "none")), soft_wrap=True)
+    return bool(lines)
+
+
+def difference(before: Any, after: Any) -> Iterator[str]:
+    former, latter = (pretty(value).splitlines() for value in (before, after))
+    yield from difflib.unified_diff(former, latter, "asked for", "edited", lineterm="")

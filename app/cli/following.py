@@ -1,0 +1,87 @@
+"""A run's events as they happen, taken up again where the connection broke."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import httpx2
+
+from app.cli.connection import START_IT, Json, Runward, refuse
+from app.cli.exits import Exit, fail
+
+FINAL: Final = frozenset(
+    {"run.completed", "run.failed", "run.cancelled", "run.incomplete", "run.expired"}
+)
+SILENCE_SECONDS: Final = 45.0
+"""The service sends a comment every 15 seconds."""
+DELAYS: Final = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0)
+"""Seconds before each try to come back; then it is given up."""
+
+
+def follow(
+    runward: Runward,
+    run_id: str,
+    *,
+    after: str = "0",
+    settled: bool = False,
+    children: bool = False,
+) -> Iterator[Json]:
+    """Stored and transient events, to the run's last; `settled`: or until it waits for someone.
+    Comes back after a break with the last id it got, so that no stored event is missed or
+    doubled; of transient ones the pieces of the turn come again (`offset` says which)."""
+    params = {"until": "settled"} if settled else {}
+    if children:
+        params["include"] = "children"
+    failures = 0
+    while True:
+        try:
+            headers = {"Accept": "text/event-stream", "Last-Event-ID": after}
+            with runward.http.stream(
+                "GET",
+                f"/v1/runs/{run_id}/events",
+                params=params,
+                headers=headers,
+                timeout=httpx2.Timeout(SILENCE_SECONDS, connect=10),
+            ) as response:
+                if response.status_code == httpx2.codes.NO_CONTENT:
+                    return
+                if response.status_code < httpx2.codes.INTERNAL_SERVER_ERROR:
+                    if response.is_error:
+                        response.read()
+                        refuse(response)
+                    for cursor, event in frames(response.iter_lines()):
+                        failures, after = 0, cursor or after
+                        yield event
+                        if event["run_id"] == run_id and event["type"] in FINAL:
+                            return
+            if settled and _waits(runward, run_id):
+                return
+        except httpx2.TransportError:
+            pass  # it comes back below
+        if failures == len(DELAYS):
+            fail(f"{runward.url} does not answer any more. {START_IT}", Exit.UNREACHABLE)
+        time.sleep(DELAYS[failures])
+        failures += 1
+
+
+def frames(lines: Iterable[str]) -> Iterator[tuple[str | None, Json]]:
+    """The events of a stream (HTML standard, 9.2.6), with their ids; comments are left out."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line.startswith(":"):
+            continue
+        if line:
+            name, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            fields[name] = f"{fields[name]}\n{value}" if name == "data" in fields else value
+            continue
+        if "data" in fields:
+            yield fields.get("id"), json.loads(fields["data"])
+        fields = {}
+
+
+def _waits(runward: Runward, run_id: str) -> bool:
+    """A stream ends when the run waits, and also when its server is stopped."""
+    response = runward.http.get(f"/v1/runs/{run_id}")
+    return response.is_success and response.json()["status"] == "requires_action"

@@ -1,0 +1,103 @@
+"""What commands print: tables for people, JSON for programs. Colours on a terminal alone, and not
+with NO_COLOR (https://no-color.org)."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from app.cli.visible import visible, visible_line
+
+PIPED_WIDTH: Final = 160
+"""Columns of a table that no terminal bounds."""
+STYLES: Final = {
+    "completed": "green",
+    "approved": "green",
+    "edited": "green",
+    "responded": "green",
+    "active": "green",
+    "ok": "green",
+    "requires_action": "yellow",
+    "pending": "yellow",
+    "incomplete": "yellow",
+    "warn": "yellow",
+    "failed": "red",
+    "rejected": "red",
+    "fail": "red",
+    "expired": "red",
+    "revoked": "dim",
+    "cancelled": "dim",
+    "withdrawn": "dim",
+    "void": "dim",
+}
+
+
+def console(*, stderr: bool = False) -> Console:
+    piped = not (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(
+        stderr=stderr,
+        width=PIPED_WIDTH if piped else None,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def print_json(value: Any) -> None:
+    """In one line. ASCII alone, so that nothing in it can reach the terminal's controls."""
+    typer.echo(json.dumps(value))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, none: str) -> None:
+    """`none` is said on standard error where there is no row."""
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    table.columns[0].no_wrap = True
+    for row in rows:
+        table.add_row(*(_cell(one) for one in row))
+    if table.row_count:
+        console().print(table)
+    else:
+        typer.echo(none, err=True)
+
+
+def print_fields(fields: Iterable[tuple[str, str]]) -> None:
+    """Names and values, one a line; what is longer stands below its name."""
+    found = [(name, visible(value)) for name, value in fields if value]
+    width = max((len(name) for name, _ in found), default=0)
+    out = console()
+    for name, value in found:
+        indented = value.replace("\n", "\n" + " " * (width + 2))
+        line = Text(f"{name:{width}}  ", style="bold")
+        out.print(line.append(Text(indented, style=STYLES.get(value, "none"))), soft_wrap=True)
+
+
+def say(text: str, style: str = "none") -> None:
+    """A line for people, wrapped by the terminal alone."""
+    console().print(Text(visible(text), style=style), soft_wrap=True)
+
+
+def pretty(value: Any) -> str:
+    """JSON to read, in several lines."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def short(value: Any) -> str:
+    """JSON in one line, text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def when(moment: str | None) -> str:
+    """A time of the API, in the local zone and to the second."""
+    if moment is None:
+        return ""
+    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _cell(text: str) -> Text:
+    return Text(visible_line(text), style=STYLES.get(text, "none"))

@@ -1,0 +1,137 @@
+"""A run's events, told in a terminal: one line each, and what the model says as it comes."""
+
+import sys
+from typing import Any, Final
+
+from rich.text import Text
+
+from app.cli.connection import Json
+from app.cli.shown import console, short
+from app.cli.visible import visible, visible_line
+
+MAX_SHOWN: Final = 2000
+"""Characters of arguments and outputs in a line; `runs show` has them whole."""
+ENDED: Final = {
+    "tool_call.completed": ("✓", "green", ""),
+    "tool_call.failed": ("✗", "red", "failed: "),
+    "tool_call.timed_out": ("✗", "red", "timed out: "),
+    "tool_call.rejected": ("✗", "yellow", "rejected: "),
+    "tool_call.outcome_unknown": ("?", "red", "outcome unknown: "),
+    "tool_call.cancelled": ("✗", "dim", "cancelled "),
+}
+RUNS: Final = {
+    "run.started": ("started", "dim"),
+    "run.resumed": ("resumed", "dim"),
+    "run.completed": ("completed", "green"),
+    "run.failed": ("failed", "red"),
+    "run.cancelled": ("cancelled", "yellow"),
+    "run.incomplete": ("incomplete", "yellow"),
+    "run.expired": ("expired", "red"),
+}
+
+
+class Teller:
+    """Prints to standard output. Pieces of text are told once, also after a reconnect."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._out = console()
+        self._tools: dict[str, str] = {}
+        self._told = 0
+        """Characters of this turn's text that stand there already."""
+
+    def tell(self, event: Json) -> None:
+        data = event["data"]
+        match event["type"]:
+            case "message.delta":
+                self._piece(event["run_id"], data)
+            case "message.restarted":
+                self._end_text()
+                self._line(event, "  (the model's answer broke off and begins again)", "yellow")
+            case "message.completed":
+                self._message(event)
+            case kind if "sequence" in event:
+                self._end_text()
+                self._stored(kind, event, data)
+            case _:
+                pass  # pieces of reasoning and of arguments, which come whole later
+
+    def _piece(self, run_id: str, data: Json) -> None:
+        if run_id != self._run_id:
+            return
+        fresh = data["text"][max(0, self._told - data["offset"]) :]
+        if fresh:
+            self._write(("" if self._told else "  ") + visible(fresh))
+            self._told = data["offset"] + len(data["text"])
+
+    def _message(self, event: Json) -> None:
+        text = event["data"]["text"] or event["data"].get("refusal") or ""
+        if event["run_id"] != self._run_id:
+            if text:
+                self._line(event, f"  {text}")
+        elif text[self._told :]:
+            self._write(("" if self._told else "  ") + visible(text[self._told :]))
+            self._told = len(text)
+        self._end_text()
+
+    def _end_text(self) -> None:
+        if self._told:
+            self._write("\n")
+            self._told = 0
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def _line(self, event: Json, text: str, style: str = "none") -> None:
+        child = "" if event["run_id"] == self._run_id else f"[{event['run_id'][-8:]}] "
+        self._out.print(Text(visible_line(child + text), style=style), soft_wrap=True)
+
+    def _stored(self, kind: str, event: Json, data: Json) -> None:
+        if kind in ENDED:
+            mark, style, word = ENDED[kind]
+            said = data.get("detail") or data.get("output")
+            tool = data.get("tool") or self._tools.get(str(data.get("call_id")), "")
+            self._line(event, f"{mark} {tool} {word}{_cut(said)}", style)
+        elif kind in RUNS:
+            word, style = RUNS[kind]
+            why = data.get("error") or data.get("incomplete_details") or {}
+            text = f": {why.get('message') or why.get('reason')}" if why else ""
+            self._line(event, f"● {word}{text}", style)
+        elif (line := _line_of(kind, event, data)) is not None:
+            self._line(event, *line)
+        if "tool" in data and "call_id" in data:
+            self._tools[data["call_id"]] = data["tool"]
+
+
+def _line_of(kind: str, event: Json, data: Json) -> tuple[str, str] | None:
+    """Text and style; None: nothing a watcher needs."""
+    match kind:
+        case "run.created":
+            who = data.get("agent") or short(data.get("model"))
+            return f"● {event['run_id']} {who}", "bold"
+        case "run.waiting":
+            waiting = [f"{one['type']} of {one['tool']}" for one in data["waiting_for"]]
+            return f"● waiting for {', '.join(waiting)}", "yellow"
+        case "tool_call.created":
+            asked = data.get("arguments")
+            return f"→ {data['tool']} {_cut(asked or data.get('arguments_text'))}", "cyan"
+        case "tool_call.approval_requested":
+            how = f"runward approvals decide {data['approval_id']}"
+            return f"? {data['tool']} needs a decision: {how}", "yellow"
+        case "tool_call.approval_decided":
+            who = data.get("decided_by") or "a remembered decision"
+            return f"! {data.get('decision')} by {who}", "none"
+        case "tool_call.progress" if data.get("message") or data.get("progress") is not None:
+            return f"… {_cut(data.get('message') or data.get('progress'))}", "dim"
+        case "agent.changed":
+            return f"● handed over from {data['from']} to {data['to']}", "none"
+        case "model.retried" | "model.downgraded":
+            return f"! {kind}: {data.get('message') or data.get('why')}", "yellow"
+        case _:
+            return None
+
+
+def _cut(value: Any) -> str:
+    text = "" if value is None else short(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text)} characters)"

@@ -1,0 +1,206 @@
+"""What `doctor` finds in the database: is it there, migrated, in time, and this key's; and whether
+the tools that it knows answer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Final
+
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+from app.egress.answers import NoAnswer
+from app.egress.client import Egress
+from app.first_minute.example_tools import MARK
+from app.first_minute.kept import secret_key_of
+from app.first_minute.main import LOOPBACK
+from app.operating.findings import Finding, secret_key
+from app.settings import Settings
+from app.store import embedded, inspection, migrations
+from app.store.db import (
+    DATABASE_ERRORS,
+    Database,
+    Tx,
+    UnsafeDatabaseError,
+    check_safety,
+    open_database,
+    sqlalchemy_url,
+)
+from app.store.embedded_home import EmbeddedError
+from app.store.inspection import KnownTool
+from app.store.vault import Vault
+
+WARN_SECONDS: Final = 2.0
+FAIL_SECONDS: Final = 60.0
+"""A tool's library refuses a signature that is minutes old."""
+MAX_TOOLS: Final = 200
+AT_ONCE: Final = 20
+TOOL_SECONDS: Final = 5.0
+
+
+async def of_database(settings: Settings) -> AsyncIterator[Finding]:
+    async with AsyncExitStack() as stack:
+        if settings.database_url is None:
+            data_dir = settings.data_dir or embedded.default_data_dir()
+            if not (data_dir / "postgres" / "data" / "PG_VERSION").exists():
+                yield Finding(
+                    "database",
+                    "warn",
+                    f"DATABASE_URL is not set, and there is no embedded database in {data_dir} yet",
+                    "`make run` or `runward serve` makes one. On a server set DATABASE_URL.",
+                )
+                return
+            try:
+                server = await embedded.start(data_dir, say=lambda _: None)
+            except EmbeddedError as error:
+                yield Finding("database", "fail", str(error), "Do what it says, or see its log.")
+                return
+            stack.push_async_callback(server.stop)
+            settings = settings.model_copy(
+                update={
+                    "secret_key": settings.secret_key or secret_key_of(data_dir),
+                    "allow_private_targets": settings.allow_private_targets or LOOPBACK,
+                }
+            )
+            url, shown = server.url, f"the embedded one in {data_dir}"
+        else:
+            url = settings.database_url.get_secret_value()
+            try:
+                shown = make_url(sqlalchemy_url(url)).set(drivername="postgresql")
+            except ArgumentError:
+                yield Finding(
+                    "database",
+                    "fail",
+                    "DATABASE_URL is not a URL",
+                    "Write it as postgresql://user:password@host:5432/runward",
+                )
+                return
+        database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
+        stack.push_async_callback(database.close)
+        async for finding in _of_reachable(settings, database, str(shown)):
+            yield finding
+
+
+async def _of_reachable(
+    settings: Settings, database: Database, shown: str
+) -> AsyncIterator[Finding]:
+    try:
+        await check_safety(database)
+    except UnsafeDatabaseError as error:
+        yield Finding("database", "fail", str(error), "Change the server's configuration.")
+        return
+    except DATABASE_ERRORS as error:
+        yield Finding(
+            "database",
+            "fail",
+            f"{shown} cannot be used: {_reason(error)}",
+            "Is PostgreSQL running there, may this machine reach it, and are the user, the "
+            "password and the database's name in DATABASE_URL right?",
+        )
+        return
+    yield Finding("database", "ok", f"{shown} answers and keeps what it acknowledges")
+    current = await migrations.current(database.url)
+    if not await migrations.is_current(database.url):
+        have = f"at revision {current}" if current else "empty"
+        yield Finding(
+            "migrations",
+            "fail",
+            f"the database is {have}, and this version needs {migrations.head()}",
+            "Run: runward migrate",
+        )
+        return
+    yield Finding("migrations", "ok", f"at revision {current}")
+    async with database.pool.connect() as tx:
+        yield await _clock(tx)
+        yield await _secret_key(settings, tx)
+        known = await inspection.webhooks(tx, MAX_TOOLS)
+    async for finding in _of_tools(settings, known):
+        yield finding
+
+
+async def _clock(tx: Tx) -> Finding:
+    before = datetime.now(UTC)
+    there = await inspection.clock(tx)
+    after = datetime.now(UTC)
+    apart = max((before - there).total_seconds(), (there - after).total_seconds(), 0.0)
+    if apart < WARN_SECONDS:
+        return Finding("clock", "ok", "this machine and the database agree")
+    return Finding(
+        "clock",
+        "fail" if apart > FAIL_SECONDS else "warn",
+        f"this machine and the database differ by {apart:.0f} seconds",
+        "Synchronise both with NTP: tools refuse signatures with a wrong time.",
+    )
+
+
+async def _secret_key(settings: Settings, tx: Tx) -> Finding:
+    finding = secret_key(settings)
+    if settings.secret_key is None:
+        return finding
+    if not await inspection.opens(tx, Vault(settings.secret_key.get_secret_value())):
+        return Finding(
+            "secret key",
+            "fail",
+            "this is not the key that the database's secrets were stored with",
+            "Set the RUNWARD_SECRET_KEY that the other processes have. If it is lost, so are the "
+            "API keys and the stored secrets.",
+        )
+    if settings.database_url is None:
+        return Finding("secret key", "ok", "the one that is kept with the data opens its secrets")
+    return finding
+
+
+async def _of_tools(settings: Settings, known: list[KnownTool]) -> AsyncIterator[Finding]:
+    if not known:
+        yield Finding("tools", "ok", "no tool with a URL is registered")
+        return
+    try:
+        egress = Egress(
+            allow_private=settings.allow_private_targets, allowed_ports=settings.allowed_ports
+        )
+    except ValueError:
+        return  # said of the ports already
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(tool: KnownTool) -> Finding | None:
+        async with turn:
+            return await _of_tool(egress, tool)
+
+    try:
+        findings = await asyncio.gather(*(ask(tool) for tool in known))
+    finally:
+        await egress.aclose()
+    bad = [finding for finding in findings if finding is not None]
+    if len(bad) < len(known):
+        names = [tool.name for tool, found in zip(known, findings, strict=True) if found is None]
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        yield Finding("tools", "ok", f"answer: {', '.join(names[:10])}{more}")
+    for finding in bad:
+        yield finding
+
+
+async def _of_tool(egress: Egress, tool: KnownTool) -> Finding | None:
+    """OPTIONS is safe (RFC 9110, 9.2.1): it does nothing there. Any answer will do. None: fine."""
+    answer = await egress.send(
+        "OPTIONS", tool.url, {}, b"", seconds=TOOL_SECONDS, max_response_bytes=1024
+    )
+    if not isinstance(answer, NoAnswer):
+        return None
+    if tool.metadata.get(MARK) is True:
+        return Finding(
+            "tools",
+            "warn",
+            f"the example {tool.name} does not answer: {answer.detail}",
+            "`serve` serves the examples while it runs.",
+        )
+    return Finding(
+        "tools",
+        "fail",
+        f"{tool.name} at {tool.url} does not answer: {answer.detail}",
+        "Start it, correct its URL (PATCH /v1/tools), or allow where it is.",
+    )
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "orig", None) or error).splitlines()[0]

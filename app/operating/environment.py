@@ -1,0 +1,107 @@
+"""The settings, the log and the end of a command that works on this machine."""
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from typing import Any, NoReturn
+
+import structlog
+import structlog.tracebacks
+import typer
+import uvloop
+from pydantic import ValidationError
+from sqlalchemy.exc import DBAPIError
+
+from app.settings import Settings
+from app.store.db import UnsafeDatabaseError, is_outage
+from app.store.embedded_home import EmbeddedError
+from app.tools.context import PluginError
+
+
+def read_settings() -> Settings:
+    """Ends the command where the environment is not valid."""
+    try:
+        settings = Settings()  # pyright: ignore[reportCallIssue]  # from the environment
+    except ValidationError as error:
+        stop("The environment is not valid:\n" + "\n".join(problems_of(error)))
+    configure_logging(settings)
+    return settings
+
+
+def problems_of(error: ValidationError) -> list[str]:
+    """A line for each variable."""
+    return [f"  {_variable(str(one['loc'][0]))}: {one['msg']}" for one in error.errors()]
+
+
+def _variable(field: str) -> str:
+    return field if field.isupper() else f"RUNWARD_{field.upper()}"
+
+
+def shared(settings: Settings) -> Settings:
+    """Where several processes share a database they must share the secret key too."""
+    if settings.secret_key is None:
+        stop(
+            "RUNWARD_SECRET_KEY is missing: 32 characters or more, the same for every process.\n"
+            "Make one with: openssl rand -hex 32"
+        )
+    return settings
+
+
+def database_url(settings: Settings) -> str:
+    if settings.database_url is None:
+        stop("DATABASE_URL is missing, e.g. postgresql://user:password@host:5432/runward")
+    return settings.database_url.get_secret_value()
+
+
+def stop(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(1)
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """uvloop where there is one; expected failures in a sentence instead of a traceback."""
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(work)
+    except (UnsafeDatabaseError, EmbeddedError, PluginError) as error:
+        stop(str(error))
+    except ConnectionRefusedError as error:
+        stop(f"The database cannot be reached: {error}")
+    except DBAPIError as error:
+        if not is_outage(error):
+            raise
+        stop(f"The database is not available: {error.orig}")
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def configure_logging(settings: Settings) -> None:
+    """Events with fields, to standard error: text on a terminal, JSON elsewhere."""
+    levels = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+    level = levels.get(settings.log_level.lower())
+    if level is None:
+        stop(f"RUNWARD_LOG_LEVEL must be one of: {', '.join(levels)}.")
+    text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *_renderers(text=text),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _renderers(*, text: bool) -> list[Any]:
+    """Tracebacks without local variables: those hold keys, prompts and arguments."""
+    if text:
+        plain = structlog.dev.plain_traceback
+        return [
+            structlog.dev.set_exc_info,
+            structlog.dev.ConsoleRenderer(exception_formatter=plain),
+        ]
+    frames = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+    return [structlog.processors.ExceptionRenderer(frames), structlog.processors.JSONRenderer()]
