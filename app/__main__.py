@@ -163,7 +163,7 @@ def create_key(
 ) -> None:
     """Make an API key and print it. It is shown this once.
 
-    Over the API it needs at least one --scope; --on-database without one makes a key for everything.
+    Over the API it needs a --scope; with --on-database and without one it is a key for everything.
     """
     if on_database:
         from app.operating import keys as on_the_database

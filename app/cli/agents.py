@@ -10,7 +10,7 @@ from app.cli.connection import Json, Runward, connected
 from app.cli.exits import Exit, fail
 from app.cli.options import AsJson, Key, Limit, Url, read_yaml
 from app.cli.plan import Contract, Step, plan
-from app.cli.shown import pretty, print_fields, print_json, print_table, say, short, when
+from app.cli.shown import print_fields, print_json, print_table, say, short, shown, when
 
 app = typer.Typer(no_args_is_help=True, help="What runs are started from by name.")
 
@@ -55,7 +55,7 @@ def show(
     if as_json:
         print_json(agent)
     else:
-        print_fields((field, _shown(value)) for field, value in agent.items() if field != "object")
+        print_fields((field, shown(value)) for field, value in agent.items() if field != "object")
 
 
 @app.command()
@@ -138,9 +138,3 @@ def _apply(runward: Runward, step: Step, declared: Json, *, told: bool) -> Json:
     if told:
         say(f"{done['name']} is at version {done['version']}.")
     return done
-
-
-def _shown(value: object) -> str:
-    if value is None or value == {} or value == []:
-        return ""
-    return pretty(value) if isinstance(value, dict | list) else short(value)

@@ -76,32 +76,33 @@ def decide(
 
     An edit opens $VISUAL or $EDITOR, shows the difference and asks again.
     """
+    if approval_id is None and decision is not None:
+        fail("--decision needs the approval that it is about.", Exit.USAGE)
+    further: Json = {"message": message, "remember": {"scope": remember} if remember else None}
+    further = {field: value for field, value in further.items() if value is not None}
+    decided: list[Json] = []
     with connected(url, key) as runward:
-        if approval_id is None:
-            if decision is not None:
-                fail("--decision needs the approval that it is about.", Exit.USAGE)
-            waiting = list(runward.every("/v1/approvals", MAX_INBOX, status="pending", order="asc"))
-        else:
-            waiting = [runward.get(f"/v1/approvals/{approval_id}")]
-        if not waiting:
-            typer.echo("Nothing waits for a decision.", err=True)
-        decided: list[Json] = []
-        for approval in waiting:
+        for approval in _waiting(runward, approval_id):
             if decision is None:
                 body = asked(runward, approval)
             else:
                 body = _given(approval, decision, arguments, output, yes=yes or as_json)
-            if body is None:
-                continue
-            if message is not None:
-                body["message"] = message
-            if remember is not None:
-                body["remember"] = {"scope": remember}
-            decided.append(decided_as(runward, approval, body))
-            if not as_json:
-                say(f"{approval['id']} {decided[-1]['status']}")
+            if body is not None:
+                decided.append(decided_as(runward, approval, body | further))
+                if not as_json:
+                    say(f"{approval['id']} {decided[-1]['status']}")
     if as_json:
         print_json(decided)
+
+
+def _waiting(runward: Runward, approval_id: str | None) -> list[Json]:
+    """The one that is named; otherwise all, oldest first."""
+    if approval_id is not None:
+        return [runward.get(f"/v1/approvals/{approval_id}")]
+    found = list(runward.every("/v1/approvals", MAX_INBOX, status="pending", order="asc"))
+    if not found:
+        typer.echo("Nothing waits for a decision.", err=True)
+    return found
 
 
 def decided_as(runward: Runward, approval: Json, body: Json) -> Json:

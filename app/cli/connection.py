@@ -19,6 +19,7 @@ LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 KEPT_KEYS: Final = (Path(".runward/api-key"), Path("/var/lib/runward/api-key"))
 """Where `serve` on the embedded database keeps its key, for a user and for root."""
 SERVER_ERROR: Final = 500
+NOT_FOUND: Final = 404
 MAKE_ONE: Final = (
     "Give one with --key or RUNWARD_KEY. The first one is made where the service runs: "
     "runward keys create NAME --on-database"
@@ -53,7 +54,7 @@ class Runward:
     def find(self, path: str) -> Json | None:
         """None: there is no such thing."""
         response = self._answer("GET", path)
-        return None if response.status_code == httpx2.codes.NOT_FOUND else self._parsed(response)
+        return None if response.status_code == NOT_FOUND else self._parsed(response)
 
     def every(self, path: str, limit: int, **params: Any) -> Iterator[Json]:
         """The items of a list, over as many pages as it takes."""
@@ -124,11 +125,8 @@ def kept_key() -> str | None:
 
 def refuse(response: httpx2.Response) -> None:
     """Ends the command with what the problem (RFC 9457) says."""
-    try:
-        problem: Any = response.json()
-    except ValueError:
-        problem = {}
-    if not isinstance(problem, dict) or "code" not in problem:
+    problem = _problem(response)
+    if "code" not in problem:
         text = f"{response.request.url} answered {response.status_code}, which is not Runward's."
         fail(f"{text}\n{START_IT}", Exit.UNREACHABLE)
     lines = [f"{problem['detail']} ({problem['code']}, request {problem.get('request_id')})"]
@@ -145,6 +143,14 @@ def refuse(response: httpx2.Response) -> None:
         case _:
             code = Exit.REFUSED
     fail("\n".join(lines), code)
+
+
+def _problem(response: httpx2.Response) -> Json:
+    try:
+        found: Any = response.json()
+    except ValueError:
+        return {}
+    return {**found} if isinstance(found, dict) else {}
 
 
 def _said(error: httpx2.TransportError) -> str:

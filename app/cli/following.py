@@ -7,14 +7,18 @@ from typing import Final
 
 import httpx2
 
-from app.cli.connection import START_IT, Json, Runward, refuse
+from app.cli.connection import SERVER_ERROR, START_IT, Json, Runward, refuse
 from app.cli.exits import Exit, fail
 
 FINAL: Final = frozenset(
     {"run.completed", "run.failed", "run.cancelled", "run.incomplete", "run.expired"}
 )
+NO_CONTENT: Final = 204
+"""The run is over, and all of it was told."""
 SILENCE_SECONDS: Final = 45.0
 """The service sends a comment every 15 seconds."""
+STEADY_SECONDS: Final = 15.0
+"""A connection that held for so long was a good one, also if nothing happened to the run."""
 DELAYS: Final = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0)
 """Seconds before each try to come back; then it is given up."""
 
@@ -30,39 +34,54 @@ def follow(
     """Stored and transient events, to the run's last; `settled`: or until it waits for someone.
     Comes back after a break with the last id it got, so that no stored event is missed or
     doubled; of transient ones the pieces of the turn come again (`offset` says which)."""
-    params = {"until": "settled"} if settled else {}
-    if children:
-        params["include"] = "children"
+    asked = {"until": "settled" if settled else None, "include": "children" if children else None}
+    params = {name: value for name, value in asked.items() if value is not None}
     failures = 0
     while True:
+        begun = time.monotonic()
         try:
-            headers = {"Accept": "text/event-stream", "Last-Event-ID": after}
-            with runward.http.stream(
-                "GET",
-                f"/v1/runs/{run_id}/events",
-                params=params,
-                headers=headers,
-                timeout=httpx2.Timeout(SILENCE_SECONDS, connect=10),
-            ) as response:
-                if response.status_code == httpx2.codes.NO_CONTENT:
+            for cursor, event in _stream(runward, run_id, params, after):
+                failures, after = 0, cursor or after
+                yield event
+                if event["run_id"] == run_id and event["type"] in FINAL:
                     return
-                if response.status_code < httpx2.codes.INTERNAL_SERVER_ERROR:
-                    if response.is_error:
-                        response.read()
-                        refuse(response)
-                    for cursor, event in frames(response.iter_lines()):
-                        failures, after = 0, cursor or after
-                        yield event
-                        if event["run_id"] == run_id and event["type"] in FINAL:
-                            return
             if settled and _waits(runward, run_id):
                 return
+        except _AllToldError:
+            return
         except httpx2.TransportError:
             pass  # it comes back below
+        if time.monotonic() - begun > STEADY_SECONDS:
+            failures = 0
         if failures == len(DELAYS):
             fail(f"{runward.url} does not answer any more. {START_IT}", Exit.UNREACHABLE)
         time.sleep(DELAYS[failures])
         failures += 1
+
+
+class _AllToldError(Exception):
+    """The run is over, and there is nothing behind the last event."""
+
+
+def _stream(
+    runward: Runward, run_id: str, params: dict[str, str], after: str
+) -> Iterator[tuple[str | None, Json]]:
+    """One connection. Ends where it ends, also where the service cannot serve just now."""
+    with runward.http.stream(
+        "GET",
+        f"/v1/runs/{run_id}/events",
+        params=params,
+        headers={"Accept": "text/event-stream", "Last-Event-ID": after},
+        timeout=httpx2.Timeout(SILENCE_SECONDS, connect=10),
+    ) as response:
+        if response.status_code == NO_CONTENT:
+            raise _AllToldError
+        if response.status_code >= SERVER_ERROR:
+            return
+        if response.is_error:
+            response.read()
+            refuse(response)
+        yield from frames(response.iter_lines())
 
 
 def frames(lines: Iterable[str]) -> Iterator[tuple[str | None, Json]]:

@@ -10,7 +10,14 @@ from typing import Any, Final, Literal
 
 from app.cli.connection import Json
 
-ABSENT: Final = object()
+KINDS: Final[dict[type[Any], str]] = {
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+}
+"""What JSON Schema calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +122,15 @@ def _default(schema: Json) -> Any:
 
 
 def _fits(schema: Json, value: Any) -> bool:
-    if isinstance(value, dict):
-        properties: Json = schema.get("properties", {})
-        return (
-            schema.get("type") == "object"
-            and all(field in value for field in schema.get("required", ()))
-            and all(
-                value.get(field, inner["const"]) == inner["const"]
-                for field, inner in properties.items()
-                if "const" in inner
-            )
+    if not isinstance(value, dict):
+        return any(
+            type(value) is kind and schema.get("type") == name for kind, name in KINDS.items()
         )
-    kinds = {list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
-    return schema.get("type") == kinds.get(type(value))
+    given: Json = value  # pyright: ignore[reportUnknownVariableType]
+    properties: Json = schema.get("properties", {})
+    consts = {field: one["const"] for field, one in properties.items() if "const" in one}
+    return (
+        schema.get("type") == "object"
+        and all(field in given for field in schema.get("required", ()))
+        and all(given.get(field, const) == const for field, const in consts.items())
+    )

@@ -190,7 +190,7 @@ def _watch(
 
 def _facts(run: Json) -> list[tuple[str, str]]:
     usage: dict[str, Any] = run["usage"]
-    why = run["error"] or run["incomplete_details"] or {}
+    why: Json = run["error"] or run["incomplete_details"] or {}
     waits = [
         one.get("approval_id") or f"{one['type']} of {one['call_id']}"
         for one in run["required_actions"]

@@ -92,6 +92,13 @@ def short(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def shown(value: Any) -> str:
+    """A field's value to read; empty where there is none."""
+    if value is None or value in ({}, []):
+        return ""
+    return pretty(value) if isinstance(value, dict | list) else short(value)
+
+
 def when(moment: str | None) -> str:
     """A time of the API, in the local zone and to the second."""
     if moment is None:

@@ -1,6 +1,7 @@
 """A run's events, told in a terminal: one line each, and what the model says as it comes."""
 
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 
 from rich.text import Text
@@ -95,7 +96,7 @@ class Teller:
             self._line(event, f"{mark} {tool} {word}{_cut(said)}", style)
         elif kind in RUNS:
             word, style = RUNS[kind]
-            why = data.get("error") or data.get("incomplete_details") or {}
+            why: Json = data.get("error") or data.get("incomplete_details") or {}
             text = f": {why.get('message') or why.get('reason')}" if why else ""
             self._line(event, f"● {word}{text}", style)
         elif (line := _line_of(kind, event, data)) is not None:
@@ -106,30 +107,54 @@ class Teller:
 
 def _line_of(kind: str, event: Json, data: Json) -> tuple[str, str] | None:
     """Text and style; None: nothing a watcher needs."""
-    match kind:
-        case "run.created":
-            who = data.get("agent") or short(data.get("model"))
-            return f"● {event['run_id']} {who}", "bold"
-        case "run.waiting":
-            waiting = [f"{one['type']} of {one['tool']}" for one in data["waiting_for"]]
-            return f"● waiting for {', '.join(waiting)}", "yellow"
-        case "tool_call.created":
-            asked = data.get("arguments")
-            return f"→ {data['tool']} {_cut(asked or data.get('arguments_text'))}", "cyan"
-        case "tool_call.approval_requested":
-            how = f"runward approvals decide {data['approval_id']}"
-            return f"? {data['tool']} needs a decision: {how}", "yellow"
-        case "tool_call.approval_decided":
-            who = data.get("decided_by") or "a remembered decision"
-            return f"! {data.get('decision')} by {who}", "none"
-        case "tool_call.progress" if data.get("message") or data.get("progress") is not None:
-            return f"… {_cut(data.get('message') or data.get('progress'))}", "dim"
-        case "agent.changed":
-            return f"● handed over from {data['from']} to {data['to']}", "none"
-        case "model.retried" | "model.downgraded":
-            return f"! {kind}: {data.get('message') or data.get('why')}", "yellow"
-        case _:
-            return None
+    make = _LINES.get(kind)
+    if make is None or (kind == "tool_call.progress" and not _progress(data)):
+        return None
+    text, style = make
+    return text(event, data), style
+
+
+def _waiting(_: Json, data: Json) -> str:
+    waiting = [f"{one['type']} of {one['tool']}" for one in data["waiting_for"]]
+    return f"● waiting for {', '.join(waiting)}"
+
+
+def _progress(data: Json) -> Any:
+    return data.get("message") or data.get("progress")
+
+
+def _created(event: Json, data: Json) -> str:
+    return f"● {event['run_id']} {data.get('agent') or short(data.get('model'))}"
+
+
+def _called(_: Json, data: Json) -> str:
+    return f"→ {data['tool']} {_cut(data.get('arguments') or data.get('arguments_text'))}"
+
+
+def _asked(_: Json, data: Json) -> str:
+    how = f"runward approvals decide {data['approval_id']}"
+    return f"? {data['tool']} needs a decision: {how}"
+
+
+def _decided(_: Json, data: Json) -> str:
+    return f"! {data.get('decision')} by {data.get('decided_by') or 'a remembered decision'}"
+
+
+def _trouble(event: Json, data: Json) -> str:
+    return f"! {event['type']}: {data.get('message') or data.get('why')}"
+
+
+_LINES: Final[dict[str, tuple[Callable[[Json, Json], str], str]]] = {
+    "run.created": (_created, "bold"),
+    "run.waiting": (_waiting, "yellow"),
+    "tool_call.created": (_called, "cyan"),
+    "tool_call.approval_requested": (_asked, "yellow"),
+    "tool_call.approval_decided": (_decided, "none"),
+    "tool_call.progress": (lambda _, data: f"… {_cut(_progress(data))}", "dim"),
+    "agent.changed": (lambda _, data: f"● handed over from {data['from']} to {data['to']}", "none"),
+    "model.retried": (_trouble, "yellow"),
+    "model.downgraded": (_trouble, "yellow"),
+}
 
 
 def _cut(value: Any) -> str:

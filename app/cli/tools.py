@@ -8,7 +8,7 @@ import typer
 from app.cli.connection import Json, connected
 from app.cli.exits import Exit, fail
 from app.cli.options import AsJson, Key, Limit, Url, read_object, read_yaml_object
-from app.cli.shown import pretty, print_fields, print_json, print_table, say, short
+from app.cli.shown import print_fields, print_json, print_table, say, short, shown
 
 app = typer.Typer(no_args_is_help=True, help="The tools that models may call.")
 
@@ -48,7 +48,7 @@ def show(name: Name, url: Url = None, key: Key = None, as_json: AsJson = False) 
     if as_json:
         print_json(tool)
     else:
-        print_fields((field, _shown(value)) for field, value in tool.items() if field != "object")
+        print_fields((field, shown(value)) for field, value in tool.items() if field != "object")
 
 
 @app.command()
@@ -113,17 +113,11 @@ def test(
         print_fields(
             [
                 ("outcome", tried["outcome"]),
-                ("status", _shown(tried.get("status"))),
+                ("status", shown(tried.get("status"))),
                 ("seconds", f"{tried['seconds']:.3f}"),
                 ("detail", tried.get("detail") or ""),
-                ("output", _shown(tried.get("output"))),
+                ("output", shown(tried.get("output"))),
             ]
         )
     if tried["outcome"] == "failed":
         raise typer.Exit(int(Exit.FAILED))
-
-
-def _shown(value: object) -> str:
-    if value is None or value == {} or value == []:
-        return ""
-    return pretty(value) if isinstance(value, dict | list) else short(value)

@@ -55,10 +55,8 @@ def _first_part(runward: Runward) -> tuple[str, str]:
     """The run's id and the number of the last event told."""
     _title("2. Start a run")
     say("Its model is a rule-based stand-in that needs no key: it makes the calls in its input.")
-    say(
-        f"$ runward runs start --model offline:rules --tool lookup_order --tool refund --settled \\\n"
-        f"    '{FIRST_INPUT}'"
-    )
+    options = "--model offline:rules --tool lookup_order --tool refund --settled"
+    say(f"$ runward runs start {options} \\\n    '{FIRST_INPUT}'")
     run = runward.post(
         "/v1/runs",
         {"model": "offline:rules", "tools": ["lookup_order", "refund"], "input": FIRST_INPUT},

@@ -20,6 +20,7 @@ from app.operating.findings import Finding, of_settings
 from app.settings import Settings
 
 API_SECONDS: Final = 5.0
+UNAUTHORIZED: Final = 401
 
 
 def examine(url: str | None, key: str | None, *, as_json: bool) -> None:
@@ -82,7 +83,7 @@ def _api(url: str | None, key: str | None) -> Finding:
         )
     if known is None:
         return Finding("api", "ok", f"{where} is ready; without --key no key was tried")
-    if known.status_code == httpx2.codes.UNAUTHORIZED:
+    if known.status_code == UNAUTHORIZED:
         return Finding(
             "api",
             "fail",
