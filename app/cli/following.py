@@ -36,12 +36,13 @@ def follow(
     doubled; of transient ones the pieces of the turn come again (`offset` says which)."""
     asked = {"until": "settled" if settled else None, "include": "children" if children else None}
     params = {name: value for name, value in asked.items() if value is not None}
-    failures = 0
+    patience = _Patience(runward.url)
     while True:
-        begun = time.monotonic()
+        patience.begin()
         try:
             for cursor, event in _stream(runward, run_id, params, after):
-                failures, after = 0, cursor or after
+                patience.renew()
+                after = cursor or after
                 yield event
                 if event["run_id"] == run_id and event["type"] in FINAL:
                     return
@@ -51,12 +52,31 @@ def follow(
             return
         except httpx2.TransportError:
             pass  # it comes back below
-        if time.monotonic() - begun > STEADY_SECONDS:
-            failures = 0
-        if failures == len(DELAYS):
-            fail(f"{runward.url} does not answer any more. {START_IT}", Exit.UNREACHABLE)
-        time.sleep(DELAYS[failures])
-        failures += 1
+        patience.wait()
+
+
+class _Patience:
+    """How long to come back to a service that does not answer."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._delays = iter(DELAYS)
+        self._begun = 0.0
+
+    def begin(self) -> None:
+        self._begun = time.monotonic()
+
+    def renew(self) -> None:
+        self._delays = iter(DELAYS)
+
+    def wait(self) -> None:
+        """Before the next try; ends the command where there is none."""
+        if time.monotonic() - self._begun > STEADY_SECONDS:
+            self.renew()
+        delay = next(self._delays, None)
+        if delay is None:
+            fail(f"{self._url} does not answer any more. {START_IT}", Exit.UNREACHABLE)
+        time.sleep(delay)
 
 
 class _AllToldError(Exception):
