@@ -75,6 +75,10 @@ class Service:
         return self._env["DATABASE_URL"]
 
     @property
+    def secret_key(self) -> str:
+        return self._env["RUNWARD_SECRET_KEY"]
+
+    @property
     def process(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "not started"
         return self._process

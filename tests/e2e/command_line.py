@@ -1,0 +1,90 @@
+"""`runward` as a process, in an empty folder of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.cli.connection import Json
+from tests.support.service import INHERITED, ROOT
+
+SECONDS = 120
+PROGRAM = "import sys; sys.argv[0] = 'runward'; from app.__main__ import main; main()"
+"""As the installed program is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """With the address and the key in its environment, if they are given."""
+
+    folder: Path
+    url: str | None = None
+    key: str | None = None
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-c", PROGRAM, *words]
+
+    def environment(self, **env: str) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        given = {"RUNWARD_URL": self.url, "RUNWARD_KEY": self.key, "PYTHONPATH": str(ROOT)}
+        said = {name: value for name, value in given.items() if value is not None}
+        return kept | {"RUNWARD_DATA_DIR": str(self.folder / "none"), "TZ": "UTC"} | said | env
+
+    def __call__(self, *words: str, said: str = "", **env: str) -> Done:
+        """`said` is what the person types."""
+        done = subprocess.run(
+            self.command(*words),
+            cwd=self.folder,
+            env=self.environment(**env),
+            input=said,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def json(self, *words: str, code: int = 0, said: str = "") -> Any:
+        """What it prints with --json."""
+        done = self(*words, "--json", said=said)
+        assert done.code == code, done.err
+        return json.loads(done.out)
+
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        """Whoever calls ends it."""
+        return subprocess.Popen(
+            self.command(*words),
+            cwd=self.folder,
+            env=self.environment(PYTHONUNBUFFERED="1"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def editor(folder: Path, *steps: Json | str) -> str:
+    """An EDITOR that leaves the first of `steps` in the file, at its next start the second …; it
+    keeps what it was given in `given-N`."""
+    for at, step in enumerate(steps):
+        (folder / f"step-{at}").write_text(step if isinstance(step, str) else json.dumps(step))
+    script = folder / "editor.py"
+    script.write_text(
+        "import pathlib, shutil, sys\n"
+        f"folder = pathlib.Path({str(folder)!r})\n"
+        "at = len(list(folder.glob('given-*')))\n"
+        "shutil.copy(sys.argv[1], folder / f'given-{at}')\n"
+        "shutil.copy(folder / f'step-{at}', sys.argv[1])\n"
+    )
+    return f"{sys.executable} {script}"

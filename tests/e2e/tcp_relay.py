@@ -1,0 +1,70 @@
+"""A wire between a client and a service that a test can cut."""
+
+import socket
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+
+class TcpRelay:
+    """`url` leads to the service. New connections are taken also after a cut."""
+
+    def __init__(self, to: str) -> None:
+        parts = urlsplit(to)
+        assert parts.hostname is not None and parts.port is not None
+        self._to = (parts.hostname, parts.port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._lock = threading.Lock()
+        self._open: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def cut(self) -> int:
+        """All connections of now; how many."""
+        with self._lock:
+            cut, self._open = self._open, []
+        for one in cut:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        return len(cut)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        self._thread.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            service = socket.create_connection(self._to)
+            with self._lock:
+                self._open.append(client)
+            for source, target in ((client, service), (service, client)):
+                threading.Thread(target=_pump, args=(source, target), daemon=True).start()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while piece := source.recv(65_536):
+            target.sendall(piece)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,311 @@
+"""The command line against a real Runward: what it prints, what it does, how it ends."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command_line import CommandLine, editor
+from tests.e2e.conftest import Golden
+from tests.e2e.tcp_relay import TcpRelay
+from tests.support.client import Client
+from tests.support.model_server import Answer
+from tests.support.serving import Hold
+from tests.support.tool_server import ToolServer
+
+pytestmark = pytest.mark.timeout(180)
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202egpj.exe\u200b\x9b31m"
+
+
+@pytest.fixture
+def client(golden: Golden) -> Iterator[Client]:
+    """With a project of its own."""
+    scopes = ["runs:read", "runs:write", "tools:write", "approvals:decide", "admin"]
+    with golden.operator.new_project("command-line", scopes) as client:
+        yield client
+
+
+@pytest.fixture
+def runward(client: Client, tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path, client.url, client.key)
+
+
+def asked(client: Client, tools: ToolServer, *, x: str = "1") -> tuple[str, str]:
+    """A run that waits for a decision about `pay(x=…)`: its id and the approval's."""
+    client.register_tool("pay", tools.tool("pay"), approval="always")
+    said = f"pay(x={json.dumps(x)})"
+    run = client.start_run(model="offline:rules", tools=["pay"], input=said, wait=20)
+    assert run["status"] == "requires_action"
+    return run["id"], run["required_actions"][0]["approval_id"]
+
+
+def test_a_run_is_started_edited_by_a_person_and_watched_to_its_end(
+    client: Client, runward: CommandLine, tools: ToolServer, tmp_path: Path
+) -> None:
+    client.register_tool("pay", tools.tool("pay"), approval="always")
+    started = runward(
+        "runs", "start", 'pay(x="9")', "-m", "offline:rules", "--tool", "pay", "--settled"
+    )
+    assert started.code == 0, started.err
+    assert '→ pay {"x": "9"}' in started.out
+    assert "● waiting for approval of pay" in started.out
+    [run_id] = set(re.findall(r"run_[0-9a-f]{32}", started.out))
+    [approval_id] = set(re.findall(r"apr_[0-9a-f]{32}", started.out))
+    assert approval_id in runward("approvals", "list").out
+
+    decided = runward(
+        "approvals",
+        "decide",
+        said="e\ny\ny\n",
+        EDITOR=editor(tmp_path, "{broken", {"x": "5"}),
+    )
+    assert decided.code == 0, decided.err
+    assert "That is not JSON" in decided.err
+    assert json.loads((tmp_path / "given-0").read_text()) == {"x": "9"}
+    assert '-  "x": "9"\n+  "x": "5"\n' in decided.out
+    for shown in (approval_id, run_id, 'pay(x="9")', tools.url_of("pay")):
+        assert shown in decided.out
+    assert f"{approval_id} edited" in decided.out
+    assert [hit.body["arguments"] for hit in tools.hits("pay")] in ([], [{"x": "5"}])
+
+    watched = runward("runs", "watch", run_id)
+    assert watched.code == 0, watched.err
+    assert watched.out.splitlines()[-1] == "● completed"
+    assert [hit.body["arguments"] for hit in tools.hits("pay")] == [{"x": "5"}]
+    shown = runward("runs", "show", run_id).out
+    assert re.search(r"^status +completed$", shown, re.M)
+    assert re.search(r'^call_1 +pay +completed +\{"x": "5"\}', shown, re.M)
+    assert runward.json("runs", "show", run_id)["tool_calls"][0]["outcome"] == "completed"
+    assert [run["id"] for run in runward.json("runs", "list", "--status", "completed")] == [run_id]
+    assert "Nothing waits" in runward("approvals", "decide").err
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (["-d", "approve"], "approved"),
+        (["-d", "reject", "-m", "too much"], "rejected"),
+        (["-d", "edit", "--arguments", '{"x": "2"}'], "edited"),
+        (["-d", "respond", "--output", '{"paid": false}'], "responded"),
+    ],
+)
+def test_a_program_decides_with_options(
+    client: Client, runward: CommandLine, tools: ToolServer, options: list[str], status: str
+) -> None:
+    run_id, approval_id = asked(client, tools)
+    [decided] = runward.json("approvals", "decide", approval_id, *options)
+    assert decided["status"] == status
+    assert client.settle(run_id)["status"] == "completed"
+    again = runward("approvals", "decide", approval_id, *options)
+    assert again.code == 4
+    assert "approval" in again.err
+
+
+def test_a_person_may_decide_later(client: Client, runward: CommandLine, tools: ToolServer) -> None:
+    _, approval_id = asked(client, tools)
+    done = runward("approvals", "decide", approval_id, said="x\nn\n")
+    assert done.code == 0
+    assert "(a)pprove" in done.err
+    assert client.call("GET", f"/v1/approvals/{approval_id}")["status"] == "pending"
+
+
+def test_an_edit_that_changes_nothing_decides_nothing(
+    client: Client, runward: CommandLine, tools: ToolServer, tmp_path: Path
+) -> None:
+    _, approval_id = asked(client, tools)
+    done = runward(
+        "approvals", "decide", approval_id, said="e\nn\n", EDITOR=editor(tmp_path, {"x": "1"})
+    )
+    assert "Nothing was changed." in done.err
+    assert client.call("GET", f"/v1/approvals/{approval_id}")["status"] == "pending"
+
+
+def test_a_watcher_whose_connection_breaks_misses_nothing_and_repeats_nothing(
+    golden: Golden, client: Client, tmp_path: Path
+) -> None:
+    hold = Hold()
+    words = "one two three four five six"
+    golden.model.script("cut-off", Answer(text=words, pieces=6, hold=hold, hold_after=4))
+    run = client.start_run(model="openai:cut-off")
+    with TcpRelay(client.url) as relay:
+        runward = CommandLine(tmp_path, relay.url, client.key)
+        told, events = (
+            runward.begin("runs", "watch", run["id"], *options) for options in ([], ["--json"])
+        )
+        try:
+            assert told.stdout is not None and events.stdout is not None
+            hold.arrived()
+            piece = ""
+            while "on" not in piece:  # of the first word: it has got live text
+                piece += told.stdout.read(1)
+            lines = [events.stdout.readline()]
+            while json.loads(lines[-1])["type"] != "message.delta":
+                lines.append(events.stdout.readline())
+            assert relay.cut() >= 2
+            hold.release()
+            shown, problems = told.communicate(timeout=60)
+            rest, _ = events.communicate(timeout=60)
+            assert (told.returncode, events.returncode) == (0, 0), problems
+        finally:
+            for process in (told, events):
+                process.kill()
+                process.wait()
+    assert (piece + shown).count(words) == 1
+    assert (piece + shown).splitlines()[-1] == "● completed"
+    found = [json.loads(line) for line in [*lines, *rest.splitlines()]]
+    numbers = [event["sequence"] for event in found if "sequence" in event]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert found[-1]["type"] == "run.completed"
+
+
+def test_what_strangers_wrote_never_reaches_the_terminal_s_controls(
+    client: Client, runward: CommandLine, tools: ToolServer
+) -> None:
+    run_id, approval_id = asked(client, tools, x=HOSTILE)
+    shown = [
+        runward("approvals", "list"),
+        runward("approvals", "decide", approval_id, said="n\n"),
+        runward("runs", "show", run_id),
+        runward("runs", "list"),
+        runward("runs", "watch", run_id, "--settled"),
+        runward("runs", "show", run_id, "--json"),
+    ]
+    for done in shown:
+        assert done.code == 0, done.err
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202e]", done.out + done.err)
+    assert "\\u001b[2J" in shown[1].out
+
+
+def test_how_commands_end(client: Client, runward: CommandLine, tmp_path: Path) -> None:
+    missing = runward("runs", "show", f"run_{'0' * 32}")
+    assert (missing.code, missing.out) == (1, "")
+    assert "run_not_found" in missing.err
+
+    failed = runward("runs", "start", "x", "-m", "openai:unscripted", "--watch")
+    assert failed.code == 1
+    assert "● failed" in failed.out
+
+    assert runward("runs", "strat").code == 2
+    assert runward("runs", "start", "x", "--context", "[1]").code == 2
+
+    nobody = CommandLine(tmp_path, "http://127.0.0.1:9", "rw_x")("runs", "list")
+    assert nobody.code == 3
+    assert "RUNWARD_URL" in nobody.err
+
+    wrong = CommandLine(tmp_path, client.url, "rw_wrong")("runs", "list")
+    assert wrong.code == 4
+    assert "RUNWARD_KEY" in wrong.err
+    refused = runward("runs", "start", "x", "-m", "nobody:knows")
+    assert refused.code == 4
+    invalid = runward("runs", "start", "x", "-m", "offline:rules", "--tool", "no tool")
+    assert (invalid.code, "tools" in invalid.err) == (4, True)
+
+
+def test_the_key_that_is_kept_here_is_sent_to_this_machine_alone(
+    client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "api-key").write_text(client.key + "\n")
+    kept = {"RUNWARD_DATA_DIR": str(tmp_path / "kept")}
+    assert CommandLine(tmp_path, client.url)("runs", "list", **kept).code == 0
+    elsewhere = CommandLine(tmp_path, "http://runward.example:8080")("runs", "list", **kept)
+    assert elsewhere.code == 2
+    assert "There is no API key for http://runward.example:8080" in elsewhere.err
+
+
+def test_a_run_is_cancelled_and_that_is_a_failure_to_who_watches(
+    client: Client, runward: CommandLine, tools: ToolServer
+) -> None:
+    run_id, _ = asked(client, tools)
+    assert runward("runs", "cancel", run_id).out == f"{run_id} cancelled\n"
+    watched = runward("runs", "watch", run_id, "--after", "1")
+    assert watched.code == 1
+    assert watched.out.splitlines()[-1] == "● cancelled"
+
+
+def test_tools_are_registered_shown_and_tried(
+    runward: CommandLine, tools: ToolServer, tmp_path: Path
+) -> None:
+    (tmp_path / "ship.yaml").write_text(
+        "name: ship\n"
+        "description: Ship an order.\n"
+        f"url: {tools.tool('ship')}\n"
+        "parameters: {type: object, properties: {x: {type: string}}, required: [x],"
+        " additionalProperties: false}\n"
+    )
+    made = runward("tools", "register", "-f", "ship.yaml", "--approval", "args.x == '9'")
+    assert made.code == 0, made.err
+    assert re.search(r"^secret  whsec_\S+$", made.out, re.M)
+    assert runward.json("tools", "show", "ship")["approval"] == {"when": "args.x == '9'"}
+    assert "Ship an order." in runward("tools", "show", "ship").out
+    assert [tool["name"] for tool in runward.json("tools", "list")] == ["ship"]
+    assert runward("tools", "register", "-f", "ship.yaml").code == 4
+    tried = runward("tools", "test", "ship", '{"x": "1"}')
+    assert tried.code == 0, tried.err
+    assert re.search(r"^outcome  completed$", tried.out, re.M)
+
+    gone = runward("tools", "register", "gone", "--to", "http://127.0.0.1:9/gone")
+    assert gone.code == 0, gone.err
+    assert runward.json("tools", "test", "gone", code=1)["outcome"] == "failed"
+
+
+def test_keys_are_made_listed_and_revoked(client: Client, runward: CommandLine) -> None:
+    made = runward("keys", "create", "bot", "--scope", "runs:read", "--expires-in-days", "2")
+    secret = made.out.strip()
+    with Client(client.url, secret) as bot:
+        assert bot.call("GET", "/v1/runs")["data"] == []
+    [key] = [one for one in runward.json("keys", "list") if one["name"] == "bot"]
+    assert key["scopes"] == ["runs:read"]
+    assert key["expires_at"] is not None
+    assert key["id"] in made.err
+    assert runward("keys", "revoke", key["id"]).code == 0
+    assert re.search(rf"^{key['id']} +revoked +bot", runward("keys", "list").out, re.M)
+    assert runward("keys", "create", "bot").code == 2
+
+
+def test_the_first_key_is_made_on_the_database(golden: Golden, tmp_path: Path) -> None:
+    service = golden.started[0]
+    env = {"DATABASE_URL": service.database_url, "RUNWARD_SECRET_KEY": service.secret_key}
+    runward = CommandLine(tmp_path)
+    made = runward("keys", "create", "first", "--on-database", **env)
+    assert made.code == 0, made.err
+    key_id, secret = made.out.split()
+    assert CommandLine(tmp_path, service.url, secret)("runs", "list").code == 0
+    listed = runward("keys", "list", "--on-database", **env).out
+    assert re.search(rf"^{key_id}  active +first", listed, re.M)
+    assert runward("keys", "revoke", key_id, "--on-database", **env).code == 0
+
+
+def test_colours_are_for_terminals_and_not_with_no_color(runward: CommandLine) -> None:
+    runward("runs", "start", "hello", "-m", "offline:rules", "--watch")
+    shown = {}
+    for name, env in (("plain", {"NO_COLOR": "1"}), ("coloured", {})):
+        ours, theirs = pty.openpty()
+        done = subprocess.run(
+            runward.command("runs", "list"),
+            cwd=runward.folder,
+            env=runward.environment(TERM="xterm-256color", COLUMNS="200", **env),
+            stdin=theirs,
+            stdout=theirs,
+            check=True,
+        )
+        assert done.returncode == 0
+        os.close(theirs)
+        shown[name] = os.read(ours, 100_000).decode()
+        os.close(ours)
+    assert "\x1b[32mcompleted" in shown["coloured"]
+    assert "\x1b[32m" not in shown["plain"]
+    assert "\x1b" not in runward("runs", "list").out
+
+
+def test_shells_complete_commands(tmp_path: Path) -> None:
+    done = CommandLine(tmp_path)(
+        _RUNWARD_COMPLETE="complete_bash", COMP_WORDS="runward approvals ", COMP_CWORD="2"
+    )
+    assert done.out.split() == ["list", "decide"]

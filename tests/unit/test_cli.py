@@ -1,0 +1,119 @@
+"""What the commands decide without a service: a plan, a stream's frames, what is safe to print."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from app.api.routers import contract
+from app.cli.editing import difference
+from app.cli.following import frames
+from app.cli.plan import Contract, plan
+from app.cli.visible import visible, visible_line
+
+CONTRACT = Contract(contract())
+
+
+def test_the_commands_start_without_the_service_s_libraries() -> None:
+    heavy = ("fastapi", "sqlalchemy", "pydantic", "asyncpg", "structlog", "app.store", "app.api")
+    code = f"import sys, app.__main__; print([one for one in {heavy} if one in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("plain, ünïcode, 日本語, 🙂", "plain, ünïcode, 日本語, 🙂"),
+        ("two\nlines", "two\nlines"),
+        ("\x1b[31mred\x1b]0;title\x07", "\\u001b[31mred\\u001b]0;title\\u0007"),
+        ("\x9b2J", "\\u009b2J"),
+        ("a\u202eb\u2066c", "a\\u202eb\\u2066c"),
+        ("zero\u200bwidth\ufeff", "zero\\u200bwidth\\ufeff"),
+        ("no\u3164ink\u2800", "no\\u3164ink\\u2800"),
+        ("over\rwritten\ttab", "over\\rwritten\\ttab"),
+        ("\U000e0041tag", "\\U000e0041tag"),
+        ("line\u2028separator", "line\\u2028separator"),
+    ],
+)
+def test_what_a_terminal_would_obey_or_hide_is_shown_as_an_escape(given: str, shown: str) -> None:
+    assert visible(given) == shown
+    assert "\n" not in visible_line(given)
+
+
+def test_a_stream_s_frames_are_read_by_the_standard_s_rules() -> None:
+    lines = ["retry: 1000", "", ": still here", "id: 7", "event: x", 'data: {"a":', "data:1}", ""]
+    lines += ['data: {"transient": true}', "", "id: 8", "", 'data: {"unfinished": 1}']
+    assert list(frames(lines)) == [("7", {"a": 1}), (None, {"transient": True})]
+
+
+def test_a_difference_names_what_was_asked_for_and_what_was_edited() -> None:
+    lines = list(difference({"amount": 500, "order": "A"}, {"amount": 400, "order": "A"}))
+    assert lines[:2] == ["--- asked for", "+++ edited"]
+    assert [line for line in lines[2:] if line[0] in "+-"] == [
+        '-  "amount": 500,',
+        '+  "amount": 400,',
+    ]
+    assert list(difference({"a": 1}, {"a": 1})) == []
+
+
+def stored(**fields: Any) -> dict[str, Any]:
+    """An agent as Runward shows it: complete, with unset limits as null."""
+    whole = CONTRACT.complete(fields)
+    whole["limits"] = {"max_tokens": None, **whole["limits"]}
+    return {**whole, "name": "desk", "version": 3, "object": "agent"}
+
+
+def changes(declared: dict[str, Any], former: dict[str, Any] | None) -> dict[str, tuple[Any, Any]]:
+    [step] = plan([{"name": "desk", **declared}], {"desk": former}, CONTRACT)
+    return {one.field: (one.before, one.after) for one in step.changes}
+
+
+def test_a_new_agent_is_created_with_what_the_file_says_alone() -> None:
+    [step] = plan([{"name": "desk", "model": "offline:rules"}], {"desk": None}, CONTRACT)
+    assert step.action == "create"
+    assert step.as_json()["changes"] == [
+        {"field": "model", "before": None, "after": "offline:rules"}
+    ]
+
+
+def test_a_field_that_the_file_leaves_out_goes_back_to_its_default() -> None:
+    former = stored(model="offline:rules", instructions="Be brief.", tools=["refund"])
+    assert changes({"model": "offline:rules", "tools": ["refund"]}, former) == {
+        "instructions": ("Be brief.", "")
+    }
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"limits": {"max_turns": 5}},
+        {"limits": {"max_turns": 5, "max_tokens": None}},
+        {"tool_choice": {"name": "refund"}},
+        {"tool_use_behavior": {"stop_at": ["refund"]}},
+        {"on_max_turns": {"output": "Ask again."}},
+        {"model": ["offline:rules", "openai:x"]},
+        {"model_settings": {"temperature": 0.5, "reasoning": {"effort": "low"}}},
+        {"guardrails": [{"stage": "run_input", "type": "webhook", "url": "https://a.example/g"}]},
+        {"hooks": [{"on": "before_tool", "type": "plugin", "name": "check"}]},
+        {"output_schema": {"type": "object", "properties": {"limits": {"type": "null"}}}},
+        {"metadata": {"team": None}},
+    ],
+)
+def test_what_is_there_already_is_unchanged(fields: dict[str, Any]) -> None:
+    assert changes(fields, stored(**fields)) == {}
+
+
+def test_a_changed_field_is_shown_whole_with_its_defaults() -> None:
+    found = changes({"limits": {"max_turns": 5}}, stored(limits={"max_turns": 6}))
+    assert {name: (old["max_turns"], new["max_turns"]) for name, (old, new) in found.items()} == {
+        "limits": (6, 5)
+    }
+    assert found["limits"][1]["max_tool_calls"] == 200
+
+
+def test_a_field_that_no_agent_has_is_named_with_those_there_are() -> None:
+    [problem] = CONTRACT.problems({"name": "desk", "modell": "x"})
+    assert problem.startswith("Agent desk: there is no field 'modell'. Fields: ")
+    assert list(CONTRACT.problems({"model": "x"})) == ["An agent has no name."]
