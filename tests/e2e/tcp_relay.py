@@ -18,6 +18,7 @@ class TcpRelay:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
+        self._carrying: list[threading.Thread] = []
         self._thread = threading.Thread(target=self._accept, daemon=True)
 
     @property
@@ -48,6 +49,8 @@ class TcpRelay:
         self._listener.close()
         self.cut()
         self._thread.join()
+        for one in self._carrying:
+            one.join()
 
     def _accept(self) -> None:
         while True:
@@ -55,16 +58,23 @@ class TcpRelay:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            service = socket.create_connection(self._to)
+            self._carrying.append(threading.Thread(target=self._carry, args=(client,)))
+            self._carrying[-1].start()
+
+    def _carry(self, client: socket.socket) -> None:
+        with client, socket.create_connection(self._to) as service:
             with self._lock:
                 self._open.append(client)
-            for source, target in ((client, service), (service, client)):
-                threading.Thread(target=_pump, args=(source, target), daemon=True).start()
+            back = threading.Thread(target=_pump, args=(service, client), daemon=True)
+            back.start()
+            _pump(client, service)
+            back.join()
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:
     with suppress(OSError):
         while piece := source.recv(65_536):
             target.sendall(piece)
-    with suppress(OSError):
-        target.shutdown(socket.SHUT_RDWR)
+    for one in (source, target):
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
