@@ -62,7 +62,7 @@ class Teller:
             return
         fresh = data["text"][max(0, self._told - data["offset"]) :]
         if fresh:
-            self._write(("" if self._told else "  ") + visible(fresh))
+            self._write(("" if self._told else "  ") + _indented(fresh))
             self._told = data["offset"] + len(data["text"])
 
     def _message(self, event: Json) -> None:
@@ -71,7 +71,7 @@ class Teller:
             if text:
                 self._line(event, f"  {text}")
         elif text[self._told :]:
-            self._write(("" if self._told else "  ") + visible(text[self._told :]))
+            self._write(("" if self._told else "  ") + _indented(text[self._told :]))
             self._told = len(text)
         self._end_text()
 
@@ -155,6 +155,10 @@ _LINES: Final[dict[str, tuple[Callable[[Json, Json], str], str]]] = {
     "model.retried": (_trouble, "yellow"),
     "model.downgraded": (_trouble, "yellow"),
 }
+
+
+def _indented(text: str) -> str:
+    return visible(text).replace("\n", "\n  ")
 
 
 def _cut(value: Any) -> str:

@@ -67,7 +67,7 @@ async def of_database(settings: Settings) -> AsyncIterator[Finding]:
         else:
             url = settings.database_url.get_secret_value()
             try:
-                shown = make_url(sqlalchemy_url(url)).set(drivername="postgresql")
+                shown = _where(url)
             except ArgumentError:
                 yield Finding(
                     "database",
@@ -78,7 +78,7 @@ async def of_database(settings: Settings) -> AsyncIterator[Finding]:
                 return
         database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
         stack.push_async_callback(database.close)
-        async for finding in _of_reachable(settings, database, str(shown)):
+        async for finding in _of_reachable(settings, database, shown):
             yield finding
 
 
@@ -98,19 +98,16 @@ async def _of_reachable(
             "Is PostgreSQL running there, may this machine reach it, and are the user, the "
             "password and the database's name in DATABASE_URL right?",
         )
+        yield secret_key(settings)
         return
     yield Finding("database", "ok", f"{shown} answers and keeps what it acknowledges")
     current = await migrations.current(database.url)
     if not await migrations.is_current(database.url):
-        have = f"at revision {current}" if current else "empty"
-        yield Finding(
-            "migrations",
-            "fail",
-            f"the database is {have}, and this version needs {migrations.head()}",
-            "Run: runward migrate",
-        )
+        have = f"older than this version, at revision {current}" if current else "empty"
+        yield Finding("migrations", "fail", f"the database is {have}", "Run: runward migrate")
+        yield secret_key(settings)
         return
-    yield Finding("migrations", "ok", f"at revision {current}")
+    yield Finding("migrations", "ok", "the schema is this version's, or a newer one's")
     async with database.pool.connect() as tx:
         yield await _clock(tx)
         yield await _secret_key(settings, tx)
@@ -187,6 +184,13 @@ async def _of_tool(egress: Egress, tool: KnownTool) -> Finding | None:
     )
     if not isinstance(answer, NoAnswer):
         return None
+    if answer.permanent:
+        return Finding(
+            "tools",
+            "fail",
+            f"{tool.name}: {answer.detail}",
+            "Do so if it belongs there; otherwise correct its URL.",
+        )
     if tool.metadata.get(MARK) is True:
         return Finding(
             "tools",
@@ -198,8 +202,15 @@ async def _of_tool(egress: Egress, tool: KnownTool) -> Finding | None:
         "tools",
         "fail",
         f"{tool.name} at {tool.url} does not answer: {answer.detail}",
-        "Start it, correct its URL (PATCH /v1/tools), or allow where it is.",
+        "Start it, or correct its URL: PATCH /v1/tools.",
     )
+
+
+def _where(url: str) -> str:
+    """Without the user and the password."""
+    parsed = make_url(sqlalchemy_url(url))
+    host = parsed.host or parsed.query.get("host") or "localhost"
+    return f"PostgreSQL at {host}, port {parsed.port or 5432}, database {parsed.database}"
 
 
 def _reason(error: BaseException) -> str:

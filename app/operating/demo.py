@@ -34,6 +34,7 @@ SETTINGS: Final = ("RUNWARD_", "DATABASE_URL", "NATS_URL")
 
 
 def show_demo(*, yes: bool) -> None:
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     if not FOLDER.is_dir():
         fail("The demo needs the tools of examples/: run it in a checkout.", Exit.FAILED)
     _title("1. Start Runward")

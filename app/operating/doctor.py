@@ -52,9 +52,9 @@ def examine(url: str | None, key: str | None, *, as_json: bool) -> None:
 
 
 async def _examine(settings: Settings, found: Callable[[Finding], None]) -> None:
-    async for finding in of_database(settings):
-        found(finding)
     for finding in of_settings(settings):
+        found(finding)
+    async for finding in of_database(settings):
         found(finding)
 
 

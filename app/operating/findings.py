@@ -38,7 +38,7 @@ def of_settings(settings: Settings) -> Iterator[Finding]:
 
 
 def secret_key(settings: Settings) -> Finding:
-    """Of a database of somebody's own; the embedded one keeps its key."""
+    """As it is given. Whether it is the right one, the database knows."""
     if settings.secret_key is None:
         return Finding(
             "secret key",

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -227,6 +228,24 @@ def test_a_run_is_cancelled_and_that_is_a_failure_to_who_watches(
     watched = runward("runs", "watch", run_id, "--after", "1")
     assert watched.code == 1
     assert watched.out.splitlines()[-1] == "● cancelled"
+
+
+def test_a_watcher_is_interrupted_and_the_run_is_not(
+    client: Client, runward: CommandLine, tools: ToolServer
+) -> None:
+    run_id, _ = asked(client, tools)
+    process = runward.begin("runs", "watch", run_id)
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        while "waiting" not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert "Traceback" not in process.stderr.read()
+    finally:
+        process.kill()
+        process.communicate()
+    assert client.get_run(run_id)["status"] == "requires_action"
 
 
 def test_tools_are_registered_shown_and_tried(

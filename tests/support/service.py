@@ -75,6 +75,11 @@ class Service:
         return self._env["DATABASE_URL"]
 
     @property
+    def key(self) -> str:
+        """The operator's."""
+        return self._env["RUNWARD_BOOTSTRAP_KEY"]
+
+    @property
     def secret_key(self) -> str:
         return self._env["RUNWARD_SECRET_KEY"]
 
