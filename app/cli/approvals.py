@@ -15,6 +15,8 @@ app = typer.Typer(no_args_is_help=True, help="See what waits for a person, and d
 
 CHOICES: Final = {"approve": "a", "reject": "r", "edit": "e", "respond": "s"}
 MAX_INBOX: Final = 1000
+MAX_ITEMS: Final = 200
+"""How far back the user's last message is looked for."""
 
 
 @app.command("list")
@@ -150,8 +152,8 @@ def show_approval(runward: Runward, approval: Json) -> None:
 
 
 def _input_of(runward: Runward, run_id: str) -> str:
-    """The first message of a user."""
-    for item in runward.every(f"/v1/runs/{run_id}/items", 20, order="asc"):
+    """The user's last message, which the call is there for."""
+    for item in runward.every(f"/v1/runs/{run_id}/items", MAX_ITEMS, order="desc"):
         if item.get("role") == "user":
             content = item["content"]
             if isinstance(content, str):

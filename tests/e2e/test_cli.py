@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.approvals import decided_as
+from app.cli.connection import connected
 from tests.e2e.command_line import CommandLine, editor
 from tests.e2e.conftest import Golden
 from tests.e2e.tcp_relay import TcpRelay
@@ -107,6 +109,67 @@ def test_a_program_decides_with_options(
     again = runward("approvals", "decide", approval_id, "-d", other)
     assert again.code == 4
     assert "already" in again.err
+
+
+def test_a_person_decides_about_all_that_waits_one_after_the_other(
+    client: Client, runward: CommandLine, tools: ToolServer
+) -> None:
+    client.register_tool("pay", tools.tool("pay"), approval="always")
+    said = 'pay(x="1") pay(x="2") pay(x="3")'
+    run = client.start_run(model="offline:rules", tools=["pay"], input=said, wait=20)
+    done = runward("approvals", "decide", said="r\ntoo much\ns\npaid by hand\na\n")
+    assert done.code == 0, done.err
+    ended = client.settle(run["id"])
+    assert ended["status"] == "completed"
+    assert [hit.body["arguments"] for hit in tools.hits("pay")] == [{"x": "3"}]
+    decided = client.approvals(status=None, run_id=run["id"])
+    assert {one["status"]: one["arguments"]["x"] for one in decided} == {
+        "rejected": "1",
+        "responded": "2",
+        "approved": "3",
+    }
+    assert {one["message"] for one in decided} == {"too much", None}
+    assert "paid by hand" in ended["output"]
+
+
+def test_a_decision_is_bound_to_the_arguments_that_were_shown(
+    client: Client, runward: CommandLine, tools: ToolServer
+) -> None:
+    _, approval_id = asked(client, tools)
+    approval = client.call("GET", f"/v1/approvals/{approval_id}")
+    with connected(runward.url, runward.key) as service:
+        sent: list[bytes] = []
+        service.http.event_hooks["request"].append(lambda request: sent.append(request.content))
+        decided_as(service, approval, {"decision": "approve"})
+    assert json.loads(sent[0])["digest"] == approval["digest"]
+
+
+def test_a_run_s_further_fields_come_from_options_and_a_file(
+    client: Client, runward: CommandLine, tmp_path: Path
+) -> None:
+    session = client.call("POST", "/v1/sessions", {})["id"]
+    (tmp_path / "run.yaml").write_text("metadata: {team: shop}\nlimits: {max_tool_calls: 3}\n")
+    (tmp_path / "context.json").write_text('{"user": 7}')
+    words = ["runs", "start", "-", "-m", "offline:rules", "-f", "run.yaml", "--max-turns", "2"]
+    words += ["--context", "@context.json", "--session", session, "--idempotency-key", "once"]
+    run = runward.json(*words, said="hello")
+    assert runward.json(*words, said="hello")["id"] == run["id"]
+    assert (run["metadata"], run["context"]) == ({"team": "shop"}, {"user": 7})
+    assert run["session_id"] == session
+    assert "hello" in client.settle(run["id"])["output"]
+
+
+def test_child_runs_are_watched_too(client: Client, runward: CommandLine) -> None:
+    for name in ("north", "south"):
+        client.call("POST", "/v1/agents", {"name": name, "model": "offline:rules"})
+    run = client.start_run(kind="parallel", agents=["north", "south"], input="hello")
+    watched = runward("runs", "watch", run["id"], "--children", "--json")
+    assert watched.code == 0, watched.err
+    events = [json.loads(line) for line in watched.out.splitlines()]
+    assert len({event["run_id"] for event in events}) == 3
+    told = runward("runs", "watch", run["id"], "--children").out.splitlines()
+    assert told[-1] == "● completed"
+    assert sum(line.endswith("] ● completed") for line in told) == 2
 
 
 def test_a_person_may_decide_later(client: Client, runward: CommandLine, tools: ToolServer) -> None:

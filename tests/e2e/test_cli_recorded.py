@@ -5,10 +5,12 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.e2e.command_line import CommandLine
@@ -86,6 +88,37 @@ def test_the_demo_runs_without_anybody_and_leaves_nothing(tmp_path: Path) -> Non
         assert list(folder.iterdir()) == []
     finally:
         shutil.rmtree(folder)
+
+
+def test_an_interrupted_demo_takes_its_runward_with_it(tmp_path: Path) -> None:
+    folder = scratch_folder()
+    runward = CommandLine(tmp_path)
+    process = subprocess.Popen(
+        runward.command("demo"),
+        cwd=tmp_path,
+        env=runward.environment(TMPDIR=str(folder), PYTHONUNBUFFERED="1"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        shown = ""
+        while "approvals decide\n" not in shown:
+            line = process.stdout.readline()
+            assert line, shown
+            shown += line
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+        assert list(folder.iterdir()) == []
+    finally:
+        process.kill()
+        process.communicate()
+        shutil.rmtree(folder)
+    [url] = re.findall(r"It answers at (\S+)\.$", shown, re.M)
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(f"{url}/healthz", trust_env=False)
 
 
 @pytest.fixture
