@@ -7,12 +7,15 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
+import httpx2
 import pytest
 
 from app.cli.approvals import decided_as
-from app.cli.connection import connected
+from app.cli.connection import Json, connected
 from tests.e2e.command_line import CommandLine, editor
 from tests.e2e.conftest import Golden
 from tests.e2e.tcp_relay import TcpRelay
@@ -34,14 +37,43 @@ def client(golden: Golden) -> Iterator[Client]:
         yield client
 
 
+@dataclass(frozen=True, slots=True)
+class OneTool:
+    """A test's own, on the server of all."""
+
+    server: ToolServer
+    key: str
+
+    @property
+    def url(self) -> str:
+        return self.server.url_of(self.key)
+
+    def arguments(self) -> list[Json]:
+        """Of its calls."""
+        return [hit.body["arguments"] for hit in self.server.hits(self.key)]
+
+
+@pytest.fixture(scope="module")
+def tool_server() -> Iterator[ToolServer]:
+    with ToolServer() as server:
+        yield server
+
+
+@pytest.fixture
+def tool(tool_server: ToolServer) -> OneTool:
+    made = OneTool(tool_server, f"pay-{uuid4().hex}")
+    tool_server.tool(made.key)
+    return made
+
+
 @pytest.fixture
 def runward(client: Client, tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path, client.url, client.key)
 
 
-def asked(client: Client, tools: ToolServer, *, x: str = "1") -> tuple[str, str]:
+def asked(client: Client, tool: OneTool, *, x: str = "1") -> tuple[str, str]:
     """A run that waits for a decision about `pay(x=…)`: its id and the approval's."""
-    client.register_tool("pay", tools.tool("pay"), approval="always")
+    client.register_tool("pay", tool.url, approval="always")
     said = f"pay(x={json.dumps(x)})"
     run = client.start_run(model="offline:rules", tools=["pay"], input=said, wait=20)
     assert run["status"] == "requires_action"
@@ -49,9 +81,9 @@ def asked(client: Client, tools: ToolServer, *, x: str = "1") -> tuple[str, str]
 
 
 def test_a_run_is_started_edited_by_a_person_and_watched_to_its_end(
-    client: Client, runward: CommandLine, tools: ToolServer, tmp_path: Path
+    client: Client, runward: CommandLine, tool: OneTool, tmp_path: Path
 ) -> None:
-    client.register_tool("pay", tools.tool("pay"), approval="always")
+    client.register_tool("pay", tool.url, approval="always")
     started = runward(
         "runs", "start", 'pay(x="9")', "-m", "offline:rules", "--tool", "pay", "--settled"
     )
@@ -72,15 +104,15 @@ def test_a_run_is_started_edited_by_a_person_and_watched_to_its_end(
     assert "That is not JSON" in decided.err
     assert json.loads((tmp_path / "given-0").read_text()) == {"x": "9"}
     assert '-  "x": "9"\n+  "x": "5"\n' in decided.out
-    for shown in (approval_id, run_id, 'pay(x="9")', tools.url_of("pay")):
+    for shown in (approval_id, run_id, 'pay(x="9")', tool.url):
         assert shown in decided.out
     assert f"{approval_id} edited" in decided.out
-    assert [hit.body["arguments"] for hit in tools.hits("pay")] in ([], [{"x": "5"}])
+    assert tool.arguments() in ([], [{"x": "5"}])
 
     watched = runward("runs", "watch", run_id)
     assert watched.code == 0, watched.err
     assert watched.out.splitlines()[-1] == "● completed"
-    assert [hit.body["arguments"] for hit in tools.hits("pay")] == [{"x": "5"}]
+    assert tool.arguments() == [{"x": "5"}]
     shown = runward("runs", "show", run_id).out
     assert re.search(r"^status +completed$", shown, re.M)
     assert re.search(r'^call_1 +pay +completed +\{"x": "5"\}', shown, re.M)
@@ -99,9 +131,9 @@ def test_a_run_is_started_edited_by_a_person_and_watched_to_its_end(
     ],
 )
 def test_a_program_decides_with_options(
-    client: Client, runward: CommandLine, tools: ToolServer, options: list[str], status: str
+    client: Client, runward: CommandLine, tool: OneTool, options: list[str], status: str
 ) -> None:
-    run_id, approval_id = asked(client, tools)
+    run_id, approval_id = asked(client, tool)
     [decided] = runward.json("approvals", "decide", approval_id, *options)
     assert decided["status"] == status
     assert client.settle(run_id)["status"] == "completed"
@@ -112,16 +144,16 @@ def test_a_program_decides_with_options(
 
 
 def test_a_person_decides_about_all_that_waits_one_after_the_other(
-    client: Client, runward: CommandLine, tools: ToolServer
+    client: Client, runward: CommandLine, tool: OneTool
 ) -> None:
-    client.register_tool("pay", tools.tool("pay"), approval="always")
+    client.register_tool("pay", tool.url, approval="always")
     said = 'pay(x="1") pay(x="2") pay(x="3")'
     run = client.start_run(model="offline:rules", tools=["pay"], input=said, wait=20)
     done = runward("approvals", "decide", said="r\ntoo much\ns\npaid by hand\na\n")
     assert done.code == 0, done.err
     ended = client.settle(run["id"])
     assert ended["status"] == "completed"
-    assert [hit.body["arguments"] for hit in tools.hits("pay")] == [{"x": "3"}]
+    assert tool.arguments() == [{"x": "3"}]
     decided = client.approvals(status=None, run_id=run["id"])
     assert {one["status"]: one["arguments"]["x"] for one in decided} == {
         "rejected": "1",
@@ -133,13 +165,17 @@ def test_a_person_decides_about_all_that_waits_one_after_the_other(
 
 
 def test_a_decision_is_bound_to_the_arguments_that_were_shown(
-    client: Client, runward: CommandLine, tools: ToolServer
+    client: Client, runward: CommandLine, tool: OneTool
 ) -> None:
-    _, approval_id = asked(client, tools)
+    _, approval_id = asked(client, tool)
     approval = client.call("GET", f"/v1/approvals/{approval_id}")
     with connected(runward.url, runward.key) as service:
         sent: list[bytes] = []
-        service.http.event_hooks["request"].append(lambda request: sent.append(request.content))
+
+        def keep(request: httpx2.Request) -> None:
+            sent.append(request.content)
+
+        service.http.event_hooks = {"request": [keep]}
         decided_as(service, approval, {"decision": "approve"})
     assert json.loads(sent[0])["digest"] == approval["digest"]
 
@@ -172,8 +208,8 @@ def test_child_runs_are_watched_too(client: Client, runward: CommandLine) -> Non
     assert sum(line.endswith("] ● completed") for line in told) == 2
 
 
-def test_a_person_may_decide_later(client: Client, runward: CommandLine, tools: ToolServer) -> None:
-    _, approval_id = asked(client, tools)
+def test_a_person_may_decide_later(client: Client, runward: CommandLine, tool: OneTool) -> None:
+    _, approval_id = asked(client, tool)
     done = runward("approvals", "decide", approval_id, said="x\nn\n")
     assert done.code == 0
     assert "(a)pprove" in done.err
@@ -181,9 +217,9 @@ def test_a_person_may_decide_later(client: Client, runward: CommandLine, tools: 
 
 
 def test_an_edit_that_changes_nothing_decides_nothing(
-    client: Client, runward: CommandLine, tools: ToolServer, tmp_path: Path
+    client: Client, runward: CommandLine, tool: OneTool, tmp_path: Path
 ) -> None:
-    _, approval_id = asked(client, tools)
+    _, approval_id = asked(client, tool)
     done = runward(
         "approvals", "decide", approval_id, said="e\nn\n", EDITOR=editor(tmp_path, {"x": "1"})
     )
@@ -229,9 +265,9 @@ def test_a_watcher_whose_connection_breaks_misses_nothing_and_repeats_nothing(
 
 
 def test_what_strangers_wrote_never_reaches_the_terminal_s_controls(
-    client: Client, runward: CommandLine, tools: ToolServer
+    client: Client, runward: CommandLine, tool: OneTool
 ) -> None:
-    run_id, approval_id = asked(client, tools, x=HOSTILE)
+    run_id, approval_id = asked(client, tool, x=HOSTILE)
     shown = [
         runward("approvals", "list"),
         runward("approvals", "decide", approval_id, said="n\n"),
@@ -284,9 +320,9 @@ def test_the_key_that_is_kept_here_is_sent_to_this_machine_alone(
 
 
 def test_a_run_is_cancelled_and_that_is_a_failure_to_who_watches(
-    client: Client, runward: CommandLine, tools: ToolServer
+    client: Client, runward: CommandLine, tool: OneTool
 ) -> None:
-    run_id, _ = asked(client, tools)
+    run_id, _ = asked(client, tool)
     assert runward("runs", "cancel", run_id).out == f"{run_id} cancelled\n"
     watched = runward("runs", "watch", run_id, "--after", "1")
     assert watched.code == 1
@@ -294,9 +330,9 @@ def test_a_run_is_cancelled_and_that_is_a_failure_to_who_watches(
 
 
 def test_a_watcher_is_interrupted_and_the_run_is_not(
-    client: Client, runward: CommandLine, tools: ToolServer
+    client: Client, runward: CommandLine, tool: OneTool
 ) -> None:
-    run_id, _ = asked(client, tools)
+    run_id, _ = asked(client, tool)
     process = runward.begin("runs", "watch", run_id)
     try:
         assert process.stdout is not None and process.stderr is not None
@@ -312,12 +348,12 @@ def test_a_watcher_is_interrupted_and_the_run_is_not(
 
 
 def test_tools_are_registered_shown_and_tried(
-    runward: CommandLine, tools: ToolServer, tmp_path: Path
+    runward: CommandLine, tool: OneTool, tmp_path: Path
 ) -> None:
     (tmp_path / "ship.yaml").write_text(
         "name: ship\n"
         "description: Ship an order.\n"
-        f"url: {tools.tool('ship')}\n"
+        f"url: {tool.url}\n"
         "parameters: {type: object, properties: {x: {type: string}}, required: [x],"
         " additionalProperties: false}\n"
     )
