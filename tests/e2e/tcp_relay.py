@@ -7,6 +7,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+WAIT_SECONDS = 60.0
+
 
 class TcpRelay:
     """`url` leads to the service. New connections are taken also after a cut."""
@@ -16,7 +18,8 @@ class TcpRelay:
         assert parts.hostname is not None and parts.port is not None
         self._to = (parts.hostname, parts.port)
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._taken = 0
         self._open: list[socket.socket] = []
         self._carrying: list[threading.Thread] = []
         self._thread = threading.Thread(target=self._accept, daemon=True)
@@ -33,6 +36,11 @@ class TcpRelay:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         return len(cut)
+
+    def wait_for(self, count: int) -> None:
+        """Until so many connections were taken, those that were cut included."""
+        with self._lock:
+            assert self._lock.wait_for(lambda: self._taken >= count, WAIT_SECONDS)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -65,6 +73,8 @@ class TcpRelay:
         with client, socket.create_connection(self._to) as service:
             with self._lock:
                 self._open.append(client)
+                self._taken += 1
+                self._lock.notify_all()
             back = threading.Thread(target=_pump, args=(service, client), daemon=True)
             back.start()
             _pump(client, service)
