@@ -12,6 +12,7 @@ import uvloop
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
+from app.cli.exits import Exit, fail
 from app.settings import Settings
 from app.store.db import UnsafeDatabaseError, is_outage
 from app.store.embedded_home import EmbeddedError
@@ -54,8 +55,7 @@ def database_url(settings: Settings) -> str:
 
 
 def stop(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(1)
+    fail(message, Exit.FAILED)
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
