@@ -78,8 +78,18 @@ async def of_database(settings: Settings) -> AsyncIterator[Finding]:
                 return
         database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
         stack.push_async_callback(database.close)
-        async for finding in _of_reachable(settings, database, shown):
-            yield finding
+        try:
+            async for finding in _of_reachable(settings, database, shown):
+                yield finding
+        except DATABASE_ERRORS as error:
+            yield Finding(
+                "database",
+                "fail",
+                f"{shown} cannot be used: {_reason(error)}",
+                "Is PostgreSQL running there, may this machine reach it, and are the user, the "
+                "password and the database's name in DATABASE_URL right?",
+            )
+            yield secret_key(settings)
 
 
 async def _of_reachable(
@@ -89,16 +99,6 @@ async def _of_reachable(
         await check_safety(database)
     except UnsafeDatabaseError as error:
         yield Finding("database", "fail", str(error), "Change the server's configuration.")
-        return
-    except DATABASE_ERRORS as error:
-        yield Finding(
-            "database",
-            "fail",
-            f"{shown} cannot be used: {_reason(error)}",
-            "Is PostgreSQL running there, may this machine reach it, and are the user, the "
-            "password and the database's name in DATABASE_URL right?",
-        )
-        yield secret_key(settings)
         return
     yield Finding("database", "ok", f"{shown} answers and keeps what it acknowledges")
     current = await migrations.current(database.url)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from sqlalchemy import make_url
 
 from tests.e2e.command_line import CommandLine
 from tests.e2e.conftest import Golden, Processes
@@ -174,6 +175,14 @@ def test_a_database_that_does_not_answer(tmp_path: Path, service: Service) -> No
     assert code == 1
     assert "very-secret" not in printed
     compare("doctor, no database", printed)
+
+
+def test_a_database_that_does_not_exist(tmp_path: Path, service: Service) -> None:
+    parsed = make_url(service.database_url).set(database="nowhere")
+    url = parsed.render_as_string(hide_password=False)
+    code, printed = examined(tmp_path, service, DATABASE_URL=url)
+    assert code == 1
+    assert 'database "nowhere" does not exist' in printed
 
 
 def test_a_database_that_is_not_migrated(
