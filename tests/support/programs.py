@@ -2,6 +2,7 @@
 the line that installs it; on CI that is a failure."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Final, NoReturn
@@ -11,6 +12,7 @@ import pytest
 from tests.support.service import ROOT
 
 NODE_BINARIES: Final = Path(__file__).parents[1] / "node" / "node_modules" / ".bin"
+CHROMIUMS: Final = ("chromium", "chromium-browser", "google-chrome")
 MCP_BINARIES: Final = Path(__file__).parents[2] / ".venv" / "mcp-servers" / "bin"
 
 
@@ -20,6 +22,14 @@ def node_program(name: str) -> str:
     if not found.exists():
         missing(f"{name} is not installed: make tests/node/node_modules/.installed")
     return str(found)
+
+
+def node_package(name: str) -> Path:
+    """The path of a file or folder of a package of tests/node/package.json."""
+    found = NODE_BINARIES.parent / name
+    if not found.exists():
+        missing(f"{name} is not installed: make tests/node/node_modules/.installed")
+    return found
 
 
 def mcp_program(name: str) -> str:
@@ -42,6 +52,14 @@ def conformance(*args: str, seconds: float, **env: str) -> subprocess.CompletedP
         check=False,
         timeout=seconds,
     )
+
+
+def chromium() -> str:
+    """The path of Debian's Chromium, or of another one on the PATH."""
+    found = [path for name in CHROMIUMS if (path := shutil.which(name)) is not None]
+    if not found:
+        missing("Chromium is not installed: apt-get install chromium")
+    return found[0]
 
 
 def missing(message: str) -> NoReturn:

@@ -125,6 +125,12 @@ class Service:
             self._expect(taken and attempt < PORT_ATTEMPTS, "it ended before it was ready")
         raise AssertionError("unreachable")
 
+    def start_again(self) -> Self:
+        """After it has ended: at the same address."""
+        self._spawn(self._port)
+        self._expect(self._wait_ready(), "it ended before it was ready again")
+        return self
+
     def pause(self) -> None:
         """SIGSTOP: a process that is frozen, not dead."""
         os.kill(self.pid, signal.SIGSTOP)
@@ -169,8 +175,8 @@ class Service:
             error.add_note(self._report("at the end"))
         self.close()
 
-    def _spawn(self) -> None:
-        self._port = free_port()
+    def _spawn(self, port: int | None = None) -> None:
+        self._port = port or free_port()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "app", self._command],
             cwd=ROOT,

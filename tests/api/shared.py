@@ -1,0 +1,39 @@
+"""The service that all tests of one process share, with the servers that it talks to."""
+
+import json
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from tests.api.contract import Contract
+from tests.api.project import CheckedClient, Running
+from tests.support.postgres import Databases
+from tests.support.service import BOOTSTRAP_KEY, Service
+from tests.support.tool_server import ToolServer
+from tests.support.vendors import Vendors
+
+PRICE = {"input": 1000, "output": 2000, "cached_input": 500}
+ENV = {
+    "RUNWARD_MODEL_PRICES": json.dumps({"openai:priced-*": PRICE}),
+    "RUNWARD_MCP_COMMANDS": sys.executable,
+}
+"""An answer of a model named `priced` costs 0.085 US dollars."""
+
+
+@contextmanager
+def shared_service(databases: Databases) -> Generator[Running]:
+    with (
+        databases.migrated() as database_url,
+        Vendors() as vendors,
+        ToolServer() as tools,
+        Service(
+            "serve",
+            database_url,
+            openai_base_url=vendors.openai_base_url,
+            env=ENV | vendors.env,
+        ) as service,
+        service.client() as plain,
+    ):
+        contract = Contract(plain.call("GET", "/openapi.json"))
+        with CheckedClient(service.url, BOOTSTRAP_KEY, contract) as operator:
+            yield Running(service, operator, contract, vendors.chat, tools, vendors)

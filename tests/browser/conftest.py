@@ -1,0 +1,73 @@
+"""The console in a real Chromium, on the real service.
+
+One browser for the tests that a process runs here in a row; it is left before other tests, because
+Playwright's own event loop would stand in the way of theirs.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Protocol
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.api.project import SCOPES, Project, Running
+from tests.api.shared import shared_service
+from tests.browser.window import Scheme, Window, window
+from tests.support.postgres import Databases
+from tests.support.programs import chromium
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    path = chromium()
+    with sync_playwright() as playwright:
+        # Root may not use Chromium's sandbox; what it shows here is our own.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def running(migrated_databases: Databases) -> Iterator[Running]:
+    with shared_service(migrated_databases) as running:
+        yield running
+
+
+@pytest.fixture
+def project(running: Running) -> Iterator[Project]:
+    with running.project() as project:
+        yield project
+
+
+class Opens(Protocol):
+    def __call__(
+        self,
+        *scopes: str,
+        name: str = "Ada",
+        at: str = "#/inbox",
+        scheme: Scheme = "light",
+        phone: bool = False,
+    ) -> Window: ...
+
+
+@pytest.fixture
+def opens(browser: Browser, project: Project) -> Iterator[Opens]:
+    """`opens("runs:read", at="#/runs")`: a window of somebody who has signed in to the test's
+    project with a key of these scopes (all but `admin` if none is named)."""
+    with ExitStack() as windows:
+
+        def open_window(
+            *scopes: str,
+            name: str = "Ada",
+            at: str = "#/inbox",
+            scheme: Scheme = "light",
+            phone: bool = False,
+        ) -> Window:
+            url = project.running.service.url
+            opened = windows.enter_context(window(browser, url, scheme=scheme, phone=phone))
+            opened.sign_in(project.new_key(*scopes or SCOPES, name=name)["key"])
+            opened.go(at)
+            return opened
+
+        yield open_window
