@@ -2,6 +2,7 @@
 synchronous; and `Hold`, by which a test stops a server's answer exactly where it wants."""
 
 import asyncio
+import socket
 import threading
 from contextlib import suppress
 from types import TracebackType
@@ -13,6 +14,9 @@ START_SECONDS = 10.0
 HOLD_SECONDS = 60.0
 SHUTDOWN_SECONDS = 0.1
 MAX_BODY_BYTES = 64 * 1024 * 1024
+BACKLOG = 2048
+ACCEPT_ROUNDS = 10
+"""Of the event loop; asyncio takes three from accepting a connection to handing it over."""
 
 
 class Hold:
@@ -113,10 +117,26 @@ class Server:
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
         await runner.setup()
+        transports: list[asyncio.Transport] = []
         try:
-            await web.TCPSite(runner, "127.0.0.1", self._port, backlog=2048).start()
+            listening = socket.create_server(("127.0.0.1", self._port), backlog=BACKLOG)
+            await web.SockSite(runner, listening, backlog=BACKLOG).start()
             self._port = int(runner.addresses[0][1])
             self._ready.set()
             await self._stop.wait()
+            self._loop.remove_reader(listening)
+            transports = await _transports(runner)
         finally:
             await runner.cleanup()
+        for transport in transports:
+            transport.abort()  # one whose client does not read would never be done closing
+
+
+async def _transports(runner: web.AppRunner) -> list[asyncio.Transport]:
+    """Of all connections, also of those that were accepted just now. A server that closes meanwhile
+    would lose them unclosed (asyncio's own `Server._attach` refuses them then)."""
+    for _ in range(ACCEPT_ROUNDS):
+        await asyncio.sleep(0)
+    assert runner.server is not None
+    found = (connection.transport for connection in runner.server.connections)
+    return [transport for transport in found if transport is not None]

@@ -1,8 +1,11 @@
 """The webhook server behaves as told, checks signatures, and its log says what reached it."""
 
 import asyncio
+import gc
 import json
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -151,6 +154,17 @@ def test_the_log_on_disk_says_the_same(tools: ToolServer, tmp_path: Path) -> Non
     assert hits.read(tmp_path / "hits.jsonl") == tools.all_hits()
     whole = (tmp_path / "hits.jsonl").read_text()
     assert len(hits.fold((whole + '{"line": "hit", "num').splitlines())) == 1
+
+
+def test_a_server_that_closes_while_clients_come_leaves_nothing_open() -> None:
+    """A connection or socket that is left open is a ResourceWarning, which fails the test."""
+    with ExitStack() as clients:
+        for _ in range(5):
+            with ToolServer() as tools:
+                where = ("127.0.0.1", httpx2.URL(tools.url).port or 0)
+                for _ in range(20):
+                    clients.enter_context(socket.create_connection(where))
+    gc.collect()
 
 
 @pytest.mark.timeout(60)
