@@ -101,6 +101,8 @@ async def _of_reachable(
         yield Finding("database", "fail", str(error), "Change the server's configuration.")
         return
     yield Finding("database", "ok", f"{shown} answers and keeps what it acknowledges")
+    async with database.pool.connect() as tx:
+        yield await _clock(tx)
     current = await migrations.current(database.url)
     if not await migrations.is_current(database.url):
         have = f"older than this version, at revision {current}" if current else "empty"
@@ -109,7 +111,6 @@ async def _of_reachable(
         return
     yield Finding("migrations", "ok", "the schema is this version's, or a newer one's")
     async with database.pool.connect() as tx:
-        yield await _clock(tx)
         yield await _secret_key(settings, tx)
         known = await inspection.webhooks(tx, MAX_TOOLS)
     async for finding in _of_tools(settings, known):
@@ -120,14 +121,17 @@ async def _clock(tx: Tx) -> Finding:
     before = datetime.now(UTC)
     there = await inspection.clock(tx)
     after = datetime.now(UTC)
-    apart = max((before - there).total_seconds(), (there - after).total_seconds(), 0.0)
+    ahead, behind = (before - there).total_seconds(), (there - after).total_seconds()
+    apart = max(ahead, behind)
     if apart < WARN_SECONDS:
         return Finding("clock", "ok", "this machine and the database agree")
+    way = "ahead of" if ahead > behind else "behind"
     return Finding(
         "clock",
         "fail" if apart > FAIL_SECONDS else "warn",
-        f"this machine and the database differ by {apart:.0f} seconds",
-        "Synchronise both with NTP: tools refuse signatures with a wrong time.",
+        f"this machine is {apart:.0f} seconds {way} the database",
+        "Synchronise both with NTP (`timedatectl set-ntp true`, where there is systemd): tools "
+        "refuse signatures with a wrong time.",
     )
 
 

@@ -1,32 +1,25 @@
 """What docs/cli.md shows of demo, doctor and agents apply is what they print."""
 
-import json
 import os
 import pty
 import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
-from sqlalchemy import make_url
 
 from tests.e2e.command_line import CommandLine
-from tests.e2e.conftest import Golden, Processes
+from tests.e2e.conftest import Golden
 from tests.e2e.recorded import compare, steady
 from tests.support.client import Client
 from tests.support.postgres import scratch_folder
-from tests.support.service import SECRET_KEY, Service
-from tests.support.tool_server import ToolServer
 
 pytestmark = pytest.mark.timeout(240)
 
 API = "http://127.0.0.1:8080"
-TOOLS = "http://127.0.0.1:9000"
-NOBODY = "http://127.0.0.1:9/refund"
 
 
 def in_a_terminal(runward: CommandLine, *words: str, typed: dict[str, str]) -> tuple[int, str]:
@@ -120,115 +113,6 @@ def test_an_interrupted_demo_takes_its_runward_with_it(tmp_path: Path) -> None:
     [url] = re.findall(r"It answers at (\S+)\.$", shown, re.M)
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(f"{url}/healthz", trust_env=False)
-
-
-@pytest.fixture
-def service(start: Processes) -> Service:
-    return start("serve")
-
-
-@pytest.fixture
-def refund(service: Service, start: Processes, tools: ToolServer) -> Iterator[str]:
-    """Where the one tool is that is registered."""
-    url = tools.tool("refund")
-    start.client(service).register_tool("refund", url)
-    yield url
-
-
-def examined(
-    tmp_path: Path, service: Service, *, without: tuple[str, ...] = (), **env: str
-) -> tuple[int, str]:
-    """Its exit code and what it prints, with the environment of the service but for `env`."""
-    runward = CommandLine(tmp_path, service.url, service.key)
-    names = {
-        "DATABASE_URL": service.database_url,
-        "RUNWARD_SECRET_KEY": SECRET_KEY,
-        "RUNWARD_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8",
-        "OPENAI_API_KEY": "sk-test",
-    } | env
-    done = runward("doctor", **{name: one for name, one in names.items() if name not in without})
-    database = re.sub(
-        r"PostgreSQL at \S+, port \d+, database \w+",
-        "PostgreSQL at db.example, port 5432, database runward",
-        done.out,
-    )
-    return done.code, f"$ runward doctor\n{steady(database, **{API: service.url})}"
-
-
-def with_tools_at(printed: str, refund: str) -> str:
-    url, _, name = refund.rpartition("/")
-    host = url.removeprefix("http://")
-    parts = {f"{TOOLS}/{name}": refund, TOOLS.removeprefix("http://"): host.split("/")[0]}
-    return steady(printed, **parts)
-
-
-def test_a_healthy_set_up(tmp_path: Path, service: Service, refund: str) -> None:
-    code, printed = examined(tmp_path, service)
-    assert code == 0, printed
-    assert "no failures" in printed
-    compare("doctor, healthy", printed)
-
-
-def test_a_database_that_does_not_answer(tmp_path: Path, service: Service) -> None:
-    url = "postgresql://runward:very-secret@127.0.0.1:9/runward"
-    code, printed = examined(tmp_path, service, DATABASE_URL=url)
-    assert code == 1
-    assert "very-secret" not in printed
-    compare("doctor, no database", printed)
-
-
-def test_a_database_that_does_not_exist(tmp_path: Path, service: Service) -> None:
-    parsed = make_url(service.database_url).set(database="nowhere")
-    url = parsed.render_as_string(hide_password=False)
-    code, printed = examined(tmp_path, service, DATABASE_URL=url)
-    assert code == 1
-    assert 'database "nowhere" does not exist' in printed
-
-
-def test_a_database_that_is_not_migrated(
-    tmp_path: Path, service: Service, empty_database_url: str
-) -> None:
-    code, printed = examined(
-        tmp_path, service, without=("RUNWARD_SECRET_KEY",), DATABASE_URL=empty_database_url
-    )
-    assert code == 1
-    compare("doctor, not migrated", printed)
-
-
-def test_a_key_that_is_not_the_database_s(tmp_path: Path, service: Service, refund: str) -> None:
-    code, printed = examined(tmp_path, service, RUNWARD_SECRET_KEY=SECRET_KEY[::-1])
-    assert code == 1
-    compare("doctor, another secret key", printed)
-
-
-def test_tools_that_cannot_be_reached(
-    tmp_path: Path, service: Service, start: Processes, refund: str
-) -> None:
-    start.client(service).register_tool("gone", NOBODY.replace("refund", "gone"))
-    code, printed = examined(tmp_path, service)
-    assert code == 1
-    assert "answer: refund" in printed
-    code, printed = examined(tmp_path, service, RUNWARD_ALLOW_PRIVATE_TARGETS="169.254.0.0/16")
-    assert code == 1
-    compare("doctor, tools out of reach", with_tools_at(printed, refund))
-
-
-def test_doctor_for_programs(tmp_path: Path, service: Service) -> None:
-    runward = CommandLine(tmp_path, service.url, service.key)
-    done = runward("doctor", "--json", DATABASE_URL=service.database_url, RUNWARD_PORT="x")
-    assert done.code == 1
-    found = json.loads(done.out)
-    assert found["ok"] is False
-    assert [one["check"] for one in found["findings"]] == ["settings"]
-    assert "RUNWARD_PORT" in found["findings"][0]["detail"]
-
-
-def test_an_empty_machine_is_told_how_to_begin(tmp_path: Path) -> None:
-    done = CommandLine(tmp_path, "http://127.0.0.1:9")("doctor")
-    assert done.code == 0, done.out
-    assert re.search(r"^warn +database .*no embedded database", done.out, re.M)
-    assert re.search(r"^warn +api ", done.out, re.M)
-    assert not (tmp_path / "none").exists()
 
 
 def test_agents_are_applied_as_it_is_shown(golden: Golden, tmp_path: Path) -> None:
