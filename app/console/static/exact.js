@@ -18,6 +18,15 @@ export function parse(source) {
   });
 }
 
+/**
+ * Why a text is not JSON, for whoever types it.
+ * @param {unknown} error what `parse` has thrown.
+ */
+export function whyNot(error) {
+  const at = /\(line (\d+) column (\d+)\)/.exec(String(error));
+  return at ? `is not JSON yet: look at line ${at[1]}, character ${at[2]}` : "is not JSON yet";
+}
+
 /** @param {any} value */
 export function isExact(value) {
   return KEEPS_NUMBERS && Json.isRawJSON(value);

@@ -1,0 +1,59 @@
+// A field for a result that a person gives in a tool's place: text, or JSON.
+
+import { fill, h, text } from "./dom.js";
+import { parse, whyNot } from "./exact.js";
+import { split } from "./invisible.js";
+
+let fields = 0;
+
+/**
+ * @param {string} label
+ * @param {string} help
+ * @returns {{element: HTMLElement, read: () => {output: any} | null}} `read`: null, and the field says
+ *   why, while it is not JSON.
+ */
+export function answerField(label, help) {
+  const id = `answer${++fields}`;
+  const input = h("textarea", { id, rows: "4", autocomplete: "off", "aria-describedby": `${id}-wrong` });
+  const wrong = h("p", { class: "wrong", id: `${id}-wrong`, "aria-live": "polite" });
+  const unseen = h("p", { class: "small unseen" });
+  /** @param {string} value @param {string} name @param {boolean} checked */
+  const kind = (value, name, checked) => h("label", { class: "switch" }, h("input", { type: "radio", name: `${id}-kind`, value, checked, onchange: () => look() }), name);
+  const kinds = h("div", { class: "choices", role: "radiogroup", "aria-label": "What it is" }, kind("text", "Text", true), kind("json", "JSON", false));
+  const isJson = () => kinds.querySelector("input:checked")?.getAttribute("value") === "json";
+
+  /** @returns {{output: any} | null} */
+  function read() {
+    if (!isJson()) return { output: input.value };
+    try {
+      return { output: parse(input.value) };
+    } catch (error) {
+      fill(wrong, text(whyNot(error)));
+      return null;
+    }
+  }
+
+  function look() {
+    fill(wrong);
+    input.classList.toggle("code", isJson());
+    const found = read();
+    input.setAttribute("aria-invalid", String(found === null));
+    fill(unseen, split(input.value).some((part) => part.mark) ? ["With what cannot be seen: ", text(input.value)] : null);
+  }
+
+  input.addEventListener("input", look);
+  return { element: h("div", { class: "field" }, h("label", { for: id }, label, " ", h("span", { class: "soft" }, help)), kinds, input, wrong, unseen), read };
+}
+
+/**
+ * A line or more of words for the model.
+ * @param {string} label
+ * @param {string} help
+ * @param {number} rows 1: one line.
+ * @returns {{element: HTMLElement, read: () => string}}
+ */
+export function wordsField(label, help, rows) {
+  const id = `answer${++fields}`;
+  const input = rows === 1 ? h("input", { id, type: "text", maxlength: "4096", autocomplete: "off" }) : h("textarea", { id, rows: String(rows), maxlength: "4096" });
+  return { element: h("div", { class: "field" }, h("label", { for: id }, label, " ", h("span", { class: "soft" }, help)), input), read: () => input.value.trim() };
+}

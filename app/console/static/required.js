@@ -1,0 +1,102 @@
+// What a run waits for though it is no approval: a person's word on an unknown outcome, the result
+// of a tool that the client runs, the answer to what a tool asks. One entry of `required_actions` as
+// a card with the form that settles it.
+
+import { Problem, send } from "./api.js";
+import { answerField, wordsField } from "./answer.js";
+import { busy, choosing } from "./choosing.js";
+import { fill, h, note, text } from "./dom.js";
+import { rows, words } from "./values.js";
+
+/** What each type is called, what it says, and the scope of those who may settle it.
+ * @type {Record<string, {title: string, lead: string, scope: string | null}>} */
+const TYPES = {
+  resolve: { title: "Outcome unknown", lead: "The call was sent and no whole answer came back: it may or may not have taken effect. Look at the other side, then say what happened.", scope: "approvals:decide" },
+  tool_result: { title: "Result wanted", lead: "This tool is run by whoever started the run: usually a program answers. You can give the result in its place.", scope: "runs:write" },
+  asks: { title: "The tool asks", lead: "The tool needs an answer before it can go on.", scope: "runs:write" },
+  callback: { title: "Waits for the tool", lead: "The tool has taken the call and will send its result. There is nothing to do here.", scope: null },
+};
+
+/** @param {any} action @returns {keyof typeof TYPES} */
+const typeOf = (action) => (action.type === "tool_result" && action.requests !== null && action.requests !== undefined ? "asks" : action.type);
+
+/**
+ * @param {any} action an entry of `required_actions` whose type is `resolve`, `tool_result` or `callback`.
+ * @param {object} options
+ * @param {string} options.runId The run that is looked at; the action's own `run_id` counts where it has one.
+ * @param {string[]} options.may The scopes of the key that is signed in.
+ * @param {(call: any) => void} options.done Called with the call, as the ledger has it, once it is settled.
+ * @returns {HTMLElement} a section; a key that may not settle it sees no buttons.
+ */
+export function requiredAction(action, { runId, may, done }) {
+  const type = typeOf(action);
+  const { title, lead, scope } = TYPES[type];
+  const run = action.run_id ?? runId;
+  const path = `v1/runs/${run}/tool_calls/${encodeURIComponent(action.call_id)}`;
+  const wrong = h("p", { class: "wrong", role: "alert" });
+  /** @type {HTMLElement} */
+  let element;
+
+  /** @param {string} to @param {any} body */
+  async function settle(to, body) {
+    const release = busy(element);
+    fill(wrong);
+    try {
+      done(await send("POST", `${path}/${to}`, body, { "Idempotency-Key": crypto.randomUUID() }));
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      fill(wrong, text(error.message), error.errors.map((one) => [" ", text(one.message)]));
+      note([h("strong", null, "Not settled. "), text(error.message)], "error");
+    } finally {
+      release();
+    }
+  }
+
+  /** A panel that gives a result. @param {string} label @param {string} help @param {string} go @param {(output: any) => void} give */
+  const output = (label, help, go, give) => (/** @type {HTMLElement} */ back) => {
+    const field = answerField(label, help);
+    const button = h("button", { type: "button", class: "primary" }, go);
+    button.addEventListener("click", () => {
+      const read = field.read();
+      if (read) give(read.output);
+    });
+    return [field.element, h("div", { class: "actions" }, button, back)];
+  };
+  /** A panel that says what went wrong. @param {string} label @param {(message: string) => void} give */
+  const failure = (label, give) => (/** @type {HTMLElement} */ back) => {
+    const field = wordsField(label, "the model reads it", 3);
+    const button = h("button", { type: "button", class: "danger" }, "Let it fail");
+    button.addEventListener("click", () => give(field.read()));
+    return [field.element, h("div", { class: "actions" }, button, back)];
+  };
+
+  const ways = {
+    resolve: [
+      { label: "It was done", panel: output("What it answered", "the model reads it as the call's result", "Settle as done", (value) => void settle("resolve", { resolution: "completed", output: value })) },
+      { label: "It failed", kind: /** @type {const} */ ("danger"), panel: failure("What went wrong", (message) => void settle("resolve", { resolution: "failed", message })) },
+      { label: "Send it again", panel: (/** @type {HTMLElement} */ back) => {
+        const button = h("button", { type: "button", class: "danger" }, "It did not take effect: send it again");
+        button.addEventListener("click", () => void settle("resolve", { resolution: "retry" }));
+        return [h("p", null, "Only if you know that the first one did not take effect. Otherwise it happens twice."), h("div", { class: "actions" }, button, back)];
+      } },
+    ],
+    tool_result: [
+      { label: "Give the result", panel: output("The result", "the model reads it", "Give this as the result", (value) => void settle("result", { output: value })) },
+      { label: "Say that it failed", kind: /** @type {const} */ ("danger"), panel: failure("What went wrong", (message) => void settle("result", { error: message || "The client could not run the tool." })) },
+    ],
+    asks: [
+      { label: "Answer", panel: output("The answer", "the tool gets it", "Send the answer", (value) => void settle("result", { output: value })) },
+      { label: "Let it fail", kind: /** @type {const} */ ("danger"), panel: failure("Why there is no answer", (message) => void settle("result", { error: message || "Nobody answered what the tool asked." })) },
+    ],
+    callback: [],
+  }[/** @type {"resolve" | "tool_result" | "asks" | "callback"} */ (type)];
+  const key = `${run} ${action.call_id}`;
+  const allowed = scope !== null && may.includes(scope);
+  const { actions, panel } = choosing(key, ways);
+  element = h("section", { class: "required", "aria-label": `${title}: ${action.tool}`, "data-key": `required ${key}` },
+    h("p", null, h("strong", null, title), h("span", { class: "soft" }, ". ", lead)),
+    type === "asks" ? [h("h3", null, "It asks"), words(action.requests, `asks ${key}`)] : null,
+    h("div", null, h("h3", null, "Arguments"), rows(action.arguments, `required ${key}`)),
+    allowed ? [actions, wrong, panel] : scope === null ? null : h("p", { class: "soft" }, "Settling it needs the scope ", h("code", null, scope), "."));
+  return element;
+}
