@@ -4,6 +4,7 @@ with NO_COLOR (https://no-color.org)."""
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Final
 
@@ -80,6 +81,11 @@ def print_fields(fields: Iterable[tuple[str, str]]) -> None:
 def say(text: str, style: str = "none") -> None:
     """A line for people, wrapped by the terminal alone."""
     console().print(Text(visible(text), style=style), soft_wrap=True)
+
+
+def waiting(text: str) -> AbstractContextManager[object]:
+    """A sign on a terminal, while something is slow, that it goes on."""
+    return console(stderr=True).status(Text(visible_line(text)))
 
 
 def pretty(value: Any) -> str:

