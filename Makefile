@@ -18,13 +18,16 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format lock openapi bench clean
+.PHONY: help run demo test check format lock openapi bench clean
 
 help: ## Say what each command does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded PostgreSQL unless DATABASE_URL is set
 	@exec $(BIN)/python -m app serve $(ARGS)
+
+demo: $(VENV)/.runtime ## A guided first run in the terminal; nothing of it stays
+	@exec $(BIN)/python -m app demo
 
 test: $(VENV)/.dev $(MCP)/.installed $(if $(shell command -v npm),$(NODE)) ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)

@@ -37,7 +37,8 @@ class Banner:
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield "API", self.address
-        yield "Console", f"{self.address}/   (runs and approvals; sign in with the key)"
+        offered = "" if self.api_key is None else f"#key={self.api_key}"
+        yield "Console", f"{self.address}/{offered}"
         yield "API docs", f"{self.address}/docs"
         if self.api_key is not None:
             yield "Key", self.api_key
@@ -61,8 +62,8 @@ class Banner:
             "",
             self.first_run(),
             "",
-            "One refund is above 100, so the run waits for a person; its approval stands in",
-            "required_actions, and README.md shows how to decide. Every run's events:",
+            "One refund is above 100, so the run waits for a person: you decide in the console,",
+            f"{self.address}/#/inbox, or as README.md shows. Every run's events:",
             "",
             f"curl -N {shlex.quote(f'{self.address}/v1/runs/RUN_ID/events')} "
             f"-H {shlex.quote(self._authorization)} -H 'Accept: text/event-stream'",

@@ -7,7 +7,7 @@ import { keys } from "./keys.js";
 import { PendingWatch } from "./pending.js";
 import { run } from "./run.js";
 import { runs } from "./runs.js";
-import { askForKey } from "./signin.js";
+import { askForKey, offeredKey } from "./signin.js";
 import { start } from "./start.js";
 import { tool, tools } from "./tools.js";
 
@@ -38,6 +38,7 @@ const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const top_ = /** @type {HTMLElement} */ (document.getElementById("top"));
 const go = (/** @type {string} */ to) => void (location.hash = to);
 
+let offered = offeredKey();
 let leave = () => {};
 
 /** @param {any} who @param {PendingWatch} watch */
@@ -85,7 +86,9 @@ async function signedOut(why) {
   leave = () => {};
   fill(top_);
   document.title = "Sign in · Runward";
-  begin(await askForKey(main, why));
+  const key = offered;
+  offered = "";
+  begin(await askForKey(main, key, why));
 }
 
 /** @param {any} who */

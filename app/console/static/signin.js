@@ -4,13 +4,24 @@ import { Problem, signIn } from "./api.js";
 import { fill, h, text } from "./dom.js";
 
 /**
+ * The key that the address offers, as the line that `make run` prints does: `#key=rw_…`. It is
+ * taken out of the address at once. It is only filled in: who it is that signs in, a person says.
+ */
+export function offeredKey() {
+  const key = /^#key=([\w-]+)$/.exec(location.hash)?.[1] ?? "";
+  if (key) history.replaceState(null, "", location.pathname);
+  return key;
+}
+
+/**
  * @param {HTMLElement} main
+ * @param {string} offered a key to begin with, or nothing.
  * @param {string} why what ended the session before, or nothing.
  * @returns {Promise<any>} the session, once there is one.
  */
-export function askForKey(main, why) {
+export function askForKey(main, offered, why) {
   return new Promise((resolve) => {
-    const key = h("input", { id: "key", type: "password", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "key-wrong" });
+    const key = h("input", { id: "key", type: "password", autocomplete: "off", spellcheck: "false", required: true, value: offered, "aria-describedby": "key-wrong" });
     const wrong = h("p", { class: "wrong", id: "key-wrong", role: "alert" }, why);
     const button = h("button", { class: "primary", type: "submit" }, "Sign in");
     const form = h("form", { class: "sign-in card" },
@@ -32,6 +43,6 @@ export function askForKey(main, why) {
       }
     });
     fill(main, form);
-    key.focus();
+    (offered ? button : key).focus();
   });
 }
