@@ -1,7 +1,8 @@
 """A browser's window on the console: signed in, and judged when the test is over.
 
 In every window of every test: no script fails, nothing is written to the console as an error, the
-Content-Security-Policy is not broken, and no request goes anywhere but to the service.
+Content-Security-Policy is not broken, no request goes anywhere but to the service, no dialog
+opens, and nobody calls `ran`, as planted scripts would (tests/browser/hostile.py).
 """
 
 from collections.abc import Generator
@@ -10,7 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Request,
+    expect,
+)
 
 from tests.support.client import Json
 from tests.support.programs import node_package
@@ -40,6 +49,7 @@ class Window:
     expected: list[str] = field(default_factory=list[str])
     errors: list[str] = field(default_factory=list[str])
     foreign: list[str] = field(default_factory=list[str])
+    ran: list[str] = field(default_factory=list[str])
 
     def sign_in(self, key: str) -> None:
         self.page.goto(self.url)
@@ -76,10 +86,18 @@ class Window:
         wrong = [one for one in self.errors if not any(part in one for part in self.expected)]
         assert wrong == [], wrong
         assert self.foreign == []
+        assert self.ran == []
 
     def heard(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
             self.errors.append(f"{message.text} ({message.location['url']})")
+
+    def planted(self, _: object, what: object = None) -> None:
+        self.ran.append(f"a script: {what}")
+
+    def opened(self, dialog: Dialog) -> None:
+        self.ran.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
 
     def asked(self, request: Request) -> None:
         parts = urlsplit(request.url)
@@ -115,7 +133,9 @@ def window(
     context.add_init_script(_REPORT_VIOLATIONS)
     try:
         made = Window(context.new_page(), url)
+        context.expose_binding("ran", made.planted)  # pyright: ignore[reportUnknownMemberType]
         made.page.on("console", made.heard)
+        made.page.on("dialog", made.opened)
         made.page.on("pageerror", lambda error: made.errors.append(f"page error: {error}"))
         context.on("request", made.asked)
         yield made

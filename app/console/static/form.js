@@ -3,7 +3,7 @@
 
 import { fill, h, text } from "./dom.js";
 import { isExact, isObject, parse } from "./exact.js";
-import { split } from "./invisible.js";
+import { marked, split } from "./invisible.js";
 import { join, problems } from "./schema.js";
 
 /** @typedef {import("./schema.js").Schema} Schema */
@@ -48,7 +48,7 @@ export function form(schema, value, changed) {
       const message = at < 0 ? "" : left.splice(at, 1)[0][1];
       place.textContent = message;
       /** @type {HTMLElement} */ (place).hidden = !message;
-      const input = place.id && body.querySelector(`[aria-describedby~="${place.id}"]`);
+      const input = place.id && body.querySelector(`[aria-describedby="${place.id}"]`);
       if (input) input.setAttribute("aria-invalid", String(Boolean(message)));
     }
     rest.hidden = left.length === 0;
@@ -159,15 +159,20 @@ function objectField(form, path, schema, value) {
 function labelled(form, path, name, schema, field, needed) {
   const title = [text(name), needed ? null : h("span", { class: "soft" }, " optional")];
   const help = schema.description ? h("p", { class: "help" }, text(schema.description)) : null;
-  const wrong = h("p", { class: "wrong", "data-path": path, id: `${form}:${path}:wrong`, "aria-live": "polite", hidden: true });
+  const wrong = h("p", { class: "wrong", "data-path": path, id: `${idOf(form, path)}:wrong`, "aria-live": "polite", hidden: true });
   const many = field.element.matches(".object, .array");
   if (many) return { row: h("fieldset", null, h("legend", null, title), help, field.element, wrong) };
-  return { row: h("div", { class: "field" }, h("label", { for: `${form}:${path}` }, title), help, field.element, wrong) };
+  return { row: h("div", { class: "field" }, h("label", { for: idOf(form, path) }, title), help, field.element, wrong) };
+}
+
+/** A name may have anything in it; an id that others refer to, no spaces. @param {string} form @param {string} path */
+function idOf(form, path) {
+  return `${form}:${path.replace(/[^\w.-]/gu, (character) => `~${character.codePointAt(0)}~`)}`;
 }
 
 /** @param {string} form @param {string} path */
 function names(form, path) {
-  return { id: `${form}:${path}`, "aria-describedby": `${form}:${path}:wrong`, autocomplete: "off", spellcheck: "false" };
+  return { id: idOf(form, path), "aria-describedby": `${idOf(form, path)}:wrong`, autocomplete: "off", spellcheck: "false" };
 }
 
 /** @param {string} form @param {string} path @param {Schema} schema @param {any} value @returns {Field} */
@@ -177,13 +182,13 @@ function textField(form, path, schema, value) {
     ? h("textarea", { ...names(form, path), rows: "4" })
     : h("input", { ...names(form, path), type: "text" });
   input.value = value ?? "";
-  let touched = value !== undefined;
-  input.addEventListener("input", () => (touched = input.value !== "" || value !== undefined));
+  let typed = false; // an input has no carriage returns: what nobody typed into stays as it was
+  input.addEventListener("input", () => (typed = true));
   const unseen = h("p", { class: "small unseen" });
   const look = () => fill(unseen, split(input.value).some((part) => part.mark) ? ["With what cannot be seen: ", text(input.value)] : null);
   input.addEventListener("input", look);
   look();
-  return { element: h("div", null, input, unseen), read: () => (touched ? input.value : undefined) };
+  return { element: h("div", null, input, unseen), read: () => (!typed ? value : input.value || value !== undefined ? input.value : undefined) };
 }
 
 /** @param {string} form @param {string} path @param {Schema} schema @param {any} value @returns {Field} */
@@ -208,8 +213,8 @@ function choiceField(form, path, schema, value) {
   const choices = schema.enum;
   const select = h("select", names(form, path));
   const at = choices.findIndex((one) => JSON.stringify(one) === JSON.stringify(value));
-  if (at < 0) select.append(h("option", { value: "" }, value === undefined ? "—" : JSON.stringify(value)));
-  choices.forEach((one, index) => select.append(h("option", { value: String(index) }, typeof one === "string" ? one : JSON.stringify(one))));
+  if (at < 0) select.append(h("option", { value: "" }, value === undefined ? "—" : marked(JSON.stringify(value))));
+  choices.forEach((one, index) => select.append(h("option", { value: String(index) }, marked(typeof one === "string" ? one : JSON.stringify(one)))));
   select.value = at < 0 ? "" : String(at);
   return {
     element: select,
@@ -257,8 +262,8 @@ function jsonField(form, path, label, value, schema) {
   const first = value === undefined ? "" : JSON.stringify(value, null, 2);
   const input = h("textarea", { ...names(form, path), class: "code", rows: String(Math.min(16, first.split("\n").length + 1)) });
   input.value = first;
-  const hint = schema?.description ? null : label && h("label", { for: `${form}:${path}` }, label);
-  const wrong = label ? h("p", { class: "wrong", "data-path": path, id: `${form}:${path}:wrong`, "aria-live": "polite", hidden: true }) : null;
+  const hint = schema?.description ? null : label && h("label", { for: idOf(form, path) }, label);
+  const wrong = label ? h("p", { class: "wrong", "data-path": path, id: `${idOf(form, path)}:wrong`, "aria-live": "polite", hidden: true }) : null;
   return {
     element: label ? h("div", { class: "field" }, hint, input, wrong) : input,
     read: () => {

@@ -1,11 +1,14 @@
 // Characters that change what a reader sees without being seen: controls, zero-width and
 // bidirectional ones, tags, unusual spaces, variation selectors, lone surrogates, letters that are
-// blank. A person who approves a call must see all of what is sent.
+// blank, accents piled so high that they cover other lines. A person who approves a call must see
+// all of what is sent.
 
 /** @typedef {{text: string, mark: boolean, title?: string}} Part */
 
 const UNSEEN =
-  /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}\p{Variation_Selector}\u00A0\u034F\u115F\u1160\u1680\u17B4\u17B5\u2000-\u200A\u202F\u205F\u3000\u2800\u3164\uFFA0]/u;
+  /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}\p{Default_Ignorable_Code_Point}\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000\u2800]/u;
+const ACCENT = /[\p{Mn}\p{Me}]/u;
+const ACCENTS = 4;
 const PICTURE = /\p{Extended_Pictographic}$/u;
 
 /** @type {Record<number, string>} */
@@ -23,29 +26,47 @@ const NAMES = {
 };
 
 /**
- * The text in pieces, those that cannot be seen as `U+202E`. Line breaks and tabs stay.
+ * The text in pieces, those that cannot be seen as `U+202E`, the same again as `U+200B ×3`. Line
+ * breaks and tabs stay.
  * @param {string} value
  * @returns {Part[]}
  */
 export function split(value) {
-  if (!UNSEEN.test(value)) return value ? [{ text: value, mark: false }] : [];
+  if (!UNSEEN.test(value) && !ACCENT.test(value)) return value ? [{ text: value, mark: false }] : [];
   /** @type {Part[]} */
   const parts = [];
   const characters = Array.from(value);
   let plain = "";
-  characters.forEach((character, at) => {
-    if (character === "\n" || character === "\t" || !UNSEEN.test(character) || joins(characters, at)) {
+  let piled = 0;
+  for (let at = 0; at < characters.length; at++) {
+    const character = characters[at];
+    piled = ACCENT.test(character) ? piled + 1 : 0;
+    if (piled <= ACCENTS && (character === "\n" || character === "\t" || !UNSEEN.test(character) || joins(characters, at))) {
       plain += character;
-      return;
+      continue;
     }
     if (plain) parts.push({ text: plain, mark: false });
     plain = "";
+    let times = 1;
+    while (characters[at + 1] === character) {
+      at += 1;
+      times += 1;
+    }
     const code = /** @type {number} */ (character.codePointAt(0));
     const shown = `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
-    parts.push({ text: shown, mark: true, title: `${shown} ${NAMES[code] ?? "invisible character"}` });
-  });
+    const name = NAMES[code] ?? (ACCENT.test(character) ? "accent upon accents" : "invisible character");
+    parts.push({ text: times > 1 ? `${shown} ×${times}` : shown, mark: true, title: `${shown} ${name}` });
+  }
   if (plain) parts.push({ text: plain, mark: false });
   return parts;
+}
+
+/**
+ * The same as a text, for where no element can stand: `⟨U+202E⟩`.
+ * @param {unknown} value
+ */
+export function marked(value) {
+  return split(String(value ?? "")).map((part) => (part.mark ? `⟨${part.text}⟩` : part.text)).join("");
 }
 
 /**

@@ -1,0 +1,236 @@
+"""What others plant stays text: in every place where the console shows words of a model, a tool, a
+customer or a colleague, the very characters are there (those that nobody can see as marks), no
+script runs, nothing becomes an element, no request leaves, and nothing sticks out of the page.
+"""
+
+import json
+import re
+from hashlib import sha256
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.api.project import Project, call
+from tests.browser.conftest import Opens
+from tests.browser.hostile import ALL, FOLDED, LONG, ONE, SHORT
+from tests.browser.window import PHONE, Window
+from tests.support.client import Json
+from tests.support.model_server import Answer, HttpError, calls, text
+from tests.support.serving import Hold
+from tests.support.spoken import Text, Thought, says
+from tests.support.tool_server import Behaviour
+
+pytestmark = pytest.mark.timeout(180)
+
+READ = """(element) => {
+  const read = (node) => {
+    if (node.nodeType === Node.TEXT_NODE) return node.data;
+    if (node.matches(".fold > summary")) return "";
+    if (!node.matches(".mark")) return [...node.childNodes].map(read).join("");
+    const [code, times = "1"] = node.textContent.slice("U+".length).split(" \\u00d7");
+    return String.fromCodePoint(parseInt(code, 16)).repeat(Number(times));
+  };
+  return read(element);
+}"""
+"""What an element says, with the characters that its marks stand for, and without the previews of
+what is folded."""
+
+PLANTED = """() => [...document.querySelectorAll("*")].filter((one) => (
+  (one.closest("main, #top, #notes") && !one.matches(
+    `a, main, header, section, article, footer, aside, nav, div, p, span, bdi, h1, h2, h3, dl, dt,
+     dd, details, summary, form, fieldset, legend, label, input:not([type=image]), select, option,
+     optgroup, textarea, button, output, table, caption, thead, tbody, tr, th, td, ul, ol, li, pre,
+     code, strong, em, del, ins, time, noscript, svg.icon, svg.icon path`))
+  || [...one.attributes].some(({name}) => /^on|^(srcdoc|action|formaction)$/.test(name))
+  || (one.hasAttribute("style") && !one.matches(".bar"))
+  || !/^(#|console\\/|docs$|openapi.json$)/.test(one.getAttribute("href") ?? "#")
+)).map((one) => one.outerHTML.slice(0, 200))"""
+"""Elements and attributes that the console does not make itself."""
+
+
+def read(place: Locator) -> str:
+    return place.evaluate(READ)
+
+
+def read_all(places: Locator) -> list[str]:
+    return places.evaluate_all(f"(all) => all.map({READ})")
+
+
+def unharmed(window: Window) -> None:
+    """Of what the page shows now, on a desk and on a phone."""
+    page = window.page
+    assert page.evaluate(PLANTED) == []
+    assert page.evaluate("[innerWidth, document.documentElement.scrollWidth]") == [1280, 1280]
+    page.set_viewport_size(PHONE)  # pyright: ignore[reportArgumentType]
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    page.set_viewport_size({"width": 1280, "height": 860})
+    assert wide <= PHONE["width"]
+
+
+def events_as_shown(window: Window) -> list[Json]:
+    """What is beside the run, as JSON again."""
+    unfold(window, ".raw-list details")
+    return [json.loads(one) for one in read_all(window.page.locator(".raw-list .json"))]
+
+
+def arguments() -> Json:
+    """Every text as a name, and every one as a value."""
+    return {name: name for name in SHORT} | {f"v{at}": value for at, value in enumerate(ALL)}
+
+
+def parameters() -> Json:
+    """A schema with every text in every place of it that has words."""
+    words = {name: {"type": "string", "title": name, "description": name} for name in SHORT}
+    values = {f"v{at}": {"type": "string", "default": one} for at, one in enumerate(SHORT)}
+    choice = {"type": "string", "enum": list(SHORT), "description": ONE}
+    return {
+        "type": "object",
+        "title": ONE,
+        "description": ONE,
+        "properties": {**words, **values, "choice": choice, "times": {"type": "integer"}},
+        "required": list(SHORT),
+    }
+
+
+def check_card(card: Locator, approval: Json) -> None:
+    rows = card.locator(":scope > div > dl.rows")
+    given = {name: str(value) or '""' for name, value in approval["arguments"].items()}
+    assert read_all(rows.locator(":scope > dt")) == list(given)
+    assert read_all(rows.locator(":scope > dd")) == list(given.values())
+    assert read(card.locator(".story > div").first) == ONE
+    assert read(card.locator("footer code.digest")) == approval["digest"]
+    sizes = card.locator("details.fold > summary").all_text_contents()
+    for value in LONG:
+        digest = sha256(value.encode()).hexdigest()[:16]
+        assert any(f"sha256 {digest}" in one and size(value) in one for one in sizes)
+
+
+def check_form(form: Locator, asked: Json) -> None:
+    labels = read_all(form.locator(".field > label > bdi, .field > label > span > bdi"))
+    assert sorted(labels) == sorted(asked)
+    assert sorted(read_all(form.locator(".help"))) == sorted([*filter(None, SHORT), ONE])
+    assert [unmarked(one) for one in read_all(form.locator("option"))] == list(SHORT)
+
+
+def test_a_call_is_shown_changed_and_sent_to_the_letter(project: Project, opens: Opens) -> None:
+    tool = project.tool(
+        "pay",
+        Behaviour("return", {"said": ONE, ONE: 1}),
+        approval="always",
+        parameters=parameters(),
+        description=ONE,
+        strict=False,
+    )
+    assert tool["parameters"] == parameters()
+    asked = arguments() | {"choice": SHORT[3], "times": 1}
+    model = project.script(calls(call(1, "pay", json.dumps(asked))), text("Paid."))
+    metadata = {"a": ONE, ONE: 1}
+    run = project.settle(project.start(model=model, tools=["pay"], input=ONE, metadata=metadata))
+    [approval] = project.client.approvals()
+    window = opens()
+    card = window.page.get_by_role("article")
+    expect(card.locator(".story > div").first).to_contain_text("before and after")
+    assert approval["arguments"] == asked
+    check_card(card, approval)
+    unharmed(window)
+    card.get_by_role("button", name="Edit arguments").click()
+    form = card.locator(".form")
+    expect(form).to_be_visible()
+    check_form(form, asked)
+    unharmed(window)
+    form.get_by_label("times").fill("2")
+    expect(card.locator(".change")).to_have_count(1)
+    assert card.locator(".change").inner_text().split() == ["times", "1", "→", "2"]
+    card.get_by_role("button", name="Send with these arguments").click()
+    expect(card).to_have_count(0)
+    project.end(run)
+    [hit] = project.hits("pay")
+    assert hit.arguments == asked | {"times": 2}
+    window.go(f"#/runs/{run['id']}", project.model_name())
+    expect(window.page.get_by_text("Paid.")).to_be_visible()
+    assert events_as_shown(window) == project.client.events(run["id"])
+    entry = window.page.locator(".entry.call")
+    unfold(window, ".entry.call details")
+    result = entry.locator("dl.rows").last
+    assert read_all(result.locator("dt")) == ["said", ONE]
+    assert read_all(result.locator("dd")) == [ONE, "1"]
+    unharmed(window)
+
+
+def test_what_models_and_tools_say_is_shown_as_it_is(project: Project, opens: Opens) -> None:
+    project.tool("failing", Behaviour("is_error", message=ONE[-2000:]))
+    project.tool("broken", Behaviour("raise", message=ONE[:2000]))
+    project.tool("telling", Behaviour("raw", FOLDED))
+    asked = json.dumps({"x": ONE})
+    hold = Hold()
+    model = project.script(
+        calls(*(call(name, name, asked) for name in ("failing", "broken", "telling"))),
+        Answer(text=FOLDED, pieces=40, hold=hold, hold_after=30),
+    )
+    run = project.start(model=model, tools=["failing", "broken", "telling"], input=FOLDED)
+    hold.arrived()
+    try:
+        window = opens(at=f"#/runs/{run['id']}")
+        said = window.page.locator(".entry.message .words")
+        expect(said).to_contain_text("ran(1)")
+        streamed = read(said)
+        assert len(streamed) > 1000
+        assert FOLDED.startswith(streamed)
+        unharmed(window)
+    finally:
+        hold.release()
+    project.end(run)
+    expect(window.page.locator(".entry.message details.fold")).to_be_visible()
+    assert read(said.first) == FOLDED
+    assert read(window.page.locator(".run-input .words").first) == FOLDED
+    unfold(window, ".entry.call details")
+    results = read_all(window.page.locator(".entry.call details.io:last-of-type .words"))
+    items = [one for one in project.client.items(run["id"]) if one.get("type") == "tool_result"]
+    assert results == [one["output"] for one in items]
+    for result, told in zip(results, (ONE[-2000:], ONE[:2000], FOLDED), strict=True):
+        assert told.strip() in result
+    assert events_as_shown(window) == project.client.events(run["id"])
+    unharmed(window)
+
+
+def test_thoughts_refusals_and_failures_are_shown_as_they_are(
+    project: Project, opens: Opens
+) -> None:
+    vendors = project.running.vendors
+    assert vendors is not None
+    name = project.model_name("thinking")
+    vendors.anthropic.script(name, says(Thought(FOLDED), Text(ONE)))
+    thinking = project.run(model=f"anthropic:{name}")
+    refusing = project.run(Answer(refusal=FOLDED))
+    failing = project.run(model=project.script(HttpError(400, FOLDED), name="failing"))
+    window = opens(at=f"#/runs/{thinking['id']}")
+    unfold(window, "details.reasoning")
+    assert read(window.page.locator("details.reasoning .words")) == FOLDED
+    assert read(window.page.locator(".entry.message .words").first) == ONE
+    unharmed(window)
+    window.go(f"#/runs/{refusing['id']}", project.model_name())
+    assert read(window.page.locator(".entry.message .words").first) == FOLDED
+    unharmed(window)
+    assert "ran(1)" in failing["error"]["message"]
+    window.go(f"#/runs/{failing['id']}", project.model_name("failing"))
+    assert failing["error"]["message"] in read(window.page.locator(".outcome"))
+    unharmed(window)
+
+
+def unfold(window: Window, places: str) -> None:
+    expect(window.page.locator(places).first).to_be_visible()
+    window.page.locator(places).evaluate_all("(all) => all.forEach((one) => { one.open = true; })")
+
+
+def unmarked(option: str) -> str:
+    """What an option stands for: it can hold no elements, so its marks are text."""
+    return re.sub(
+        r"⟨U\+([0-9A-F]+)(?: \u00d7(\d+))?⟩",
+        lambda it: chr(int(it[1], 16)) * int(it[2] or 1),
+        option,
+    )
+
+
+def size(value: str) -> str:
+    count = len(value.encode())
+    return f"{count / 1024:.1f} KiB" if count >= 1024 else f"{count} bytes"
