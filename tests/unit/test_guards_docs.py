@@ -15,6 +15,7 @@ from app.domain.rules import RuleError, RuleFailure, compile_rule
 from app.domain.toolbox import Surroundings, compile_tool, is_enabled, needs_approval
 from app.domain.tools import ToolSpec
 from app.tools import GuardContext
+from tests.docs.blocks import blocks
 from tests.unit.test_docs import DOCS, ROOT, read
 
 POLICY = ROOT / "examples" / "guards" / "policy.json"
@@ -36,9 +37,14 @@ def table(page: Path, heading: str) -> list[list[str]]:
 
 def block(page: str, language: str) -> str:
     """The page's first block of code in that language."""
-    found = re.search(rf"^```{language}\n(.*?)^```$", read(DOCS / page), re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
+    return next(one.text for one in blocks(f"docs/{page}") if one.language == language)
+
+
+def tool() -> ToolSpec:
+    """That docs/rules.md registers."""
+    request, _, body = block("rules.md", "http").partition("\n")
+    assert request == "POST /v1/tools"
+    return ToolSpec.model_validate_json(body)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +71,9 @@ def test_every_rule_that_is_shown_as_bad_is_refused(rule: str, said: str) -> Non
 def test_the_tool_that_is_shown_asks_about_what_it_says(
     amount: int, context: Any, *, asked: bool
 ) -> None:
-    tool = compile_tool(ToolSpec.model_validate_json(block("rules.md", "json")), 1)
+    compiled = compile_tool(tool(), 1)
     around = Surroundings(context, {"id": "run_1", "agent": None, "turn": 1})
-    assert needs_approval(tool, {"order": "A-1", "amount": amount}, around) is asked
+    assert needs_approval(compiled, {"order": "A-1", "amount": amount}, around) is asked
 
 
 @pytest.mark.parametrize(
@@ -82,9 +88,9 @@ def test_the_tool_that_is_shown_asks_about_what_it_says(
 def test_the_tool_that_is_shown_is_hidden_where_it_says(
     context: Any, turn: int, *, shown: bool
 ) -> None:
-    tool = compile_tool(ToolSpec.model_validate_json(block("rules.md", "json")), 1)
+    compiled = compile_tool(tool(), 1)
     around = Surroundings(context, {"id": "run_1", "agent": None, "turn": turn})
-    assert is_enabled(tool, around) is shown
+    assert is_enabled(compiled, around) is shown
 
 
 def test_the_policy_of_the_example_is_one() -> None:

@@ -1,0 +1,79 @@
+"""Every block of code that people read is run, or held against the code, by a test."""
+
+import re
+from typing import Final
+
+import pytest
+
+from tests.docs.blocks import LANGUAGES, ROOT, blocks, pages
+from tests.docs.not_run import NOT_RUN
+
+RUN_BY: Final = {
+    "CONTRIBUTING.md": "tests/docs/test_setting_up.py::test_contributing",
+    "README.md": "tests/e2e/test_readme.py::test_the_first_run_of_the_readme_works_as_written",
+    "docs/agents.md": "tests/docs/test_people_and_agents.py::test_agents",
+    "docs/approvals.md": "tests/docs/test_people_and_agents.py::test_approvals",
+    "docs/architecture.md": "tests/docs/test_setting_up.py::test_architecture",
+    "docs/client-tools.md": "tests/docs/test_people_and_agents.py::test_client_tools",
+    "docs/concepts.md": "tests/docs/test_runs_and_models.py::test_concepts",
+    "docs/deploying.md": "tests/docs/test_setting_up.py::test_deploying",
+    "docs/events.md": "tests/docs/test_runs_and_models.py::test_events",
+    "docs/executors.md": "tests/docs/test_tools_and_guards.py::test_executors",
+    "docs/getting-started.md": "tests/docs/test_setting_up.py::test_getting_started",
+    "docs/guardrails.md": "tests/docs/test_tools_and_guards.py::test_guardrails",
+    "docs/hooks.md": "tests/docs/test_tools_and_guards.py::test_hooks",
+    "docs/limits.md": "tests/docs/test_runs_and_models.py::test_limits",
+    "docs/long-running.md": "tests/docs/test_tools_and_guards.py::test_long_running",
+    "docs/mcp-server.md": "tests/docs/test_runs_and_models.py::test_mcp_server",
+    "docs/mcp.md": "tests/docs/test_runs_and_models.py::test_mcp",
+    "docs/models.md": "tests/docs/test_runs_and_models.py::test_models",
+    "docs/plugins.md": "tests/docs/test_plugins.py::test_plugins",
+    "docs/responses.md": "tests/docs/test_runs_and_models.py::test_responses",
+    "docs/rules.md": "tests/docs/test_tools_and_guards.py::test_rules",
+    "docs/secrets.md": "tests/docs/test_runs_and_models.py::test_secrets",
+    "docs/sessions.md": "tests/docs/test_people_and_agents.py::test_sessions",
+    "docs/webhooks.md": "tests/docs/test_tools_and_guards.py::test_webhooks",
+    "examples/README.md": "tests/docs/test_examples_page.py::test_the_examples",
+    "examples/codex/README.md": "tests/docs/test_setting_up.py::test_the_example_of_codex",
+    "examples/commands/README.md": "tests/docs/test_examples_page.py::test_commands",
+    "examples/executors/README.md": "tests/docs/test_setting_up.py::test_the_example_of_executors",
+    "examples/plugins/README.md": "tests/docs/test_setting_up.py::test_the_example_of_plugins",
+}
+"""Pages that are told as a `Story`, which fails if it leaves out a block."""
+RECORDED: Final = {"docs/cli.md": "tests/e2e/test_cli*.py"}
+"""Pages whose blocks are recordings, each below a comment with its name, by which one of these
+tests compares it."""
+
+
+def test_every_page_with_code_has_a_test() -> None:
+    assert {page for page in pages() if blocks(page)} == {*RUN_BY, *RECORDED}
+
+
+@pytest.mark.parametrize("page", RUN_BY)
+def test_that_test_tells_the_page(page: str) -> None:
+    file, _, name = RUN_BY[page].partition("::")
+    source = (ROOT / file).read_text("utf-8")
+    body = re.search(rf"^(?:async )?def {name}\(.*?(?=^\S|\Z)", source, re.M | re.S)
+    assert body is not None, RUN_BY[page]
+    assert f'Story("{page}"' in body[0]
+
+
+@pytest.mark.parametrize("page", RECORDED)
+def test_every_recording_is_compared(page: str) -> None:
+    tests = "".join(test.read_text("utf-8") for test in ROOT.glob(RECORDED[page]))
+    compared = set(re.findall(r'compare\("([^"]+)"', tests))
+    named = re.findall(r"<!-- recorded: (.+?) -->\n\n```", (ROOT / page).read_text("utf-8"))
+    assert len(named) == len(blocks(page))
+    assert set(named) == compared
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if blocks(page)])
+def test_every_block_says_its_language(page: str) -> None:
+    unknown = [str(block) for block in blocks(page) if block.language not in LANGUAGES]
+    assert not unknown, f"{', '.join(unknown)}: say one of {', '.join(sorted(LANGUAGES))}"
+
+
+def test_there_is_nothing_left_among_what_is_not_run() -> None:
+    first = {(page, block.text.splitlines()[0]) for page in pages() for block in blocks(page)}
+    assert NOT_RUN.keys() <= first
+    assert len(NOT_RUN) < 10

@@ -1,0 +1,89 @@
+"""The pages about agents, sessions, approvals and tools of the client's, told as they stand."""
+
+import json
+from pathlib import Path
+
+from tests.api.project import Project
+from tests.docs.story import Story
+from tests.support.tool_server import Behaviour
+
+AMOUNT = {
+    "type": "object",
+    "properties": {"order": {"type": "string"}, "amount": {"type": "number"}},
+    "required": ["amount"],
+}
+
+
+def test_agents(project: Project, tmp_path: Path) -> None:
+    client = project.client
+    project.tool("pay", Behaviour("return", value="paid"), parameters=AMOUNT, approval="always")
+    offline = {"openai:gpt-5.2": "offline:rules"}
+    with Story("docs/agents.md", client, tmp_path, offline) as page:
+        run = page.http()
+        assert client.settle(run["id"])["agent"] == "clerk"
+
+        page.http()
+        for name in ("lawyer", "researcher", "writer", "cashier"):
+            client.call("POST", "/v1/agents", {"name": name, "model": "offline:rules"})
+        handed = client.start_run_of("desk", input="transfer_to_clerk()")
+        assert client.settle(handed["id"])["agent"] == "clerk"
+
+        page.http()
+        client.call("PATCH", "/v1/agents/cashier", {"tools": ["pay"]})
+        cashier = {"name": "ask_cashier", "type": "agent", "agent": "cashier"}
+        client.call("POST", "/v1/tools", cashier)
+        client.call("PATCH", "/v1/agents/clerk", {"tools": ["ask_cashier"]})
+        client.call("PATCH", "/v1/agents/desk", {"tools": ["ask_clerk"], "handoffs": []})
+        asked = f"ask_cashier(input={json.dumps('pay(amount=500)')})"
+        asked = f"ask_clerk(input={json.dumps(asked)})"
+        run = client.settle(client.start_run_of("desk", input=asked)["id"])
+        [action] = run["required_actions"]
+        page.shows(action)
+
+        assert page.http()["model"] is None
+        report = client.start_run_of("report", input="hello")
+        assert client.settle(report["id"])["status"] == "completed"
+
+
+def test_sessions(project: Project, tmp_path: Path) -> None:
+    client = project.client
+    client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
+    with Story("docs/sessions.md", client, tmp_path) as page:
+        last = client.settle(page.http()["id"])
+        assert last["status"] == "completed"
+        items = client.call("GET", f"/v1/sessions/{last['session_id']}/items")["data"]
+        assert [item["content"] for item in items if item.get("role") == "user"] == [
+            "Where is my order?",
+            "And when will it come?",
+        ]
+        assert page.http()["state"] == {"order": {"id": "A-1017"}}
+        fork = page.http()
+        assert (fork["forked_from"], fork["name"]) == (last["session_id"], "What if")
+
+
+def test_approvals(project: Project, tmp_path: Path) -> None:
+    project.tool("refund", parameters=AMOUNT, approval={"when": "args.amount > 100"})
+    run = project.run(
+        model="offline:rules", tools=["refund"], input='refund(order="A-1018", amount=500)'
+    )
+    with Story("docs/approvals.md", project.client, tmp_path) as page:
+        rules = page.take("cel").text.splitlines()
+        for number, rule in enumerate(rules):
+            project.tool(f"rule_{number}", approval={"when": rule})
+        x = page.curl()
+        print(json.dumps(x, ensure_ascii=False))
+        page.shows(x)
+        assert page.http()["status"] == "edited"
+    assert project.end(run)["status"] == "completed"
+    assert [hit.arguments["amount"] for hit in project.hits("refund")] == [400]
+
+
+def test_client_tools(project: Project, tmp_path: Path) -> None:
+    with Story("docs/client-tools.md", project.client, tmp_path) as page:
+        page.http()
+        run = page.http()
+        assert run["status"] == "requires_action"
+        page.shows(run["required_actions"][0])
+        answered = page.http()
+    assert (answered["outcome"], answered["output"]) == ("completed", "Buy milk.")
+    assert "Buy milk." in project.end(run)["output"]

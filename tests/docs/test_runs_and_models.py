@@ -1,0 +1,134 @@
+"""The pages about runs, their events, the models that they ask, and other doors to them."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+from app.domain.response import Usage
+from app.llm.prices import Price, Prices
+from app.settings import Settings
+from tests.api.project import Project
+from tests.docs.shell import answers
+from tests.docs.story import Story
+from tests.docs.test_tools_and_guards import ASK, REFUND
+from tests.support.client import Json
+from tests.support.mcp_client import mcp_client, said
+from tests.support.mcp_server import McpServer
+from tests.support.model_server import Answer, text
+from tests.support.oauth_server import SECRET, AuthServer, ProtectedServer
+from tests.support.programs import node_program
+from tests.support.responses_server import HttpError
+from tests.support.serving import Hold
+
+
+def test_concepts(project: Project, tmp_path: Path) -> None:
+    with Story("docs/concepts.md", project.client, tmp_path) as page:
+        first, again = answers(page.sh())
+        assert first["id"] == again["id"]
+        page.shows(page.refused())
+
+
+def test_events(project: Project, tmp_path: Path) -> None:
+    project.tool("refund", **REFUND)
+    run = project.run(**ASK, tools=["refund"])
+    hold = Hold()
+    model = project.script(Answer("Hello!", pieces=2, hold=hold, hold_after=2))
+    with Story("docs/events.md", project.client, tmp_path) as page:
+        [started] = [
+            event
+            for event in project.client.events(run["id"])
+            if event["type"] == "tool_call.started"
+        ]
+        page.shows(started)
+        body: Json = {"model": model, "input": "Say hello."}
+        lines: list[str] = []
+        with project.client.streaming(
+            "POST", "/v1/runs", body, Accept="text/event-stream"
+        ) as response:
+            for line in response.iter_lines():
+                lines.append(line)
+                if line == "event: message.delta":
+                    hold.release()
+        page.streamed(lines)
+
+
+def test_models(project: Project, tmp_path: Path) -> None:
+    house = project.model_name()
+    assert project.running.vendors is not None
+    project.running.vendors.responses.script(house, HttpError(403, "not for this key"))
+    project.model.script(house, text("On its way."))
+    with Story("docs/models.md", project.client, tmp_path, {"gpt-5.2": house}) as page:
+        run = page.http()
+        assert (run["status"], run["output"]) == ("completed", "On its way.")
+        assert page.curl()["name"] == "ANTHROPIC_API_KEY"
+
+
+def test_secrets(project: Project, tmp_path: Path) -> None:
+    with Story("docs/secrets.md", project.client, tmp_path) as page:
+        assert page.curl()["name"] == "CRM_TOKEN"
+
+
+def test_limits(project: Project, tmp_path: Path) -> None:
+    with Story("docs/limits.md", project.client, tmp_path) as page:
+        given = json.loads(page.variable("RUNWARD_MODEL_PRICES"))
+    settings = Settings(model_prices=given)
+    prices = Prices({name: Price(**dict(one)) for name, one in settings.model_prices.items()})
+    million = Usage(input=1_000_000, output=1_000_000)
+    assert prices.cost_usd("openai:house-1", million) == 11.25
+    assert prices.cost_usd("openai:house-2", million) == 2.5
+
+
+def test_mcp(project: Project, tmp_path: Path) -> None:
+    for name in ("FILES_TOKEN", "FILES_KEY"):
+        project.client.call("PUT", f"/v1/secrets/{name}", {"value": f"the {name}"})
+    project.client.call("PUT", "/v1/secrets/FILES_CLIENT", {"value": SECRET})
+    with McpServer() as files, AuthServer() as auth, ProtectedServer(auth) as archive:
+        here = {
+            "https://mcp.example.com/files": files.url,
+            "https://mcp.example.com/archive": archive.url,
+            "delete_everything": "die",
+            "Bearer …": "Bearer t0ken",
+        }
+        with Story("docs/mcp.md", project.client, tmp_path, here) as page:
+            names = page.curl()["tool_names"]
+            assert "files_echo" in names
+            assert "files_die" not in names
+            page.http()
+            project.client.call("PATCH", "/v1/tools/files_echo", {"approval": "never"})
+            echo = 'files_echo(text="hi")'
+            project.run(model="offline:rules", tools=["files_echo"], input=echo)
+            [sent] = [one["headers"] for one in files.seen() if one["what"] == "echo"]
+            assert sent["authorization"] == "Bearer the FILES_TOKEN"
+            assert sent["x-api-key"] == "the FILES_KEY"
+            assert page.http()["tool_names"] == ["archive_whoami"]
+            assert auth.asked[-1]["scope"] == "files:read"
+
+
+async def test_mcp_server(project: Project, tmp_path: Path) -> None:
+    project.tool("refund", **REFUND)
+    inspector = "npx @modelcontextprotocol/inspector"
+    here = {inspector: node_program("mcp-inspector")}
+    with Story("docs/mcp-server.md", project.client, tmp_path, here) as page:
+        server = page.json()["mcpServers"]["runward"]
+        assert server["url"] == f"{project.client.url}/mcp"
+        assert server["headers"] == {"Authorization": f"Bearer {project.client.key}"}
+        assert "refund" in page.program()
+        listed = answers(page.sh())[0]["tools"]
+        assert [tool["name"] for tool in listed] == ["refund", "runward_result"]
+        run = project.run(**ASK, tools=["refund"])
+        page.remember(run["id"])
+        async with mcp_client(project.client.url, project.client.key) as client:
+            result = await client.call_tool(**page.json())
+        assert "refund" in said(result)
+
+
+def test_responses(project: Project, tmp_path: Path) -> None:
+    project.client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
+    project.tool("refund", **REFUND, approval="always")
+    with Story("docs/responses.md", project.client, tmp_path) as page:
+        names = page.python()
+        with closing(names["client"]):
+            assert "A-1017" in names["response"].output_text
+            assert "sunny" in page.python()["response"].output_text
+            assert "refund" in page.python()["response"].output_text
+    assert [hit.arguments["amount"] for hit in project.hits("refund")] == [500]

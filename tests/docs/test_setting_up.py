@@ -1,0 +1,130 @@
+"""The pages that start the service: for the first time, on servers, with the examples."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.settings import Settings
+from tests.docs.blocks import ROOT
+from tests.docs.conftest import Own
+from tests.docs.story import Story
+from tests.support.client import Client, Json
+from tests.support.model_server import ModelServer, text
+from tests.support.service import free_port
+
+VARIABLES = {
+    str(field.validation_alias.choices[0])
+    if (field.validation_alias)
+    else f"RUNWARD_{name.upper()}"
+    for name, field in Settings.model_fields.items()
+}
+
+
+def settled(client: Client, asked: str, *tools: str, **fields: Any) -> Json:
+    body = {"model": "offline:rules", "tools": tools, "input": asked, **fields}
+    return client.call("POST", "/v1/runs", body, wait=30)
+
+
+def test_getting_started(own: Own, tmp_path: Path) -> None:
+    weather = f"{free_port()}"
+    with ModelServer() as model:
+        model.script("house", text("Fine."))
+        here = {"http://127.0.0.1:11434/v1": model.base_url, "9100": weather, "sk-…": "sk-test"}
+        with Story("docs/getting-started.md", own.client, tmp_path, here, own.env) as page:
+            assert "make run" in page.not_run()
+            with_key = f"{free_port()}"
+            page.run(f"OWN=$RUNWARD_PORT; export RUNWARD_PORT={with_key}")
+            page.serve()
+            page.run("export RUNWARD_PORT=$OWN")
+            page.serve()
+            run = own.client.call(
+                "POST", "/v1/runs", {"model": "openai:house", "input": "?"}, wait=30
+            )
+            assert run["output"] == "Fine."
+            page.program(until="Listening on")
+            run = page.curl()
+            assert (run["status"], "21.5" in run["output"]) == ("completed", True)
+
+
+def test_deploying(own: Own, tmp_path: Path) -> None:
+    with Story("docs/deploying.md", own.client, tmp_path) as page:
+        assert "docker compose up" in page.not_run()
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    started = [service.get("command") for service in compose["services"].values()]
+    assert started == [None, *(["python", "-m", "app", it] for it in ("migrate", "api", "worker"))]
+    example = (ROOT / ".env.example").read_text("utf-8")
+    named = set(re.findall(r"^(?:# )?(\w+)=", example, re.MULTILINE))
+    asked_for = set(re.findall(r"\$\{(\w+):\?", (ROOT / "docker-compose.yml").read_text("utf-8")))
+    assert named <= VARIABLES | {"POSTGRES_PASSWORD"}
+    assert asked_for <= named
+
+
+def pip(folder: Path) -> dict[str, str]:
+    """The environment in which pip installs into `folder`, without a network, and programs find it
+    there."""
+    offline = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+    return {"PIP_TARGET": str(folder), "PYTHONPATH": str(folder), **offline}
+
+
+def test_the_example_of_plugins(own: Own, tmp_path: Path) -> None:
+    env = own.env | pip(tmp_path / "site")
+    with Story("examples/plugins/README.md", own.client, tmp_path, env=env) as page:
+        page.serve()
+        names = [tool["name"] for tool in own.client.call("GET", "/v1/tools")["data"]]
+        assert {"convert", "refund", "ship"} <= set(names)
+
+
+def test_the_example_of_executors(own: Own, tmp_path: Path) -> None:
+    env = own.env | pip(tmp_path / "site") | {"EXECUTORS_ROOT": str(tmp_path / "work")}
+    env |= {"URL": own.client.url, "AUTH": f"Authorization: Bearer {own.client.key}"}
+    with Story("examples/executors/README.md", own.client, tmp_path, env=env) as page:
+        page.serve()
+        shell = own.client.call("GET", "/v1/tools/shell")
+        assert (shell["type"], shell["executes"]) == ("plugin", "shell")
+        page.not_run()
+        for given in re.findall(r"/examples(/\S+)", page.not_run()):
+            assert (ROOT / "examples" / given.strip("/:")).exists(), given
+        assert page.curl()["type"] == "webhook"
+
+
+def test_the_example_of_codex(own: Own, tmp_path: Path) -> None:
+    env = own.env | pip(tmp_path / "site")
+    here = {"/srv/workspaces": str(tmp_path / "workspaces"), "sk-…": "sk-test"}
+    with Story("examples/codex/README.md", own.client, tmp_path, here, env) as page:
+        assert set(page.json()) == {"message", "workspace", "thread_id", "changed_files", "usage"}
+        page.not_run()
+        page.serve()
+        assert own.client.call("GET", "/v1/tools/codex")["type"] == "plugin"
+
+
+def layers() -> list[str]:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return config["tool"]["importlinter"]["contracts"][0]["layers"]
+
+
+def test_architecture(own: Own, tmp_path: Path) -> None:
+    with Story("docs/architecture.md", own.client, tmp_path) as page:
+        drawn = page.take("text").text.splitlines()
+        assert [re.split(r"\s{2,}", line)[0] for line in drawn] == layers()
+        gate = (ROOT / "app" / "store" / "commit.py").read_text("utf-8")
+        conditions = page.take("sql").text.removeprefix("… WHERE ").strip().split(" AND ")
+        assert len(conditions) == 5
+        for condition in conditions:
+            assert condition.removesuffix("…") in gate.replace("r.", ""), condition
+
+
+def test_contributing(own: Own, tmp_path: Path) -> None:
+    with Story("CONTRIBUTING.md", own.client, tmp_path) as page:
+        assert page.take("text").text.strip() == " > ".join(layers())
+        [variable, command] = page.not_run().strip().split(" ", 1)
+        assert (
+            variable.partition("=")[0]
+            in (ROOT / command.split()[2].removeprefix("ARGS=")).read_text()
+        )
+        assert "tests/e2e/test_random_orders.py" in page.run(
+            f"make --dry-run {command.removeprefix('make ')}"
+        )
+        page.not_run()

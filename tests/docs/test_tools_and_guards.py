@@ -1,0 +1,144 @@
+"""The pages about tools, and about what is asked before and after them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.api.project import Project, of_type
+from tests.docs.likeness import differences
+from tests.docs.story import Story
+from tests.support.client import Json
+from tests.support.hits import Hit
+from tests.support.service import free_port
+from tests.support.tool_server import Behaviour
+
+REFUND: Json = {
+    "parameters": {
+        "type": "object",
+        "properties": {"order": {"type": "string"}, "amount": {"type": "number"}},
+        "required": ["order", "amount"],
+    }
+}
+ASK: Json = {"model": "offline:rules", "input": 'refund(order="A-1017", amount=50)'}
+PLACEHOLDERS = {"webhook-timestamp": "…", "webhook-signature": "v1,…="}
+"""Headers that are different each time."""
+
+
+def test_webhooks(project: Project, tmp_path: Path) -> None:
+    project.tool("refund", Behaviour("return", value={}), Behaviour("later"), **REFUND)
+    project.run(**ASK, tools=["refund"])
+    with Story("docs/webhooks.md", project.client, tmp_path) as page:
+        [sent] = project.hits("refund")
+        shows_request(page, sent)
+        for language in ("python", "js", "bash"):  # test_signatures.py runs these
+            page.take(language)
+        waiting = project.start(**ASK, tools=["refund"])
+        project.until(waiting, "tool_call.progress")
+        project.client.cancel(waiting["id"])
+        page.shows(first(project, "tool_call.cancelled", "refund").body)
+
+
+def shows_request(page: Story, sent: Hit) -> None:
+    """The page's next block is that request: its headers and its body."""
+    lines, _, body = page.take("http").text.partition("\n\n")
+    start, *headers = lines.splitlines()
+    assert start == "POST /refund HTTP/1.1"
+    shown = dict(line.split(": ", 1) for line in headers) | PLACEHOLDERS
+    real = {name: sent.headers[name] for name in shown}
+    assert not list(differences(shown, real))
+    body = body.replace("http://127.0.0.1:8080", sent.body["callback"]["url"].split("/v1/")[0])
+    assert not list(differences(json.loads(body), sent.body))
+
+
+def first(project: Project, type_: str, key: str) -> Hit:
+    """The first request of that type, as soon as it has arrived."""
+
+    def found(hits: list[Hit]) -> list[Hit]:
+        return [hit for hit in hits if (hit.type, hit.key) == (type_, project.tool_key(key))]
+
+    return found(project.tools.until(lambda hits: bool(found(hits))))[0]
+
+
+def test_long_running(project: Project, tmp_path: Path) -> None:
+    flight: Any = {"type": "object", "properties": {"flight": {"type": "string"}}}
+    behaviours = Behaviour("later"), Behaviour("return", value="booked")
+    project.tool("book", *behaviours, parameters=flight, retry={"max_attempts": 1})
+    run = project.start(model="offline:rules", tools=["book"], input='book(flight="R 7")')
+    callback = project.wait_for_hits("book")[0].body["callback"]["url"]
+    question = {"status": "input_required", "requests": {"ask": "seat"}, "state": {"hold": "h-81"}}
+    project.client.call("POST", callback.removeprefix(project.client.url), question)
+    project.client.call(
+        "POST", f"/v1/runs/{run['id']}/tool_calls/call_1/result", {"output": {"seat": "4A"}}
+    )
+    with Story("docs/long-running.md", project.client, tmp_path) as page:
+        again = project.wait_for_hits("book", 2)[1].body
+        page.shows(again | {"fence": 2})  # how often the run was claimed by then is not the same
+    assert project.end(run)["status"] == "completed"
+
+
+def test_rules(project: Project, tmp_path: Path) -> None:
+    url = {"https://shop.example.com/refund": project.tools.tool(project.tool_key("refund"))}
+    with Story("docs/rules.md", project.client, tmp_path, url) as page:
+        page.http()
+    free = project.run(**ASK, tools=["refund"], context={"shop": "eu"})
+    assert free["status"] == "completed"
+    assert [hit.arguments["amount"] for hit in project.hits("refund")] == [50]
+
+
+def test_guardrails(project: Project, tmp_path: Path) -> None:
+    card = Behaviour("return", value={"refund": "R-1"})
+    project.tool("refund", card, **REFUND)
+    guard = {"stage": "output", "type": "webhook", "url": told(project, {"action": "allow"})}
+    agent = {"name": "clerk", "model": "offline:rules", "tools": ["refund"], "guardrails": [guard]}
+    project.client.call("POST", "/v1/agents", agent)
+    asked: Json = {"agent": "clerk", "input": ASK["input"], "context": {"tier": "gold"}}
+    project.settle(project.client.call("POST", "/v1/runs", asked))
+    port = f"{free_port()}"
+    with Story("docs/guardrails.md", project.client, tmp_path, {"9100": port}) as page:
+        page.shows(first(project, "guardrail", "told").body)
+        page.serve(until="Listening on")
+        large: Json = {**asked, "input": 'refund(order="A-1", amount=5000)'}
+        run = project.settle(project.client.call("POST", "/v1/runs", large))
+        [rejected] = of_type(project.client.events(run["id"]), "tool_call.rejected")
+        assert rejected["output"] == "Refunds above 1000 go through the bank."
+        page.take("python")  # test_plugins.py loads it
+
+
+def told(project: Project, answer: Json) -> str:
+    """The address of a guardrail or hook that answers that."""
+    return project.tools.tool(project.tool_key("told"), Behaviour("return", value=answer))
+
+
+def test_hooks(project: Project, tmp_path: Path) -> None:
+    card = {"card": "4111 1111 1111 1111"}
+    order: Json = {"type": "object", "properties": {"order": {"type": "string"}}}
+    made = project.tool("lookup_order", Behaviour("return", value=card), parameters=order)
+    for timeout in (5, 6):
+        made = project.client.call("PATCH", "/v1/tools/lookup_order", {"timeout_seconds": timeout})
+    assert made["version"] == 3
+    hook = {"on": "after_tool", "type": "webhook", "url": told(project, {})}
+    agent = {"name": "clerk", "model": "offline:rules", "tools": ["lookup_order"], "hooks": [hook]}
+    project.client.call("POST", "/v1/agents", agent)
+    asked = {"agent": "clerk", "input": 'lookup_order(order="A-1017")'}
+    project.settle(project.client.call("POST", "/v1/runs", asked))
+    with Story("docs/hooks.md", project.client, tmp_path) as page:
+        page.shows(first(project, "hook", "told").body)
+        page.take("python")  # test_plugins.py loads it
+
+
+def test_executors(project: Project, tmp_path: Path) -> None:
+    here = {"https://tools.example.com/shell": project.tools.url_of(project.tool_key("shell"))}
+    with Story("docs/executors.md", project.client, tmp_path, here) as page:
+        assert page.http()["hosted"]["kind"] == "web_search"
+        assert page.http()["approval"] == {"when": "args.name != 'find_customer'"}
+        assert page.http()["hosted"]["secrets"] == {"authorization": "CRM_TOKEN"}
+        assert page.http()["approval"] == "always"
+        page.take("python")  # test_plugins.py loads it
+        printed = page.json()
+        project.tools.tool(project.tool_key("shell"), Behaviour("return", value=printed))
+        asked = 'shell(commands=["pytest"])'
+        run = project.run(model="offline:rules", tools=["shell"], input=asked)
+        project.client.decide(run["required_actions"][0]["approval_id"], "approve")
+        project.end(run)
+        [call] = project.client.tool_calls(run["id"])
+        assert (call["outcome"], call["output"]) == ("completed", printed)
