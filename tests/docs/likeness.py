@@ -3,10 +3,11 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, cast
 
 TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 ID: Final = re.compile(r"[a-z]+_[0-9a-f]{32}(_\d+)?")
+Object: TypeAlias = dict[str, Any]
 REST: Final = "…"
 """In a text: anything. As the name of a member, or the last element of a list: and more of them."""
 
@@ -15,9 +16,9 @@ def differences(shown: Any, real: Any, at: str = "") -> Iterator[str]:
     """Ids and times may be other ones; everything else is as shown."""
     match shown:
         case dict() if isinstance(real, dict):
-            yield from _of_objects(shown, real, at)
+            yield from _of_objects(cast(Object, shown), cast(Object, real), at)
         case list() if isinstance(real, list):
-            yield from _of_lists(shown, real, at)
+            yield from _of_lists(cast(list[Any], shown), cast(list[Any], real), at)
         case str() if isinstance(real, str) and like(shown, real):
             return
         case _ if shown == real and isinstance(shown, bool) == isinstance(real, bool):
@@ -34,7 +35,7 @@ def like(shown: str, real: str) -> bool:
     return re.fullmatch(pattern, real, re.DOTALL) is not None
 
 
-def _of_objects(shown: dict[str, Any], real: dict[str, Any], at: str) -> Iterator[str]:
+def _of_objects(shown: Object, real: Object, at: str) -> Iterator[str]:
     for name, value in shown.items():
         if name == REST:
             continue

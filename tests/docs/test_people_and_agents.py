@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.api.project import Project
+from tests.api.project import SCOPES, Project
 from tests.docs.story import Story
 from tests.support.tool_server import Behaviour
 
@@ -63,16 +63,17 @@ def test_sessions(project: Project, tmp_path: Path) -> None:
 
 def test_approvals(project: Project, tmp_path: Path) -> None:
     project.tool("refund", parameters=AMOUNT, approval={"when": "args.amount > 100"})
-    run = project.run(
+    client = project.key(*SCOPES, name="shop")
+    run = client.start_run(
         model="offline:rules", tools=["refund"], input='refund(order="A-1018", amount=500)'
     )
-    with Story("docs/approvals.md", project.client, tmp_path) as page:
+    client.settle(run["id"])
+    here = {"http://127.0.0.1:9000/refund": project.tools.url_of(project.tool_key("refund"))}
+    with Story("docs/approvals.md", client, tmp_path, here) as page:
         rules = page.take("cel").text.splitlines()
         for number, rule in enumerate(rules):
             project.tool(f"rule_{number}", approval={"when": rule})
-        x = page.curl()
-        print(json.dumps(x, ensure_ascii=False))
-        page.shows(x)
+        page.shows(page.curl())
         assert page.http()["status"] == "edited"
     assert project.end(run)["status"] == "completed"
     assert [hit.arguments["amount"] for hit in project.hits("refund")] == [400]

@@ -71,7 +71,7 @@ def test_secrets(project: Project, tmp_path: Path) -> None:
 def test_limits(project: Project, tmp_path: Path) -> None:
     with Story("docs/limits.md", project.client, tmp_path) as page:
         given = json.loads(page.variable("RUNWARD_MODEL_PRICES"))
-    settings = Settings(model_prices=given)
+    settings = Settings.model_validate({"model_prices": given})
     prices = Prices({name: Price(**dict(one)) for name, one in settings.model_prices.items()})
     million = Usage(input=1_000_000, output=1_000_000)
     assert prices.cost_usd("openai:house-1", million) == 11.25

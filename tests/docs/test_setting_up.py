@@ -3,29 +3,15 @@
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from app.settings import Settings
 from tests.docs.blocks import ROOT
 from tests.docs.conftest import Own
 from tests.docs.story import Story
-from tests.support.client import Client, Json
 from tests.support.model_server import ModelServer, text
 from tests.support.service import free_port
-
-VARIABLES = {
-    str(field.validation_alias.choices[0])
-    if (field.validation_alias)
-    else f"RUNWARD_{name.upper()}"
-    for name, field in Settings.model_fields.items()
-}
-
-
-def settled(client: Client, asked: str, *tools: str, **fields: Any) -> Json:
-    body = {"model": "offline:rules", "tools": tools, "input": asked, **fields}
-    return client.call("POST", "/v1/runs", body, wait=30)
+from tests.unit.test_docs import settings
 
 
 def test_getting_started(own: Own, tmp_path: Path) -> None:
@@ -58,7 +44,7 @@ def test_deploying(own: Own, tmp_path: Path) -> None:
     example = (ROOT / ".env.example").read_text("utf-8")
     named = set(re.findall(r"^(?:# )?(\w+)=", example, re.MULTILINE))
     asked_for = set(re.findall(r"\$\{(\w+):\?", (ROOT / "docker-compose.yml").read_text("utf-8")))
-    assert named <= VARIABLES | {"POSTGRES_PASSWORD"}
+    assert named <= {name for name, _ in settings()} | {"POSTGRES_PASSWORD"}
     assert asked_for <= named
 
 
