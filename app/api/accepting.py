@@ -30,7 +30,8 @@ UNIQUE_VIOLATION: Final = "23505"
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """`replayed`: the key was used before; the run is as it is now."""
+    """`replayed`: the key was used before; the run is as it is now. Else its `created_by` is not
+    looked up: it is who asks."""
 
     run: RunView
     replayed: bool
@@ -213,6 +214,7 @@ def _view(new: NewRun, accepted: Accepted) -> RunView:
         status=RunStatus.IN_PROGRESS if new.lease else RunStatus.QUEUED,
         agent=new.agent,
         config=codec.config_to_json(new.config),
+        created_by=None,
         turn=new.turn,
         usage=dict.fromkeys(views.USAGE, 0),
         session_id=new.place.session_id if new.place else None,

@@ -29,7 +29,8 @@ class Page(BaseModel, Generic[Item]):
     first_id: str | None
     """The id of the first item; null if the page is empty."""
     last_id: str | None
-    """The id of the last item; null if the page is empty."""
+    """Where the next page goes on: the id of the last item, or of the last one that was looked at
+    for this page; null if there is none."""
     has_more: bool
     """Whether there is anything after this page."""
 

@@ -16,6 +16,7 @@ from app.api import (
     secrets,
     sessions,
     tool_calls,
+    tool_history,
     tools,
 )
 from app.api.app import create_app
@@ -30,6 +31,7 @@ ROUTERS: Final = (
     tool_calls.routes,
     tool_calls.callbacks,
     tools.routes,
+    tool_history.routes,
     mcp_servers.routes,
     secrets.routes,
     agents.routes,

@@ -1,11 +1,12 @@
 """/v1/runs: start, list, poll, cancel; the conversation and the ledger."""
 
+from dataclasses import replace
 from typing import Annotated
 
-from fastapi import Header, Query, Request, Response
+from fastapi import Header, Request, Response
 
 from app.api import shapes
-from app.api.accepting import accept
+from app.api.accepting import Answered, accept
 from app.api.answers import answer
 from app.api.auth import RunsReader, RunsWriter
 from app.api.continuing import go_on
@@ -16,17 +17,20 @@ from app.api.models.start_run import CancelRun, ContinueRun, SendInput, StartRun
 from app.api.paging import Page, Walking, WalkingInOrder, page_of
 from app.api.params import IdempotencyKey, RunPath, Wait
 from app.api.routes import router
+from app.api.run_filters import RunsThatFit
 from app.api.services import Using
 from app.api.stream import stream_from_start
 from app.api.waiting import until_settled
 from app.domain import errors as e
 from app.domain.conversation import attributed
-from app.domain.ids import Prefix, ProjectId, RunId, parse, show
+from app.domain.ids import Prefix, ProjectId, RunId, show
 from app.domain.items import item_to_json
 from app.domain.json import JsonObject
-from app.domain.run import TERMINAL, RunStatus
-from app.store import outside, runs, views
+from app.domain.run import TERMINAL
+from app.domain.scopes import Principal
+from app.store import outside, run_search, runs, views
 from app.store.db import Tx
+from app.store.keys import Starter
 from app.wiring import Services
 
 routes = router("Runs")
@@ -68,44 +72,45 @@ async def start_run(
     if wait:
         await until_settled(services, who.project_id, run_id, wait)
     elif not accepted.replayed:
-        return answer(shapes.run(accepted.run), 202, headers)
+        return answer(_just_accepted(who, accepted), 202, headers)
     return answer(await read_run(services, who.project_id, run_id), 202, headers)
+
+
+def _just_accepted(who: Principal, accepted: Answered) -> Run:
+    starter = Starter(who.key_id, who.key_name)
+    return shapes.run(replace(accepted.run, created_by=starter))
 
 
 @routes.get("/runs", response_model=Page[Run])
 async def list_runs(
-    who: RunsReader,
-    services: Using,
-    walk: Walking,
-    status: Annotated[RunStatus | None, Query(description="Only runs that are so now.")] = None,
-    agent: Annotated[
-        str | None, Query(max_length=64, description="Only runs of this agent.")
-    ] = None,
-    parent_run_id: Annotated[
-        str | None, Query(max_length=64, description="The child runs of this run.")
-    ] = None,
+    who: RunsReader, services: Using, walk: Walking, which: RunsThatFit
 ) -> Response:
     """List runs, newest first: those that were started, or with `parent_run_id` the child runs
-    of one. An unknown run has none."""
-    parent = None if parent_run_id is None else parse(Prefix.RUN, parent_run_id)
-    if parent_run_id is not None and parent is None:
+    of one. An unknown run has none. With `q` a page may hold fewer runs than `limit`, or none,
+    though there are more: 2,000 runs are looked at for it. `last_id` is then the last one of
+    these, and the next page goes on after it."""
+    if which is None:
         return answer(Page[Run].of([], walk.limit, shapes.run, lambda run: run.id))
     async with services.autocommit.connect() as tx:
-        found = await views.search_runs(
+        found = await run_search.search_runs(
             tx,
             who.project_id,
-            status=status,
-            agent=agent,
-            parent=None if parent is None else RunId(parent),
+            which,
             after=walk.after_id(Prefix.RUN),
             limit=walk.limit + 1,
             descending=walk.descending,
         )
-        open_ids = [run.id for run in found if run.status not in TERMINAL]
+        open_ids = [run.id for run in found.runs if run.status not in TERMINAL]
         waiting = await views.waiting_for(tx, who.project_id, open_ids)
     page = Page[Run].of(
-        found, walk.limit, lambda run: shapes.run(run, waiting.get(run.id, ())), lambda run: run.id
+        found.runs,
+        walk.limit,
+        lambda run: shapes.run(run, waiting.get(run.id, ())),
+        lambda run: run.id,
     )
+    if found.left_at is not None:
+        last_id = show(Prefix.RUN, found.left_at)
+        page = page.model_copy(update={"last_id": last_id, "has_more": True})
     return answer(page)
 
 
@@ -205,7 +210,7 @@ async def continue_run(
     if accepted.replayed:
         shown = await read_run(services, who.project_id, new_id)
         return answer(shown, 202, headers | REPLAYED)
-    return answer(shapes.run(accepted.run), 202, headers)
+    return answer(_just_accepted(who, accepted), 202, headers)
 
 
 @routes.post("/runs/{run_id}/cancel", response_model=Run)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.api.models.agents import Agent
-from app.api.models.approvals import Approval
+from app.api.models.approvals import Approval, StartedRun
 from app.api.models.keys import Key, Project
 from app.api.models.mcp_servers import McpServer
 from app.api.models.runs import (
@@ -14,11 +14,13 @@ from app.api.models.runs import (
     ResultAction,
     Run,
     RunError,
+    Starter,
     ToolCall,
     Usage,
 )
+from app.api.models.tool_history import CallError, RecentCall
 from app.api.models.tools import Tool
-from app.domain.calls import CallPhase
+from app.domain.calls import CallOutcome, CallPhase
 from app.domain.ids import Prefix, RunId, show
 from app.domain.mcp_auth import Credentials
 from app.domain.mcp_servers import offered
@@ -27,6 +29,7 @@ from app.store import approvals, keys
 from app.store.agents import RegisteredAgent
 from app.store.mcp_servers import RegisteredServer
 from app.store.registry import RegisteredTool
+from app.store.tool_history import PastCall
 from app.store.views import CallView, RunView, Waiting
 
 
@@ -40,6 +43,7 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
         session_id=show(Prefix.SESSION, view.session_id) if view.session_id else None,
         continued_from=show(Prefix.RUN, view.continued_from) if view.continued_from else None,
         parent_run_id=show(Prefix.RUN, view.parent_run_id) if view.parent_run_id else None,
+        created_by=_starter(view.created_by),
         turn=view.turn,
         usage=Usage.model_construct(None, **view.usage),
         output=view.output,
@@ -56,6 +60,10 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
         context=view.context,
         metadata=view.metadata,
     )
+
+
+def _starter(one: keys.Starter | None) -> Starter | None:
+    return one and Starter(id=show(Prefix.KEY, one.id), name=one.name)
 
 
 def required_action(waiting: Waiting) -> RequiredAction:
@@ -111,11 +119,22 @@ def approval(one: approvals.Approval) -> Approval:
         allowed_decisions=list(one.allowed_decisions),
         path=list(one.path),
         agent=one.agent,
+        run=one.run and _started(one.run),
         requested_at=one.requested_at,
         expires_at=one.expires_at,
         decided_at=one.decided_at,
         decided_by=one.decided_by,
         message=message if isinstance(message, str) else None,
+    )
+
+
+def _started(run: approvals.Started) -> StartedRun:
+    return StartedRun(
+        id=show(Prefix.RUN, run.id),
+        agent=run.agent,
+        created_by=_starter(run.created_by),
+        created_at=run.created_at,
+        input=run.input,
     )
 
 
@@ -146,6 +165,27 @@ def tool_call(run_id: RunId, view: CallView) -> ToolCall:
         started_at=view.started_at,
         deadline_at=view.deadline_at,
         ended_at=view.ended_at,
+    )
+
+
+def recent_call(tool: str, one: PastCall) -> RecentCall:
+    failed = one.outcome not in (None, CallOutcome.COMPLETED)
+    code = str(one.reason or one.outcome)
+    return RecentCall(
+        id=show(Prefix.CALL, one.id),
+        call_id=one.call_id,
+        run_id=show(Prefix.RUN, one.run_id),
+        agent=one.agent,
+        tool=tool,
+        tool_version=one.tool_version,
+        phase=one.phase,
+        outcome=one.outcome,
+        attempt=one.attempt,
+        created_at=one.created_at,
+        started_at=one.started_at,
+        ended_at=one.ended_at,
+        duration_ms=one.duration_ms,
+        error=CallError(code=code, message=one.said or "") if failed else None,
     )
 
 

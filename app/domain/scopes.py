@@ -28,6 +28,7 @@ class Principal:
 
     project_id: ProjectId
     key_id: KeyId
+    key_name: str
     scopes: frozenset[Scope]
     operator: bool = False
 

@@ -1,13 +1,14 @@
 """Approvals as rows: the inbox, and writing decisions down. Deciding is `app.domain.approvals`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import (
     ARRAY,
+    ColumnElement,
     CompoundSelect,
     Select,
     Uuid,
@@ -15,6 +16,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    literal_column,
     select,
     union_all,
 )
@@ -25,14 +27,29 @@ from app.domain.json import JsonObject
 from app.domain.state import Remembered
 from app.store.db import Tx
 from app.store.ids import mint
+from app.store.keys import Starter, starter_columns, starter_from_row
 from app.store.tables import approvals, remembered_decisions, runs
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The run that somebody started: the one whose call it is, or the first one above it. `input`
+    is the text of the last message that a user gave it, and no more than INPUT_CHARACTERS of it;
+    None where there is none."""
+
+    id: RunId
+    agent: str | None
+    created_by: Starter | None
+    created_at: datetime
+    input: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
     """`decision` is the request body that won, without its digest. `expired`: its time has
     passed, though nobody may have swept it up yet. `path`: the agents from the run that was
-    started, or that is looked at, down to the one that asks; empty where that is the same."""
+    started, or that is looked at, down to the one that asks; empty where that is the same.
+    `run` is None where it was not asked for."""
 
     id: ApprovalId
     run_id: RunId
@@ -52,8 +69,22 @@ class Approval:
     decision: JsonObject | None
     expired: bool
     path: tuple[str, ...]
+    run: Started | None = None
 
 
+INPUT_CHARACTERS: Final = 2_000
+
+_top: Final = runs.alias("top")
+_INPUT: Final[ColumnElement[str | None]] = literal_column(
+    f"""(SELECT left(CASE json_typeof(m.item -> 'content') WHEN 'string' THEN m.item ->> 'content'
+    ELSE (SELECT string_agg(part ->> 'text', '' ORDER BY p)
+      FROM json_array_elements(m.item -> 'content') WITH ORDINALITY AS parts(part, p)) END,
+    {INPUT_CHARACTERS})
+  FROM run_items i, json_array_elements(i.items) WITH ORDINALITY AS m(item, n)
+  WHERE i.project_id = top.project_id AND i.run_id = top.id AND i.kind = 'input'
+    AND m.item ->> 'role' = 'user'
+  ORDER BY i.seq DESC, m.n DESC LIMIT 1)"""
+)
 _OF_ITS_RUN: Final = (runs.c.project_id == approvals.c.project_id) & (
     runs.c.id == approvals.c.run_id
 )
@@ -61,16 +92,27 @@ _OF_ITS_RUN: Final = (runs.c.project_id == approvals.c.project_id) & (
 
 def _query(project_id: ProjectId) -> Select[Any]:
     overdue = approvals.c.expires_at <= func.clock_timestamp()
+    first = func.coalesce(runs.c.ancestors[1], runs.c.id)
+    above = (_top.c.project_id == runs.c.project_id) & (_top.c.id == first)
     return (
-        select(approvals, overdue.label("expired"), runs.c.path)
-        .select_from(approvals.join(runs, _OF_ITS_RUN))
+        select(
+            approvals,
+            overdue.label("expired"),
+            runs.c.path,
+            _top.c.id.label("top_id"),
+            _top.c.agent.label("top_agent"),
+            _top.c.created_at.label("top_created_at"),
+            *starter_columns(_top),
+            _INPUT.label("top_input"),
+        )
+        .select_from(approvals.join(runs, _OF_ITS_RUN).join(_top, above))
         .where(approvals.c.project_id == project_id)
     )
 
 
 async def get(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval | None:
     row = (await tx.execute(_query(project_id).where(approvals.c.id == approval_id))).one_or_none()
-    return None if row is None else approval_from_row(row)
+    return None if row is None else _with_run(row)
 
 
 async def search(
@@ -96,7 +138,7 @@ async def search(
         query = query.where(approvals.c.id < after if descending else approvals.c.id > after)
     order = approvals.c.id.desc() if descending else approvals.c.id
     rows = await tx.execute(query.order_by(order).limit(limit))
-    return [approval_from_row(row) for row in rows]
+    return [_with_run(row) for row in rows]
 
 
 def _family(project_id: ProjectId, run_id: RunId) -> CompoundSelect[Any]:
@@ -152,6 +194,17 @@ async def remember(
             else func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds),
         )
     )
+
+
+def _with_run(row: Any) -> Approval:
+    run = Started(
+        id=RunId(row.top_id),
+        agent=row.top_agent,
+        created_by=starter_from_row(row),
+        created_at=row.top_created_at,
+        input=row.top_input,
+    )
+    return replace(approval_from_row(row), run=run)
 
 
 def approval_from_row(row: Any, prefix: str = "", *, path: Sequence[str] | None = None) -> Approval:

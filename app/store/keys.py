@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import ColumnElement, FromClause, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from app.domain.ids import KeyId, ProjectId
@@ -33,6 +33,14 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Starter:
+    """The key that a run was started with. A key that is revoked keeps its name."""
+
+    id: UUID
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     id: UUID
     name: str
@@ -50,7 +58,7 @@ async def authenticate(tx: Tx, key_digest: bytes) -> Principal | None:
     """None: unknown, revoked or expired."""
     row = (
         await tx.execute(
-            select(api_keys.c.project_id, api_keys.c.id, api_keys.c.scopes)
+            select(api_keys.c.project_id, api_keys.c.id, api_keys.c.name, api_keys.c.scopes)
             .where(api_keys.c.secret_hmac == key_digest)
             .where(api_keys.c.revoked_at.is_(None))
             .where(api_keys.c.expires_at.is_(None) | (api_keys.c.expires_at > func.now()))
@@ -60,7 +68,7 @@ async def authenticate(tx: Tx, key_digest: bytes) -> Principal | None:
         return None
     scopes = frozenset(Scope(scope) for scope in row.scopes)
     operator = row.project_id == DEFAULT_PROJECT and Scope.ADMIN in scopes
-    return Principal(ProjectId(row.project_id), KeyId(row.id), scopes, operator)
+    return Principal(ProjectId(row.project_id), KeyId(row.id), row.name, scopes, operator)
 
 
 async def add_project(tx: Tx, name: str) -> Project:
@@ -151,6 +159,20 @@ async def revoke_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
     )
     row = (await tx.execute(revoked)).one_or_none()
     return None if row is None else _key(row)
+
+
+def starter_columns(of: FromClause) -> tuple[ColumnElement[Any], ...]:
+    """Of a run of the table `of`; for `starter_from_row`."""
+    name = select(api_keys.c.name).where(
+        api_keys.c.project_id == of.c.project_id, api_keys.c.id == of.c.created_by
+    )
+    return of.c.created_by, name.correlate(of).scalar_subquery().label("created_by_name")
+
+
+def starter_from_row(row: Any) -> Starter | None:
+    if row.created_by is None or row.created_by_name is None:
+        return None
+    return Starter(row.created_by, row.created_by_name)
 
 
 def _key(row: Any) -> Key:

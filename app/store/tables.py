@@ -273,6 +273,7 @@ tool_calls = Table(
     one_of("phase", CallPhase),
     CheckConstraint("(phase = 'settled') = (result IS NOT NULL)", name="result_iff_settled"),
     CheckConstraint("phase <> 'started' OR attempt > 0", name="attempt_counted"),
+    Index("tool_calls_tool", "project_id", "tool", "id"),
     Index(
         "tool_calls_callback_deadline",
         "deadline_at",

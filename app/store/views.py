@@ -16,6 +16,7 @@ from app.domain.run import RunStatus
 from app.store import codec
 from app.store.approvals import Approval, approval_from_row
 from app.store.db import Tx
+from app.store.keys import Starter, starter_columns, starter_from_row
 from app.store.tables import approvals, runs, tool_calls
 
 
@@ -27,6 +28,7 @@ class RunView:
     status: RunStatus
     agent: str | None
     config: JsonObject
+    created_by: Starter | None
     turn: int
     usage: dict[str, Any]
     session_id: SessionId | None
@@ -63,11 +65,12 @@ USAGE: Final = (
     "total_tokens",
     "cost_usd",
 )
-_COLUMNS: Final = (
+RUN_COLUMNS: Final = (
     runs.c.id,
     runs.c.status,
     func.coalesce(runs.c.active_agent, runs.c.agent).label("agent"),
     runs.c.config,
+    *starter_columns(runs),
     runs.c.turn,
     runs.c.input_tokens,
     runs.c.output_tokens,
@@ -91,33 +94,9 @@ _COLUMNS: Final = (
 
 
 async def get_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> RunView | None:
-    query = select(*_COLUMNS).where(runs.c.project_id == project_id, runs.c.id == run_id)
+    query = select(*RUN_COLUMNS).where(runs.c.project_id == project_id, runs.c.id == run_id)
     row = (await tx.execute(query)).one_or_none()
-    return None if row is None else _run(row)
-
-
-async def search_runs(
-    tx: Tx,
-    project_id: ProjectId,
-    *,
-    status: str | None,
-    agent: str | None,
-    after: UUID | None,
-    limit: int,
-    descending: bool,
-    parent: RunId | None = None,
-) -> list[RunView]:
-    """In the order in which they were created: those that nobody's call started, or the child
-    runs of `parent`."""
-    query = select(*_COLUMNS).where(runs.c.project_id == project_id, runs.c.parent_run_id == parent)
-    if status is not None:
-        query = query.where(runs.c.status == status)
-    if agent is not None:
-        query = query.where(runs.c.agent == agent)
-    if after is not None:
-        query = query.where(runs.c.id < after if descending else runs.c.id > after)
-    order = runs.c.id.desc() if descending else runs.c.id
-    return [_run(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+    return None if row is None else run_from_row(row)
 
 
 _STATUS: Final = text(
@@ -271,12 +250,14 @@ async def keep_late_callback(
     await tx.execute(_KEEP_LATE, values | {"body": compact(body), "max_late": MAX_LATE})
 
 
-def _run(row: Any) -> RunView:
+def run_from_row(row: Any) -> RunView:
+    """From RUN_COLUMNS."""
     return RunView(
         id=RunId(row.id),
         status=RunStatus(row.status),
         agent=row.agent,
         config=row.config,
+        created_by=starter_from_row(row),
         turn=row.turn,
         usage={
             "input_tokens": row.input_tokens,

@@ -156,7 +156,7 @@ class Keys:
         if scopes is None:
             return None
         project, key = ProjectId(UUID(int=7)), KeyId(UUID(int=9))
-        return Principal(project, key, frozenset(scopes), operator=token == OPERATOR)
+        return Principal(project, key, "test", frozenset(scopes), operator=token == OPERATOR)
 
 
 @contextmanager

@@ -56,6 +56,13 @@ def test_an_approval_shows_exactly_what_would_be_sent(project: Project) -> None:
         "allowed_decisions": ["approve", "reject", "edit", "respond"],
         "path": [],
         "agent": None,
+        "run": {
+            "id": run["id"],
+            "agent": None,
+            "created_by": run["created_by"],
+            "created_at": run["created_at"],
+            "input": "go",
+        },
         "requested_at": approval["requested_at"],
         "expires_at": action["expires_at"],
         "decided_at": None,

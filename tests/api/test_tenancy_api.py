@@ -55,6 +55,7 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "delete_tool": frozenset({TOOLS}),
     "rotate_tool_secret": frozenset({TOOLS}),
     "try_tool": frozenset({TOOLS}),
+    "list_calls_of_tool": frozenset({READ, WRITE}),
     "register_mcp_server": frozenset({TOOLS}),
     "list_mcp_servers": frozenset({READ, TOOLS}),
     "get_mcp_server": frozenset({READ, TOOLS}),
@@ -303,6 +304,11 @@ def test_another_projects_ids_filter_and_page_like_unknown_ones(
             f"/v1/runs?parent_run_id={values['run_id']}",
             f"/v1/runs?parent_run_id={UNKNOWN['run_id']}",
         ),
+        (
+            f"/v1/runs?session_id={values['session_id']}",
+            f"/v1/runs?session_id={UNKNOWN['session_id']}",
+        ),
+        (f"/v1/runs?q={values['run_id']}", f"/v1/runs?q={UNKNOWN['run_id']}"),
         ("/v1/tools?after=pay", "/v1/tools?after=nobody"),
     ]
     for name, path in (("run_id", "runs"), ("approval_id", "approvals"), ("key_id", "keys")):

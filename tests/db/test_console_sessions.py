@@ -14,7 +14,7 @@ async def some_key(tx: Tx, store: Store) -> Principal:
     made = await keys.add_key(
         tx, store.vault, PROJECT, name="test", scopes=("runs:read",), secret=keys.new_secret()
     )
-    return Principal(PROJECT, KeyId(made.id), frozenset({Scope.RUNS_READ}))
+    return Principal(PROJECT, KeyId(made.id), made.name, frozenset({Scope.RUNS_READ}))
 
 
 async def opened(tx: Tx, store: Store, who: Principal) -> bytes:

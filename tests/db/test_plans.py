@@ -14,13 +14,15 @@ from sqlalchemy import event, text
 
 from app.domain.agents import AgentConfig
 from app.domain.calls import CallPhase
-from app.domain.ids import RunId
+from app.domain.ids import RunId, SessionId
+from app.domain.run import RunStatus
 from app.domain.state import RunState
-from app.store import approvals, events, keys, outside, runs, sweep, views
+from app.store import approvals, events, keys, outside, runs, sweep, tool_history, views
 from app.store.accept import AcceptWriter
 from app.store.db import Tx
 from app.store.family_events import read_family_after
 from app.store.ids import mint
+from app.store.run_search import RunFilter, search_runs
 from app.store.sweep import Held
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run, pay, step
 
@@ -81,6 +83,14 @@ LARGE: Final = frozenset(
         "idempotency_keys",
         "api_keys",
     }
+)
+WHICH_RUNS: Final = (
+    RunFilter(),
+    RunFilter(statuses=[RunStatus.FAILED], agent="agent 7"),
+    RunFilter(session=SessionId(mint())),
+    RunFilter(created_from=datetime(2020, 1, 1, tzinfo=UTC), created_before=datetime.now(UTC)),
+    RunFilter(ids=(mint(), mint())),
+    RunFilter(text="nowhere to be found"),
 )
 READ_WHOLE: Final = frozenset({"runs_queued", "runs_in_progress"})
 """Partial indexes that a sweep may read from end to end: the queue, and what is worked on."""
@@ -191,20 +201,25 @@ async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
     await views.calls_of(tx, PROJECT, run, phases=(CallPhase.READY,))
     sent.by = "required actions"
     await views.waiting_for(tx, PROJECT, several)
+    sent.by = "figures of a tool"
+    await tool_history.figures_of_tool(tx, PROJECT, "pay")
     sent.by = "authenticate"
     await keys.authenticate(tx, b"unknown")
     for descending in (False, True):
         for after in (None, mint()):
             page: dict[str, Any] = {"after": after, "limit": 21, "descending": descending}
             sent.by = f"runs {page}"
-            await views.search_runs(tx, PROJECT, status=None, agent=None, **page)
-            await views.search_runs(tx, PROJECT, status="failed", agent="agent 7", **page)
+            for which in WHICH_RUNS:
+                await search_runs(tx, PROJECT, which, **page)
             sent.by = f"approvals {page}"
             await approvals.search(tx, PROJECT, **page)
             await approvals.search(tx, PROJECT, status="pending", **page)
             await approvals.search(tx, PROJECT, run_id=run, tool="pay", **page)
             sent.by = f"child runs {page}"
-            await views.search_runs(tx, PROJECT, status=None, agent=None, parent=run, **page)
+            await search_runs(tx, PROJECT, RunFilter(parent=run), **page)
+            await search_runs(tx, PROJECT, RunFilter(parent=run, text="x"), **page)
+            sent.by = f"calls of a tool {page}"
+            await tool_history.calls_of_tool(tx, PROJECT, "pay", **page)
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -158,7 +158,7 @@ def test_usage_adds_up_part_by_part() -> None:
 
 def test_a_key_may_do_what_any_one_of_its_scopes_allows() -> None:
     scopes = frozenset({Scope.RUNS_WRITE})
-    key = Principal(ProjectId(UUID(int=1)), KeyId(UUID(int=2)), scopes)
+    key = Principal(ProjectId(UUID(int=1)), KeyId(UUID(int=2)), "mine", scopes)
     assert key.may(READ_RUNS)
     assert key.may(())
     assert not key.may((Scope.RUNS_READ,))

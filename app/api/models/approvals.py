@@ -5,9 +5,26 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from app.api.models.base import APPROVAL_ID, AT, DIGEST, RUN_ID, Shown, example
+from app.api.models.base import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
+from app.api.models.runs import Starter
 from app.domain.approvals import ApprovalStatus
 from app.domain.json import JsonObject
+
+
+class StartedRun(Shown):
+    """The run that somebody started: the one that waits, or the first one above it."""
+
+    id: str
+    """The run's id."""
+    agent: str | None
+    """Whom it was started with; null for an inline one."""
+    created_by: Starter | None
+    """Who started it."""
+    created_at: datetime
+    """When it was accepted."""
+    input: str | None
+    """The last message that a user gave it, its text alone, up to 2,000 characters; null if there
+    is none."""
 
 
 class Approval(Shown):
@@ -28,6 +45,13 @@ class Approval(Shown):
             allowed_decisions=["approve", "reject", "edit", "respond"],
             path=[],
             agent=None,
+            run={
+                "id": RUN_ID,
+                "agent": None,
+                "created_by": {"type": "key", "id": KEY_ID, "name": "shop"},
+                "created_at": AT,
+                "input": "Please pay 500 euros to order A-1017.",
+            },
             requested_at=AT,
             expires_at=AT,
             decided_at=None,
@@ -64,6 +88,8 @@ class Approval(Shown):
     """The agents from the run that was started down to the one that asks; empty for its own."""
     agent: str | None
     """Whose call it is; null for an inline run."""
+    run: StartedRun | None = None
+    """Who started the run, and with what."""
     requested_at: datetime
     """When it was asked."""
     expires_at: datetime

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from app.api.models.base import APPROVAL_ID, AT, DIGEST, RUN_ID, Shown, example
+from app.api.models.base import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
 from app.domain.calls import CallOutcome, CallPhase, Reason
 from app.domain.json import JsonObject
 from app.domain.run import RunStatus
@@ -26,6 +26,17 @@ class Usage(Shown):
     """Read and written together."""
     cost_usd: float = 0
     """What they cost, child runs included, at the prices that this installation knows."""
+
+
+class Starter(Shown):
+    """Who started a run: an API key."""
+
+    type: Literal["key"] = "key"
+    """`key`."""
+    id: str
+    """The key's id."""
+    name: str
+    """What the key is called; it keeps its name when it is revoked."""
 
 
 class RunError(Shown):
@@ -142,6 +153,7 @@ class Run(Shown):
             output_parsed=None,
             error=None,
             incomplete_details=None,
+            created_by={"type": "key", "id": KEY_ID, "name": "shop"},
             required_actions=[
                 {
                     "type": "approval",
@@ -183,6 +195,8 @@ class Run(Shown):
     """The run that this one goes on from."""
     parent_run_id: str | None = None
     """Of a child run: the run whose call it works on."""
+    created_by: Starter | None = None
+    """Who started it; of a child run, who started the first one above it."""
     turn: int
     """Model calls so far."""
     usage: Usage

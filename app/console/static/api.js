@@ -86,6 +86,21 @@ export async function send(method, path, body, headers) {
 }
 
 /**
+ * An `Idempotency-Key` that stays the same as long as the same is asked: what is sent again after a
+ * broken connection is done once. `again()` is for doing the same a second time on purpose.
+ */
+export function onceOnly() {
+  let of = "";
+  let key = "";
+  const headers = (/** @type {any} */ body) => {
+    const now = JSON.stringify(body);
+    if (now !== of || !key) [of, key] = [now, crypto.randomUUID()];
+    return { "Idempotency-Key": key };
+  };
+  return Object.assign(headers, { again: () => void (key = "") });
+}
+
+/**
  * All pages of a list, up to a limit.
  * @param {string} path
  * @param {Record<string, any>} query

@@ -1,115 +1,192 @@
 // The entries of a run's timeline, drawn.
 
-import { add, h, text } from "./dom.js";
-import { duration, shortId } from "./format.js";
-import { one, rows, words } from "./values.js";
+import { add, fill, h, text } from "./dom.js";
+import { differences } from "./exact.js";
+import { duration, shortId, size } from "./format.js";
+import { timings, track } from "./timing.js";
+import { json, one, rows, words } from "./values.js";
 
 /** @typedef {import("./timeline.js").Entry} Entry */
 
+/**
+ * @typedef {object} Around What an entry needs of the page.
+ * @property {string} runId Whose entry it is.
+ * @property {(entry: Entry) => void} choose Shows its events.
+ * @property {(entry: Entry) => HTMLElement} slot The place for what a person does about a call.
+ * @property {(callId: string) => Promise<any>} ledger A call as the ledger has it, whole.
+ * @property {(by: string) => string} nameOf What a key is called.
+ */
+
 /** What a call's states are called, and their tone. @type {Record<string, [string, string]>} */
 const STATES = {
-  created: ["Asked for", "soft"], waiting: ["Waits for a decision", "wait"], decided: ["Decided", "soft"],
-  running: ["Running", "busy"], completed: ["Done", "good"], failed: ["Failed", "bad"],
+  writing: ["The model is writing it", "busy"], created: ["Asked for", "soft"], waiting: ["Waits for a decision", "wait"], decided: ["Decided", "soft"],
+  running: ["Running", "busy"], completed: ["Done", "done"], failed: ["Failed", "bad"],
   timed_out: ["Timed out", "bad"], rejected: ["Rejected", "warn"], cancelled: ["Cancelled", "soft"],
   outcome_unknown: ["Outcome unknown", "bad"], unknown: ["Outcome unknown: someone must say", "wait"],
 };
 
-/**
- * @param {Entry} entry
- * @param {string} key
- * @param {{choose: (entry: Entry) => void, slot: string}} options `slot`: the id of the place for an approval.
- */
-export function entryView(entry, key, { choose, slot }) {
-  const raw = entry.events.length
-    ? h("button", { type: "button", class: "quiet small raw-button", "data-key": `raw ${key}`, onclick: () => choose(entry) }, "Events")
-    : null;
-  if (entry.kind === "call") return callView(entry, key, raw, slot);
-  if (entry.kind === "notice") return h("div", { class: "entry notice" }, h("div", { class: "entry-head" }, h("p", { class: "soft" }, notice(entry.events[0])), raw));
-  if (entry.kind === "reasoning") {
-    return h("details", { class: "entry reasoning", "data-key": key, open: entry.open }, h("summary", null, "Reasoning"), h("div", { class: "words" }, text(entry.text)), raw);
-  }
-  return h("div", { class: "entry message" }, h("div", { class: "entry-head" }, h("div", { class: "words" }, entry.open ? text(entry.text) : one(entry.text, key), entry.open ? h("span", { class: "caret", "aria-hidden": "true" }) : null), raw));
-}
+/** @type {Record<string, string>} */
+const REASONS = {
+  tool_error: "the tool said that it failed", not_sent: "it was never sent", invalid_response: "the tool's answer could not be read", invalid_output: "the result does not fit the tool's schema",
+  invalid_arguments: "the model's arguments do not fit the tool's schema", truncated_response: "the model's answer was cut off in the middle of the call", unknown_tool: "there is no such tool",
+  repeated_call: "it repeats an earlier call", max_tool_calls: "the run may make no more calls", declined: "a person said no", declined_before: "a person said no to the same call before",
+  approval_expired: "nobody decided in time", guardrail: "a guardrail stopped it", responded: "a person answered in the tool's place", resolved: "a person said what happened",
+  run_ended: "the run ended first", run_cancelled: "the run was cancelled",
+};
+const WRITTEN_SHOWN = 20_000;
 
-/** @param {Entry} entry @param {string} key @param {HTMLElement | null} raw @param {string} slot */
-function callView(entry, key, raw, slot) {
-  const call = entry.call;
-  const [label, tone] = STATES[call.state] ?? [call.state, "soft"];
-  const took = call.attempts.length ? span(call.attempts) : null;
-  const node = h("div", { class: `entry call ${tone}` },
-    h("div", { class: "entry-head" },
-      h("h3", { class: "name" }, text(call.tool), call.version ? h("span", { class: "soft small" }, ` v${call.version}`) : null),
-      h("span", { class: `badge ${tone}` }, label),
-      took === null ? null : h("span", { class: "soft small number" }, took),
-      call.attempts.length > 1 ? h("span", { class: "soft small" }, `attempt ${call.attempts.at(-1).number}`) : null,
-      raw),
-    track(call));
-  if (call.state !== "waiting") add(node, h("details", { class: "io", "data-key": `args ${key}`, open: call.state === "created" || call.state === "running" },
-    h("summary", null, "Arguments ", h("span", { class: "soft" }, text(brief(call.arguments)))), call.truncated ? h("p", { class: "soft" }, "Too large for the log; the ledger has them.") : rows(call.arguments ?? {}, `args ${key}`)));
-  if (call.approval) add(node, call.approval.status === "pending" ? h("div", { id: slot }, h("p", { class: "soft" }, h("a", { href: "#/inbox" }, "Waits in the inbox"))) : decision(call));
-  for (const progress of call.progress.filter((/** @type {any} */ one_) => one_.message || one_.progress !== undefined)) {
-    add(node, h("p", { class: "soft small" }, text(progress.message ?? ""), progress.progress === undefined ? null : [" ", text(JSON.stringify(progress.progress))]));
-  }
-  if (call.end) {
-    const why = call.end.reason ? [" ", h("code", null, call.end.reason)] : null;
-    add(node, h("details", { class: "io", "data-key": `out ${key}`, open: call.state !== "completed" },
-      h("summary", null, call.end.is_error ? "What the model was told" : "Result", why, " ", h("span", { class: "soft" }, text(brief(call.end.output)))),
-      words(call.end.output ?? null, `out ${key}`),
-      call.end.truncated ? h("p", { class: "soft" }, "Cut here; the ledger has it whole.") : null,
-      call.end.detail ? h("p", { class: "soft small" }, text(call.end.detail)) : null));
-  }
+/** @param {Entry} entry @param {string} key @param {Around} around */
+export function entryView(entry, key, around) {
+  const raw = entry.events.length
+    ? h("button", { type: "button", class: "quiet small raw-button", "data-key": `raw ${key}`, onclick: () => around.choose(entry) }, entry.events.length === 1 ? "1 event" : `${entry.events.length} events`)
+    : null;
+  const node = entry.kind === "call" ? callView(entry, key, raw, around)
+    : entry.kind === "notice" ? noticeView(entry, key, raw, around)
+      : entry.open ? writtenView(entry)
+        : entry.kind === "reasoning" ? h("details", { class: "entry reasoning", "data-key": key }, h("summary", null, "Reasoning ", h("span", { class: "soft" }, text(brief(entry.text)))), h("div", { class: "words" }, one(entry.text, key)), raw)
+          : h("div", { class: "entry message" }, h("div", { class: "entry-head" }, h("div", { class: "words" }, entry.text ? one(entry.text, key) : h("span", { class: "soft" }, "The model said nothing.")), raw));
+  node.dataset.entry = key;
   return node;
 }
 
-/** @param {any} call */
-function decision(call) {
+/** What is being written now: `rewrite` goes on with it. @param {Entry} entry */
+function writtenView(entry) {
+  const written = h("div", { class: "words", "data-written": "" });
+  const caret = h("span", { class: "caret", "aria-hidden": "true" });
+  const title = entry.kind === "reasoning" ? h("p", { class: "soft small" }, "Reasoning") : null;
+  const node = h("div", { class: `entry ${entry.kind} written` }, title, h("div", { class: "entry-head" }, h("div", { class: "words" }, written, caret)));
+  rewrite(node, entry);
+  return node;
+}
+
+/** @param {HTMLElement} node of an entry that is being written @param {Entry} entry */
+export function rewrite(node, entry) {
+  const place = /** @type {HTMLElement} */ (node.querySelector("[data-written]"));
+  const cut = entry.text.length > WRITTEN_SHOWN;
+  fill(place, cut ? h("span", { class: "soft" }, `${size(entry.text.length - WRITTEN_SHOWN)} before this … `) : null, text(cut ? entry.text.slice(-WRITTEN_SHOWN) : entry.text));
+}
+
+/** @param {Entry} entry @param {string} key @param {HTMLElement | null} raw @param {Around} around */
+function callView(entry, key, raw, around) {
+  const call = entry.call;
+  const [label, tone] = STATES[call.state] ?? [call.state, "soft"];
+  const timed = timings(call, Date.now());
+  const head = h("div", { class: "entry-head" },
+    h("h3", { class: "name" }, text(call.tool), call.version ? h("span", { class: "soft small" }, ` v${call.version}`) : null),
+    h("span", { class: `badge ${tone}` }, label),
+    call.hosted ? h("span", { class: "soft small" }, "by the model's vendor: ", text(call.hosted)) : null,
+    timed ? h("span", { class: "soft small number" }, timed) : null,
+    raw);
+  const node = h("div", { class: `entry call ${tone}` }, head);
+  if (call.state === "writing") {
+    add(node, h("div", { class: "written-arguments" }, h("code", { "data-written": "" }), h("span", { class: "caret", "aria-hidden": "true" })));
+    rewrite(node, entry);
+    return node;
+  }
+  if (call.waits.length || call.attempts.length) add(node, track(around.runId, entry.turn, call));
+  const pending = call.approval?.status === "pending";
+  if (!pending) add(node, argumentsView(call, key, around));
+  if (call.approval && !pending) add(node, decision(call, around));
+  if (call.end === null) add(node, around.slot(entry));
+  for (const progress of call.progress.filter((/** @type {any} */ one_) => one_.message || one_.progress !== undefined).slice(-3)) {
+    add(node, h("p", { class: "soft small" }, text(progress.message ?? ""), progress.progress === undefined ? null : [" ", text(JSON.stringify(progress.progress))]));
+  }
+  if (call.end) add(node, endView(call, key, around));
+  return node;
+}
+
+/** @param {any} call @param {string} key @param {Around} around */
+function argumentsView(call, key, around) {
+  const cut = call.truncated && call.arguments == null;
+  const preview = cut ? size(call.bytes ?? 0) : call.raw === undefined ? brief(call.arguments) : brief(call.raw);
+  const inside = cut ? whole(call.id, key, around, (found) => rows(found.arguments, `args ${key}`))
+    : call.raw === undefined ? rows(call.arguments ?? {}, `args ${key}`)
+      : h("div", null, h("p", { class: "soft small" }, "This is no JSON object:"), one(call.raw, `args ${key}`));
+  return h("details", { class: "io", "data-key": `args ${key}` }, h("summary", null, "Arguments ", h("span", { class: "soft" }, text(preview))), inside);
+}
+
+/** @param {any} call @param {string} key @param {Around} around */
+function endView(call, key, around) {
+  const { end } = call;
+  const why = end.reason ? h("span", { class: "soft", title: end.reason }, `: ${REASONS[end.reason] ?? end.reason}`) : null;
+  const output = end.output ?? null;
+  return h("details", { class: "io", "data-key": `out ${key}`, open: end.is_error === true || call.state === "outcome_unknown" },
+    h("summary", null, end.is_error ? "What the model was told" : "Result", why, " ", h("span", { class: "soft preview" }, text(brief(output)))),
+    h("div", { class: "io-body" }, words(output, `out ${key}`),
+      end.truncated ? h("p", { class: "soft small" }, "It is cut here. ", whole(call.id, key, around, (found) => words(found.output ?? null, `whole ${key}`))) : null,
+      end.detail ? h("p", { class: "soft small" }, text(end.detail)) : null));
+}
+
+/** What is too large for the log, on demand. @param {string} callId @param {string} key @param {Around} around @param {(found: any) => HTMLElement} show */
+function whole(callId, key, around, show) {
+  const place = h("span");
+  const button = h("button", { type: "button", class: "quiet small", "data-key": `whole ${key}` }, "Load it whole");
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      fill(place, show(await around.ledger(callId)));
+    } catch (error) {
+      fill(place, h("span", { class: "wrong" }, text(/** @type {Error} */ (error).message)));
+    }
+  });
+  add(place, button);
+  return place;
+}
+
+/** @param {any} call @param {Around} around */
+function decision(call, { nameOf }) {
   const { status, by, remembered, message } = call.approval;
-  const how = remembered ? "by a remembered decision" : by ? ["by ", h("code", null, shortId(by))] : "";
-  return h("p", { class: "small" }, h("strong", null, status), " ", how, message ? [": ", text(message)] : null, call.original ? h("span", { class: "soft" }, " (arguments changed)") : null);
+  const how = remembered ? " by a remembered decision" : by ? [" by ", text(nameOf(by))] : "";
+  const changed = call.original ? differences(call.original, call.arguments) : [];
+  return h("div", { class: "decision small" },
+    h("p", null, h("strong", null, SAID[status] ?? status), how, message ? [": ", text(message)] : null),
+    changed.map(([path, before, after]) => h("div", { class: "change" }, h("code", null, text(path || "arguments")), side("del", before), h("span", { class: "soft", "aria-hidden": "true" }, "→"), side("ins", after))));
+}
+
+/** @type {Record<string, string>} */
+const SAID = { approved: "Approved", approve: "Approved", rejected: "Rejected", reject: "Rejected", edited: "Approved with other arguments", responded: "Answered in the tool's place", expired: "Nobody decided in time", withdrawn: "Withdrawn, since the run ended", void: "Asked again, since the tool has changed" };
+
+/** @param {"del" | "ins"} tag @param {any} value */
+function side(tag, value) {
+  return value === undefined ? h("span", { class: "soft" }, tag === "del" ? "not there" : "removed") : h(tag, null, text(brief(value)));
 }
 
 /** @param {any} value */
-function brief(value) {
-  const source = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
-  const characters = Array.from(source.slice(0, 200));
-  return characters.length > 72 ? `${characters.slice(0, 72).join("")}…` : source;
+export function brief(value) {
+  const source = typeof value === "string" ? value.slice(0, 400) : (JSON.stringify(value) ?? "");
+  const characters = Array.from(source.slice(0, 400).replace(/\s+/g, " "));
+  return characters.length > 110 ? `${characters.slice(0, 110).join("")}…` : characters.join("");
 }
 
-/** @param {{from: number, to: number | null}[]} spans */
-function span(spans) {
-  const last = spans.at(-1);
-  return last?.to ? duration(last.to - spans[0].from) : "…";
+/** @param {Entry} entry @param {string} key @param {HTMLElement | null} raw @param {Around} around */
+function noticeView(entry, key, raw, around) {
+  const { type, data } = entry.events[0];
+  const tone = type === "model.retried" || type === "model.downgraded" ? "warn" : "soft";
+  const node = h("div", { class: `entry notice ${tone}` }, h("div", { class: "entry-head" }, h("p", null, noticed(type, data)), raw));
+  if (type === "state.updated" && data.changes) add(node, h("details", { class: "io", "data-key": `state ${key}` }, h("summary", null, h("span", { class: "soft" }, text(brief(data.changes)))), json(data.changes)));
+  if (type === "input.received") add(node, around.slot(entry));
+  return node;
 }
 
-/** Bars over the run's whole time: waiting for people, and each attempt. @param {any} call */
-function track(call) {
-  const bar = (/** @type {string} */ kind) => (/** @type {{from: number, to: number | null}} */ { from, to }) => {
-    const shown = h("span", { class: `bar ${kind}`, title: `${kind === "wait" ? "Waited for a person" : "Attempt"}: ${to ? duration(to - from) : "still"}` });
-    shown.dataset.from = String(from);
-    if (to !== null) shown.dataset.to = String(to);
-    return shown;
-  };
-  return h("div", { class: "track", "aria-hidden": "true" }, call.waits.map(bar("wait")), call.attempts.map(bar("attempt")));
-}
-
-/**
- * Lays all bars out over the run's time so far.
- * @param {HTMLElement} root @param {number} from @param {number} total milliseconds.
- */
-export function bars(root, from, total) {
-  for (const bar of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll(".bar"))) {
-    const start = Number(bar.dataset.from) - from;
-    const end = bar.dataset.to ? Number(bar.dataset.to) - from : total;
-    bar.style.left = `${Math.min(99, Math.max(0, (start / total) * 100))}%`;
-    bar.style.width = `${Math.max(0.6, ((end - start) / total) * 100)}%`;
+/** @param {string} type @param {any} data */
+function noticed(type, data) {
+  switch (type) {
+    case "agent.changed": return ["Handed over from ", h("strong", null, text(data.from)), " to ", h("strong", null, text(data.to))];
+    case "input.received": return Number(data.messages) === 1 ? "A message came in" : `${data.messages} messages came in`;
+    case "state.updated": return "The session's state was changed";
+    case "model.downgraded": return [text(data.model), " cannot be told ", h("strong", null, text(data.what)), ", so it is left out: ", text(data.why)];
+    default: return [text(data.message ?? data.code), data.model ? [" ", text(data.model), ` is asked again${data.after_seconds ? ` in ${duration(Number(data.after_seconds) * 1000)}` : ""}.`] : null];
   }
 }
 
-/** @param {any} event */
-function notice({ type, data }) {
-  if (type === "agent.changed") return ["Handed over from ", text(data.from), " to ", text(data.to)];
-  if (type === "input.received") return `${data.messages === 1 ? "A message" : `${data.messages} messages`} came in`;
-  if (type === "state.updated") return ["State changed: ", text(brief(data.changes))];
-  if (type === "model.downgraded") return [text(data.model), " cannot be told: ", text(data.what)];
-  return ["The model is asked again: ", text(data.message ?? data.code)];
+/** A message of the input, or one that came in later. @param {any} item @param {string} key */
+export function saidView(item, key) {
+  if (typeof item.content === "string") return words(item.content, key);
+  if (!Array.isArray(item.content)) return rows(item, key);
+  return h("div", { class: "parts" }, item.content.map((/** @type {any} */ part, /** @type {number} */ at) => (part.type === "text" ? words(part.text, `${key} ${at}`) : json(part))));
+}
+
+/** @param {string} by a key's id @param {any} who */
+export function keyName(by, who) {
+  return by === who.key.id ? `${who.key.name} (your key)` : shortId(by);
 }

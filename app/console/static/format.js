@@ -54,6 +54,16 @@ export function cost(value) {
   return number < 0.01 ? `$${number.toPrecision(2)}` : `$${number.toFixed(2)}`;
 }
 
+/**
+ * What a run has cost: a model without a price costs nothing that is known, which is not $0.
+ * @param {any} usage
+ * @param {string | string[] | null | undefined} model
+ */
+export function spentOn(usage, model) {
+  if (Number(plain(usage.cost_usd)) || !Number(plain(usage.total_tokens))) return cost(usage.cost_usd);
+  return [model ?? []].flat().every((one) => one.startsWith("offline:")) && model ? "$0" : "no price known";
+}
+
 /** @param {unknown} value */
 export function count(value) {
   return Number(plain(value) ?? 0).toLocaleString("en");

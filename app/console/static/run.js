@@ -1,17 +1,27 @@
 // One run: a timeline that grows as it happens, and the raw events beside it.
 
-import { Problem, follow, get, send } from "./api.js";
+import { cancelling, runAgain, saying, when } from "./acting.js";
+import { Problem, all, follow, get } from "./api.js";
 import { approvalCard, item } from "./approval.js";
 import { add, arrange, fill, h, keeping, note, text } from "./dom.js";
-import { bars, entryView } from "./entries.js";
-import { RUN_STATUS, ago, cost, count, duration, moment, shortId, time } from "./format.js";
+import { entryView, keyName, rewrite, saidView } from "./entries.js";
+import { ago, count, duration, moment, shortId, spentOn } from "./format.js";
+import { outcome } from "./outcome.js";
+import { RawList } from "./rawlist.js";
+import { requiredAction } from "./required.js";
 import { badge } from "./runs.js";
-import { Timeline } from "./timeline.js";
-import { json, words } from "./values.js";
+import { OVER, Timeline, entryKey } from "./timeline.js";
+import { axis, lay, spent } from "./timing.js";
+
+/** @typedef {import("./timeline.js").Line} Line */
+/** @typedef {import("./timeline.js").Entry} Entry */
 
 const CLOCK_MS = 500;
-const RAW_SHOWN = 300;
-const OVER = new Set(["completed", "failed", "cancelled", "incomplete", "expired"]);
+const TURNS_BEFORE = 2; // of a long run: what is drawn of its beginning, and of its end
+const TURNS_BEHIND = 15;
+const MOST_TURNS = 25;
+const NEAR_PX = 60;
+const NARROW = "(max-width: 60rem)";
 
 /**
  * @param {HTMLElement} main
@@ -21,69 +31,134 @@ const OVER = new Set(["completed", "failed", "cancelled", "incomplete", "expired
 export function run(main, { id, who, go, watch }) {
   const leaving = new AbortController();
   const timeline = new Timeline(id);
-  const head = h("header", { class: "run-head" });
+  const may = { write: who.scopes.includes("runs:write"), decide: who.scopes.includes("approvals:decide") };
+  const title = h("h1", null, shortId(id));
+  const state = h("span", { role: "status" });
+  const link = h("span", { class: "link soft small", role: "status" });
+  const actions = h("div", { class: "head-actions" });
+  const facts = h("p", { class: "soft facts" });
+  const took = h("span", { class: "number" });
+  const usage = h("span");
+  const strip = h("section", { class: "spent", "aria-label": "Where the time went" });
   const input = h("section", { class: "run-input", "aria-label": "Input" });
   const lines = h("div", { class: "timeline" });
   const end = h("section", { "aria-label": "Outcome", "aria-live": "polite" });
-  const raw = h("div", { class: "raw-list" });
-  const rawTitle = h("h2", null, "Events");
-  const link = h("p", { class: "soft small", role: "status" });
-  fill(main, h("p", { class: "crumbs" }, h("a", { href: "#/runs" }, "Runs")), head,
-    h("div", { class: "columns" },
-      h("div", { class: "story-column" }, input, lines, end, acting(id, who, go, () => void refresh(), () => shown)),
-      h("aside", { class: "raw", "aria-label": "Raw events" }, h("div", { class: "raw-head" }, rawTitle, link), raw)));
+  const composer = h("div", { class: "acting" });
+  const cancel = cancelling(id, () => void refresh());
+  const raw = new RawList(id, (event) => timeline.line(event.run_id).created?.agent ?? "child run", (event) => pick(timeline.owners.get(event.id) ?? null, true));
+  fill(main, h("p", { class: "crumbs" }, h("a", { href: "#/runs" }, "Runs")),
+    h("header", { class: "run-head" }, h("div", { class: "run-title" }, title, state, link, actions), cancel.panel, facts, strip),
+    h("div", { class: "columns" }, h("div", { class: "story-column" }, input, lines, end, composer), raw.element));
 
-  /** @type {any} */
+  /** @type {any} The run as the API shows it. */
   let shown = null;
+  let pending = false;
+  let loaded = false; // all that had happened when the page was opened is here
+  let status = "";
+  /** @type {string | null} The entry whose events are marked. */
+  let chosen = null;
   /** @type {Map<string, {version: number, node: HTMLElement}>} */
   const drawn = new Map();
-  /** @type {Map<string, import("./approval.js").Card>} */
-  const cards = new Map();
-  /** @type {any[] | null} */
-  let chosen = null;
-  let pending = false;
-  let rawCount = 0;
-  let status = "";
+  /** What a person does about a call, by its entry: it outlives its entry's drawings. @type {Map<string, {what: string, element: HTMLElement}>} */
+  const slots = new Map();
+  /** The first turn of the end that is drawn, by run. @type {Map<string, {from: number, asked: boolean}>} */
+  const unfolded = new Map();
 
-  /** @param {any} approval */
-  const decided = (approval) => {
-    note([text(approval.tool), `: ${approval.status}.`]);
-    cards.delete(approval.id);
-    watch.poke();
-    draw();
-  };
-
-  /** @param {any} call @param {string} slot the id of the element to fill. */
-  async function ask(call, slot) {
-    const known = cards.get(call.approval.id);
-    const approval = known ? null : await get(`v1/approvals/${call.approval.id}`).catch(() => null);
-    if (approval && approval.status !== "pending") return;
-    const card = known ?? (approval && approvalCard(approval, { inRun: true, may: who.scopes.includes("approvals:decide"), decided }));
-    if (!card) return;
-    cards.set(call.approval.id, card);
-    const place = document.getElementById(slot);
-    if (place) fill(place, card.element);
+  /** @param {Line} line @param {Entry} entry */
+  function slotOf(line, entry) {
+    const key = entryKey(line, entry);
+    const known = slots.get(key) ?? { what: "", element: h("div", { class: "slot" }) };
+    slots.set(key, known);
+    const what = entry.kind === "notice" ? "said" : entry.call.approval?.status === "pending" ? entry.call.approval.id : known.what.startsWith("required") ? known.what : "";
+    if (what === known.what) return known.element;
+    known.what = what;
+    fill(known.element);
+    if (what === "said") void said(line, entry, known.element);
+    else if (what) void ask(entry.call, known.element);
+    return known.element;
   }
 
-  const choose = (/** @type {import("./timeline.js").Entry} */ entry) => {
-    chosen = entry.events;
-    drawRaw();
-    if (matchMedia("(max-width: 60rem)").matches) raw.scrollIntoView({ block: "nearest" });
-  };
+  /** The card of an approval. @param {any} call @param {HTMLElement} place */
+  async function ask(call, place) {
+    fill(place, h("p", { class: "soft" }, h("a", { href: "#/inbox" }, "It waits in the inbox")));
+    const approval = await get(`v1/approvals/${call.approval.id}`, undefined, leaving.signal).catch(() => null);
+    if (approval?.status !== "pending") return;
+    fill(place, approvalCard(approval, { inRun: true, may: may.decide, decided: (now) => {
+      note([text(now.tool), `: ${now.status}.`]);
+      watch.poke();
+    } }).element);
+  }
 
-  /** @param {import("./timeline.js").Line} line @returns {HTMLElement[]} */
-  function lineView(line) {
-    /** @type {HTMLElement[]} */
-    const nodes = [];
-    let turn = -1;
-    for (const entry of line.entries) {
-      if (entry.turn !== turn && entry.turn > 0) {
-        turn = entry.turn;
-        nodes.push(kept(`${line.id} turn ${entry.key}`, 0, () => h("h2", { class: "turn" }, h("span", null, `Turn ${turn}`, entry.agent ? [" · ", text(entry.agent)] : null))));
-      }
-      nodes.push(view(line, entry));
+  /** The words of messages that came in while the run was open. @param {Line} line @param {Entry} entry @param {HTMLElement} place */
+  async function said(line, entry, place) {
+    const { sequence, data } = entry.events[0];
+    const page = await all(`v1/runs/${line.id}/items`, {}, 1000, leaving.signal).catch(() => null);
+    if (!page) return;
+    const before = timeline.events.filter((one) => one.run_id === line.id && one.type === "input.received" && one.sequence < sequence).reduce((sum, one) => sum + Number(one.data.messages), 0);
+    const later = page.data.filter((one) => one.role && one.role !== "assistant" && one.turn > 0);
+    fill(place, later.slice(before, before + Number(data.messages)).map((one) => h("div", { class: "said" }, saidView(one, `said ${one.id}`))));
+  }
+
+  /** Puts the forms for what else the run waits for beside their calls. */
+  function require_() {
+    for (const action of shown?.required_actions ?? []) {
+      const line = timeline.lines.get(action.run_id);
+      const entry = line?.byKey.get(`c ${action.call_id}`);
+      if (!line || !entry || action.type === "approval") continue;
+      const known = slots.get(entryKey(line, entry));
+      const what = `required ${action.type} ${JSON.stringify(action.requests ?? null)}`;
+      if (!known || known.what === what) continue;
+      known.what = what;
+      fill(known.element, requiredAction(action, { runId: id, may: who.scopes, done: () => {
+        note([text(action.tool), ": settled."]);
+        void refresh();
+      } }));
     }
-    return nodes;
+  }
+
+  /** @param {string} callId @param {Line} line */
+  async function ledger(callId, line) {
+    const { data } = await all(`v1/runs/${line.id}/tool_calls`, {}, 2000, leaving.signal);
+    const found = data.find((one) => one.call_id === callId);
+    if (!found) throw new Error("The ledger has no such call.");
+    return found;
+  }
+
+  /** Marks an entry and its events. @param {string | null} key @param {boolean} fromRaw */
+  function pick(key, fromRaw) {
+    const before = chosen && drawn.get(chosen)?.node;
+    if (before) mark(before, false);
+    chosen = key;
+    if (key === null) {
+      raw.choose([], false);
+      return;
+    }
+    const [runId] = key.split(" ", 1);
+    const entry = timeline.line(runId).byKey.get(key.slice(runId.length + 1));
+    if (!entry) return;
+    if (fromRaw) {
+      reveal(runId, entry);
+      draw();
+    }
+    const node = drawn.get(key)?.node;
+    if (node) mark(node, true);
+    const narrow = matchMedia(NARROW).matches;
+    raw.choose(entry.events, !fromRaw);
+    if (fromRaw && !narrow) node?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** @param {HTMLElement} node @param {boolean} on */
+  function mark(node, on) {
+    node.classList.toggle("chosen", on);
+    node.querySelector(":scope .raw-button")?.setAttribute("aria-pressed", String(on));
+  }
+
+  /** Unfolds what hides an entry. @param {string} runId @param {Entry} entry */
+  function reveal(runId, entry) {
+    if (entry.turn > TURNS_BEFORE && entry.turn < tail(timeline.line(runId))) unfolded.set(runId, { from: entry.turn, asked: true });
+    for (let node = drawn.get(`child ${runId}`)?.node ?? null; node; node = node.parentElement) {
+      if (node instanceof HTMLDetailsElement) node.open = true;
+    }
   }
 
   /** @param {string} key @param {number} version @param {() => HTMLElement} make */
@@ -95,61 +170,144 @@ export function run(main, { id, who, go, watch }) {
     return node;
   }
 
-  /** @param {import("./timeline.js").Line} line @param {import("./timeline.js").Entry} entry */
+  /** From which turn on a long run's end is drawn. Once somebody has unfolded more, it stays; and
+   * what is drawn while somebody watches is folded only when it has become too much.
+   * @param {Line} line */
+  function tail(line) {
+    const last = line.entries.at(-1)?.turn ?? 0;
+    const known = unfolded.get(line.id);
+    if (known !== undefined && (known.asked || last - known.from < MOST_TURNS)) return known.from;
+    const from = last <= MOST_TURNS ? TURNS_BEFORE + 1 : last - TURNS_BEHIND + 1;
+    if (loaded && from > TURNS_BEFORE + 1) unfolded.set(line.id, { from, asked: false });
+    return from;
+  }
+
+  /** @param {Line} line @returns {HTMLElement[]} */
+  function lineView(line) {
+    /** @type {HTMLElement[]} */
+    const nodes = [];
+    const from = tail(line);
+    let turn = 0;
+    let folded = false;
+    for (const entry of line.entries) {
+      if (entry.turn > TURNS_BEFORE && entry.turn < from) {
+        if (!folded) nodes.push(foldView(line, from));
+        folded = true;
+        continue;
+      }
+      if (entry.turn !== turn && entry.turn > 0) {
+        turn = entry.turn;
+        nodes.push(...turnView(line, entry));
+      }
+      nodes.push(view(line, entry));
+    }
+    return nodes;
+  }
+
+  /** @param {Line} line @param {Entry} first */
+  function turnView(line, first) {
+    const key = `${line.id} turn ${first.turn}`;
+    const called = line.entries.some((one) => one.turn === first.turn && one.call?.attempts.length + one.call?.waits.length > 0);
+    const heading = kept(`${key} ${first.key}`, 0, () => h("h2", { class: "turn" }, h("span", null, `Turn ${first.turn}`, first.agent && first.agent !== line.created?.agent ? [" · ", text(first.agent)] : null), h("span", { class: "rule" }), h("span", { class: "took soft number" })));
+    heading.dataset.run = line.id;
+    heading.dataset.number = String(first.turn);
+    return called ? [heading, kept(`${key} axis`, 0, () => axis(line.id, first.turn))] : [heading];
+  }
+
+  /** @param {Line} line @param {number} from */
+  function foldView(line, from) {
+    const node = kept(`fold ${line.id}`, from, () => {
+      const button = (/** @type {string} */ label, /** @type {number} */ to) => h("button", { type: "button", class: "quiet small", "data-key": `${label} ${line.id}`, onclick: () => {
+        unfolded.set(line.id, { from: to, asked: true });
+        draw();
+      } }, label);
+      return h("div", { class: "folded soft small" }, h("span", null, `Turns ${TURNS_BEFORE + 1} to ${from - 1} are folded`), button(`Show ${Math.min(TURNS_BEHIND, from - TURNS_BEFORE - 1)} more`, Math.max(TURNS_BEFORE + 1, from - TURNS_BEHIND)), button("Show all", TURNS_BEFORE + 1));
+    });
+    return node;
+  }
+
+  /** @param {Line} line @param {Entry} entry */
   function view(line, entry) {
-    const key = `${line.id} ${entry.key}`;
-    const slot = `slot ${key}`;
+    const key = entryKey(line, entry);
+    const known = drawn.get(key);
+    if (known && entry.open && entry.events.length === 0 && known.version !== entry.version) {
+      rewrite(known.node, entry);
+      known.version = entry.version;
+    }
     const node = kept(key, entry.version, () => {
-      if (entry.call?.approval?.status === "pending") queueMicrotask(() => void ask(entry.call, slot));
-      return entryView(entry, key, { choose, slot });
+      const made = entryView(entry, key, { runId: line.id, choose: () => pick(chosen === key ? null : key, false), slot: () => slotOf(line, entry), ledger: (callId) => ledger(callId, line), nameOf: (by) => keyName(by, who) });
+      if (chosen === key) {
+        mark(made, true);
+        raw.choose(entry.events, false);
+      }
+      return made;
     });
     const child = entry.call?.child ? timeline.lines.get(entry.call.child) : null;
-    if (child) {
-      const about = h("summary", null, "Run of ", text(child.created?.agent ?? "an agent"), " ", badge(child.status), " ", h("a", { href: `#/runs/${child.id}` }, shortId(child.id)));
-      const summary = kept(`summary ${child.id} ${child.status}`, 0, () => about);
-      const details = kept(`child ${child.id}`, 0, () => h("details", { class: "child" }));
-      arrange(details, [summary, ...lineView(child)]);
-      if (details.parentNode !== node) add(node, details);
-    }
+    if (child) childView(node, child);
     return node;
+  }
+
+  /** A run below this one, drawn once it is unfolded. @param {HTMLElement} node @param {Line} child */
+  function childView(node, child) {
+    const details = kept(`child ${child.id}`, 0, () => h("details", { class: "child", ontoggle: () => draw() }));
+    const calls = child.entries.filter((one) => one.kind === "call").length;
+    const summary = kept(`summary ${child.id}`, 0, () => h("summary"));
+    const now = `${child.status} ${child.done} ${calls}`;
+    if (summary.dataset.now !== now) {
+      summary.dataset.now = now;
+      fill(summary, "Run of ", h("strong", null, text(child.created?.agent ?? "an agent")), " ", badge(child.status), h("span", { class: "soft small" }, ` ${child.done} ${child.done === 1 ? "turn" : "turns"}${calls ? `, ${calls} ${calls === 1 ? "call" : "calls"}` : ""}`));
+      if (child.asking.size) details.setAttribute("open", "");
+    }
+    const alone = kept(`alone ${child.id}`, 0, () => h("p", { class: "small" }, h("a", { href: `#/runs/${child.id}` }, "Open this run alone"), " ", h("code", { class: "soft" }, shortId(child.id))));
+    arrange(details, [summary, ...(/** @type {HTMLDetailsElement} */ (details).open ? [alone, ...lineView(child)] : [])]);
+    if (details.parentNode !== node) add(node, details);
   }
 
   function draw() {
     pending = false;
     if (leaving.signal.aborted) return;
     const line = timeline.line(id);
+    const follows = loaded && !OVER.has(line.status) && line.asking.size === 0 && innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR_PX;
     keeping(lines, () => arrange(lines, lineView(line)));
+    raw.grow(timeline.events);
     clock();
+    finish();
+    if (follows && scrollY > 0) scrollTo({ top: document.documentElement.scrollHeight });
     if (line.status !== status) {
       status = line.status;
-      void refresh();
+      when(state, status, () => badge(status));
+      when(actions, OVER.has(status) ? "over" : "open", () => (!may.write ? null : OVER.has(status) ? runAgain(id) : cancel.opener));
+      if (OVER.has(status)) cancel.panel.hidden = true;
     }
-    fill(end, outcome(line, shown));
-    if (chosen === null && timeline.events.length !== rawCount) drawRaw();
+    require_();
   }
 
-  function drawRaw() {
-    const events = chosen ?? timeline.events;
-    rawCount = timeline.events.length;
-    const all = h("button", { type: "button", class: "quiet small" }, "Show all");
-    all.addEventListener("click", () => {
-      chosen = null;
-      drawRaw();
-    });
-    fill(rawTitle, chosen ? ["Events of one entry ", all] : `Events · ${timeline.events.length}`);
-    const some = events.slice(-RAW_SHOWN);
-    keeping(raw, () => fill(raw, events.length > some.length ? h("p", { class: "soft small" }, `The last ${RAW_SHOWN}`) : null, some.map((event) => rawView(event, chosen !== null, event.run_id === id ? null : (timeline.line(event.run_id).created?.agent ?? "child run")))));
+  function finish() {
+    const line = timeline.line(id);
+    const parent = line.created?.parent_call_id;
+    when(composer, !may.write || OVER.has(line.status) || line.created === null ? "none" : parent ? "child" : "open", () => (composer.dataset.now === "open" ? saying(id) : composer.dataset.now === "child" ? h("p", { class: "soft small" }, "Messages go to the run above this one.") : null));
+    when(end, OVER.has(line.status) ? `${line.status} ${shown?.status}` : "", () => outcome(line, shown, may.write, go));
   }
 
   function clock() {
     const line = timeline.line(id);
-    const from = line.from ?? Date.now();
-    const to = line.to ?? Math.max(timeline.latest, Date.now());
-    bars(lines, from, Math.max(to - from, 1));
-    const took = head.querySelector(".took");
-    if (took) fill(took, duration(to - from));
-    const usage = head.querySelector(".usage");
-    if (usage && line.usage) fill(usage, used(line.usage));
+    if (line.from === null) return;
+    const now = Math.max(timeline.latest, Date.now());
+    lay(lines, (runId) => timeline.line(runId), now);
+    if (!OVER.has(line.status) || strip.dataset.now !== line.status) {
+      strip.dataset.now = line.status;
+      fill(strip, spent(line, now));
+    }
+    fill(took, duration((line.to ?? now) - line.from));
+    const used = line.usage ?? shown?.usage;
+    if (Number(used?.total_tokens)) fill(usage, `${count(used.total_tokens)} tokens (${count(used.input_tokens)} in, ${count(used.output_tokens)} out) · ${spentOn(used, line.created?.model ?? shown?.model)}`);
+    for (const heading of /** @type {NodeListOf<HTMLElement>} */ (lines.querySelectorAll(".turn"))) {
+      const turn = timeline.line(heading.dataset.run ?? "").turns.get(Number(heading.dataset.number));
+      const said = turn?.answered ? `model ${duration(turn.answered - turn.from)}` : "";
+      if (heading.dataset.said === said) continue;
+      heading.dataset.said = said;
+      fill(/** @type {Element} */ (heading.querySelector(".took")), said);
+    }
   }
 
   async function refresh() {
@@ -157,132 +315,82 @@ export function run(main, { id, who, go, watch }) {
       shown = await get(`v1/runs/${id}`, undefined, leaving.signal);
     } catch (error) {
       if (leaving.signal.aborted) return;
-      if (error instanceof Problem && error.status === 404) fill(main, h("h1", null, "No such run"), h("p", null, "There is no run of this id in this project. ", h("a", { href: "#/runs" }, "All runs")));
+      if (error instanceof Problem && error.status === 404) {
+        leaving.abort();
+        fill(main, h("h1", null, "No such run"), h("p", null, "There is no run of this id in this project. ", h("a", { href: "#/runs" }, "All runs")));
+      }
       return;
     }
-    fill(head, headView(shown));
-    main.dispatchEvent(new CustomEvent("run", { detail: shown }));
+    const models = [shown.model ?? "workflow"].flat().join(", ");
+    fill(title, shown.agent ? text(shown.agent) : text(models));
+    fill(facts, factsOf(shown, models, took, usage));
+    if (status === "") when(state, shown.status, () => badge(shown.status));
     clock();
-    fill(end, outcome(timeline.line(id), shown));
+    finish();
+    require_();
   }
 
   async function begin() {
-    void refresh();
-    void get(`v1/runs/${id}/items`, { limit: 50 }, leaving.signal).then((page) => {
-      const said = page.data.filter((/** @type {any} */ one) => one.turn === 0 && one.role);
-      fill(input, said.map(item));
-    }, () => undefined);
+    void Promise.all([get(`v1/runs/${id}/items`, { limit: 50 }, leaving.signal), refresh()]).then(([page]) => fill(input, inputView(page.data, shown)), () => undefined);
     await follow(id, (frame) => {
       timeline.take(frame);
+      if (frame.id !== null && TELLING.test(frame.type)) void refreshSoon();
       if (pending) return;
       pending = true;
-      requestAnimationFrame(draw);
-    }, (connected) => fill(link, connected ? "" : "Connection lost; coming back…"), leaving.signal);
+      requestAnimationFrame(() => {
+        draw();
+        loaded ||= timeline.events.length >= (shown?.last_sequence ?? Infinity);
+      });
+    }, (connected) => {
+      main.dataset.link = connected ? "live" : "lost";
+      fill(link, connected ? "" : "Connection lost. Reconnecting…");
+    }, leaving.signal);
     fill(link, "");
+    main.dataset.link = "done";
+    loaded = true;
+    void refresh();
   }
-  begin().catch((error) => note(text(error.message), "error"));
+  let soon = false;
+  async function refreshSoon() {
+    if (soon) return;
+    soon = true;
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+    soon = false;
+    await refresh();
+  }
+  begin().catch((error) => leaving.signal.aborted || note(text(error.message), "error"));
   const ticking = setInterval(() => !OVER.has(timeline.line(id).status) && clock(), CLOCK_MS);
   return () => {
     leaving.abort();
     clearInterval(ticking);
+    delete main.dataset.link;
   };
 }
 
-/** @param {any} usage */
-function used(usage) {
-  return `${count(usage.total_tokens)} tokens (${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out) · ${cost(usage.cost_usd)}`;
-}
+/** Events after which the run waits for something else. */
+const TELLING = /^(run\.(?!created)|tool_call\.(progress|outcome_unknown))/;
 
-/** @param {any} run_ */
-function headView(run_) {
-  const models = [run_.model ?? "workflow"].flat().join(", ");
+/** @param {any} run_ @param {string} models @param {HTMLElement} took @param {HTMLElement} usage */
+function factsOf(run_, models, took, usage) {
+  const by = run_.created_by;
   return [
-    h("div", { class: "run-title" }, h("h1", null, run_.agent ? text(run_.agent) : text(models)), badge(run_.status)),
-    h("p", { class: "soft facts" },
-      h("span", null, h("code", null, run_.id)),
-      run_.agent ? h("span", null, text(models)) : null,
-      h("span", { title: moment(run_.created_at) }, `started ${ago(run_.created_at, Date.now())}`),
-      h("span", { class: "took" }),
-      h("span", { class: "usage" }, used(run_.usage)),
-      run_.session_id ? h("span", null, "session ", h("code", null, shortId(run_.session_id))) : null,
-      run_.parent_run_id ? h("a", { href: `#/runs/${run_.parent_run_id}` }, "its parent run") : null,
-      run_.continued_from ? h("a", { href: `#/runs/${run_.continued_from}` }, "continued from") : null,
-      Object.keys(run_.metadata).length ? h("span", null, text(JSON.stringify(run_.metadata))) : null),
+    h("span", null, h("code", null, run_.id)),
+    run_.agent ? h("span", null, text(models)) : null,
+    h("span", { title: moment(run_.created_at) }, `started ${ago(run_.created_at, Date.now())}`, by ? [" by ", h("strong", null, text(by.name ?? by.id))] : null),
+    took, usage,
+    run_.session_id ? h("span", null, "session ", h("a", { href: `#/start?session=${run_.session_id}${run_.agent ? `&agent=${encodeURIComponent(run_.agent)}` : ""}`, title: "Start another run in this session" }, h("code", null, shortId(run_.session_id)))) : null,
+    run_.parent_run_id ? h("a", { href: `#/runs/${run_.parent_run_id}` }, "the run above it") : null,
+    run_.continued_from ? h("a", { href: `#/runs/${run_.continued_from}` }, "goes on from an earlier run") : null,
+    Object.keys(run_.metadata).length ? h("span", null, text(JSON.stringify(run_.metadata))) : null,
   ];
 }
 
-/** @param {import("./timeline.js").Line} line @param {any} run_ */
-function outcome(line, run_) {
-  if (!OVER.has(line.status)) return [];
-  const [label, tone] = RUN_STATUS[line.status];
-  const why = line.end?.error ?? line.end?.incomplete_details ?? run_?.error;
-  const output = run_?.output ?? line.end?.output ?? null;
-  const said = line.entries.at(-1);
-  const repeated = said?.kind === "message" && said.text === output;
-  return [h("div", { class: `outcome ${tone}` }, h("h2", null, label),
-    why ? h("p", null, h("code", null, text(why.code ?? why.reason)), " ", text(why.message ?? "")) : null,
-    output === null || repeated ? null : words(output, "output"))];
-}
-
-/** @param {any} event @param {boolean} open @param {string | null} of whose it is, if a child run's. */
-function rawView(event, open, of) {
-  const details = h("details", { "data-key": event.id, open },
-    h("summary", null, h("span", { class: "soft small number" }, `${event.sequence} `), h("code", null, text(event.type), of ? h("span", { class: "soft" }, " · ", text(of)) : null), h("time", { class: "soft small", datetime: event.created_at }, ` ${time(event.created_at)}`)));
-  const unfold = () => details.open && details.childElementCount === 1 && details.appendChild(json(event));
-  details.addEventListener("toggle", unfold);
-  unfold();
-  return details;
-}
-
-/**
- * What a person may do to the run.
- * @param {string} id @param {any} who @param {(to: string) => void} go @param {() => void} done @param {() => any} current
- */
-function acting(id, who, go, done, current) {
-  const place = h("section", { class: "acting", "aria-label": "Actions" });
-  if (!who.scopes.includes("runs:write")) return place;
-  /** @param {Promise<any>} asked @param {string} said */
-  const tell = async (asked, said) => {
-    try {
-      const answer = await asked;
-      note(said);
-      done();
-      return answer;
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      note([h("strong", null, "Not done. "), text(error.message)], "error");
-      return null;
-    }
-  };
-  const more = h("textarea", { id: "more-input", rows: "2", "data-key": "more-input" });
-  const say = h("button", { type: "button", class: "primary" }, "Send");
-  const once = { key: crypto.randomUUID() };
-  say.addEventListener("click", async () => {
-    const said = more.value.trim();
-    if (said && (await tell(send("POST", `v1/runs/${id}/input`, { input: said }, { "Idempotency-Key": once.key }), "Sent. The model sees it with its next turn."))) {
-      more.value = "";
-      once.key = crypto.randomUUID();
-    }
-  });
-  const stop = h("button", { type: "button", class: "danger" }, "Cancel the run");
-  stop.addEventListener("click", () => void tell(send("POST", `v1/runs/${id}/cancel`, { mode: "immediate" }), "Cancelled."));
-  const after = h("button", { type: "button" }, "Cancel after this turn");
-  after.addEventListener("click", () => void tell(send("POST", `v1/runs/${id}/cancel`, { mode: "after_turn" }), "It will stop after this turn."));
-  const on = h("button", { type: "button", class: "primary" }, "Continue");
-  on.addEventListener("click", async () => {
-    const next = await tell(send("POST", `v1/runs/${id}/continue`, {}, { "Idempotency-Key": crypto.randomUUID() }), "A new run goes on from here.");
-    if (next) go(`#/runs/${next.id}`);
-  });
-  const open = [h("label", { for: "more-input" }, "Say something to the run"), more, h("div", { class: "actions" }, say, after, stop)];
-  let now = "";
-  const draw = () => {
-    const run_ = current();
-    const next = !run_ ? "" : OVER.has(run_.status) ? run_.status : "open";
-    if (next === now) return;
-    now = next;
-    const again = h("a", { class: "button", href: `#/start?from=${id}` }, "Run again with changes");
-    fill(place, next === "open" ? open : next ? h("div", { class: "actions" }, next === "incomplete" ? on : null, again) : []);
-  };
-  queueMicrotask(() => document.getElementById("main")?.addEventListener("run", draw));
-  return place;
+/** What the run was asked. @param {any[]} items @param {any} run_ */
+function inputView(items, run_) {
+  const said = items.filter((one) => one.turn === 0 && one.role);
+  if (said.length === 0) return [];
+  const by = run_?.created_by;
+  const alone = said.length === 1 && said[0].role === "user";
+  return [h("h2", null, "Input", h("span", { class: "soft small" }, alone ? (by ? [" from ", text(by.name ?? by.id)] : "") : " a conversation so far")),
+    alone ? saidView(said[0], "input") : said.map(item)];
 }

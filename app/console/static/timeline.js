@@ -2,33 +2,48 @@
 
 /**
  * @typedef {object} Entry
- * @property {string} key
+ * @property {string} key Of its run alone.
  * @property {"message" | "reasoning" | "call" | "notice"} kind
  * @property {number} turn
  * @property {string | null} agent
  * @property {number} version Grows with every change.
- * @property {any[]} events The stored events that made it.
+ * @property {any[]} events The stored events that made it; none while it is still being written.
  * @property {string} text
+ * @property {number} length Of the text in characters (code points), as the server counts them.
  * @property {boolean} open It may still change.
  * @property {any} [call]
+ *
+ * @typedef {{from: number, to: number | null}} Span Milliseconds since 1970; null: not over.
+ * @typedef {"queue" | "model" | "retry" | "tool" | "wait"} Doing What the run's time goes by with.
+ *
+ * @typedef {object} Turn
+ * @property {number} from When the model was asked.
+ * @property {number | null} answered When its answer was complete.
+ * @property {number} to When the last thing of it happened.
  *
  * @typedef {object} Line One run: the one that is looked at, or one below it.
  * @property {string} id
  * @property {any} created The data of run.created.
  * @property {string} status
- * @property {number | null} from Milliseconds since 1970, by the database's clock.
+ * @property {number | null} from By the database's clock.
  * @property {number | null} to
  * @property {Entry[]} entries
- * @property {Map<string, Entry>} calls
+ * @property {Map<string, Entry>} byKey
+ * @property {Map<number, Turn>} turns
+ * @property {number} done The last turn whose answer is complete.
+ * @property {number} last When the last thing happened that is no note about the model.
+ * @property {{at: number, doing: Doing}[]} phases What it was doing, from when on.
+ * @property {Set<string>} running Ids of calls that are being made.
+ * @property {Set<string>} asking Ids of calls that wait for a decision.
  * @property {any} usage
  * @property {any} end The data of the final event.
- * @property {string | null} parentCall
  */
 
 /** @type {Record<string, string>} */
 const STATUS_AFTER = { "run.created": "queued", "run.started": "in_progress", "run.waiting": "requires_action", "run.resumed": "in_progress", "run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled", "run.incomplete": "incomplete", "run.expired": "expired" };
-const ENDS = new Set(["completed", "failed", "cancelled", "incomplete", "expired"]);
+export const OVER = new Set(["completed", "failed", "cancelled", "incomplete", "expired"]);
 const NOTICES = new Set(["agent.changed", "state.updated", "input.received", "model.retried", "model.downgraded"]);
+const OF_THE_MODEL = new Set(["model.retried", "model.downgraded"]);
 const CALL_ENDS = new Set(["completed", "failed", "timed_out", "rejected", "outcome_unknown", "cancelled"]);
 
 export class Timeline {
@@ -39,6 +54,8 @@ export class Timeline {
     this.lines = new Map();
     /** @type {any[]} */
     this.events = [];
+    /** Which entry a stored event belongs to, by the event's id. @type {Map<string, string>} */
+    this.owners = new Map();
     this.latest = 0;
   }
 
@@ -46,7 +63,7 @@ export class Timeline {
   line(id) {
     let line = this.lines.get(id);
     if (!line) {
-      line = { id, created: null, status: "queued", from: null, to: null, entries: [], calls: new Map(), usage: null, end: null, parentCall: null };
+      line = { id, created: null, status: "queued", from: null, to: null, entries: [], byKey: new Map(), turns: new Map(), done: 0, last: 0, phases: [], running: new Set(), asking: new Set(), usage: null, end: null };
       this.lines.set(id, line);
     }
     return line;
@@ -56,115 +73,210 @@ export class Timeline {
   take(frame) {
     const event = frame.data;
     const line = this.line(event.run_id);
-    if (frame.id === null) this.draft(line, frame.type, event.data);
-    else {
-      this.events.push(event);
-      this.stored(line, event);
-    }
-  }
-
-  /** @param {Line} line @param {any} event */
-  stored(line, event) {
-    const at = Date.parse(event.created_at);
-    const data = event.data;
-    this.latest = Math.max(this.latest, at);
-    line.from ??= at;
-    if (event.type in STATUS_AFTER) {
-      line.status = STATUS_AFTER[event.type];
-      if (event.type === "run.created") {
-        line.created = data;
-        line.parentCall = data.parent_call_id ?? null;
-      }
-      if (ENDS.has(line.status)) {
-        line.to = at;
-        line.end = data;
-        for (const entry of line.entries) if (entry.open && entry.kind !== "call") touch(entry, { open: false });
-      }
-    } else if (event.type === "usage.updated") line.usage = data;
-    else if (event.type === "message.completed") this.said(line, "message", event, data.text || data.refusal || "");
-    else if (event.type === "reasoning.completed") this.said(line, "reasoning", event, reasoningText(data.reasoning));
-    else if (event.type.startsWith("tool_call.")) call(line, event, at);
-    else if (NOTICES.has(event.type)) {
-      entryOf(line, `n${event.sequence}`, "notice", data.turn ?? lastTurn(line), data.agent ?? null, event);
-    }
-  }
-
-  /** @param {Line} line @param {"message" | "reasoning"} kind @param {any} event @param {string} text */
-  said(line, kind, event, text) {
-    const key = `${kind} ${event.data.turn}`;
-    const drafted = line.entries.find((one) => one.key === key && one.open);
-    const entry = drafted ?? entryOf(line, drafted ? key : unique(line, key), kind, event.data.turn, event.data.agent, null);
-    entry.events.push(event);
-    touch(entry, { text, open: false });
-    if (!text && kind === "reasoning") line.entries.splice(line.entries.indexOf(entry), 1);
-  }
-
-  /** A transient piece. `offset` counts characters, so that one that comes again replaces.
-   * @param {Line} line @param {string} type @param {any} data */
-  draft(line, type, data) {
-    if (type === "message.restarted") {
-      line.entries = line.entries.filter((one) => !(one.open && one.turn === data.turn && one.kind !== "call"));
+    if (frame.id === null) {
+      if (!OVER.has(line.status)) draft(line, frame.type, event.data);
       return;
     }
-    const kind = type === "message.delta" ? "message" : type === "reasoning.delta" ? "reasoning" : null;
-    if (kind === null) return; // a call's arguments come whole a moment later
-    const key = `${kind} ${data.turn}`;
-    const entry = line.entries.find((one) => one.key === key) ?? entryOf(line, key, kind, data.turn, data.agent, null);
-    if (!entry.open) return;
-    touch(entry, { text: Array.from(entry.text).slice(0, data.offset).join("") + data.text });
+    this.events.push(event);
+    const at = Date.parse(event.created_at);
+    this.latest = Math.max(this.latest, at);
+    line.from ??= at;
+    const entry = stored(line, event, at);
+    if (entry) this.owners.set(event.id, entryKey(line, entry));
+    time(line, event, at, entry);
   }
 }
 
-/** @param {Line} line @param {any} event @param {number} at */
+/** One entry among those of all runs. @param {Line} line @param {Entry} entry */
+export function entryKey(line, entry) {
+  return `${line.id} ${entry.key}`;
+}
+
+/** @param {Line} line @param {any} event @param {number} at @returns {Entry | null} the entry that it belongs to. */
+function stored(line, event, at) {
+  const { type, data } = event;
+  if (type in STATUS_AFTER) {
+    line.status = STATUS_AFTER[type];
+    if (type === "run.created") line.created = data;
+    if (type === "run.resumed") drop(line, () => true); // what its former worker was told is void
+    if (!OVER.has(line.status)) return null;
+    drop(line, () => true);
+    line.to = at;
+    line.end = data;
+    return null;
+  }
+  if (type === "usage.updated") {
+    line.usage = data;
+    line.done = Math.max(line.done, data.turn);
+    drop(line, (one) => one.turn <= line.done);
+  } else if (type === "message.completed") return said(line, "message", event, data.text || data.refusal || "");
+  else if (type === "reasoning.completed") return said(line, "reasoning", event, reasoningText(data.reasoning));
+  else if (type.startsWith("tool_call.")) return call(line, event, at);
+  else if (NOTICES.has(type)) {
+    const turn = OF_THE_MODEL.has(type) ? line.done + 1 : (data.turn ?? line.done);
+    const entry = entryOf(line, `n${event.sequence}`, "notice", turn, data.agent ?? null);
+    entry.events.push(event);
+    return entry;
+  }
+  return null;
+}
+
+/** Where the time goes. @param {Line} line @param {any} event @param {number} at @param {Entry | null} entry */
+function time(line, { type, data }, at, entry) {
+  if (entry && entry.turn > 0) {
+    const turn = turnOf(line, entry.turn);
+    turn.to = Math.max(turn.to, at);
+    if (!OF_THE_MODEL.has(type)) turn.answered ??= at;
+  }
+  if (!OF_THE_MODEL.has(type)) line.last = at;
+  while ((line.phases.at(-1)?.at ?? 0) > at) line.phases.pop();
+  const now = doing(line);
+  if (line.phases.at(-1)?.doing !== now) line.phases.push({ at, doing: now });
+  if (type === "model.retried" && data.after_seconds) {
+    line.phases.push({ at, doing: "retry" }, { at: at + Number(data.after_seconds) * 1000, doing: "model" });
+  }
+}
+
+/** @param {Line} line @param {number} number @returns {Turn} */
+function turnOf(line, number) {
+  let turn = line.turns.get(number);
+  if (!turn) {
+    const from = line.last || (line.from ?? 0);
+    turn = { from, answered: null, to: from };
+    line.turns.set(number, turn);
+  }
+  return turn;
+}
+
+/** @param {Line} line @returns {Doing} */
+function doing(line) {
+  if (line.status === "queued") return "queue";
+  if (line.status === "requires_action") return "wait";
+  if (line.running.size) return "tool";
+  return line.asking.size ? "wait" : "model";
+}
+
+/** @param {Line} line @param {"message" | "reasoning"} kind @param {any} event @param {string} text @returns {Entry | null} */
+function said(line, kind, event, text) {
+  const { turn, agent } = event.data;
+  const key = `${kind} ${turn}`;
+  const drafted = line.byKey.get(key);
+  if (!text && kind === "reasoning") {
+    if (drafted?.open) remove(line, (one) => one === drafted);
+    return null;
+  }
+  const entry = drafted?.open ? drafted : entryOf(line, drafted ? `${key} ${event.sequence}` : key, kind, turn, agent);
+  entry.events.push(event);
+  touch(entry, { text, open: false });
+  return entry;
+}
+
+/** A transient piece. `offset` counts characters, so that one that comes again replaces.
+ * @param {Line} line @param {string} type @param {any} data */
+function draft(line, type, data) {
+  if (type === "message.restarted") {
+    drop(line, (one) => one.turn === data.turn);
+    return;
+  }
+  if (data.turn <= line.done) return; // it was overtaken by what is stored
+  const ofCall = type === "tool_call.arguments.delta";
+  const kind = ofCall ? "call" : type === "message.delta" ? "message" : "reasoning";
+  const key = ofCall ? `c ${data.call_id}` : `${kind} ${data.turn}`;
+  let entry = line.byKey.get(key);
+  if (!entry) {
+    turnOf(line, data.turn);
+    entry = entryOf(line, key, kind, data.turn, data.agent ?? null);
+    if (ofCall) entry.call = newCall(data, "writing", line.turns.get(data.turn)?.from ?? 0);
+  }
+  if (entry.events.length || !entry.open) return;
+  const kept = data.offset === entry.length ? entry.text : Array.from(entry.text).slice(0, data.offset).join("");
+  touch(entry, { text: kept + data.text, length: data.offset + Array.from(data.text).length });
+}
+
+/** Takes away what is only written so far. @param {Line} line @param {(entry: Entry) => boolean} which */
+function drop(line, which) {
+  remove(line, (one) => one.open && one.events.length === 0 && which(one));
+}
+
+/** @param {Line} line @param {(entry: Entry) => boolean} which */
+function remove(line, which) {
+  const gone = line.entries.filter(which);
+  if (gone.length === 0) return;
+  line.entries = line.entries.filter((one) => !gone.includes(one));
+  for (const one of gone) line.byKey.delete(one.key);
+}
+
+/** @param {any} data @param {string} state @param {number} at */
+function newCall(data, state, at) {
+  return { id: data.call_id, tool: data.tool, arguments: data.arguments, state, at, attempts: [], waits: [], progress: [], approval: null, child: null, end: null, ended: null };
+}
+
+/** @param {Line} line @param {any} event @param {number} at @returns {Entry} */
 function call(line, event, at) {
   const data = event.data;
   const what = event.type.slice("tool_call.".length);
-  let entry = line.calls.get(data.call_id);
-  if (!entry) {
-    entry = entryOf(line, `c ${data.call_id}`, "call", data.turn ?? lastTurn(line), data.agent ?? null, null);
-    entry.call = { id: data.call_id, tool: data.tool, arguments: data.arguments, state: "created", at, attempts: [], waits: [], progress: [], approval: null, child: null, end: null };
-    line.calls.set(data.call_id, entry);
+  const key = `c ${data.call_id}`;
+  let entry = line.byKey.get(key);
+  if (!entry || (what === "created" && entry.events.length && entry.call.end)) {
+    entry = entryOf(line, entry ? `${key} ${event.sequence}` : key, "call", data.turn ?? line.done, data.agent ?? null);
+    entry.call = newCall(data, "created", at);
+    if (entry.key !== key) line.byKey.set(key, entry); // what comes now is about this one
   }
   entry.events.push(event);
   const one = entry.call;
-  if (what === "created") Object.assign(one, { tool: data.tool, version: data.tool_version, arguments: data.arguments, hosted: data.hosted, truncated: data.truncated });
+  if (what === "created") Object.assign(one, { at, state: "created", tool: data.tool, version: data.tool_version, type: data.tool_type, arguments: data.arguments, raw: data.arguments_text, hosted: data.hosted, truncated: data.truncated, bytes: data.arguments_bytes });
   else if (what === "approval_requested") {
     one.approval = { id: data.approval_id, status: "pending" };
     one.waits.push({ from: at, to: null });
     one.state = "waiting";
+    line.asking.add(one.id);
   } else if (what === "approval_decided") {
     one.approval = { id: data.approval_id ?? one.approval?.id, status: data.status ?? data.decision, by: data.decided_by, remembered: data.remembered, message: data.message };
     close(one.waits, at);
     if (data.arguments) Object.assign(one, { original: one.arguments, arguments: data.arguments });
     one.state = "decided";
+    line.asking.delete(one.id);
   } else if (what === "started") {
+    close(one.attempts, at, true);
     one.attempts.push({ from: at, to: null, number: data.attempt });
     one.state = "running";
+    line.running.add(one.id);
   } else if (what === "progress") {
     one.progress.push(data);
-    if (data.status === "child_started") one.child = data.run_id;
+    if (data.status === "child_started") {
+      Object.assign(one, { child: data.run_id, state: "running" });
+      line.running.add(one.id);
+      if (one.attempts.length === 0) one.attempts.push({ from: at, to: null, number: 1 });
+    }
   } else if (CALL_ENDS.has(what)) {
     close(one.attempts, at);
+    line.running.delete(one.id);
     if (data.awaiting_resolution) one.state = "unknown";
     else {
       close(one.waits, at);
-      one.state = what;
-      one.end = data;
+      line.asking.delete(one.id);
+      Object.assign(one, { state: what, end: data, ended: at });
     }
   }
   touch(entry, { open: one.end === null });
+  return entry;
 }
 
-/** @param {{to: number | null}[]} spans @param {number} at */
-function close(spans, at) {
-  for (const span of spans) span.to ??= at;
+/** @param {(Span & {again?: boolean})[]} spans @param {number} at @param {boolean} [again] It was tried once more. */
+function close(spans, at, again = false) {
+  for (const span of spans) {
+    if (span.to !== null) continue;
+    span.to = at;
+    if (again) span.again = true;
+  }
 }
 
-/** @param {Line} line @param {string} key @param {Entry["kind"]} kind @param {number} turn @param {string | null} agent @param {any} event @returns {Entry} */
-function entryOf(line, key, kind, turn, agent, event) {
+/** @param {Line} line @param {string} key @param {Entry["kind"]} kind @param {number} turn @param {string | null} agent @returns {Entry} */
+function entryOf(line, key, kind, turn, agent) {
   /** @type {Entry} */
-  const entry = { key, kind, turn: turn ?? 0, agent, version: 0, events: event ? [event] : [], text: "", open: true };
+  const entry = { key, kind, turn: turn ?? 0, agent, version: 0, events: [], text: "", length: 0, open: true };
   line.entries.push(entry);
+  line.byKey.set(key, entry);
   return entry;
 }
 
@@ -172,16 +284,6 @@ function entryOf(line, key, kind, turn, agent, event) {
 function touch(entry, change) {
   Object.assign(entry, change);
   entry.version += 1;
-}
-
-/** @param {Line} line @param {string} key */
-function unique(line, key) {
-  return line.entries.some((one) => one.key === key) ? `${key} ${line.entries.length}` : key;
-}
-
-/** @param {Line} line */
-function lastTurn(line) {
-  return line.entries.at(-1)?.turn ?? 0;
 }
 
 /** @param {any} reasoning as the vendor shows it. */

@@ -1,0 +1,94 @@
+// What a person may do to an open run: cancel it, or say something to it.
+
+import { Problem, onceOnly, send } from "./api.js";
+import { fill, h, note, text } from "./dom.js";
+
+/**
+ * @param {Promise<any>} asked
+ * @param {string} said when it was done.
+ * @returns {Promise<any>} null if it was refused, which was told.
+ */
+async function tell(asked, said) {
+  try {
+    const answer = await asked;
+    note(said);
+    return answer;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    note([h("strong", null, "Not done. "), text(error.message)], "error");
+    return null;
+  }
+}
+
+/**
+ * Cancelling, in two steps: what it means is said before it is done.
+ * @param {string} id of a run
+ * @param {() => void} done
+ */
+export function cancelling(id, done) {
+  const opener = h("button", { type: "button", class: "danger", "aria-expanded": "false", "data-key": "cancel" }, "Cancel…");
+  const now = h("button", { type: "button", class: "danger" }, "Cancel now");
+  const after = h("button", { type: "button" }, "Stop after this turn");
+  const back = h("button", { type: "button", class: "quiet" }, "Back");
+  const panel = h("div", { class: "cancel card", role: "group", "aria-label": "Cancel the run", hidden: true },
+    h("p", { class: "small" }, h("strong", null, "Now: "), "the run ends at once. Calls that are being made are recorded as cancelled, though they may have taken effect."),
+    h("p", { class: "small" }, h("strong", null, "After this turn: "), "the model's answer and the calls that have begun are still finished."),
+    h("div", { class: "actions" }, now, after, back));
+  const open = (/** @type {boolean} */ shown) => {
+    panel.hidden = !shown;
+    opener.setAttribute("aria-expanded", String(shown));
+    (shown ? back : opener).focus();
+  };
+  opener.addEventListener("click", () => open(Boolean(panel.hidden)));
+  back.addEventListener("click", () => open(false));
+  panel.addEventListener("keydown", (event) => event.key === "Escape" && open(false));
+  /** @param {"immediate" | "after_turn"} mode @param {string} said */
+  const cancel = async (mode, said) => {
+    if ((await tell(send("POST", `v1/runs/${id}/cancel`, { mode }), said)) === null) return;
+    open(false);
+    done();
+  };
+  now.addEventListener("click", () => void cancel("immediate", "The run was cancelled."));
+  after.addEventListener("click", () => void cancel("after_turn", "The run stops after this turn."));
+  return { opener, panel };
+}
+
+/**
+ * A field for a message to the run; Ctrl+Enter sends it.
+ * @param {string} id of a run
+ */
+export function saying(id) {
+  const field = h("textarea", { id: "more-input", rows: "2", "data-key": "more-input", "aria-describedby": "more-input-help" });
+  const button = h("button", { type: "submit" }, "Send");
+  const once = onceOnly();
+  const form = h("form", { class: "saying form", "aria-label": "Say something to the run" },
+    h("label", { for: "more-input" }, "Say something to the run"), field,
+    h("div", { class: "actions" }, button, h("span", { class: "soft small", id: "more-input-help" }, "The model sees it with its next turn. Ctrl+Enter sends.")));
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const body = { input: field.value.trim() };
+    if (!body.input || button.disabled) return;
+    button.disabled = true;
+    const sent = await tell(send("POST", `v1/runs/${id}/input`, body, once(body)), "Sent. The model sees it with its next turn.");
+    button.disabled = false;
+    if (sent === null) return;
+    field.value = "";
+    once.again();
+  });
+  return form;
+}
+
+/** @param {string} id of a run that has ended */
+export function runAgain(id) {
+  return h("a", { class: "button", href: `#/start?from=${id}`, "data-key": "run again" }, "Run again with changes");
+}
+
+/** Fills a place only when what is in it changes. @param {HTMLElement} place @param {string} key @param {() => any} content */
+export function when(place, key, content) {
+  if (place.dataset.now === key) return;
+  place.dataset.now = key;
+  fill(place, content());
+}

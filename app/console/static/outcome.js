@@ -1,0 +1,109 @@
+// How a run ended: what came of it, what it took, and what a person can do now.
+
+import { Problem, onceOnly, send } from "./api.js";
+import { fill, h, note, text } from "./dom.js";
+import { RUN_STATUS, count, duration, spentOn } from "./format.js";
+import { OVER } from "./timeline.js";
+import { words } from "./values.js";
+
+/** What to do about it, by the code of an error or the reason of an incomplete run.
+ * @type {Record<string, string>} */
+const ADVICE = {
+  unknown_model: "Name a model as vendor:name, of a vendor that this installation has a key for.",
+  model_not_found: "The vendor has no model of this name. Correct the name, then run it again.",
+  model_misconfigured: "The vendor's key or address is missing. Whoever runs this installation has to set it.",
+  model_unauthorized: "The vendor refuses the key. Whoever runs this installation has to renew it.",
+  model_rate_limited: "The vendor wants fewer requests. Run it again later, or name a second model to fall back on.",
+  model_unavailable: "The vendor was down through all tries. Run it again later, or name a second model to fall back on.",
+  model_unreachable: "The vendor could not be reached. Check its address and the network, then run it again.",
+  model_timeout: "The model did not answer in time. Run it again, or allow more with the model setting timeout_seconds.",
+  model_stream_broken: "The vendor's answer broke off each time. Run it again.",
+  model_refused_request: "The vendor refused the request. Change what its words above are about, then run it again.",
+  hook_failed: "A hook gave no usable answer. Look at its log, then run it again.",
+  guardrail: "A guardrail stopped the run. Change the input, or the guardrail.",
+  step_failed: "An agent of this workflow failed. Look at its run above.",
+  refusal: "The model does not want to answer this. Ask in other words.",
+  output_schema: "The answer did not fit the schema, even after it was told so. Make the schema simpler, or allow more repair_attempts.",
+  repeated_calls: "The model went in circles. Change its instructions, or what the tool answers.",
+  max_turns: "Continue it with more turns, or run it again with a larger limit max_turns.",
+  max_tool_calls: "Continue it, or run it again with a larger limit max_tool_calls.",
+  max_tokens: "Run it again with a larger limit max_tokens.",
+  max_cost_usd: "Run it again with a larger limit max_cost_usd.",
+  deadline: "Continue it, or run it again with a larger limit deadline_seconds.",
+};
+
+/**
+ * @param {import("./timeline.js").Line} line
+ * @param {any} run as the API shows it; null as long as it is not loaded.
+ * @param {boolean} mayWrite
+ * @param {(to: string) => void} go
+ */
+export function outcome(line, run, mayWrite, go) {
+  if (!OVER.has(line.status)) return [];
+  const [label, tone] = RUN_STATUS[line.status];
+  const why = line.end?.error ?? line.end?.incomplete_details ?? run?.error ?? run?.incomplete_details;
+  const code = why?.code ?? why?.reason;
+  const output = run?.output ?? line.end?.output ?? null;
+  const said = line.entries.findLast((one) => one.kind === "message");
+  const repeated = said !== undefined && said === line.entries.at(-1) && said.text === output;
+  const continues = line.status === "incomplete" && mayWrite && run && !run.parent_run_id;
+  return [h("div", { class: `outcome ${tone}` },
+    h("div", { class: "outcome-head" }, h("h2", null, label), h("p", { class: "small figures" }, figures(line, run)), output === null ? null : copying(output)),
+    why ? h("p", null, text(why.message ?? ""), " ", h("code", { class: "soft" }, text(code))) : null,
+    ADVICE[code] ? h("p", { class: "advice" }, h("strong", null, "What to do: "), ADVICE[code]) : null,
+    output === null ? null : repeated ? h("p", { class: "soft small" }, "Its output is the last message, above.") : h("div", { class: "output" }, h("h3", null, "Output"), words(output, "output")),
+    continues ? continuing(line.id, go) : null)];
+}
+
+/** @param {import("./timeline.js").Line} line @param {any} run */
+function figures(line, run) {
+  const turns = run?.turn ?? line.done;
+  const calls = line.entries.filter((one) => one.kind === "call").length;
+  const usage = run?.usage ?? line.usage;
+  return [
+    `${duration((line.to ?? 0) - (line.from ?? 0))}`, `${turns} ${turns === 1 ? "turn" : "turns"}`, `${calls} ${calls === 1 ? "call" : "calls"}`,
+    ...(Number(usage?.total_tokens) ? [`${count(usage.total_tokens)} tokens`, spentOn(usage, run?.model)] : []),
+  ].join(" · ");
+}
+
+/** @param {any} output */
+function copying(output) {
+  const button = h("button", { type: "button", class: "quiet small", "data-key": "copy output" }, "Copy the output");
+  button.addEventListener("click", () => navigator.clipboard.writeText(typeof output === "string" ? output : JSON.stringify(output, null, 2)).then(() => note("Copied."), () => note("The browser does not allow copying.", "error")));
+  return button;
+}
+
+/** A form that makes the run that goes on from this one. @param {string} id @param {(to: string) => void} go */
+function continuing(id, go) {
+  const turns = h("input", { id: "continue-turns", type: "text", inputmode: "numeric", "data-key": "continue turns", placeholder: "as many as it had", autocomplete: "off" });
+  const input = h("textarea", { id: "continue-input", rows: "2", "data-key": "continue input" });
+  const wrong = h("p", { class: "wrong", role: "alert" });
+  const button = h("button", { type: "submit", class: "primary" }, "Continue");
+  const once = onceOnly();
+  const form = h("form", { class: "form continue" },
+    h("p", { class: "soft small" }, "A new run goes on from here, with all that was said and done."),
+    h("div", { class: "pair" },
+      h("div", { class: "field" }, h("label", { for: "continue-turns" }, "More turns ", h("span", { class: "soft" }, "optional")), turns),
+      h("div", { class: "field" }, h("label", { for: "continue-input" }, "Say something first ", h("span", { class: "soft" }, "optional")), input)),
+    wrong, h("div", { class: "actions" }, button));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    fill(wrong);
+    const asked = turns.value.trim();
+    if (asked && !/^\d+$/.test(asked)) {
+      fill(wrong, "More turns must be a number from 1 to 50.");
+      turns.focus();
+      return;
+    }
+    const body = { ...(asked && { max_turns: Number(asked) }), ...(input.value.trim() && { input: input.value.trim() }) };
+    button.disabled = true;
+    try {
+      go(`#/runs/${(await send("POST", `v1/runs/${id}/continue`, body, once(body))).id}`);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      button.disabled = false;
+      fill(wrong, text([error.message, ...error.errors.map(({ path, message }) => `${path} ${message}`)].join("\n")));
+    }
+  });
+  return form;
+}

@@ -1,0 +1,161 @@
+// Where a run's time went: one strip over the whole run, and a bar for each call over its turn.
+
+import { fill, h } from "./dom.js";
+import { duration } from "./format.js";
+
+/** @typedef {import("./timeline.js").Line} Line */
+/** @typedef {import("./timeline.js").Turn} Turn */
+
+/** @type {Record<string, string>} */
+const CALLED = { queue: "In the queue", model: "Model", retry: "Pause before another try", tool: "Tools", wait: "Waiting for someone" };
+const MOST_PIECES = 240;
+const MOST_TICKS = 5;
+
+/**
+ * What the run has done up to `now`, in pieces of time.
+ * @param {Line} line @param {number} now
+ * @returns {{doing: string, from: number, ms: number}[]}
+ */
+export function pieces(line, now) {
+  const end = line.to ?? now;
+  return line.phases.flatMap(({ at, doing }, index) => {
+    const ms = Math.min(line.phases[index + 1]?.at ?? end, end) - at;
+    return ms > 0 ? [{ doing, from: at, ms }] : [];
+  });
+}
+
+/** The strip with its legend. @param {Line} line @param {number} now */
+export function spent(line, now) {
+  const all = pieces(line, now);
+  const total = all.reduce((sum, one) => sum + one.ms, 0);
+  if (total === 0) return [];
+  const fine = all.length <= MOST_PIECES ? all : all.filter((one) => one.ms > total / MOST_PIECES);
+  /** @type {Map<string, number>} */
+  const sums = new Map();
+  for (const { doing, ms } of all) sums.set(doing, (sums.get(doing) ?? 0) + ms);
+  return [
+    h("div", { class: "strip", "aria-hidden": "true" }, fine.map(({ doing, ms }) => {
+      const piece = h("span", { class: `bar ${doing}`, title: `${CALLED[doing]}: ${duration(ms)}` });
+      piece.style.flexGrow = String(ms / total);
+      return piece;
+    })),
+    h("ul", { class: "legend" }, [...sums].map(([doing, ms]) => h("li", null, h("span", { class: `swatch ${doing}`, "aria-hidden": "true" }), `${CALLED[doing]} `, h("span", { class: "number" }, duration(ms))))),
+  ];
+}
+
+/** The bars of a call, over the time of its turn: `lay` puts them in their places.
+ * @param {string} runId @param {number} turn @param {any} call */
+export function track(runId, turn, call) {
+  const bars = [];
+  const began = Math.min(...[...call.waits, ...call.attempts].map((one) => one.from));
+  if (began > call.at) bars.push(bar("queue", "Before it began", { from: call.at, to: began }));
+  for (const span of call.waits) bars.push(bar("wait", "Waited for a decision", span));
+  for (const span of call.attempts) bars.push(bar(span.again ? "again" : "attempt", span.again ? `Attempt ${span.number}, and the pause before the next` : `Attempt ${span.number}`, span));
+  const last = call.attempts.at(-1);
+  if (last?.to && call.ended > last.to) bars.push(bar("wait", "Waited for someone to say what happened", { from: last.to, to: call.ended }));
+  const shown = h("div", { class: "track", "aria-hidden": "true" }, bars);
+  shown.dataset.run = runId;
+  shown.dataset.turn = String(turn);
+  return shown;
+}
+
+/** @param {string} kind @param {string} called @param {import("./timeline.js").Span} span */
+function bar(kind, called, { from, to }) {
+  const shown = h("span", { class: `bar ${kind}`, title: `${called}: ${to === null ? "still" : duration(to - from)}` });
+  shown.dataset.from = String(from);
+  if (to !== null) shown.dataset.to = String(to);
+  return shown;
+}
+
+/** The axis of a turn. @param {string} runId @param {number} turn */
+export function axis(runId, turn) {
+  const shown = h("div", { class: "axis", "aria-hidden": "true" });
+  shown.dataset.run = runId;
+  shown.dataset.turn = String(turn);
+  return shown;
+}
+
+/** In words, beside the bars: `waited 9.1 s · 2 attempts, 0.6 s`. @param {any} call @param {number} now */
+export function timings(call, now) {
+  const said = [];
+  const waited = sum(call.waits, now);
+  if (waited) said.push(`waited ${duration(waited)}`);
+  const { length } = call.attempts;
+  if (length && call.ended) {
+    const worked = sum(call.attempts, now);
+    said.push(length > 1 ? `${length} attempts, ${duration(worked)}` : duration(worked));
+  } else if (length > 1) said.push(`attempt ${call.attempts.at(-1).number}`);
+  return said.join(" · ");
+}
+
+/** @param {import("./timeline.js").Span[]} spans @param {number} now */
+function sum(spans, now) {
+  return spans.reduce((total, { from, to }) => total + (to ?? now) - from, 0);
+}
+
+/**
+ * Lays all bars and axes under `root` out over their turns' time. Those of turns that are over
+ * stay as they are.
+ * @param {HTMLElement} root
+ * @param {(runId: string) => Line} lineOf
+ * @param {number} now
+ */
+export function lay(root, lineOf, now) {
+  for (const one of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll(".track, .axis"))) {
+    const line = lineOf(/** @type {string} */ (one.dataset.run));
+    const number = Number(one.dataset.turn);
+    const turn = line.turns.get(number);
+    if (!turn) continue;
+    const to = turnEnd(line, number, turn, now);
+    if (one.dataset.laid === String(to)) continue;
+    one.dataset.laid = String(to);
+    const total = Math.max(to - turn.from, 1);
+    if (one.classList.contains("axis")) mark(one, total);
+    else for (const child of /** @type {Iterable<HTMLElement>} */ (one.children)) place(child, turn.from, total);
+  }
+}
+
+/** @param {Line} line @param {number} number @param {Turn} turn @param {number} now */
+export function turnEnd(line, number, turn, now) {
+  const going = line.to === null && !line.turns.has(number + 1);
+  return going ? Math.max(now, turn.to) : turn.to;
+}
+
+/** @param {HTMLElement} bar_ @param {number} from @param {number} total */
+function place(bar_, from, total) {
+  const start = Math.max(0, Number(bar_.dataset.from) - from);
+  const end = bar_.dataset.to ? Number(bar_.dataset.to) - from : total;
+  bar_.style.left = `${Math.min(99.4, (start / total) * 100)}%`;
+  bar_.style.width = `${Math.max(0.6, ((end - start) / total) * 100)}%`;
+}
+
+/** @param {HTMLElement} axis_ @param {number} total */
+function mark(axis_, total) {
+  const raw = total / MOST_TICKS;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const units = [1, 2, 5, 10].map((one) => one * power);
+  const step = total < 60_000 ? (units.find((one) => one >= raw) ?? raw) : wholeMinutes(raw);
+  const marks = [];
+  for (let at = 0; at <= total && marks.length <= MOST_TICKS; at += step) {
+    const tick = h("span", { class: at / total > 0.9 ? "tick last" : "tick" }, at === 0 ? "0" : short(at));
+    tick.style.left = `${(at / total) * 100}%`;
+    marks.push(tick);
+  }
+  fill(axis_, marks);
+}
+
+const MINUTE = 60_000;
+
+/** @param {number} raw */
+function wholeMinutes(raw) {
+  const steps = [0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 240, 360, 720, 1440, 2880, 10_080].map((one) => one * MINUTE);
+  return steps.find((one) => one >= raw) ?? Math.ceil(raw / (1440 * MINUTE)) * 1440 * MINUTE;
+}
+
+/** @param {number} ms */
+function short(ms) {
+  if (ms < 1000) return `${+ms.toPrecision(3)} ms`;
+  if (ms < MINUTE) return `${+(ms / 1000).toFixed(2)} s`;
+  if (ms < 60 * MINUTE) return `${+(ms / MINUTE).toFixed(2)} min`;
+  return ms < 2880 * MINUTE ? `${+(ms / MINUTE / 60).toFixed(1)} h` : `${+(ms / MINUTE / 1440).toFixed(1)} days`;
+}
