@@ -1,5 +1,6 @@
 """/openapi.json and /docs: a page rendered here, with nothing to execute and nothing to fetch."""
 
+import asyncio
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
@@ -26,7 +27,7 @@ def router() -> APIRouter:
 
     @routes.get("/openapi.json", include_in_schema=False)
     async def openapi_json(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return answer(request.app.openapi(), headers={"Cache-Control": "no-cache"})
+        return answer(await _document(request), headers={"Cache-Control": "no-cache"})
 
     @routes.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -35,9 +36,14 @@ def router() -> APIRouter:
             "Cache-Control": "no-cache",
             "Referrer-Policy": "no-referrer",
         }
-        return Response(page(request.app.openapi()), 200, headers, "text/html; charset=utf-8")
+        return Response(page(await _document(request)), 200, headers, "text/html; charset=utf-8")
 
     return routes
+
+
+async def _document(request: Request) -> Json:
+    """Made at the first request, which takes some tenths of a second of CPU."""
+    return await asyncio.to_thread(request.app.openapi)
 
 
 def page(document: Json) -> str:

@@ -7,7 +7,7 @@ from fastapi import Header, Query, Response
 
 from app.api.auth import RunsReader
 from app.api.children_events import family_page, family_stream
-from app.api.models.runs import Event
+from app.api.models.runs import EVENT_STREAM, Event
 from app.api.paging import Page
 from app.api.params import AfterEvent, RunPath, Wait
 from app.api.routes import router
@@ -28,7 +28,7 @@ routes = router("Runs")
     "/runs/{run_id}/events",
     response_model=Page[Event],
     responses={
-        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        200: {"content": {"text/event-stream": {"schema": EVENT_STREAM}}},
         204: {"description": "The run has ended, and the client has all its events."},
     },
 )

@@ -3,12 +3,14 @@
 from typing import get_args
 
 from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import text
 
 from app.api.answers import answer
 from app.api.auth import AnyKey
 from app.api.descriptions import VERSION
+from app.api.models.service import Alive, Capabilities, Ready
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
@@ -21,13 +23,13 @@ probes: APIRouter = router("Service", prefix="")
 routes: APIRouter = router("Service")
 
 
-@probes.get("/healthz")
+@probes.get("/healthz", response_model=Alive)
 async def healthz() -> Response:
     """The process answers."""
     return answer({"status": "ok"})
 
 
-@probes.get("/readyz")
+@probes.get("/readyz", response_model=Ready)
 async def readyz(services: Using) -> Response:
     """The process can serve: its database answers, and it is not stopping. Else 503."""
     if services.stopping.is_set():
@@ -42,13 +44,13 @@ async def readyz(services: Using) -> Response:
     return answer({"status": "ready"})
 
 
-@probes.get("/metrics")
+@probes.get("/metrics", response_class=PlainTextResponse)
 async def metrics() -> Response:
     """Prometheus' text format."""
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
 
-@routes.get("/capabilities")
+@routes.get("/capabilities", response_model=Capabilities)
 async def capabilities(who: AnyKey, services: Using) -> Response:
     """What this installation can do. `plugins` are those of the process that answers."""
     plugins = services.plugins

@@ -6,7 +6,7 @@ OpenAI answers with 400 is 400 here as well, where the rest of the API says 422.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from fastapi import Request, Response
 from pydantic import JsonValue
@@ -52,6 +52,11 @@ def openai_error(
     headers: Mapping[str, str] | None,
 ) -> Response:
     """`errors`: `{path, message}` each, as a problem has them. The first one is the `param`."""
+    body = openai_body(status, code, detail, errors)
+    return Response(to_json(body), STATUSES.get(status, status), headers, "application/json")
+
+
+def openai_body(status: int, code: str, detail: str, errors: Sequence[JsonValue]) -> dict[str, Any]:
     found = [cast("dict[str, str]", one) for one in errors]
     param = None
     if found:
@@ -75,4 +80,4 @@ def openai_error(
         "param": param,
         "code": _CODES.get(code, code),
     }
-    return Response(to_json({"error": error}), status, headers, "application/json")
+    return {"error": error}

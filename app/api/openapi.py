@@ -8,8 +8,10 @@ from typing import Any, Final, TypeAlias
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic_core import to_json
 
-from app.api.descriptions import FIELDS, INTRODUCTION, TAGS
+from app.api.contract import errors, examples, names, schemas, tidy, webhooks
+from app.api.descriptions import FIELDS, INTRODUCTION, LICENSE, SERVERS, SUMMARIES, TAGS
 from app.api.models.problem import Problem
 from app.api.openai_errors import PATH
 from app.api.openai_errors import STATUSES as OPENAI_STATUSES
@@ -72,6 +74,8 @@ def build(app: FastAPI) -> Json:
         title=app.title,
         version=app.version,
         description=INTRODUCTION,
+        license_info=LICENSE,
+        servers=SERVERS,
         routes=routes,
         tags=[{"name": name, "description": text} for name, text in TAGS.items() if name in used],
     )
@@ -80,8 +84,19 @@ def build(app: FastAPI) -> Json:
         for method in route.methods or ():
             _complete(document["paths"][route.path_format][method.lower()], route, method)
     _components(document)
-    _examples(document, routes)
-    return _renamed(document)
+    _answers(document, routes)
+    document = tidy.tidied(_renamed(document))
+    return _whole(document) if "ResponseObject" in document["components"]["schemas"] else document
+
+
+def _whole(document: Json) -> Json:
+    """With what stands at no route; of the API as it is, not of a few routes of it."""
+    schemas.add_to(document["components"]["schemas"])
+    document = names.give_names(tidy.tidied(document))
+    examples.add_to(document)
+    document["webhooks"] = webhooks.webhooks()
+    document["components"]["schemas"] = dict(sorted(document["components"]["schemas"].items()))
+    return document
 
 
 def _complete(operation: Json, route: StrictRoute, method: str) -> None:
@@ -91,6 +106,7 @@ def _complete(operation: Json, route: StrictRoute, method: str) -> None:
         text = operation.get("description", "").rstrip()
         operation["description"] = f"{text}\n\nNeeds the scope {words}.".lstrip()
     operation["security"] = [{"bearer": []}] if needed else []
+    operation["summary"] = SUMMARIES.get(route.name) or route.name.replace("_", " ").capitalize()
     responses: Json = operation["responses"]
     statuses = list(_problem_statuses(route, method, declared=map(int, responses)))
     theirs = PATH.fullmatch(route.path_format) is not None
@@ -123,27 +139,30 @@ def _problem_statuses(route: StrictRoute, method: str, declared: Iterable[int]) 
 
 def _components(document: Json) -> None:
     components: Json = document.setdefault("components", {})
-    schemas: Json = components.setdefault("schemas", {})
+    known: Json = components.setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
+        known.pop(name, None)
     problem = Problem.model_json_schema(ref_template=_REFS, mode="serialization")
-    schemas.update(problem.pop("$defs"))
-    schemas["Problem"] = problem
-    if "ResponseObject" in schemas:
+    known.update(problem.pop("$defs"))
+    known["Problem"] = problem
+    if "ResponseObject" in known:
         error = OpenAIError.model_json_schema(ref_template=_REFS, mode="serialization")
-        schemas.update(error.pop("$defs"))
-        schemas["OpenAIError"] = error
-    for name, fields in _fields(schemas):
+        known.update(error.pop("$defs"))
+        known["OpenAIError"] = error
+    for name, fields in _fields(known):
         for field, text in fields.items():
-            for schema in (schemas.get(name), schemas.get(f"{name}-Input")):
+            for schema in (known.get(name), known.get(f"{name}-Input")):
                 if schema is not None and field in schema.get("properties", {}):
                     schema["properties"][field].setdefault("description", text)
-    components["schemas"] = dict(sorted(schemas.items()))
-    components["responses"] = {_component(s): _response(s, text) for s, text in _PROBLEMS.items()}
-    if "ResponseObject" in schemas:
+    shown = errors.examples()
+    components["responses"] = {
+        _component(s): _response(s, text, shown[s]) for s, text in _PROBLEMS.items()
+    }
+    if "ResponseObject" in known:
+        shown = errors.openai_examples()
         components["responses"] |= {
             f"OpenAI{_component(status)}": _response(
-                status, text, "application/json", "OpenAIError"
+                status, text, shown[status], "application/json", "OpenAIError"
             )
             for status, text in {**_PROBLEMS, **_OPENAI_ERRORS}.items()
             if status not in _NOT_OPENAI
@@ -157,33 +176,40 @@ def _components(document: Json) -> None:
     }
 
 
-def _fields(schemas: Json) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _fields(known: Json) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Schema, and what its fields are. An agent's mean what they mean in an inline run."""
     yield from FIELDS.items()
-    inline: Json = schemas.get("StartRun", {}).get("properties", {})
+    inline: Json = known.get("StartRun", {}).get("properties", {})
     shared = {field: about["description"] for field, about in inline.items()}
     yield from ((name, shared) for name in ("RegisterAgent", "PatchAgent", "Agent"))
 
 
-def _examples(document: Json, routes: Iterable[StrictRoute]) -> None:
-    """FastAPI leaves nulls out of the document, and so out of examples, where they belong."""
-    schemas: Json = document["components"]["schemas"]
+def _answers(document: Json, routes: Iterable[StrictRoute]) -> None:
+    """Examples of answers, whole: with every default, and with the nulls that FastAPI leaves out
+    of the document."""
+    known: Json = document["components"]["schemas"]
     for route in routes:
         model: Any = route.response_model
-        schema = schemas.get(getattr(model, "__name__", ""), {})
+        schema = known.get(getattr(model, "__name__", ""), {})
         if "examples" in schema:
-            schema["examples"] = model.model_json_schema()["examples"]
+            given = model.model_json_schema()["examples"]
+            schema["examples"] = [
+                model.model_validate_json(to_json(one)).model_dump(mode="json") for one in given
+            ]
 
 
 def _component(status: int) -> str:
     return HTTPStatus(status).phrase.replace(" ", "").replace("-", "")
 
 
-def _response(status: int, text: str, kind: str = MEDIA_TYPE, model: str = "Problem") -> Json:
+def _response(
+    status: int, text: str, shown: Json, kind: str = MEDIA_TYPE, model: str = "Problem"
+) -> Json:
+    schema = {"$ref": f"#/components/schemas/{model}"}
     return {
         "description": text,
         "headers": _REQUEST_ID | (_RETRY_AFTER if status in {429, 503} else {}),
-        "content": {kind: {"schema": {"$ref": f"#/components/schemas/{model}"}}},
+        "content": {kind: {"schema": schema, "examples": shown}},
     }
 
 

@@ -20,7 +20,12 @@ Item = TypeVar("Item")
 class Page(BaseModel, Generic[Item]):
     """A page of a list. Pass `last_id` as `after` to get the next one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+    )
 
     object: Literal["list"] = "list"
     """`list`."""

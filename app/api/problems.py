@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from app.api.openai_errors import openai_error, speaks_openai
 from app.api.validation import invalid_request
 from app.domain import errors as e
+from app.domain.json import JsonObject
 from app.store.db import is_outage
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -38,7 +39,7 @@ STATUSES: Final[Mapping[type[e.AppError], int]] = {
 }
 """A class that is not listed has the number of its nearest ancestor."""
 
-_FRAMEWORK: Final[Mapping[int, tuple[str, str]]] = {
+FRAMEWORK: Final[Mapping[int, tuple[str, str]]] = {
     400: (e.BadRequestError.code, e.BadRequestError.text),
     404: (e.NotFoundError.code, e.NotFoundError.text),
     405: ("method_not_allowed", "This path does not take that method; see Allow."),
@@ -68,16 +69,31 @@ def problem(
 ) -> Response:
     if speaks_openai(request):
         return openai_error(status, code, detail, errors, headers)
-    body: dict[str, JsonValue] = {
+    body = problem_body(
+        status, code, detail, request_id=request_id_of(request), errors=errors, extra=extra
+    )
+    return Response(to_json(body), status, headers, MEDIA_TYPE)
+
+
+def problem_body(
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    request_id: str,
+    errors: Sequence[JsonValue] = (),
+    extra: Mapping[str, JsonValue] | None = None,
+) -> JsonObject:
+    return {
+        **(extra or {}),
         "type": f"urn:runward:problem:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
         "code": code,
-        "request_id": request_id_of(request),
+        "request_id": request_id,
         "errors": list(errors),
     }
-    return Response(to_json({**(extra or {}), **body}), status, headers, MEDIA_TYPE)
 
 
 def app_problem(request: Request, error: e.AppError) -> Response:
@@ -97,7 +113,7 @@ def framework_problem(
     request: Request, status: int, headers: Mapping[str, str] | None = None
 ) -> Response:
     """For what is no AppError: only fixed texts, never an exception's own."""
-    code, detail = _FRAMEWORK.get(status, (f"http_{status}", HTTPStatus(status).phrase))
+    code, detail = FRAMEWORK.get(status, (f"http_{status}", HTTPStatus(status).phrase))
     return problem(request, status, code, detail, headers=headers)
 
 

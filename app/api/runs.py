@@ -12,7 +12,7 @@ from app.api.auth import RunsReader, RunsWriter
 from app.api.continuing import go_on
 from app.api.idempotency import REPLAYED, Once, once
 from app.api.models.inputs import items_of
-from app.api.models.runs import ItemPage, Run, ToolCall
+from app.api.models.runs import EVENT_STREAM, ItemPage, Run, ToolCall
 from app.api.models.start_run import CancelRun, ContinueRun, SendInput, StartRun
 from app.api.paging import Page, Walking, WalkingInOrder, page_of
 from app.api.params import IdempotencyKey, RunPath, Wait
@@ -43,7 +43,7 @@ routes = router("Runs")
     responses={
         200: {
             "description": "Accepted too: the run's events, where Accept asks for them.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": {"text/event-stream": {"schema": EVENT_STREAM}},
         },
         202: {"description": "Accepted: the run and its first event are committed."},
         404: {},

@@ -11,6 +11,7 @@ from app.api.answers import answer
 from app.api.auth import ApprovalsDecider, RunsWriter
 from app.api.idempotency import Once, once
 from app.api.models.runs import ToolCall
+from app.api.models.service import Accepted
 from app.api.models.start_run import ClientResult
 from app.api.params import CallPath, IdempotencyKey, RunPath
 from app.api.routes import router
@@ -88,7 +89,7 @@ async def _shown_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: Cal
     return shapes.tool_call(run_id, call)
 
 
-@callbacks.post("/callbacks/{token}", status_code=200, responses={410: {}})
+@callbacks.post("/callbacks/{token}", response_model=Accepted, responses={410: {}})
 async def call_back(
     services: Using,
     token: Annotated[str, Path(max_length=128, description="From the call's own body.")],

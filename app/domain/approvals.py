@@ -64,6 +64,7 @@ class Respond(_Decision):
     output: JsonValue
 
 
+DecisionKind: TypeAlias = Literal["approve", "reject", "edit", "respond"]
 Decision: TypeAlias = Annotated[Approve | Reject | Edit | Respond, Field(discriminator="decision")]
 
 STATUS_AFTER: Final[Mapping[str, ApprovalStatus]] = {

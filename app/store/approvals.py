@@ -21,7 +21,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from app.domain.approvals import ApprovalStatus, Decided, Remember
+from app.domain.approvals import ApprovalStatus, Decided, DecisionKind, Remember
 from app.domain.ids import ApprovalId, ProjectId, RunId, SessionId
 from app.domain.json import JsonObject
 from app.domain.state import Remembered
@@ -61,7 +61,7 @@ class Approval:
     arguments: JsonObject
     digest: str
     status: ApprovalStatus
-    allowed_decisions: tuple[str, ...]
+    allowed_decisions: tuple[DecisionKind, ...]
     requested_at: datetime
     expires_at: datetime
     decided_at: datetime | None

@@ -47,6 +47,7 @@ class Agent(RegisterAgent):
     model_config = ConfigDict(
         strict=False,
         use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
         json_schema_extra=example(
             object="agent", version=1, created_at=AT, updated_at=AT, **_CLERK
         ),

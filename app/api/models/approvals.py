@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 
 from app.api.models.base import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
 from app.api.models.runs import Starter
-from app.domain.approvals import ApprovalStatus
+from app.domain.approvals import ApprovalStatus, DecisionKind
 from app.domain.json import JsonObject
 
 
@@ -82,7 +82,7 @@ class Approval(Shown):
     """Of tool, version, target and arguments; a decision may carry it."""
     status: ApprovalStatus
     """`pending` until someone decides, time passes, the run ends, or the tool changes."""
-    allowed_decisions: list[str]
+    allowed_decisions: list[DecisionKind]
     """`approve`, `reject`, `edit`, `respond`."""
     path: list[str] = Field(default_factory=list[str])
     """The agents from the run that was started down to the one that asks; empty for its own."""

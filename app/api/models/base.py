@@ -20,9 +20,14 @@ DIGEST: Final = "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e
 
 class Shown(BaseModel):
     """An answer. Built by our own code, so not strict. Docstrings under fields are their
-    descriptions in openapi.json."""
+    descriptions in openapi.json. Every field is always there."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+    )
 
 
 class Asked(BaseModel):

@@ -52,7 +52,12 @@ class PolicySecret(BaseModel):
     """The project's new signing secret for guardrails and hooks; the one before stays valid for a
     while."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        json_schema_extra=example(secret="whsec_…"),  # noqa: S106  # an example
+    )
 
     secret: str
     """`whsec_…`. Shown this once."""

@@ -1,14 +1,18 @@
 """A run, its events and its ledger, as answers show them."""
 
 from datetime import datetime
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, JsonValue
 
 from app.api.models.base import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
+from app.domain.approvals import DecisionKind
 from app.domain.calls import CallOutcome, CallPhase, Reason
 from app.domain.json import JsonObject
 from app.domain.run import RunStatus
+
+EVENT_STREAM: Final = {"$ref": "#/components/schemas/EventStream"}
+"""In openapi.json: what `app.api.contract.schemas` says that a stream is."""
 
 
 class Usage(Shown):
@@ -79,7 +83,7 @@ class ApprovalAction(Shown):
     """Of exactly this call; a decision may carry it, and is refused if it is another."""
     expires_at: datetime
     """When it counts as unanswered."""
-    allowed_decisions: list[str]
+    allowed_decisions: list[DecisionKind]
     """`approve`, `reject`, `edit`, `respond`."""
     path: list[str] = Field(default_factory=list[str])
     """The agents from the run that is looked at down to the one that asks; empty for its own."""
@@ -235,7 +239,14 @@ class Event(Shown):
             sequence=4,
             run_id=RUN_ID,
             created_at=AT,
-            data={"call_id": "call_1", "tool": "pay", "attempt": 1, "digest": DIGEST},
+            data={
+                "call_id": "call_1",
+                "tool": "pay",
+                "attempt": 1,
+                "digest": DIGEST,
+                "webhook_id": "call_019a5f1e8c537e648f3a7d9cbc5f4e82",
+                "timeout_seconds": 30.0,
+            },
         )
     )
 

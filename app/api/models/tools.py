@@ -139,6 +139,7 @@ class Tool(ToolSpec):
         extra="forbid",
         strict=False,
         use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
         json_schema_extra=example(
             id=TOOL_ID, object="tool", version=1, created_at=AT, updated_at=AT, **_PAY
         ),
@@ -184,7 +185,12 @@ class NewTool(Tool):
 class ToolSecret(BaseModel):
     """A tool's new signing secret; the one before stays valid for a while."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        json_schema_extra=example(secret="whsec_…"),  # noqa: S106  # an example
+    )
 
     secret: str
     """`whsec_…`. Shown this once."""
@@ -208,6 +214,7 @@ class ToolTrial(BaseModel):
         frozen=True,
         extra="forbid",
         use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
         json_schema_extra=example(
             outcome="completed", output={"paid": True}, detail=None, status=None, seconds=0.012
         ),

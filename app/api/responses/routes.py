@@ -21,7 +21,7 @@ from app.api.responses.items import Tokens
 from app.api.responses.log import Log
 from app.api.responses.models import CompactResponse, CreateResponse
 from app.api.responses.sealing import seal, unsealer
-from app.api.responses.shown import Compaction, InputItems, ResponseObject
+from app.api.responses.shown import RESPONSE_STREAM, Compaction, InputItems, ResponseObject
 from app.api.routes import router
 from app.api.services import Using
 from app.api.stream import counted_stream
@@ -41,7 +41,7 @@ up after 600."""
 MAX_SEQUENCE: Final = 2**53
 
 _STREAMED: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+    200: {"content": {"text/event-stream": {"schema": RESPONSE_STREAM}}}
 }
 ResponsePath = Annotated[str, Path(max_length=64, description="The response's id.")]
 

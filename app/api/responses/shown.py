@@ -1,12 +1,14 @@
 """The answers of /v1/responses, for openapi.json: OpenAI's own shapes."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
 from app.api.models.base import Shown, example
 from app.domain.json import JsonObject
 
+RESPONSE_STREAM: Final = {"$ref": "#/components/schemas/ResponseStream"}
+"""In openapi.json: what `app.api.contract.schemas` says that a stream is."""
 RESPONSE_ID = "resp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
 _EXAMPLE: dict[str, Any] = {
     "id": RESPONSE_ID,
@@ -143,6 +145,24 @@ class ResponseObject(Shown):
 class InputItems(Shown):
     """What a response was given."""
 
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            object="list",
+            data=[
+                {
+                    "id": "msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+                    "type": "message",
+                    "role": "user",
+                    "status": "completed",
+                    "content": [{"type": "input_text", "text": "Please pay(amount=500)"}],
+                }
+            ],
+            first_id="msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+            last_id="msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+            has_more=False,
+        )
+    )
+
     object: Literal["list"] = "list"
     """`list`."""
     data: list[JsonObject] = Field(default_factory=list[JsonObject])
@@ -157,6 +177,22 @@ class InputItems(Shown):
 
 class Compaction(Shown):
     """A sealed conversation."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            id="cmp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+            object="response.compaction",
+            created_at=1793610600,
+            output=[
+                {
+                    "type": "compaction",
+                    "id": "cmp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+                    "encrypted_content": "…",
+                }
+            ],
+            usage={"input_tokens": 0, "output_tokens": 0, "total_tokens": 0},
+        )
+    )
 
     id: str
     """`cmp_…`."""

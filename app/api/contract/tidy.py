@@ -1,0 +1,43 @@
+"""What FastAPI writes and no reader needs: titles made of field names, and null where a value can
+only be left out."""
+
+from typing import Any, TypeAlias, cast
+
+Json: TypeAlias = dict[str, Any]
+
+
+def tidied(document: Json) -> Json:
+    for path in document["paths"].values():
+        for operation in path.values():
+            for parameter in operation.get("parameters", ()):
+                parameter["schema"] = _never_null(parameter["schema"])
+                parameter["schema"].pop("description", None)
+            for media in operation.get("requestBody", {}).get("content", {}).values():
+                media["schema"] = _never_null(media["schema"])
+    document["paths"] = _untitled(document["paths"])
+    schemas: Json = document["components"]["schemas"]
+    document["components"]["schemas"] = {n: _untitled(each) for n, each in schemas.items()}
+    return document
+
+
+def _never_null(schema: Json) -> Json:
+    """A parameter, or a body, cannot be null: it is left out."""
+    branches = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    if len(branches) == 1:
+        rest = {key: value for key, value in schema.items() if key != "anyOf"}
+        return rest | branches[0]
+    return schema | {"anyOf": branches} if branches else schema
+
+
+def _untitled(node: Any) -> Any:
+    """A title is a text; a property of that name has a schema."""
+    if isinstance(node, list):
+        return [_untitled(each) for each in node]  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(node, dict):
+        return node
+    found = cast("Json", node)
+    return {
+        key: value if key == "examples" else _untitled(value)
+        for key, value in found.items()
+        if not (key == "title" and isinstance(value, str))
+    }

@@ -1,0 +1,253 @@
+"""openapi.json as a document to generate clients from: what every operation has, that no type is
+without a name, that every example is one, and that what is said of events and webhooks is said of
+what the code makes."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import jsonschema_rs
+import pytest
+
+from app.api.contract import event_data
+from app.api.contract.examples import REQUESTS
+from app.api.contract.names import NAMED, unnamed
+from app.api.contract.schemas import event_name
+from app.api.routers import contract
+from app.domain import events
+from app.domain.guards import Moment, Stage
+from app.domain.ids import CallId, ProjectId, RunId
+from app.domain.items import (
+    HostedCall,
+    Item,
+    MediaPart,
+    Message,
+    Native,
+    Reasoning,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+from app.domain.json import JsonObject
+from app.domain.tools import ToolSpec
+from app.loop import guard_payloads
+from app.tools.base import Invocation
+from app.tools.webhook import call_body, cancel_notice
+from tests.unit.domain_cases import call, response, state, wants
+
+Json = dict[str, Any]
+REFERENCE = re.compile(r'"#/components/(\w+)/([^"]+)"')
+
+
+@pytest.fixture(scope="module")
+def document() -> Json:
+    return contract()
+
+
+def operations(document: Json) -> Iterator[Json]:
+    for group in ("paths", "webhooks"):
+        for methods in document[group].values():
+            yield from methods.values()
+
+
+def media_of(operation: Json) -> Iterator[tuple[str, Json]]:
+    yield from operation.get("requestBody", {}).get("content", {}).items()
+    for answer in operation["responses"].values():
+        yield from answer.get("content", {}).items()
+
+
+def wrong(document: Json, name: str, value: Any) -> list[str]:
+    whole = {**document, "$ref": f"#/components/schemas/{name}"}
+    errors = jsonschema_rs.Draft202012Validator(whole).iter_errors(value)
+    return [f"{list(error.instance_path)}: {error.message}" for error in errors]
+
+
+def test_every_operation_has_a_name_a_summary_words_and_a_known_tag(document: Json) -> None:
+    tags = {tag["name"] for tag in document["tags"]}
+    ids: list[str] = []
+    for operation in operations(document):
+        ids.append(operation["operationId"])
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", operation["operationId"])
+        assert operation["summary"] and not operation["summary"].endswith(".")
+        assert operation["description"], operation["operationId"]
+        assert set(operation["tags"]) <= tags and len(operation["tags"]) == 1
+        assert operation["security"] in ([], [{"bearer": []}])
+    assert len(set(ids)) == len(ids) >= 60
+    assert document["servers"] and document["info"]["license"]["identifier"] == "Apache-2.0"
+
+
+def test_every_body_has_an_example_that_is_one(document: Json) -> None:
+    known: Json = document["components"]["examples"]
+    seen: set[str] = set()
+    for operation in operations(document):
+        for kind, media in media_of(operation):
+            examples: Json = media.get("examples") or {"": {"value": media.get("example")}}
+            for name, example in examples.items():
+                shared = example.get("$ref", "").rpartition("/")[2]
+                seen |= {shared} - {""}
+                value = known[shared]["value"] if shared else example["value"]
+                at = {**document, **media["schema"]}
+                errors = list(jsonschema_rs.Draft202012Validator(at).iter_errors(value))
+                assert not errors, (operation["operationId"], kind, name, errors[0].message)
+    assert seen == set(known)
+
+
+def test_every_request_example_belongs_to_an_operation(document: Json) -> None:
+    taking = {o["operationId"] for o in operations(document) if "requestBody" in o}
+    received = {o["post"]["operationId"] for o in document["webhooks"].values()}
+    assert set(REQUESTS) == taking - received
+
+
+def test_every_error_is_of_one_shape_and_has_an_example_for_each_code(document: Json) -> None:
+    responses: Json = document["components"]["responses"]
+    codes: set[str] = set()
+    for name, answer in responses.items():
+        [(kind, media)] = answer["content"].items()
+        theirs = name.startswith("OpenAI")
+        model = "OpenAIError" if theirs else "Problem"
+        assert kind == ("application/json" if theirs else "application/problem+json")
+        assert media["schema"] == {"$ref": f"#/components/schemas/{model}"}
+        assert media["examples"], name
+        for code, example in media["examples"].items():
+            assert wrong(document, model, example["value"]) == []
+            shown = example["value"]["error"] if theirs else example["value"]
+            assert shown["code"] == code
+            codes.add(code)
+    assert {"run_not_found", "approval_already_decided", "idempotency_key_reused"} <= codes
+    for operation in operations(document):
+        for status, answer in operation["responses"].items():
+            if operation["operationId"].startswith("receive_") or status < "400":
+                continue
+            assert answer.keys() == {"$ref"}, operation["operationId"]
+
+
+def test_every_reference_leads_somewhere_and_every_component_is_used(document: Json) -> None:
+    used = set(REFERENCE.findall(json.dumps(document)))
+    there = {
+        (kind, name)
+        for kind in ("schemas", "responses", "examples")
+        for name in document["components"][kind]
+    }
+    assert used == there
+
+
+def test_no_enumeration_and_no_union_is_without_a_name(document: Json) -> None:
+    assert list(unnamed(document)) == []
+    assert set(NAMED) <= set(document["components"]["schemas"])
+    numbered = [n for n in document["components"]["schemas"] if re.search(r"\d$|Input$|Output$", n)]
+    assert numbered == ["ChildOutput", "FixedOutput", "Input", "SendInput"]
+
+
+def test_no_title_is_made_of_a_fields_name_and_no_parameter_is_nullable(document: Json) -> None:
+    for operation in operations(document):
+        for parameter in operation.get("parameters", ()):
+            assert '"null"' not in json.dumps(parameter["schema"]), parameter
+            assert parameter["description"]
+    assert '"title": "' not in json.dumps(document["paths"])
+
+
+def test_what_an_answer_shows_is_always_there(document: Json) -> None:
+    schemas: Json = document["components"]["schemas"]
+    for name in (
+        "Run",
+        "RunList",
+        "Approval",
+        "Tool",
+        "Agent",
+        "ToolCall",
+        "Usage",
+        "Capabilities",
+    ):
+        assert set(schemas[name]["required"]) == set(schemas[name]["properties"]), name
+
+
+def test_events_are_told_apart_by_their_type(document: Json) -> None:
+    schemas: Json = document["components"]["schemas"]
+    assert event_data.STORED.keys() == events.STORED.keys()
+    assert event_data.TRANSIENT.keys() == events.TRANSIENT.keys()
+    for union, types in (
+        ("Event", [*events.STORED]),
+        ("StreamedEvent", [*events.STORED, *events.TRANSIENT]),
+    ):
+        mapping = schemas[union]["discriminator"]["mapping"]
+        assert mapping == {type_: f"#/components/schemas/{event_name(type_)}" for type_ in types}
+        assert [one["$ref"] for one in schemas[union]["oneOf"]] == list(mapping.values())
+    example: Json = schemas["Event"]["examples"][0]
+    assert wrong(document, "Event", example) == []
+    assert wrong(document, "Event", {**example, "type": "run.started"})
+    assert wrong(document, "Event", {**example, "type": "something.else"})
+
+
+def test_the_stream_in_the_example_has_such_events(document: Json) -> None:
+    [stream] = document["components"]["schemas"]["EventStream"]["examples"]
+    data = [line.removeprefix("data: ") for line in stream.split("\n") if line.startswith("data:")]
+    assert len(data) == 2
+    for line in data:
+        assert wrong(document, "StreamedEvent", json.loads(line)) == []
+
+
+INVOCATION = Invocation(
+    project_id=ProjectId(UUID(int=1)),
+    run_id=RunId(UUID(int=2)),
+    call_id=CallId("call_1"),
+    call_uuid=UUID(int=3),
+    tool=ToolSpec(name="pay", parameters={"type": "object"}),
+    tool_version=1,
+    agent="clerk",
+    arguments={"amount": 5},
+    context={"tier": "gold"},
+    attempt=1,
+    fence=1,
+    seconds=30.0,
+    callback_url="http://127.0.0.1:8080/v1/callbacks/x",
+    callback_token="x",
+    secrets=(),
+)
+ITEMS: tuple[Item, ...] = (
+    Message("user", "hello"),
+    Message("user", (TextPart("see"), MediaPart("image", "https://a.example/b.png"))),
+    Message("assistant", "no", refusal=True, native=Native("openai", {"a": 1})),
+    ToolCall(CallId("c"), "pay", "{}", raw="{", native=Native("openai", {})),
+    ToolResult(CallId("c"), {"a": 1}, parts=(TextPart("a"), MediaPart("file", data="YQ=="))),
+    Reasoning("openai", {"a": 1}),
+    HostedCall("c", "search", "web_search", "openai", {}, None, {}),
+)
+
+
+def test_what_tools_are_sent_is_as_the_webhooks_say(document: Json) -> None:
+    answered = replace(INVOCATION, input={"responses": "42", "state": None}, context=None)
+    for body in (
+        call_body(INVOCATION),
+        call_body(answered),
+        cancel_notice(INVOCATION, "run_ended"),
+    ):
+        assert wrong(document, "ToolRequest", body) == []
+    assert wrong(document, "ToolRequest", {**call_body(INVOCATION), "more": 1})
+
+
+def test_what_guardrails_and_hooks_are_told_is_as_the_webhooks_say(document: Json) -> None:
+    asking, one = state(), call(version=1)
+    seen = guard_payloads.Seen("done", parts=(TextPart("done"),))
+    said = response(wants("pay", "{"), text="hi")
+    items = guard_payloads.of_conversation(ITEMS)
+    told: list[tuple[Stage, JsonObject]] = [
+        ("input", guard_payloads.of_call(one)),
+        ("output", guard_payloads.of_call(one, seen)),
+        ("run_input", {"input": items["items"]}),
+        ("run_output", {"output": "bye"}),
+    ]
+    for stage, about in told:
+        payload = guard_payloads.guardrail(asking, stage, about)
+        assert wrong(document, "GuardrailRequest", payload) == []
+    around: list[tuple[Moment, JsonObject]] = [
+        ("before_model", items),
+        ("after_model", guard_payloads.of_response(said)),
+        ("before_tool", guard_payloads.of_call(one)),
+        ("after_tool", guard_payloads.of_call(one, seen)),
+    ]
+    for moment, about in around:
+        payload = guard_payloads.hook(asking, moment, turn=1, about=about)
+        assert wrong(document, "HookRequest", payload) == []
