@@ -61,7 +61,8 @@ def clerk(project: Project) -> Found:
     session = project.client.call("POST", "/v1/sessions", {})
     body = {"name": "clerk", "model": "offline:rules", "tools": ["pay"]}
     project.client.call("POST", "/v1/agents", body)
-    return {"{name}": "clerk", SESSION_ID: session["id"]}
+    model = project.script(text('{"where": "here"}'))
+    return {"{name}": "clerk", SESSION_ID: session["id"], "openai:gpt-5.2": model}
 
 
 def asked(project: Project) -> Found:
