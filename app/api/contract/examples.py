@@ -1,6 +1,8 @@
 """Examples of the document: what is sent, and what comes back. Tests hold each against its schema,
 and send each request to a real service."""
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
@@ -204,22 +206,21 @@ def add_to(document: Json) -> None:
     shown = {
         name: schema["examples"][0] for name, schema in schemas.items() if "examples" in schema
     }
-    unused = {"Event", "Problem"}
-    components["examples"] = {
-        name: {"value": value} for name, value in sorted(shown.items()) if name not in unused
-    }
+    known = {name: {"value": value} for name, value in sorted(shown.items())}
     _add_own(document["paths"], shown)
     for path in document["paths"].values():
         for operation in path.values():
             more = REQUESTS.get(operation["operationId"], {})
             for media in operation.get("requestBody", {}).get("content", {}).values():
-                media["examples"] = _of(media, components["examples"]) | {
+                media["examples"] = _of(media, known) | {
                     name: {"summary": summary, "value": value}
                     for name, (summary, value) in more.items()
                 }
             for response in operation["responses"].values():
                 for media in response.get("content", {}).values():
-                    media.setdefault("examples", _of(media, components["examples"]))
+                    media.setdefault("examples", _of(media, known))
+    used = set(re.findall(r"#/components/examples/(\w+)", json.dumps(document["paths"])))
+    components["examples"] = {name: value for name, value in known.items() if name in used}
 
 
 def _add_own(paths: Json, shown: Json) -> None:
