@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import agents, approvals, keys, runs, tools
+from app.cli import agents, approvals, keys, mcp, runs, secrets, sessions, tools
 from app.cli.exits import Exit, fail
 from app.cli.options import AsJson, Key, Limit, Url
 
@@ -25,11 +25,17 @@ app = typer.Typer(
 keys_app = typer.Typer(no_args_is_help=True, help="API keys of a project.")
 CLIENT = "Ask a running Runward"
 SERVICE = "Run Runward"
-app.add_typer(runs.app, name="runs", rich_help_panel=CLIENT)
-app.add_typer(approvals.app, name="approvals", rich_help_panel=CLIENT)
-app.add_typer(tools.app, name="tools", rich_help_panel=CLIENT)
-app.add_typer(agents.app, name="agents", rich_help_panel=CLIENT)
-app.add_typer(keys_app, name="keys", rich_help_panel=CLIENT)
+for name, group in {
+    "runs": runs.app,
+    "approvals": approvals.app,
+    "agents": agents.app,
+    "sessions": sessions.app,
+    "tools": tools.app,
+    "mcp": mcp.app,
+    "secrets": secrets.app,
+    "keys": keys_app,
+}.items():
+    app.add_typer(group, name=name, rich_help_panel=CLIENT)
 
 OnDatabase = Annotated[
     bool,
@@ -168,12 +174,12 @@ def create_key(
     if on_database:
         from app.operating import keys as on_the_database
 
-        _only_text(as_json)
         on_the_database.create_key(
             name=name,
             scopes=scope or [],
             expires_in_days=expires_in_days,
             project=project or "default",
+            as_json=as_json,
         )
         return
     if not scope:
@@ -202,8 +208,7 @@ def list_keys(
     if on_database:
         from app.operating import keys as on_the_database
 
-        _only_text(as_json)
-        on_the_database.list_keys(project=project or "default")
+        on_the_database.list_keys(project=project or "default", limit=limit, as_json=as_json)
         return
     _own_project(project)
     keys.list_keys(url, key, limit=limit, as_json=as_json)
@@ -222,16 +227,10 @@ def revoke_key(
     if on_database:
         from app.operating import keys as on_the_database
 
-        _only_text(as_json)
-        on_the_database.revoke_key(key_id=key_id, project=project or "default")
+        on_the_database.revoke_key(key_id=key_id, project=project or "default", as_json=as_json)
         return
     _own_project(project)
     keys.revoke_key(url, key, key_id=key_id, as_json=as_json)
-
-
-def _only_text(as_json: bool) -> None:  # noqa: FBT001
-    if as_json:
-        fail("--json and --on-database do not go together.", Exit.USAGE)
 
 
 def _own_project(project: str | None) -> None:

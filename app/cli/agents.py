@@ -1,49 +1,50 @@
-"""`runward agents`: list, show, and apply a file."""
+"""`runward agents`: list, show, delete, and apply a file."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from app.cli.connection import Json, Runward, connected
+from app.cli.connection import Json, Runward, connected, path
 from app.cli.exits import Exit, fail
-from app.cli.options import AsJson, Key, Limit, Url, read_yaml
+from app.cli.options import AsJson, Key, Url, Yes, read_yaml
 from app.cli.plan import Contract, Step, plan
-from app.cli.shown import print_fields, print_json, print_table, say, short, shown, when
+from app.cli.registered import Kind, add_delete, add_list
+from app.cli.shown import print_json, print_one, say, short, when
 
 app = typer.Typer(no_args_is_help=True, help="What runs are started from by name.")
 
-MARKS = {"create": ("+", "green"), "change": ("~", "yellow"), "unchanged": ("=", "dim")}
+MARKS: Final = {
+    "create": ("+", "green"),
+    "change": ("~", "yellow"),
+    "delete": ("-", "red"),
+    "unchanged": ("=", "dim"),
+}
+MAX_AGENTS: Final = 10_000
 
 
-@app.command("list")
-def list_agents(
-    limit: Limit = 1000, url: Url = None, key: Key = None, as_json: AsJson = False
-) -> None:
-    """List agents by name."""
-    with connected(url, key) as runward:
-        found = list(runward.every("/v1/agents", limit, order="asc"))
-    if as_json:
-        print_json(found)
-        return
-    rows = (
-        [
-            one["name"],
-            str(one["version"]),
-            short(one.get("model") or one.get("kind")),
-            ", ".join(one.get("tools", ())),
-            when(one["updated_at"]),
-        ]
-        for one in found
-    )
-    columns = ["agent", "version", "model", "tools", "changed"]
-    print_table(columns, rows, none="There are no agents. `runward agents apply` makes them.")
+AGENTS = Kind(
+    where="agents",
+    word="agent",
+    columns={
+        "agent": lambda one: one["name"],
+        "version": lambda one: str(one["version"]),
+        "model": lambda one: short(one.get("model") or one.get("kind")),
+        "tools": lambda one: ", ".join(one.get("tools", ())),
+        "changed": lambda one: when(one["updated_at"]),
+    },
+    begin="There are no agents. `runward agents apply` makes them.",
+    lost="Runs that have started go on.",
+)
+
+add_list(app, AGENTS)
 
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="AGENT")],
+    name: Annotated[str, AGENTS.argument],
     version: Annotated[int | None, typer.Option(min=1, help="An earlier version.")] = None,
     url: Url = None,
     key: Key = None,
@@ -51,11 +52,11 @@ def show(
 ) -> None:
     """Show an agent with every field."""
     with connected(url, key) as runward:
-        agent = runward.get(f"/v1/agents/{name}", version=version)
-    if as_json:
-        print_json(agent)
-    else:
-        print_fields((field, shown(value)) for field, value in agent.items() if field != "object")
+        agent = runward.get(path("agents", name), version=version)
+    print_one(agent, as_json=as_json)
+
+
+add_delete(app, AGENTS)
 
 
 @app.command()
@@ -63,7 +64,10 @@ def apply(
     file: Annotated[
         Path, typer.Option("--file", "-f", help="YAML or JSON with a list `agents`; - is stdin.")
     ],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete the agents that the file does not name.")
+    ] = False,
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan alone.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Show the plan alone; end with 2 if it has changes.")
@@ -75,7 +79,7 @@ def apply(
     """Make the agents what a file says: show the plan, ask, apply.
 
     The file is the whole agent: a field that it leaves out has its default. Agents that it does
-    not name are left alone.
+    not name are left alone, or with --prune deleted.
     """
     declared = _declared(file)
     with connected(url, key) as runward:
@@ -85,9 +89,11 @@ def apply(
         problems += [f"Agent {name} is there twice." for name, n in names.items() if n > 1]
         if problems:
             fail("\n".join(f"{file}: {text}" for text in problems), Exit.USAGE)
-        steps = plan(
-            declared, {name: runward.find(f"/v1/agents/{name}") for name in names}, contract
-        )
+        found = {name: runward.find(path("agents", name)) for name in names}
+        if prune:
+            there = runward.every("/v1/agents", MAX_AGENTS, order="asc")
+            found |= {one["name"]: one for one in there if one["name"] not in names}
+        steps = plan(declared, found, contract)
         changing = [step for step in steps if step.action != "unchanged"]
         if not as_json:
             _show(steps)
@@ -98,7 +104,7 @@ def apply(
         if not yes and not typer.confirm("Apply this?", err=True):
             fail("Nothing was applied.", Exit.FAILED)
         bodies = {one["name"]: one for one in declared}
-        made = [_apply(runward, step, bodies[step.name], told=not as_json) for step in changing]
+        made = [_apply(runward, step, bodies, told=not as_json) for step in changing]
     if as_json:
         plan_shown = [step.as_json() for step in steps]
         print_json({"applied": True, "plan": plan_shown, "agents": made})
@@ -123,18 +129,24 @@ def _show(steps: list[Step]) -> None:
             else:
                 say(f"    {change.field}: {short(change.before)} -> {short(change.after)}")
     counted = Counter(step.action for step in steps)
-    say(
-        ", ".join(f"{counted[action]} to {action}" for action in ("create", "change"))
-        + f", {counted['unchanged']} unchanged."
-    )
+    coming = [f"{counted[action]} to {action}" for action in ("create", "change", "delete")]
+    if not counted["delete"]:
+        coming.pop()
+    say(f"{', '.join(coming)}, {counted['unchanged']} unchanged.")
 
 
-def _apply(runward: Runward, step: Step, declared: Json, *, told: bool) -> Json:
-    if step.action == "create":
-        done = runward.post("/v1/agents", declared)
-    else:
-        patch = {change.field: change.after for change in step.changes}
-        done = runward.patch(f"/v1/agents/{step.name}", patch)
+def _apply(runward: Runward, step: Step, bodies: Mapping[str, Json], *, told: bool) -> Json:
+    """The agent as it is then, or that it is no more."""
+    match step.action:
+        case "create":
+            done = runward.post("/v1/agents", bodies[step.name])
+        case "delete":
+            runward.delete(path("agents", step.name))
+            done = {"name": step.name, "deleted": True}
+        case _:
+            patch = {change.field: change.after for change in step.changes}
+            done = runward.patch(path("agents", step.name), patch)
     if told:
-        say(f"{done['name']} is at version {done['version']}.")
+        gone = step.action == "delete"
+        say(f"{step.name} is {'deleted' if gone else 'at version ' + str(done['version'])}.")
     return done

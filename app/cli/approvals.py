@@ -1,19 +1,40 @@
 """`runward approvals`: the inbox, and decisions with what a person has to know for them."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from app.cli.connection import Json, Runward, connected
+from app.cli.connection import Json, Runward, connected, path
 from app.cli.editing import edited, show_difference
 from app.cli.exits import Exit, fail
-from app.cli.options import AsJson, Key, Limit, Url, read_json, read_object
-from app.cli.shown import pretty, print_fields, print_json, print_table, say, short, when
+from app.cli.options import AsJson, Key, Limit, Url, Yes, read_json, read_object
+from app.cli.shown import Columns, pretty, print_fields, print_json, print_list, say, short, when
+from app.cli.suggesting import suggested
 
 app = typer.Typer(no_args_is_help=True, help="See what waits for a person, and decide.")
 
 CHOICES: Final = {"approve": "a", "reject": "r", "edit": "e", "respond": "s"}
+Decision = Literal["approve", "reject", "edit", "respond"]
+COLUMNS: Final[Columns] = {
+    "approval": lambda one: one["id"],
+    "status": lambda one: one["status"],
+    "tool": lambda one: one["tool"],
+    "arguments": lambda one: short(one["arguments"]),
+    "asked": lambda one: when(one["requested_at"]),
+    "expires": lambda one: when(one["expires_at"]),
+}
+Status = Literal[
+    "all",
+    "pending",
+    "approved",
+    "rejected",
+    "edited",
+    "responded",
+    "expired",
+    "withdrawn",
+    "void",
+]
 MAX_INBOX: Final = 1000
 MAX_ITEMS: Final = 200
 """How far back the user's last message is looked for."""
@@ -21,7 +42,7 @@ MAX_ITEMS: Final = 200
 
 @app.command("list")
 def list_approvals(
-    status: Annotated[str, typer.Option(help="pending, approved, …; or all.")] = "pending",
+    status: Annotated[Status, typer.Option(help="Only those, or all.")] = "pending",
     run: Annotated[str | None, typer.Option(help="Only those of one run.")] = None,
     tool: Annotated[str | None, typer.Option(help="Only those of one tool.")] = None,
     limit: Limit = 100,
@@ -35,31 +56,21 @@ def list_approvals(
         found = list(
             runward.every("/v1/approvals", limit, status=wanted, run_id=run, tool=tool, order="asc")
         )
-    if as_json:
-        print_json(found)
-        return
-    rows = (
-        [
-            one["id"],
-            one["status"],
-            one["tool"],
-            short(one["arguments"]),
-            when(one["requested_at"]),
-            when(one["expires_at"]),
-        ]
-        for one in found
-    )
-    columns = ["approval", "status", "tool", "arguments", "asked", "expires"]
-    print_table(columns, rows, none="Nothing waits for a decision.")
+    print_list(found, COLUMNS, none="Nothing waits for a decision.", as_json=as_json)
 
 
 @app.command()
 def decide(
     approval_id: Annotated[
-        str | None, typer.Argument(metavar="[APPROVAL]", help="apr_…; without it all that wait.")
+        str | None,
+        typer.Argument(
+            metavar="APPROVAL",
+            help="apr_…; without it all that wait.",
+            autocompletion=suggested("/v1/approvals", "id", status="pending"),
+        ),
     ] = None,
     decision: Annotated[
-        str | None, typer.Option("--decision", "-d", help="approve, reject, edit or respond.")
+        Decision | None, typer.Option("--decision", "-d", help="Without asking a person.")
     ] = None,
     message: Annotated[str | None, typer.Option("--message", "-m", help="A reason.")] = None,
     arguments: Annotated[
@@ -67,9 +78,10 @@ def decide(
     ] = None,
     output: Annotated[str | None, typer.Option(help="For respond: JSON or @FILE.")] = None,
     remember: Annotated[
-        str | None, typer.Option(help="run or session: decide the same there from now on.")
+        Literal["run", "session"] | None,
+        typer.Option(help="Decide the same from now on, in this run or its session."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask again.")] = False,
+    yes: Yes = False,
     url: Url = None,
     key: Key = None,
     as_json: AsJson = False,
@@ -100,7 +112,7 @@ def decide(
 def _waiting(runward: Runward, approval_id: str | None) -> list[Json]:
     """The one that is named; otherwise all, oldest first."""
     if approval_id is not None:
-        return [runward.get(f"/v1/approvals/{approval_id}")]
+        return [runward.get(path("approvals", approval_id))]
     found = list(runward.every("/v1/approvals", MAX_INBOX, status="pending", order="asc"))
     if not found:
         typer.echo("Nothing waits for a decision.", err=True)
@@ -110,7 +122,7 @@ def _waiting(runward: Runward, approval_id: str | None) -> list[Json]:
 def decided_as(runward: Runward, approval: Json, body: Json) -> Json:
     """Bound to the arguments that were shown: others are refused."""
     sent = body | {"digest": approval["digest"]}
-    return runward.post(f"/v1/approvals/{approval['id']}/decision", sent)
+    return runward.post(path("approvals", approval["id"], "decision"), sent)
 
 
 def asked(runward: Runward, approval: Json) -> Json | None:
@@ -136,7 +148,7 @@ def asked(runward: Runward, approval: Json) -> Json | None:
 
 def show_approval(runward: Runward, approval: Json) -> None:
     """All that a decision depends on."""
-    run = runward.get(f"/v1/runs/{approval['run_id']}")
+    run = runward.get(path("runs", approval["run_id"]))
     print_fields(
         [
             ("approval", approval["id"]),
@@ -153,7 +165,7 @@ def show_approval(runward: Runward, approval: Json) -> None:
 
 def _input_of(runward: Runward, run_id: str) -> str:
     """The user's last message, which the call is there for."""
-    for item in runward.every(f"/v1/runs/{run_id}/items", MAX_ITEMS, order="desc"):
+    for item in runward.every(path("runs", run_id, "items"), MAX_ITEMS, order="desc"):
         if item.get("role") == "user":
             content = item["content"]
             if isinstance(content, str):
@@ -200,8 +212,6 @@ def _given(
     approval: Json, decision: str, arguments: str | None, output: str | None, *, yes: bool
 ) -> Json | None:
     """What the options say."""
-    if decision not in CHOICES:
-        fail(f"--decision takes {', '.join(CHOICES)}.", Exit.USAGE)
     body: Json = {"decision": decision}
     if decision == "edit":
         new = read_object(arguments, "--arguments") if arguments else edited(approval["arguments"])

@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from urllib.parse import quote
 
 import httpx2
 
@@ -48,6 +49,9 @@ class Runward:
     def patch(self, path: str, body: Json) -> Json:
         return self._send("PATCH", path, body)
 
+    def put(self, path: str, body: Json) -> Json:
+        return self._send("PUT", path, body)
+
     def delete(self, path: str) -> Json:
         return self._send("DELETE", path)
 
@@ -87,15 +91,24 @@ class Runward:
             fail(f"{self.url} answers, but it is not Runward. {START_IT}", Exit.UNREACHABLE)
 
 
+def path(*parts: str) -> str:
+    """Below /v1, with names and ids as a person typed them."""
+    if not all(parts):
+        fail("A name or an id is empty.", Exit.USAGE)
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
 @contextmanager
-def connected(url: str | None, key: str | None) -> Generator[Runward]:
+def connected(
+    url: str | None, key: str | None, timeout: httpx2.Timeout = TIMEOUT
+) -> Generator[Runward]:
     """`url` and `key` as the options and the environment say; None where they say nothing."""
     url, local = address(url)
     key = key or (kept_key() if local else None)
     if key is None:
         fail(f"There is no API key for {url}. {MAKE_ONE}", Exit.USAGE)
     headers = {"Authorization": f"Bearer {key}"}
-    with httpx2.Client(base_url=url, headers=headers, timeout=TIMEOUT, trust_env=not local) as http:
+    with httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=not local) as http:
         yield Runward(url, http)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import httpx2
 
-from app.cli.connection import SERVER_ERROR, START_IT, Json, Runward, refuse
+from app.cli.connection import SERVER_ERROR, START_IT, Json, Runward, path, refuse
 from app.cli.exits import Exit, fail
 
 FINAL: Final = frozenset(
@@ -89,7 +89,7 @@ def _stream(
     """One connection. Ends where it ends, also where the service cannot serve just now."""
     with runward.http.stream(
         "GET",
-        f"/v1/runs/{run_id}/events",
+        path("runs", run_id, "events"),
         params=params,
         headers={"Accept": "text/event-stream", "Last-Event-ID": after},
         timeout=httpx2.Timeout(SILENCE_SECONDS, connect=10),
@@ -122,5 +122,5 @@ def frames(lines: Iterable[str]) -> Iterator[tuple[str | None, Json]]:
 
 def _waits(runward: Runward, run_id: str) -> bool:
     """A stream ends when the run waits, and also when its server is stopped."""
-    response = runward.http.get(f"/v1/runs/{run_id}")
+    response = runward.http.get(path("runs", run_id))
     return response.is_success and response.json()["status"] == "requires_action"

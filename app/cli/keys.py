@@ -1,30 +1,30 @@
 """`runward keys`, over the API. `app.operating.keys` makes the first one on the database."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import typer
 
-from app.cli.connection import connected
-from app.cli.shown import print_json, print_table, say, when
+from app.cli.connection import Json, connected, path
+from app.cli.shown import Columns, print_json, print_list, report, say, when
+
+COLUMNS: Final[Columns] = {
+    "key": lambda one: one["id"],
+    "state": lambda one: "revoked" if one["revoked_at"] else "active",
+    "name": lambda one: one["name"],
+    "scopes": lambda one: " ".join(one["scopes"]),
+    "expires": lambda one: when(one["expires_at"]) or "never",
+}
 
 
 def list_keys(url: str | None, key: str | None, *, limit: int, as_json: bool) -> None:
     with connected(url, key) as runward:
         found = list(runward.every("/v1/keys", limit))
-    if as_json:
-        print_json(found)
-        return
-    rows = (
-        [
-            one["id"],
-            "revoked" if one["revoked_at"] else "active",
-            one["name"],
-            " ".join(one["scopes"]),
-            when(one["expires_at"]) or "never",
-        ]
-        for one in found
-    )
-    print_table(["key", "state", "name", "scopes", "expires"], rows, none="There are no keys.")
+    print_keys(found, as_json=as_json)
+
+
+def print_keys(found: list[Json], *, as_json: bool) -> None:
+    print_list(found, COLUMNS, none="There are no keys.", as_json=as_json)
 
 
 def create_key(
@@ -41,9 +41,14 @@ def create_key(
     body: dict[str, object] = {"name": name, "scopes": scopes}
     if expires_in_days is not None:
         body["expires_at"] = (datetime.now(UTC) + timedelta(days=expires_in_days)).isoformat()
-    path = f"/v1/projects/{project}/keys" if project else "/v1/keys"
+    where = path("projects", project, "keys") if project else path("keys")
     with connected(url, key) as runward:
-        made = runward.post(path, body)
+        made = runward.post(where, body)
+    print_made(made, as_json=as_json)
+
+
+def print_made(made: Json, *, as_json: bool) -> None:
+    """The secret alone on standard output, for a variable of a shell."""
     if as_json:
         print_json(made)
         return
@@ -53,8 +58,9 @@ def create_key(
 
 def revoke_key(url: str | None, key: str | None, *, key_id: str, as_json: bool) -> None:
     with connected(url, key) as runward:
-        revoked = runward.delete(f"/v1/keys/{key_id}")
-    if as_json:
-        print_json(revoked)
-    else:
-        say(f"{key_id} is revoked.")
+        revoked = runward.delete(path("keys", key_id))
+    print_revoked(revoked, as_json=as_json)
+
+
+def print_revoked(revoked: Json, *, as_json: bool) -> None:
+    report(revoked, f"{revoked['id']} is revoked.", as_json=as_json)

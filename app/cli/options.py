@@ -9,6 +9,7 @@ import typer
 import yaml
 
 from app.cli.exits import Exit, fail
+from app.cli.suggesting import suggested
 
 Url: TypeAlias = Annotated[
     str | None,
@@ -30,6 +31,14 @@ Key: TypeAlias = Annotated[
 ]
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="JSON on standard output, for programs.")
+]
+RunId: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="run_…", autocompletion=suggested("/v1/runs", "id")),
+]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Approval: TypeAlias = Annotated[
+    str | None, typer.Option(help="never, always, or a rule such as 'args.amount > 100'.")
 ]
 Limit: TypeAlias = Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")]
 
@@ -70,8 +79,15 @@ def read_yaml(path: Path) -> Any:
         fail(f"{path} is not YAML: {error}", Exit.USAGE)
 
 
-def read_yaml_object(path: Path) -> dict[str, Any]:
-    return _object(read_yaml(path), str(path))
+def read_fields(file: Path | None, **named: Any) -> dict[str, Any]:
+    """What the file says, if there is one, and what options say, whose word counts."""
+    found = _object(read_yaml(file), str(file)) if file else {}
+    return found | {name: value for name, value in named.items() if value is not None}
+
+
+def approval_rule(given: str | None) -> Any:
+    """As the API takes it."""
+    return given if given in {None, "never", "always"} else {"when": given}
 
 
 def _object(value: Any, what: str) -> dict[str, Any]:

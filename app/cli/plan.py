@@ -30,7 +30,7 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Step:
     name: str
-    action: Literal["create", "change", "unchanged"]
+    action: Literal["create", "change", "delete", "unchanged"]
     changes: tuple[Change, ...]
 
     def as_json(self) -> Json:
@@ -98,8 +98,11 @@ class Contract:
 
 
 def plan(declared: list[Json], found: Mapping[str, Json | None], contract: Contract) -> list[Step]:
-    """`found`: the agents that are there, as Runward shows them."""
-    return [_step(one, found[one["name"]], contract) for one in declared]
+    """`found`: the agents that are there, as Runward shows them; those that are not declared are
+    to be deleted."""
+    steps = [_step(one, found[one["name"]], contract) for one in declared]
+    gone = found.keys() - {one["name"] for one in declared}
+    return steps + [Step(name, "delete", ()) for name in sorted(gone)]
 
 
 def _step(declared: Json, former: Json | None, contract: Contract) -> Step:

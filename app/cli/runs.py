@@ -1,46 +1,92 @@
-"""`runward runs`: start, list, show, watch, cancel."""
+"""`runward runs`: start, list, show, watch, input, continue, cancel, and their calls."""
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from app.cli.connection import Json, Runward, connected
+from app.cli import calls
+from app.cli.connection import Json, Runward, connected, path
 from app.cli.exits import Exit, fail
 from app.cli.following import follow
 from app.cli.options import (
     AsJson,
     Key,
     Limit,
+    RunId,
     Url,
+    read_fields,
     read_object,
     read_text,
-    read_yaml_object,
 )
-from app.cli.shown import pretty, print_fields, print_json, print_table, say, short, when
+from app.cli.shown import (
+    Columns,
+    pretty,
+    print_fields,
+    print_json,
+    print_list,
+    print_table,
+    report,
+    say,
+    short,
+    when,
+)
+from app.cli.suggesting import suggested
 from app.cli.telling import Teller
 
-app = typer.Typer(no_args_is_help=True, help="Start runs, look at them, follow them, cancel them.")
+app = typer.Typer(no_args_is_help=True, help="Start runs, look at them, follow them, go on.")
 
 BAD_ENDS: Final = frozenset({"failed", "cancelled", "incomplete", "expired"})
-MAX_CALLS: Final = 10_000
+COLUMNS: Final[Columns] = {
+    "run": lambda run: run["id"],
+    "status": lambda run: run["status"],
+    "agent or model": lambda run: run["agent"] or short(run["model"]),
+    "turn": lambda run: str(run["turn"]),
+    "tokens": lambda run: str(run["usage"]["total_tokens"]),
+    "created": lambda run: when(run["created_at"]),
+}
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="run_…")]
+Status = Literal[
+    "queued",
+    "in_progress",
+    "requires_action",
+    "completed",
+    "failed",
+    "cancelled",
+    "incomplete",
+    "expired",
+]
+Agent = Annotated[
+    str | None,
+    typer.Option(
+        "--agent", "-a", help="A registered agent.", autocompletion=suggested("/v1/agents")
+    ),
+]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Follow it to its end.")]
 Settled = Annotated[
-    bool, typer.Option("--settled", help="Stop also when the run waits for someone.")
+    bool, typer.Option("--settled", help="Follow it until it ends or waits for someone.")
 ]
 
 
 @app.command()
 def start(
     said: Annotated[str, typer.Argument(metavar="INPUT", help="Text; `-` reads it from stdin.")],
-    agent: Annotated[str | None, typer.Option("--agent", "-a", help="A registered agent.")] = None,
+    agent: Agent = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="vendor:model, without an agent.")
     ] = None,
-    tool: Annotated[list[str] | None, typer.Option(help="A tool's name; repeat it.")] = None,
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(help="A tool's name; repeat it.", autocompletion=suggested("/v1/tools")),
+    ] = None,
     instructions: Annotated[str | None, typer.Option(help="For the model; or @FILE.")] = None,
-    session: Annotated[str | None, typer.Option(help="ses_…: a conversation to go on.")] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            help="sess_…: a conversation to go on.",
+            autocompletion=suggested("/v1/sessions", "id"),
+        ),
+    ] = None,
     context: Annotated[str | None, typer.Option(help="A JSON object for tools; or @FILE.")] = None,
     max_turns: Annotated[int | None, typer.Option(min=1, help="Model answers at most.")] = None,
     file: Annotated[
@@ -49,40 +95,34 @@ def start(
     idempotency_key: Annotated[
         str | None, typer.Option(help="The same one twice starts one run.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow it to its end.")] = False,
+    watch: Watch = False,
     settled: Settled = False,
     url: Url = None,
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
     """Start a run and say its id; with --watch, follow it."""
-    body: Json = read_yaml_object(file) if file else {}
-    named = {
-        "agent": agent,
-        "model": model,
-        "tools": tool,
-        "instructions": read_text(instructions) if instructions else None,
-        "session_id": session,
-        "context": read_object(context, "--context") if context else None,
-    }
-    body |= {name: value for name, value in named.items() if value is not None}
+    body = read_fields(
+        file,
+        agent=agent,
+        model=model,
+        tools=tool,
+        instructions=read_text(instructions) if instructions else None,
+        session_id=session,
+        context=read_object(context, "--context") if context else None,
+        input=read_text(said),
+    )
     if max_turns is not None:
         body["limits"] = {**(body.get("limits") or {}), "max_turns": max_turns}
-    body["input"] = read_text(said)
     with connected(url, key) as runward:
         run = runward.post("/v1/runs", body, once=idempotency_key)
-        if watch or settled:
-            _watch(runward, run["id"], "0", settled=settled, children=False, as_json=as_json)
-        elif as_json:
-            print_json(run)
-        else:
-            say(run["id"])
+        _begun(runward, run, watch=watch, settled=settled, as_json=as_json)
 
 
 @app.command("list")
 def list_runs(
-    status: Annotated[str | None, typer.Option(help="Such as requires_action.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Only those of one agent.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only those.")] = None,
+    agent: Agent = None,
     limit: Limit = 20,
     url: Url = None,
     key: Key = None,
@@ -91,47 +131,22 @@ def list_runs(
     """List runs, newest first."""
     with connected(url, key) as runward:
         found = list(runward.every("/v1/runs", limit, status=status, agent=agent, order="desc"))
-    if as_json:
-        print_json(found)
-        return
-    rows = (
-        [
-            run["id"],
-            run["status"],
-            run["agent"] or short(run["model"]),
-            str(run["turn"]),
-            str(run["usage"]["total_tokens"]),
-            when(run["created_at"]),
-        ]
-        for run in found
-    )
-    columns = ["run", "status", "agent or model", "turn", "tokens", "created"]
-    print_table(columns, rows, none="There are no such runs.")
+    print_list(found, COLUMNS, none="There are no such runs.", as_json=as_json)
 
 
 @app.command()
 def show(run_id: RunId, url: Url = None, key: Key = None, as_json: AsJson = False) -> None:
     """Show a run, its calls and what it waits for."""
     with connected(url, key) as runward:
-        run = runward.get(f"/v1/runs/{run_id}")
-        calls = list(runward.every(f"/v1/runs/{run_id}/tool_calls", MAX_CALLS, order="asc"))
+        run = runward.get(path("runs", run_id))
+        made = list(runward.every(path("runs", run_id, "tool_calls"), calls.MAX_CALLS, order="asc"))
     if as_json:
-        print_json(run | {"tool_calls": calls})
+        print_json(run | {"tool_calls": made})
         return
     print_fields(_facts(run))
-    if calls:
+    if made:
         say("")
-        rows = (
-            [
-                call["call_id"],
-                call["tool"],
-                call["outcome"] or call["phase"],
-                short(call["arguments"]),
-                short(call["output"]) if call["output"] is not None else call["detail"] or "",
-            ]
-            for call in calls
-        )
-        print_table(["call", "tool", "outcome", "arguments", "output"], rows, none="")
+        print_table(calls.COLUMNS, made)
 
 
 @app.command()
@@ -167,11 +182,54 @@ def cancel(
     """Cancel a run."""
     mode = "after_turn" if after_turn else "immediate"
     with connected(url, key) as runward:
-        run = runward.post(f"/v1/runs/{run_id}/cancel", {"mode": mode})
-    if as_json:
-        print_json(run)
+        run = runward.post(path("runs", run_id, "cancel"), {"mode": mode})
+    report(run, f"{run['id']} {run['status']}", as_json=as_json)
+
+
+@app.command("input")
+def send_input(
+    run_id: RunId,
+    said: Annotated[str, typer.Argument(metavar="MESSAGE", help="Text; `-` reads it from stdin.")],
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say something to an open run. The model reads it with its next turn."""
+    with connected(url, key) as runward:
+        run = runward.post(path("runs", run_id, "input"), {"input": read_text(said)})
+    report(run, f"{run['id']} {run['status']}", as_json=as_json)
+
+
+@app.command("continue")
+def go_on(
+    run_id: RunId,
+    said: Annotated[
+        str | None, typer.Argument(metavar="MESSAGE", help="What is said before it goes on.")
+    ] = None,
+    max_turns: Annotated[int | None, typer.Option(min=1, help="Turns that are added.")] = None,
+    watch: Watch = False,
+    settled: Settled = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on where a limit stopped a run: as a new run, whose id it says."""
+    body = read_fields(None, max_turns=max_turns, input=read_text(said) if said else None)
+    with connected(url, key) as runward:
+        run = runward.post(path("runs", run_id, "continue"), body)
+        _begun(runward, run, watch=watch, settled=settled, as_json=as_json)
+
+
+app.command("calls")(calls.list_calls)
+app.command("resolve")(calls.resolve)
+app.command("result")(calls.give_result)
+
+
+def _begun(runward: Runward, run: Json, *, watch: bool, settled: bool, as_json: bool) -> None:
+    if watch or settled:
+        _watch(runward, run["id"], "0", settled=settled, children=False, as_json=as_json)
     else:
-        say(f"{run['id']} {run['status']}")
+        report(run, run["id"], as_json=as_json)
 
 
 def _watch(
@@ -184,7 +242,7 @@ def _watch(
             print_json(event)
         else:
             teller.tell(event)
-    if runward.get(f"/v1/runs/{run_id}")["status"] in BAD_ENDS:
+    if runward.get(path("runs", run_id))["status"] in BAD_ENDS:
         raise typer.Exit(int(Exit.FAILED))
 
 

@@ -3,18 +3,21 @@ with NO_COLOR (https://no-color.org)."""
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.connection import Json
 from app.cli.visible import visible, visible_line
 
+Columns: TypeAlias = Mapping[str, Callable[[Json], str]]
+"""Of a table: a title, and what stands below it of each thing."""
 PIPED_WIDTH: Final = 160
 """Columns of a table that no terminal bounds."""
 STYLES: Final = {
@@ -55,16 +58,39 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, none: str) -> None:
-    """`none` is said on standard error where there is no row."""
-    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
-    table.columns[0].no_wrap = True
-    for row in rows:
-        table.add_row(*(_cell(one) for one in row))
-    if table.row_count:
-        console().print(table)
+def print_list(found: Sequence[Json], columns: Columns, *, none: str, as_json: bool) -> None:
+    """`none` is said on standard error where there is nothing."""
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(columns, found)
     else:
         typer.echo(none, err=True)
+
+
+def print_table(columns: Columns, found: Iterable[Json]) -> None:
+    """A row each; the first column is never broken."""
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    table.columns[0].no_wrap = True
+    for one in found:
+        table.add_row(*(_cell(cell(one)) for cell in columns.values()))
+    console().print(table)
+
+
+def print_one(thing: Json, *, as_json: bool) -> None:
+    """Every field that has a value."""
+    if as_json:
+        print_json(thing)
+    else:
+        print_fields((field, shown(value)) for field, value in thing.items() if field != "object")
+
+
+def report(thing: Any, text: str, *, as_json: bool) -> None:
+    """What was done: `thing` for programs, `text` for people."""
+    if as_json:
+        print_json(thing)
+    else:
+        say(text)
 
 
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:

@@ -20,6 +20,8 @@ ENDED: Final = {
     "tool_call.outcome_unknown": ("?", "red", "outcome unknown: "),
     "tool_call.cancelled": ("✗", "dim", "cancelled "),
 }
+HOW: Final = {"tool_result": "result", "resolve": "resolve"}
+"""The command that ends a wait."""
 RUNS: Final = {
     "run.started": ("started", "dim"),
     "run.resumed": ("resumed", "dim"),
@@ -114,9 +116,18 @@ def _line_of(kind: str, event: Json, data: Json) -> tuple[str, str] | None:
     return text(event, data), style
 
 
-def _waiting(_: Json, data: Json) -> str:
-    waiting = [f"{one['type']} of {one['tool']}" for one in data["waiting_for"]]
-    return f"● waiting for {', '.join(waiting)}"
+def _waiting(event: Json, data: Json) -> str:
+    return (
+        f"● waiting for {', '.join(_awaited(event['run_id'], one) for one in data['waiting_for'])}"
+    )
+
+
+def _awaited(run_id: str, one: Json) -> str:
+    """And what ends the wait; approvals have said so already."""
+    what = f"{one['type']} of {one['tool']}"
+    if one["type"] not in HOW:
+        return what
+    return f"{what} (runward runs {HOW[one['type']]} {run_id} {one['call_id']})"
 
 
 def _progress(data: Json) -> Any:

@@ -1,85 +1,69 @@
-"""`runward tools`: list, show, register, test."""
+"""`runward tools`: list, show, register, change, test, delete."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
-from app.cli.connection import Json, connected
+from app.cli.connection import Json, connected, path
 from app.cli.exits import Exit, fail
-from app.cli.options import AsJson, Key, Limit, Url, read_object, read_yaml_object
-from app.cli.shown import print_fields, print_json, print_table, say, short, shown
+from app.cli.options import (
+    Approval,
+    AsJson,
+    Key,
+    Url,
+    approval_rule,
+    read_fields,
+    read_object,
+)
+from app.cli.registered import Kind, add_delete, add_list, add_show
+from app.cli.shown import print_fields, print_json, report, say, short, shown, waiting
 
 app = typer.Typer(no_args_is_help=True, help="The tools that models may call.")
 
-Name = Annotated[str, typer.Argument(metavar="TOOL")]
+TOOLS = Kind(
+    where="tools",
+    word="tool",
+    columns={
+        "tool": lambda one: one["name"],
+        "type": lambda one: one["type"],
+        "version": lambda one: str(one["version"]),
+        "approval": lambda one: short(one.get("approval", "never")),
+        "url": lambda one: one.get("url") or "",
+        "description": lambda one: one.get("description", ""),
+    },
+    begin="There are no tools. `runward tools register` makes one.",
+)
 
+To: TypeAlias = Annotated[str | None, typer.Option("--to", help="The URL that it is called at.")]
+Description: TypeAlias = Annotated[str | None, typer.Option(help="What it does, for models.")]
+Parameters: TypeAlias = Annotated[
+    str | None, typer.Option(help="A JSON Schema of an object, or @FILE.")
+]
+Fields: TypeAlias = Annotated[
+    Path | None, typer.Option("--file", "-f", help="YAML or JSON: the tool's fields.")
+]
 
-@app.command("list")
-def list_tools(
-    limit: Limit = 1000, url: Url = None, key: Key = None, as_json: AsJson = False
-) -> None:
-    """List tools by name."""
-    with connected(url, key) as runward:
-        found = list(runward.every("/v1/tools", limit, order="asc"))
-    if as_json:
-        print_json(found)
-        return
-    rows = (
-        [
-            one["name"],
-            one["type"],
-            str(one["version"]),
-            short(one.get("approval", "never")),
-            one.get("url") or "",
-            one.get("description", ""),
-        ]
-        for one in found
-    )
-    columns = ["tool", "type", "version", "approval", "url", "description"]
-    print_table(columns, rows, none="There are no tools. `runward tools register` makes one.")
-
-
-@app.command()
-def show(name: Name, url: Url = None, key: Key = None, as_json: AsJson = False) -> None:
-    """Show a tool with every field."""
-    with connected(url, key) as runward:
-        tool = runward.get(f"/v1/tools/{name}")
-    if as_json:
-        print_json(tool)
-    else:
-        print_fields((field, shown(value)) for field, value in tool.items() if field != "object")
+add_list(app, TOOLS)
+add_show(app, TOOLS)
 
 
 @app.command()
 def register(
-    name: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="Its name.")] = None,
-    to: Annotated[str | None, typer.Option("--to", help="The URL that it is called at.")] = None,
-    description: Annotated[str | None, typer.Option(help="What it does, for models.")] = None,
-    parameters: Annotated[
-        str | None, typer.Option(help="A JSON Schema of an object, or @FILE.")
-    ] = None,
-    approval: Annotated[
-        str | None, typer.Option(help="never, always, or a rule such as 'args.amount > 100'.")
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="YAML or JSON: the tool's fields.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="TOOL", help="Its name.")] = None,
+    to: To = None,
+    description: Description = None,
+    parameters: Parameters = None,
+    approval: Approval = None,
+    file: Fields = None,
     url: Url = None,
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
     """Register a tool. Its signing secret is printed this once."""
-    body: Json = read_yaml_object(file) if file else {}
-    rule = approval if approval in {None, "never", "always"} else {"when": approval}
-    named = {
-        "name": name,
-        "url": to,
-        "description": description,
-        "parameters": read_object(parameters, "--parameters") if parameters else None,
-        "approval": rule,
-    }
-    body |= {field: value for field, value in named.items() if value is not None}
+    body = _fields(file, to, description, parameters, approval)
+    if name is not None:
+        body["name"] = name
     if "name" not in body:
         fail("Say the tool's name, or a --file that does.", Exit.USAGE)
     with connected(url, key) as runward:
@@ -93,9 +77,30 @@ def register(
 
 
 @app.command()
+def change(
+    name: Annotated[str, TOOLS.argument],
+    to: To = None,
+    description: Description = None,
+    parameters: Parameters = None,
+    approval: Approval = None,
+    file: Fields = None,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change the fields that are named; all else stays."""
+    body = _fields(file, to, description, parameters, approval)
+    if not body:
+        fail("Say what to change, with options or a --file.", Exit.USAGE)
+    with connected(url, key) as runward:
+        changed = runward.patch(path("tools", name), body)
+    report(changed, f"{changed['name']} is at version {changed['version']}.", as_json=as_json)
+
+
+@app.command()
 def test(
-    name: Name,
-    arguments: Annotated[str, typer.Argument(metavar="[ARGUMENTS]", help="JSON, or @FILE.")] = "{}",
+    name: Annotated[str, TOOLS.argument],
+    arguments: Annotated[str, typer.Argument(metavar="ARGUMENTS", help="JSON, or @FILE.")] = "{}",
     context: Annotated[str | None, typer.Option(help="A JSON object, or @FILE.")] = None,
     url: Url = None,
     key: Key = None,
@@ -105,8 +110,8 @@ def test(
     body: Json = {"arguments": read_object(arguments, "The arguments")}
     if context is not None:
         body["context"] = read_object(context, "--context")
-    with connected(url, key) as runward:
-        tried = runward.post(f"/v1/tools/{name}/test", body)
+    with connected(url, key) as runward, waiting("Calling …"):
+        tried = runward.post(path("tools", name, "test"), body)
     if as_json:
         print_json(tried)
     else:
@@ -121,3 +126,22 @@ def test(
         )
     if tried["outcome"] == "failed":
         raise typer.Exit(int(Exit.FAILED))
+
+
+add_delete(app, TOOLS)
+
+
+def _fields(
+    file: Path | None,
+    to: str | None,
+    description: str | None,
+    parameters: str | None,
+    approval: str | None,
+) -> Json:
+    return read_fields(
+        file,
+        url=to,
+        description=description,
+        parameters=read_object(parameters, "--parameters") if parameters else None,
+        approval=approval_rule(approval),
+    )

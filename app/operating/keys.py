@@ -3,11 +3,12 @@
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
-import typer
-
-from app.domain.ids import Prefix, parse, show
+from app.api import shapes
+from app.cli.connection import Json
+from app.cli.keys import print_keys, print_made, print_revoked
+from app.domain.ids import Prefix, parse
 from app.domain.scopes import Scope
 from app.first_minute.kept import secret_key_of
 from app.operating.environment import database_url, read_settings, run, shared, stop
@@ -16,13 +17,10 @@ from app.store import embedded, keys, migrations
 from app.store.db import Tx, open_database
 from app.store.vault import Vault
 
-MAX_LISTED: Final = 1000
-
 
 def create_key(
-    *, name: str, scopes: list[str], expires_in_days: float | None, project: str
+    *, name: str, scopes: list[str], expires_in_days: float | None, project: str, as_json: bool
 ) -> None:
-    """Prints the key's id and its secret."""
     if unknown := set(scopes) - {str(one) for one in Scope}:
         stop(f"There is no scope {', '.join(sorted(unknown))}. Scopes: {', '.join(Scope)}.")
 
@@ -44,27 +42,25 @@ def create_key(
                 secret=secret,
                 expires_at=expires,
             )
-        typer.echo(f"{show(Prefix.KEY, key.id)}  {secret}")
+        print_made(_shown(key) | {"key": secret}, as_json=as_json)
 
     run(create())
 
 
-def list_keys(*, project: str) -> None:
+def list_keys(*, project: str, limit: int, as_json: bool) -> None:
     """Without their secrets."""
 
     async def listed() -> None:
         async with _administration(read_settings()) as (tx, _):
             found = await keys.list_keys(
-                tx, _project(project), after=None, limit=MAX_LISTED, descending=False
+                tx, _project(project), after=None, limit=limit, descending=True
             )
-        for key in found:
-            state = "revoked" if key.revoked_at else "active"
-            typer.echo(f"{show(Prefix.KEY, key.id)}  {state:8} {key.name}  {' '.join(key.scopes)}")
+        print_keys([_shown(key) for key in found], as_json=as_json)
 
     run(listed())
 
 
-def revoke_key(*, key_id: str, project: str) -> None:
+def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
     """It stops working within five seconds, everywhere."""
 
     async def revoke() -> None:
@@ -75,7 +71,7 @@ def revoke_key(*, key_id: str, project: str) -> None:
                 key = await keys.revoke_key(tx, _project(project), wanted)
         if key is None:
             stop(f"There is no key {key_id} in that project.")
-        typer.echo(f"{key_id} is revoked.")
+        print_revoked(_shown(key), as_json=as_json)
 
     run(revoke())
 
@@ -98,6 +94,11 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
         stack.push_async_callback(database.close)
         tx = await stack.enter_async_context(database.pool.begin())
         yield tx, Vault(secret.get_secret_value())
+
+
+def _shown(key: keys.Key) -> Json:
+    """As the API shows it."""
+    return shapes.key(key).model_dump(mode="json")
 
 
 def _project(shown: str) -> Any:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -72,6 +73,39 @@ class CommandLine:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+
+def in_a_terminal(runward: CommandLine, *words: str, typed: dict[str, str]) -> tuple[int, str]:
+    """Its exit code and what the terminal shows. `typed`: what the person answers to which
+    question."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        runward.command(*words),
+        cwd=runward.folder,
+        env=runward.environment(TERM="dumb", COLUMNS="120"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown, answered = "", 0
+    try:
+        while True:
+            try:
+                piece = os.read(ours, 65_536).decode()
+            except OSError:  # Linux: the other side is closed
+                break
+            shown += piece
+            for question, answer in typed.items():
+                at = shown.find(question, answered)
+                if at >= 0:
+                    answered = at + len(question)
+                    os.write(ours, f"{answer}\n".encode())
+        return process.wait(60), shown.replace("\r\n", "\n")
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
 
 
 def editor(folder: Path, *steps: Json | str) -> str:

@@ -404,10 +404,14 @@ def test_the_first_key_is_made_on_the_database(golden: Golden, tmp_path: Path) -
     runward = CommandLine(tmp_path)
     made = runward("keys", "create", "first", "--on-database", **env)
     assert made.code == 0, made.err
-    key_id, secret = made.out.split()
+    [key_id] = re.findall(r"key_[0-9a-f]{32}", made.err)
+    secret = made.out.strip()
     assert CommandLine(tmp_path, service.url, secret)("runs", "list").code == 0
     listed = runward("keys", "list", "--on-database", **env).out
-    assert re.search(rf"^{key_id}  active +first", listed, re.M)
+    assert re.search(rf"^{key_id} +active +first", listed, re.M)
+    found = json.loads(runward("keys", "list", "--on-database", "--json", **env).out)
+    assert found[0]["id"] == key_id
+    assert found[0] in CommandLine(tmp_path, service.url, secret).json("keys", "list")
     assert runward("keys", "revoke", key_id, "--on-database", **env).code == 0
 
 

@@ -1,7 +1,5 @@
 """What docs/cli.md shows of demo, doctor and agents apply is what they print."""
 
-import os
-import pty
 import re
 import shutil
 import signal
@@ -11,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.e2e.command_line import CommandLine
+from tests.e2e.command_line import CommandLine, in_a_terminal
 from tests.e2e.conftest import Golden
 from tests.e2e.recorded import compare, steady
 from tests.support.client import Client
@@ -20,39 +18,6 @@ from tests.support.postgres import scratch_folder
 pytestmark = pytest.mark.timeout(240)
 
 API = "http://127.0.0.1:8080"
-
-
-def in_a_terminal(runward: CommandLine, *words: str, typed: dict[str, str]) -> tuple[int, str]:
-    """Its exit code and what the terminal shows. `typed`: what the person answers to which
-    question."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        runward.command(*words),
-        cwd=runward.folder,
-        env=runward.environment(TERM="dumb", COLUMNS="120"),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    shown, answered = "", 0
-    try:
-        while True:
-            try:
-                piece = os.read(ours, 65_536).decode()
-            except OSError:  # Linux: the other side is closed
-                break
-            shown += piece
-            for question, answer in typed.items():
-                at = shown.find(question, answered)
-                if at >= 0:
-                    answered = at + len(question)
-                    os.write(ours, f"{answer}\n".encode())
-        return process.wait(60), shown.replace("\r\n", "\n")
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
 
 
 def in_order(printed: str) -> str:

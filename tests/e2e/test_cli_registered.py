@@ -1,0 +1,167 @@
+"""The commands of what is registered: agents, sessions, tools, MCP servers, secrets."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command_line import CommandLine, in_a_terminal
+from tests.e2e.conftest import Golden
+from tests.support.client import Client
+from tests.support.mcp_server import McpServer
+
+pytestmark = pytest.mark.timeout(180)
+
+NOWHERE = "http://127.0.0.1:9/gone"
+EMPTY = '{"type": "object", "additionalProperties": false}'
+
+
+@pytest.fixture
+def client(golden: Golden) -> Iterator[Client]:
+    """With a project of its own."""
+    with golden.operator.new_project("registered") as client:
+        yield client
+
+
+@pytest.fixture
+def runward(client: Client, tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path, client.url, client.key)
+
+
+def names(runward: CommandLine, group: str) -> list[str]:
+    return [one["name"] for one in runward.json(group, "list")]
+
+
+def test_a_secret_comes_from_standard_input_or_a_prompt_and_is_never_shown(
+    runward: CommandLine,
+) -> None:
+    made = runward("secrets", "put", "CRM_TOKEN", said="very-secret\n")
+    assert (made.code, made.out) == (0, "CRM_TOKEN is at version 1.\n")
+    again = {"Value: ": "hidden", "confirmation: ": "hidden"}
+    code, shown = in_a_terminal(runward, "secrets", "put", "CRM_TOKEN", typed=again)
+    assert code == 0, shown
+    assert "CRM_TOKEN is at version 2." in shown
+    assert "hidden" not in shown
+    listed = runward("secrets", "list").out
+    assert re.search(r"^CRM_TOKEN +2 ", listed, re.M)
+    assert runward("secrets", "put", "EMPTY", said="").code == 2
+    assert runward("secrets", "put", "CRM_TOKEN", "on-the-command-line").code == 2
+
+    assert runward("secrets", "delete", "CRM_TOKEN", said="n\n").code == 1
+    assert names(runward, "secrets") == ["CRM_TOKEN"]
+    gone = runward.json("secrets", "delete", "CRM_TOKEN", "--yes")
+    assert gone == {"name": "CRM_TOKEN", "deleted": True}
+    assert names(runward, "secrets") == []
+    assert runward("secrets", "delete", "CRM_TOKEN", "--yes").code == 1
+
+
+def test_a_secret_s_value_loses_one_line_feed_alone(
+    client: Client, runward: CommandLine, tmp_path: Path
+) -> None:
+    """Of two line feeds one is left, which no header may have; of one none."""
+    with McpServer() as server:
+        (tmp_path / "box.yaml").write_text(
+            f"name: box\nurl: {server.url}\nsecret_headers: {{X-Token: {{secret: TOKEN}}}}\n"
+        )
+        assert runward("secrets", "put", "TOKEN", said="plain\n\n").code == 0
+        assert runward("mcp", "register", "-f", "box.yaml").code == 4
+        assert runward("secrets", "put", "TOKEN", said="plain\n").code == 0
+        assert runward("mcp", "register", "-f", "box.yaml").code == 0
+
+
+def test_an_mcp_server_is_registered_refreshed_and_deleted(runward: CommandLine) -> None:
+    with McpServer() as server:
+        made = runward("mcp", "register", "box", "--to", server.url, "--prefix", "my")
+        assert made.code == 0, made.err
+        assert re.search(r"^box has \d+ tools\.$", made.out, re.M)
+        assert "  my_echo\n" in made.out
+        assert runward.json("mcp", "refresh", "box")["name"] == "box"
+    assert runward("mcp", "refresh", "box").code == 4
+    listed = runward("mcp", "list").out
+    assert re.search(rf"^box +{server.url} ", listed, re.M)
+    assert "my_echo" in runward("mcp", "show", "box").out
+    assert "my_echo" in names(runward, "tools")
+    asked = runward("mcp", "delete", "box", said="y\n")
+    assert "Its tools go with it." in asked.err
+    assert names(runward, "tools") == []
+    assert "There are no MCP servers." in runward("mcp", "list").err
+
+
+def test_a_tool_is_changed_and_deleted(runward: CommandLine) -> None:
+    made = runward("tools", "register", "ship", "--to", NOWHERE, "--parameters", EMPTY)
+    assert made.code == 0, made.err
+    changed = runward("tools", "change", "ship", "--approval", "always", "--description", "Ship.")
+    assert changed.out == "ship is at version 2.\n"
+    tool = runward.json("tools", "show", "ship")
+    assert (tool["approval"], tool["description"], tool["url"]) == ("always", "Ship.", NOWHERE)
+    assert runward("tools", "change", "ship").code == 2
+    assert runward("tools", "delete", "ship", said="").code == 1
+    assert runward("tools", "delete", "ship", "--yes").out == "ship is deleted.\n"
+    assert names(runward, "tools") == []
+
+
+def test_a_name_never_becomes_another_path(client: Client, runward: CommandLine) -> None:
+    client.register_tool("keep", NOWHERE)
+    for name in ("../tools/keep", "keep?x=1", "keep#x", "keep/"):
+        assert runward("tools", "delete", name, "--yes").code in {1, 4}, name
+    assert runward("tools", "delete", "", "--yes").code == 2
+    assert names(runward, "tools") == ["keep"]
+
+
+def test_a_session_is_begun_talked_in_shown_and_deleted(
+    client: Client, runward: CommandLine
+) -> None:
+    made = runward("sessions", "create", "--name", "Order A-1017", "--on-conflict", "reject")
+    session = made.out.strip()
+    start = ["runs", "start", "hello there", "-m", "offline:rules"]
+    assert runward(*start, "--session", session, "--watch").code == 0
+    assert re.search(rf"^{session} +Order A-1017 +reject ", runward("sessions", "list").out, re.M)
+    shown = runward("sessions", "show", session).out
+    assert re.search(r"^user +hello there$", shown, re.M)
+    assert re.search(r"^assistant  .*hello there", shown, re.M)
+    items = runward.json("sessions", "show", session, "--items", "1")["items"]
+    assert [item["role"] for item in items] == ["assistant"]
+    assert runward("sessions", "delete", session, "--yes").code == 0
+    assert runward("sessions", "show", session).code == 1
+
+
+def test_agents_are_shown_by_version_and_deleted(client: Client, runward: CommandLine) -> None:
+    client.call("POST", "/v1/agents", {"name": "desk", "model": "offline:rules"})
+    client.call("PATCH", "/v1/agents/desk", {"instructions": "Be brief."})
+    assert runward.json("agents", "show", "desk")["instructions"] == "Be brief."
+    assert runward.json("agents", "show", "desk", "--version", "1")["instructions"] == ""
+    assert re.search(r"^desk +2 +offline:rules", runward("agents", "list").out, re.M)
+    assert runward("agents", "delete", "desk", "--yes").out == "desk is deleted.\n"
+    assert names(runward, "agents") == []
+
+
+def test_apply_deletes_what_the_file_does_not_name_if_it_is_told_to(
+    client: Client, runward: CommandLine, tmp_path: Path
+) -> None:
+    for name in ("desk", "old", "older"):
+        client.call("POST", "/v1/agents", {"name": name, "model": "offline:rules"})
+    (tmp_path / "agents.yaml").write_text("agents: [{name: desk, model: 'offline:rules'}]\n")
+    apply = ("agents", "apply", "-f", "agents.yaml")
+    assert runward(*apply, "--check").code == 0
+    planned = runward(*apply, "--prune", "--check")
+    assert planned.code == 2
+    assert planned.out.splitlines() == [
+        "= desk: unchanged",
+        "- old: delete",
+        "- older: delete",
+        "0 to create, 0 to change, 2 to delete, 1 unchanged.",
+    ]
+    assert runward(*apply, "--prune", said="n\n").code == 1
+    assert names(runward, "agents") == ["desk", "old", "older"]
+    applied = runward.json(*apply, "--prune", "--yes")
+    assert [(one["name"], one["action"]) for one in applied["plan"]] == [
+        ("desk", "unchanged"),
+        ("old", "delete"),
+        ("older", "delete"),
+    ]
+    assert applied["agents"] == [
+        {"name": "old", "deleted": True},
+        {"name": "older", "deleted": True},
+    ]
+    assert names(runward, "agents") == ["desk"]
