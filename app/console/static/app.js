@@ -53,7 +53,7 @@ function show(who, watch) {
     else link.removeAttribute("aria-current");
   }
   main.dataset.title = found?.title ?? "Not found";
-  title(watch.now.approvals.length);
+  title(watch.now.count);
   if (!found) {
     fill(main, h("h1", null, "Not found"), h("p", null, h("a", { href: "#/inbox" }, "To the inbox")));
     return;
@@ -94,7 +94,7 @@ async function signedOut(why) {
 /** @param {any} who */
 function begin(who) {
   const badge = menu(who);
-  const watch = new PendingWatch();
+  const watch = new PendingWatch(who.scopes);
   const onHash = () => {
     show(who, watch);
     main.focus({ preventScroll: true });
@@ -105,10 +105,10 @@ function begin(who) {
     removeEventListener("hashchange", onHash);
     void signedOut("The session has ended. Sign in again.");
   });
-  watch.listen(({ approvals, more }) => {
-    badge.hidden = approvals.length === 0;
-    fill(badge, `${approvals.length}${more ? "+" : ""}`, h("span", { class: "hidden" }, " waiting"));
-    title(approvals.length);
+  watch.listen(({ count, more }) => {
+    badge.hidden = count === 0;
+    fill(badge, `${count}${more ? "+" : ""}`, h("span", { class: "hidden" }, " waiting"));
+    title(count);
   });
   addEventListener("hashchange", onHash);
   show(who, watch);

@@ -60,21 +60,41 @@ export function same(a, b) {
 }
 
 /**
- * What differs, deepest first found: `[path, before, after]`, undefined for what is not there.
+ * What differs, deepest first found: `[path, before, after]`, undefined for what is not there. Of
+ * lists, what they begin and end with alike is left out; what is between is compared in order.
  * @param {any} before
  * @param {any} after
  * @param {string} [path]
  * @returns {[string, any, any][]}
  */
 export function differences(before, after, path = "") {
-  if (same(before, after) && before !== undefined) return [];
+  if (before === undefined && after === undefined) return [];
+  if (before !== undefined && after !== undefined && same(before, after)) return [];
+  const at = (/** @type {string | number} */ step) => (path ? `${path}.${step}` : String(step));
   if (isObject(before) && isObject(after)) {
     const names = new Set([...Object.keys(before), ...Object.keys(after)]);
-    return [...names].flatMap((name) => {
-      const at = path ? `${path}.${name}` : name;
-      const [a, b] = [before, after].map((one) => (Object.hasOwn(one, name) ? one[name] : undefined));
-      return a === undefined && b === undefined ? [] : differences(a, b, at);
-    });
+    const of = (/** @type {any} */ one, /** @type {string} */ name) => (Object.hasOwn(one, name) ? one[name] : undefined);
+    return [...names].flatMap((name) => differences(of(before, name), of(after, name), at(name)));
+  }
+  if (Array.isArray(before) && Array.isArray(after)) {
+    const { start, end } = alike(before, after, same);
+    const most = Math.max(before.length, after.length) - end;
+    const of = (/** @type {any[]} */ list, /** @type {number} */ index) => (index < list.length - end ? list[index] : undefined);
+    return Array.from({ length: most - start }, (_, index) => start + index).flatMap((index) => differences(of(before, index), of(after, index), at(index)));
   }
   return [[path, before, after]];
+}
+
+/**
+ * How many entries two lists begin with alike, and, of the rest, end with alike.
+ * @template T
+ * @param {T[]} a @param {T[]} b @param {(a: T, b: T) => boolean} equal
+ */
+export function alike(a, b, equal) {
+  const shorter = Math.min(a.length, b.length);
+  let start = 0;
+  while (start < shorter && equal(a[start], b[start])) start += 1;
+  let end = 0;
+  while (end < shorter - start && equal(a[a.length - 1 - end], b[b.length - 1 - end])) end += 1;
+  return { start, end };
 }

@@ -1,18 +1,37 @@
 // What waits for a person, looked at again and again: one watch for the inbox, for the count in
 // the menu and for the title.
 
-import { Problem, all, sleep } from "./api.js";
+import { Problem, all, get, sleep } from "./api.js";
 
-const SEEN_EVERY = 2000;
-const HIDDEN_EVERY = 10_000; // and after an error
+const SEEN_EVERY = 1000;
+const LARGE_EVERY = 3000; // when there is more than one page of them
+const HIDDEN_EVERY = 10_000;
+const AFTER_ERROR = [1000, 2000, 5000, 10_000];
+const OTHERS_EVERY = 10_000;
+const NEWEST_RUNS = 100;
+const PAGE = 200;
+const SOON_MS = 3_600_000;
 export const MOST = 1000;
 
-/** @typedef {{approvals: any[], more: boolean, error: Problem | null}} Pending */
+/**
+ * @typedef {object} Pending
+ * @property {any[]} approvals In the order of the inbox.
+ * @property {boolean} more There are more approvals than MOST.
+ * @property {any[]} others What the newest runs wait for beside approvals: entries of
+ *   `required_actions`, each with its `run`. Callbacks, which nobody can do anything about, are not.
+ * @property {number} count Of what only people can settle: approvals and unknown outcomes.
+ * @property {Problem | null} error What was wrong with the last look; the rest is then older.
+ * @property {number} at When the last look succeeded, in milliseconds since 1970.
+ */
 
 export class PendingWatch {
-  constructor() {
+  /** @param {string[]} scopes of the key that is signed in. */
+  constructor(scopes) {
     /** @type {Pending} */
-    this.now = { approvals: [], more: false, error: null };
+    this.now = { approvals: [], more: false, others: [], count: 0, error: null, at: 0 };
+    this.seesRuns = scopes.includes("runs:read") || scopes.includes("runs:write");
+    this.othersAt = -Infinity;
+    this.failed = 0;
     this.known = false;
     /** @type {Set<(pending: Pending) => void>} */
     this.listeners = new Set();
@@ -31,8 +50,14 @@ export class PendingWatch {
     return () => this.listeners.delete(listener);
   }
 
+  /** Whether it was there at the last look. @param {string} key an approval's id, or a run's and a call's. */
+  knows(key) {
+    return this.now.approvals.some((one) => one.id === key) || this.now.others.some((one) => `${one.run_id} ${one.call_id}` === key);
+  }
+
   /** Looks now. */
   poke() {
+    this.othersAt = -Infinity;
     this.waking.abort();
   }
 
@@ -44,26 +69,59 @@ export class PendingWatch {
   async run() {
     const poke = () => this.poke();
     document.addEventListener("visibilitychange", poke);
+    addEventListener("online", poke);
     while (!this.stopping.signal.aborted) {
       this.waking = new AbortController();
       await this.look();
-      const often = !document.hidden && this.now.error === null;
-      await sleep(often ? SEEN_EVERY : HIDDEN_EVERY, this.waking.signal);
+      await sleep(this.pause(), this.waking.signal);
     }
     document.removeEventListener("visibilitychange", poke);
+    removeEventListener("online", poke);
+  }
+
+  pause() {
+    if (this.failed) return AFTER_ERROR[Math.min(this.failed, AFTER_ERROR.length) - 1];
+    if (document.hidden) return HIDDEN_EVERY;
+    return this.now.approvals.length > PAGE ? LARGE_EVERY : SEEN_EVERY;
   }
 
   async look() {
     try {
       const { data, more } = await all("v1/approvals", { status: "pending", order: "asc" }, MOST, this.stopping.signal);
-      data.sort((a, b) => a.expires_at.localeCompare(b.expires_at) || a.requested_at.localeCompare(b.requested_at));
-      this.now = { approvals: data, more, error: null };
-      this.known = true;
+      const others = await this.others();
+      data.sort(inOrder(Date.now()));
+      const count = data.length + others.filter(({ type }) => type === "resolve").length;
+      this.now = { approvals: data, more, others, count, error: null, at: Date.now() };
+      this.failed = 0;
     } catch (error) {
       if (this.stopping.signal.aborted || !(error instanceof Problem)) return;
+      this.failed += 1;
       this.now = { ...this.now, error };
-      this.known = true;
     }
+    this.known = true;
     for (const listener of this.listeners) listener(this.now);
   }
+
+  /** @returns {Promise<any[]>} */
+  async others() {
+    if (!this.seesRuns || performance.now() - this.othersAt < OTHERS_EVERY) return this.now.others;
+    const page = await get("v1/runs", { limit: NEWEST_RUNS }, this.stopping.signal);
+    this.othersAt = performance.now();
+    return page.data.flatMap((/** @type {any} */ run) => run.required_actions.filter((/** @type {any} */ one) => one.type === "resolve" || one.type === "tool_result").map((/** @type {any} */ one) => ({ ...one, run }))).reverse();
+  }
+}
+
+/**
+ * What expires within the hour comes first, the soonest of it foremost; then the oldest.
+ * @param {number} now
+ * @returns {(a: any, b: any) => number}
+ */
+function inOrder(now) {
+  const soon = new Date(now + SOON_MS).toISOString();
+  const oldest = (/** @type {any} */ a, /** @type {any} */ b) => a.requested_at.localeCompare(b.requested_at) || a.id.localeCompare(b.id);
+  return (a, b) => {
+    const [first, second] = [a.expires_at < soon, b.expires_at < soon];
+    if (first !== second) return first ? -1 : 1;
+    return (first && a.expires_at.localeCompare(b.expires_at)) || oldest(a, b);
+  };
 }

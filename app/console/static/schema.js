@@ -1,25 +1,34 @@
-// What a JSON Schema (2020-12) asks of a value, as far as a form shows it while a person types. The
-// server checks everything again, and has the last word.
+// What a JSON Schema (2020-12, and the older words for the same) asks of a value, as far as a form
+// shows it while a person types. Never stricter than the server, which checks everything again and
+// has the last word: what is not known here is left to it.
 
 import { isExact, isObject, same } from "./exact.js";
 
 /** @typedef {{[keyword: string]: any}} Schema */
+/** @typedef {[string, string]} Wrong A path such as `lines.0.amount`, and what is wrong there. */
+
+const DEEPEST = 64;
 
 /**
  * @param {any} value
  * @param {Schema | boolean | undefined} schema
+ * @param {Schema} [root] where `$ref` is looked up.
  * @param {string} [path]
- * @returns {[string, string][]} paths such as `lines.0.amount`, and what is wrong there.
+ * @param {number} [depth]
+ * @returns {Wrong[]}
  */
-export function problems(value, schema, path = "") {
-  if (!isObject(schema)) return [];
+export function problems(value, schema, root = isObject(schema) ? /** @type {Schema} */ (schema) : {}, path = "", depth = 0) {
+  if (schema === false) return [[path, "must be left out"]];
+  if (!isObject(schema) || depth > DEEPEST) return [];
   const s = /** @type {Schema} */ (schema);
+  /** @param {any} inner @param {any} of @param {string} [at] */
+  const look = (inner, of, at = path) => problems(inner, of, root, at, depth + 1);
   const type = typeOf(value);
   const allowed = s.type === undefined ? null : [s.type].flat();
   if (allowed && !allowed.includes(type) && !(type === "integer" && allowed.includes("number"))) {
     return [[path, `must be ${allowed.join(" or ")}`]];
   }
-  /** @type {[string, string][]} */
+  /** @type {Wrong[]} */
   const found = [];
   if (s.enum && !s.enum.some((/** @type {any} */ one) => same(one, value))) {
     found.push([path, `must be one of ${s.enum.map((/** @type {any} */ one) => JSON.stringify(one)).join(", ")}`]);
@@ -27,8 +36,10 @@ export function problems(value, schema, path = "") {
   if (s.const !== undefined && !same(s.const, value)) found.push([path, `must be ${JSON.stringify(s.const)}`]);
   if (type === "string") found.push(...ofText(value, s, path));
   if (type === "number" || type === "integer") found.push(...ofNumber(value, s, path));
-  if (type === "array") found.push(...ofArray(value, s, path));
-  if (type === "object") found.push(...ofObject(value, s, path));
+  if (type === "array") found.push(...ofArray(value, s, path, look));
+  if (type === "object") found.push(...ofObject(value, s, path, look));
+  found.push(...ofParts(value, s, path, look));
+  if (s.$ref !== undefined) found.push(...look(value, target(s.$ref, root)));
   return found;
 }
 
@@ -37,18 +48,78 @@ export function typeOf(value) {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   if (typeof value === "number") return Number.isInteger(value) ? "integer" : "number";
-  if (isExact(value)) return /[.eE]/.test(value.rawJSON) ? "number" : "integer";
+  if (isExact(value)) return /^-?\d+(\.0+)?$/.test(value.rawJSON) ? "integer" : "number";
   return typeof value;
 }
 
-/** @param {string} value @param {Schema} s @param {string} path @returns {[string, string][]} */
+/**
+ * What a reference inside the schema means; undefined for any other.
+ * @param {any} reference such as `#/$defs/address`
+ * @param {Schema} root
+ * @returns {any}
+ */
+export function target(reference, root) {
+  if (typeof reference !== "string" || !reference.startsWith("#")) return undefined;
+  if (reference === "#") return root;
+  if (!reference.startsWith("#/")) return undefined;
+  /** @type {any} */
+  let found = root;
+  for (const step of reference.slice(2).split("/")) {
+    const name = unescaped(step).replaceAll("~1", "/").replaceAll("~0", "~");
+    if (found === null || typeof found !== "object" || !Object.hasOwn(found, name)) return undefined;
+    found = found[name];
+  }
+  return found;
+}
+
+/** @param {string} step of a reference, percent-encoded as in any address. */
+function unescaped(step) {
+  try {
+    return decodeURIComponent(step);
+  } catch {
+    return step;
+  }
+}
+
+/** @typedef {(inner: any, of: any, at?: string) => Wrong[]} Look */
+
+/** Alternatives, combinations and conditions.
+ * @param {any} value @param {Schema} s @param {string} path @param {Look} look @returns {Wrong[]} */
+function ofParts(value, s, path, look) {
+  /** @type {Wrong[]} */
+  const found = (s.allOf ?? []).flatMap((/** @type {any} */ one) => look(value, one));
+  if (s.anyOf) found.push(...closest(s.anyOf.map((/** @type {any} */ one) => look(value, one)), path));
+  if (s.oneOf) {
+    const each = s.oneOf.map((/** @type {any} */ one) => look(value, one));
+    const fitting = each.filter((/** @type {Wrong[]} */ one) => one.length === 0).length;
+    if (fitting > 1) found.push([path, "fits more than one of the alternatives"]);
+    else found.push(...closest(each, path));
+  }
+  if (s.not !== undefined && look(value, s.not).length === 0) found.push([path, "is what the tool excludes"]);
+  if (s.if !== undefined) found.push(...look(value, look(value, s.if).length === 0 ? s.then : s.else));
+  return found;
+}
+
+/** Of alternatives that all fail: what is wrong with the one that comes nearest.
+ * @param {Wrong[][]} each @param {string} path @returns {Wrong[]} */
+function closest(each, path) {
+  if (each.length === 0 || each.some((one) => one.length === 0)) return [];
+  const deep = each.filter((one) => one.every(([at]) => at !== path)); // of the right kind at least
+  if (deep.length) return deep.reduce((a, b) => (b.length < a.length ? b : a));
+  const said = [...new Set(each.map((one) => one[0][1]))];
+  return [[path, said.length <= 3 ? said.join(", or ") : "fits none of the alternatives"]];
+}
+
+/** @param {string} value @param {Schema} s @param {string} path @returns {Wrong[]} */
 function ofText(value, s, path) {
   const length = Array.from(value).length;
-  /** @type {[string, string][]} */
+  /** @type {Wrong[]} */
   const found = [];
   if (length < (s.minLength ?? 0)) found.push([path, length ? `needs ${s.minLength} characters` : "must not be empty"]);
-  if (length > (s.maxLength ?? Infinity)) found.push([path, `may have ${s.maxLength} characters`]);
+  if (length > (s.maxLength ?? Infinity)) found.push([path, `may have ${s.maxLength} characters; it has ${length}`]);
   if (s.pattern && pattern(s.pattern)?.test(value) === false) found.push([path, `must match ${s.pattern}`]);
+  const format = FORMATS[s.format];
+  if (format && !format.is(value)) found.push([path, `must be ${format.said}`]);
   return found;
 }
 
@@ -61,44 +132,114 @@ function pattern(source) {
   }
 }
 
-/** @param {any} value @param {Schema} s @param {string} path @returns {[string, string][]} */
+/** @param {string} value */
+const isDate = (value) => {
+  const [year, month, day] = value.split("-").map(Number);
+  const at = new Date(Date.UTC(2000, month - 1, day));
+  at.setUTCFullYear(year, month - 1, day);
+  return /^\d{4}-\d{2}-\d{2}$/.test(value) && at.getUTCMonth() === month - 1 && at.getUTCDate() === day;
+};
+
+/** Formats that a form can say something about. @type {Record<string, {is: (value: string) => boolean, said: string}>} */
+export const FORMATS = {
+  date: { is: isDate, said: "a date, such as 2026-03-31" },
+  time: { is: (value) => /^\d{2}:\d{2}:\d{2}(\.\d+)?([zZ]|[+-]\d{2}:\d{2})$/.test(value), said: "a time with its zone, such as 09:30:00Z" },
+  "date-time": { is: (value) => /^[^tT\s]+[tT\s]\d{2}:\d{2}:\d{2}(\.\d+)?([zZ]|[+-]\d{2}:\d{2})$/.test(value) && isDate(value.slice(0, 10)), said: "a date and time with its zone, such as 2026-03-31T09:30:00Z" },
+  email: { is: (value) => /^.+@.+$/s.test(value), said: "an e-mail address" },
+  uri: { is: (value) => /^[a-zA-Z][a-zA-Z0-9+.-]*:[^\s]*$/.test(value), said: "an address with its scheme, such as https://example.com/" },
+  uuid: { is: (value) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(value), said: "a UUID, such as 3f2a6c1e-8d1b-4c57-9b0e-2f1d5a7c9e10" },
+  ipv4: { is: (value) => value.split(".").length === 4 && value.split(".").every((part) => /^\d{1,3}$/.test(part) && Number(part) < 256), said: "an IPv4 address, such as 192.0.2.7" },
+};
+
+/** @param {any} value @param {Schema} s @param {string} path @returns {Wrong[]} */
 function ofNumber(value, s, path) {
   const number = Number(isExact(value) ? value.rawJSON : value);
+  const parts = number / s.multipleOf;
   /** @type {[boolean, string][]} */
   const rules = [
     [number < s.minimum, `must be ${s.minimum} or more`],
     [number > s.maximum, `must be ${s.maximum} or less`],
     [number <= s.exclusiveMinimum, `must be more than ${s.exclusiveMinimum}`],
     [number >= s.exclusiveMaximum, `must be less than ${s.exclusiveMaximum}`],
+    [Math.abs(parts) < 1e9 && Math.abs(parts - Math.round(parts)) > 1e-6, `must be a multiple of ${s.multipleOf}`],
   ];
   return rules.filter(([broken]) => broken).map(([, message]) => [path, message]);
 }
 
-/** @param {any[]} value @param {Schema} s @param {string} path @returns {[string, string][]} */
-function ofArray(value, s, path) {
-  /** @type {[string, string][]} */
-  const found = value.flatMap((one, at) => problems(one, s.items, join(path, String(at))));
+/** @param {any[]} value @param {Schema} s @param {string} path @param {Look} look @returns {Wrong[]} */
+function ofArray(value, s, path, look) {
+  const first = prefix(s);
+  const rest = Array.isArray(s.items) ? s.additionalItems : s.items;
+  /** @type {Wrong[]} */
+  const found = value.flatMap((one, at) => look(one, at < first.length ? first[at] : rest, join(path, String(at))));
   if (value.length < (s.minItems ?? 0)) found.push([path, `needs ${s.minItems} or more`]);
-  if (value.length > (s.maxItems ?? Infinity)) found.push([path, `may have ${s.maxItems}`]);
+  if (value.length > (s.maxItems ?? Infinity)) found.push([path, `may have ${s.maxItems}; it has ${value.length}`]);
+  if (s.uniqueItems) {
+    value.forEach((one, at) => {
+      if (value.slice(0, at).some((before) => same(before, one))) found.push([join(path, String(at)), "is there already"]);
+    });
+  }
+  if (s.contains !== undefined && (s.minContains ?? 1) > value.filter((one) => look(one, s.contains).length === 0).length) {
+    found.push([path, "lacks an entry that the tool needs"]);
+  }
   return found;
 }
 
-/** @param {any} value @param {Schema} s @param {string} path @returns {[string, string][]} */
-function ofObject(value, s, path) {
+/** The schemas of an array's first entries. @param {Schema} s @returns {any[]} */
+export function prefix(s) {
+  return s.prefixItems ?? (Array.isArray(s.items) ? s.items : []);
+}
+
+/** @param {any} value @param {Schema} s @param {string} path @param {Look} look @returns {Wrong[]} */
+function ofObject(value, s, path, look) {
   const known = s.properties ?? {};
-  /** @type {[string, string][]} */
+  const names = Object.keys(value);
+  /** @type {Wrong[]} */
   const found = [];
-  for (const name of s.required ?? []) {
+  const needs = (/** @type {string} */ name) => {
     if (!Object.hasOwn(value, name)) found.push([join(path, name), "is needed"]);
+  };
+  (s.required ?? []).forEach(needs);
+  for (const [name, others] of Object.entries(s.dependentRequired ?? {})) if (Object.hasOwn(value, name)) others.forEach(needs);
+  for (const [name, of] of Object.entries(s.dependentSchemas ?? {})) if (Object.hasOwn(value, name)) found.push(...look(value, of));
+  for (const name of names) {
+    const at = join(path, name);
+    const matching = Object.entries(s.patternProperties ?? {}).filter(([source]) => pattern(source)?.test(name) !== false);
+    if (Object.hasOwn(known, name)) found.push(...look(value[name], known[name], at));
+    for (const [source, of] of matching) if (pattern(source)) found.push(...look(value[name], of, at));
+    if (Object.hasOwn(known, name) || matching.length) continue;
+    if (s.additionalProperties === false) found.push([at, "is not known to the tool"]);
+    else found.push(...look(value[name], s.additionalProperties, at));
   }
-  for (const name of Object.keys(value)) {
-    if (Object.hasOwn(known, name)) found.push(...problems(value[name], known[name], join(path, name)));
-    else if (s.additionalProperties === false) found.push([join(path, name), "is not known to the tool"]);
+  if (s.propertyNames !== undefined) {
+    for (const name of names) found.push(...look(name, s.propertyNames, join(path, name)).map(([at, said]) => /** @type {Wrong} */ ([at, `has a name that ${said}`])));
   }
+  if (names.length < (s.minProperties ?? 0)) found.push([path, `needs ${s.minProperties} entries or more`]);
+  if (names.length > (s.maxProperties ?? Infinity)) found.push([path, `may have ${s.maxProperties} entries`]);
   return found;
 }
 
 /** @param {string} path @param {string} name */
 export function join(path, name) {
   return path ? `${path}.${name}` : name;
+}
+
+/**
+ * A schema as a form reads it: what it refers to put in its place, and all of its `allOf` together.
+ * @param {any} schema
+ * @param {Schema} root
+ * @param {number} [depth]
+ * @returns {Schema}
+ */
+export function flat(schema, root, depth = 0) {
+  if (!isObject(schema) || depth > DEEPEST) return {};
+  const { $ref, allOf, ...own } = /** @type {Schema} */ (schema);
+  const parts = [...($ref === undefined ? [] : [target($ref, root)]), ...(allOf ?? [])];
+  return parts.reduce((whole, part) => {
+    const one = flat(part, root, depth + 1);
+    const both = { ...one, ...whole };
+    if (one.properties || whole.properties) both.properties = { ...one.properties, ...whole.properties };
+    if (one.required || whole.required) both.required = [...new Set([...(whole.required ?? []), ...(one.required ?? [])])];
+    return both;
+  }, own);
 }

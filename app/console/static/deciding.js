@@ -1,0 +1,109 @@
+// The panels behind an approval's buttons: a reason, other arguments with what changes, an answer in
+// the tool's place; and how far a decision counts.
+
+import { get } from "./api.js";
+import { answerField, wordsField } from "./answer.js";
+import { fill, h, text } from "./dom.js";
+import { alike, differences } from "./exact.js";
+import { form } from "./form.js";
+import { one } from "./values.js";
+
+const CONTEXT_CHARACTERS = 30;
+const IN_PLACE_CHARACTERS = 40;
+
+/** @typedef {(body: any, refused?: (errors: {path: string, message: string}[]) => void) => void} Decide */
+
+/**
+ * How far an approval or a rejection counts.
+ * @param {() => void} changed
+ */
+export function rememberChoice(changed) {
+  const option = (/** @type {string} */ value, /** @type {string} */ said) => h("option", { value }, said);
+  const scope = h("select", { "aria-label": "How far the decision counts", class: "small" },
+    option("", "For this call only"), option("run", "Also for later calls of this run"), option("session", "Also for later runs of its session"));
+  const time = h("select", { "aria-label": "How long it is remembered", class: "small" },
+    option("", "without end"), option("3600", "for an hour"), option("86400", "for a day"), option("604800", "for a week"));
+  const exact = h("input", { type: "checkbox" });
+  const only = h("span", { class: "remember-more", hidden: true }, h("label", { class: "switch small" }, exact, "only with these arguments"), time);
+  scope.addEventListener("change", () => {
+    only.hidden = !scope.value;
+    changed();
+  });
+  return {
+    element: h("div", { class: "remember" }, scope, only),
+    /** @returns {boolean} */
+    on: () => scope.value !== "",
+    read: () => (scope.value ? { remember: { scope: scope.value, exact_arguments: exact.checked, ...(time.value && { expires_seconds: Number(time.value) }) } } : {}),
+  };
+}
+
+/** @param {Decide} decide @param {() => any} remember @param {HTMLElement} back */
+export function rejecting(decide, remember, back) {
+  const reason = wordsField("Reason", "optional; the model reads it", 3);
+  const go = h("button", { type: "button", class: "danger" }, "Reject the call");
+  go.addEventListener("click", () => decide({ decision: "reject", ...(reason.read() && { message: reason.read() }), ...remember() }));
+  return [reason.element, h("div", { class: "actions" }, go, back)];
+}
+
+/** @param {Decide} decide @param {HTMLElement} back */
+export function responding(decide, back) {
+  const field = answerField("What the model reads in the tool's place", "the tool is not called");
+  const go = h("button", { type: "button", class: "primary" }, "Give this as the result");
+  go.addEventListener("click", () => {
+    const read = field.read();
+    if (read) decide({ decision: "respond", output: read.output });
+  });
+  return [field.element, h("div", { class: "actions" }, go, back)];
+}
+
+/**
+ * @param {any} approval
+ * @param {Decide} decide
+ * @param {HTMLElement} back
+ * @returns {Promise<HTMLElement[]>}
+ */
+export async function editing(approval, decide, back) {
+  const tool = await get(`v1/tools/${encodeURIComponent(approval.tool)}`).catch(() => null);
+  const current = tool?.version === approval.tool_version;
+  const why = tool && !current ? "The tool has changed since it was asked, so there is no form." : tool ? null : "The tool's schema cannot be read with this key, so there is no form.";
+  const changes = h("div", { class: "changes", role: "status" });
+  const go = h("button", { type: "button", class: "primary" }, "Send with these arguments");
+  const note = wordsField("Note", "optional; the model reads it", 1);
+  /** @type {any} */
+  let edited;
+  const made = form(current ? tool.parameters : null, approval.arguments, (value) => {
+    edited = value;
+    const changed = value === undefined ? [] : differences(approval.arguments, value);
+    go.disabled = changed.length === 0;
+    fill(changes, value === undefined ? h("p", { class: "soft" }, "First mend what is marked in red.") : changed.length ? changed.map(change) : h("p", { class: "soft" }, "Nothing yet."));
+  });
+  go.addEventListener("click", () => decide({ decision: "edit", arguments: edited, ...(note.read() && { message: note.read() }) }, made.refused));
+  made.look();
+  return [
+    h("div", { class: "editing" },
+      h("div", { class: "stack" }, why ? h("p", { class: "soft" }, why) : null, made.element),
+      h("div", { class: "stack aside" }, h("h3", null, "What changes"), changes, note.element, h("div", { class: "actions" }, go, back))),
+  ];
+}
+
+/** @param {[string, any, any]} difference */
+function change([path, before, after]) {
+  const name = h("code", null, text(path || "arguments"));
+  const inPlace = typeof before === "string" && typeof after === "string" && Math.min(before.length, after.length) > IN_PLACE_CHARACTERS ? within(before, after) : null;
+  if (inPlace) return h("div", { class: "change" }, name, inPlace);
+  const side = (/** @type {"del" | "ins"} */ tag, /** @type {any} */ value) =>
+    value === undefined ? h("span", { class: "soft" }, tag === "del" ? "not there" : "left out") : h(tag, null, one(value, `${tag} ${path}`));
+  return h("div", { class: "change" }, name, side("del", before), h("span", { class: "soft", "aria-hidden": "true" }, "→"), side("ins", after));
+}
+
+/** What changes inside a long text, with a little of what stands around it. @param {string} before @param {string} after */
+function within(before, after) {
+  const [a, b] = [Array.from(before), Array.from(after)];
+  const { start, end } = alike(a, b, (x, y) => x === y);
+  const head = a.slice(0, start).slice(-CONTEXT_CHARACTERS).join("");
+  const tail = end ? a.slice(-end).slice(0, CONTEXT_CHARACTERS).join("") : "";
+  const middle = (/** @type {string[]} */ characters) => characters.slice(start, characters.length - end).join("");
+  return h("span", { class: "words" }, start > CONTEXT_CHARACTERS ? "…" : null, text(head),
+    middle(a) ? h("del", null, text(middle(a))) : null, middle(b) ? h("ins", null, text(middle(b))) : null,
+    text(tail), end > CONTEXT_CHARACTERS ? "…" : null);
+}

@@ -1,0 +1,93 @@
+// What led to a call: who started the run and with what, what the model said when it asked, and the
+// conversation before it.
+
+import { get } from "./api.js";
+import { add, fill, h, text } from "./dom.js";
+import { ago, moment, shortId } from "./format.js";
+import { json, rows, words } from "./values.js";
+
+const LATEST = 100;
+const INPUT_SHOWN = 2000; // characters, of what an approval itself has of the input
+
+/**
+ * @param {any} approval
+ * @returns {HTMLElement}
+ */
+export function story(approval) {
+  const run = approval.run;
+  const key = approval.id;
+  const said = h("div", { class: "said" });
+  const items = h("div", { class: "conversation" });
+  const place = h("details", { "data-key": `story ${key}` }, h("summary", null, "The conversation so far"), items);
+  const element = h("section", { class: "story", "aria-label": "What led to it" },
+    h("h3", null, "Started by"),
+    h("p", null, starter(run), h("span", { class: "soft" }, run ? [" ", h("span", { title: moment(run.created_at) }, ago(run.created_at, Date.now()))] : null)),
+    h("p", { class: "soft small" }, chain(approval)),
+    h("h3", null, "Asked for"),
+    asked(run, key),
+    said,
+    place);
+
+  async function load() {
+    const page = await get(`v1/runs/${approval.run_id}/items`, { limit: LATEST, order: "desc" }).catch(() => null);
+    if (page === null) {
+      fill(items, h("p", { class: "soft" }, "The conversation cannot be read with this key: it needs the scope ", h("code", null, "runs:read"), "."));
+      return;
+    }
+    const latest = page.data.reverse();
+    const call = latest.findIndex((/** @type {any} */ one) => one.type === "tool_call" && one.call_id === approval.call_id);
+    const why = latest.slice(0, call < 0 ? undefined : call).findLast((/** @type {any} */ one) => one.role === "assistant");
+    if (why && why.turn === latest[call]?.turn) fill(said, h("h3", null, "The model said"), content(why, `${key} said`));
+    fill(items, page.has_more ? h("p", { class: "soft small" }, `The last ${LATEST} items; `, h("a", { href: `#/runs/${approval.run_id}` }, "all of them"), ".") : null, latest.map(item));
+  }
+  whenSeen(element, () => void load());
+  return element;
+}
+
+/** @param {HTMLElement} element @param {() => void} act once, when it comes into sight. */
+function whenSeen(element, act) {
+  const seen = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    seen.disconnect();
+    act();
+  });
+  seen.observe(element);
+}
+
+/** @param {any} run */
+function starter(run) {
+  const by = run?.created_by;
+  return by ? h("strong", { title: by.id }, text(by.name)) : h("span", { class: "soft" }, "someone whose key is not known");
+}
+
+/** Whose call it is, from the run that was started down. @param {any} approval */
+function chain(approval) {
+  const path = [...approval.path];
+  if (approval.agent && path.at(-1) !== approval.agent) path.push(approval.agent);
+  const names = path.length ? path.flatMap((name, at) => (at ? [" › ", text(name)] : [text(name)])) : "An inline run";
+  const link = (/** @type {string} */ id) => h("a", { href: `#/runs/${id}` }, shortId(id));
+  const root = approval.run?.id ?? approval.run_id;
+  return [names, " · ", link(root), root === approval.run_id ? null : [" › ", link(approval.run_id)]];
+}
+
+/** @param {any} run @param {string} key */
+function asked(run, key) {
+  if (!run?.input) return h("p", { class: "soft" }, "No text was given.");
+  const cut = Array.from(run.input).length >= INPUT_SHOWN;
+  return h("div", null, words(run.input, `${key} input`), cut ? h("p", { class: "soft small" }, `Cut after ${INPUT_SHOWN.toLocaleString("en")} characters; the conversation has it whole.`) : null);
+}
+
+/** @param {any} one_ @param {string} key */
+function content(one_, key) {
+  if (typeof one_.content === "string") return words(one_.content, key);
+  const parts = h("div");
+  one_.content.forEach((/** @type {any} */ part, /** @type {number} */ at) => add(parts, part.type === "text" ? words(part.text, `${key} ${at}`) : json(part)));
+  return parts;
+}
+
+/** One item of a conversation. @param {any} item_ */
+export function item(item_) {
+  const who = item_.role ?? { tool_call: "calls", tool_result: "result" }[/** @type {string} */ (item_.type)] ?? item_.type;
+  const { id, agent, turn, native, type, ...rest } = item_;
+  return h("div", { class: `item ${item_.role ?? type}` }, h("p", { class: "soft small item-who" }, text(who), agent ? [" · ", text(agent)] : null, turn ? ` · turn ${turn}` : null), item_.content === undefined ? rows(rest, id) : content(item_, id));
+}
