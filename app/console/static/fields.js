@@ -53,7 +53,7 @@ export function fieldOf(form, path, given, value) {
   const { alternatives, nullable } = ways(schema, form.root);
   if (nullable) return nullableField(form, path, nullable, value);
   if (alternatives) return alternativesField(form, path, alternatives, value);
-  if (schema.const !== undefined) return choiceField(form, path, [schema.const], value);
+  if (schema.const !== undefined) return there && same(schema.const, value) ? constField(schema.const) : choiceField(form, path, [schema.const], value);
   if (schema.enum) return choiceField(form, path, schema.enum, value);
   const type = schema.type ?? (schema.properties ? "object" : there ? typeOf(value) : undefined);
   if (type === "boolean" && (!there || typeof value === "boolean")) return choiceField(form, path, [true, false], value);
@@ -117,6 +117,7 @@ function alternativesField(form, path, shapes, value) {
     const fixed = shape?.const ?? fixedOf(shape);
     inner = select.value === "" ? null : select.value === "json" ? jsonField(form, path, start) : shape.const !== undefined ? null : fieldOf(form, path, shape, start ?? fixed);
     fill(body, inner?.element);
+    if (inner?.control) body.querySelector(`#${inner.control}`)?.setAttribute("aria-label", `${path}, ${select.selectedOptions[0].label}`);
   }
   draw(value);
   select.addEventListener("change", () => {
@@ -182,17 +183,19 @@ function labelled(form, path, name, given, value, { needed, beside }) {
   const said = [schema.description, limits(schema)].filter(Boolean).join(" · ");
   const help = said ? h("p", { class: "help" }, text(said)) : null;
   const body = h("div", { class: "value" }, field?.element);
-  const leave = h("button", { type: "button", class: "quiet small", hidden: needed || (field !== null && value === undefined) }, field ? "Leave out" : "Add");
-  leave.setAttribute("aria-label", `${leave.textContent}: ${name}`);
+  const leave = h("button", { type: "button", class: "quiet small" });
+  const offer = () => fill(leave, shown ? "Leave out" : field ? "Put back" : "Add", h("span", { class: "hidden" }, ` ${name}`));
   leave.addEventListener("click", () => {
     shown = shown ? null : (field ?? fieldOf(form, path, given, undefined));
     fill(body, shown?.element);
-    fill(leave, shown ? "Leave out" : field ? "Put back" : "Add");
-    leave.setAttribute("aria-label", `${leave.textContent}: ${name}`);
+    offer();
     if (shown) /** @type {HTMLElement | null} */ (body.querySelector("input, select, textarea, button"))?.focus();
   });
-  const group = field ? field.control === undefined : true;
-  const head = group ? h("legend", null, title, beside ?? leave) : h("div", { class: "field-head" }, h("label", { for: field?.control }, title), beside ?? leave);
+  offer();
+  const may = !needed && (field === null || value !== undefined);
+  const act = beside ?? (may ? leave : null);
+  const group = field ? field.control === undefined && !field.element.matches(".const") : true;
+  const head = group ? h("legend", null, title, act) : h("div", { class: "field-head" }, h(field?.control ? "label" : "p", { for: field?.control ?? null, class: "label" }, title), act);
   const row = h(group ? "fieldset" : "div", { class: group ? null : "field" }, head, help, body, place(form, path));
   return { row, read: () => shown?.read() };
 }
@@ -234,7 +237,7 @@ function entriesOf(form, path, schema, value, required) {
   const entries = new Set();
   /** @param {string} name @param {any} start */
   function put(name, start) {
-    const drop = h("button", { type: "button", class: "quiet small", "aria-label": `Remove: ${name}` }, "Remove");
+    const drop = h("button", { type: "button", class: "quiet small" }, "Remove", h("span", { class: "hidden" }, ` ${name}`));
     const { row, read } = labelled(form, join(path, name), name, of, start, { needed: true, beside: drop });
     const entry = { name, read };
     drop.addEventListener("click", () => {
@@ -315,6 +318,11 @@ function choiceField(form, path, choices, value) {
   return { element: select, control: names.id, read: () => (select.value === "" ? value : choices[Number(select.value)]) };
 }
 
+/** @param {any} value @returns {Field} */
+function constField(value) {
+  return { element: h("div", { class: "const" }, h("code", null, text(shownChoice(value)))), read: () => value };
+}
+
 /** Any of some values, each once. @param {Form} form @param {string} path @param {any[]} choices @param {any[]} value @returns {Field} */
 function checksField(form, path, choices, value) {
   const boxes = choices.map((one) => h("input", { type: "checkbox", checked: value.some((other) => same(one, other)), "data-at": path, "aria-describedby": placeId(form, path) }));
@@ -335,7 +343,7 @@ function arrayField(form, path, schema, value) {
   /** @param {any[]} values */
   function draw(values) {
     const entries = values.map((one, at) => {
-      const drop = h("button", { type: "button", class: "quiet small", "aria-label": `Remove: ${at + 1}` }, "Remove");
+      const drop = h("button", { type: "button", class: "quiet small" }, "Remove", h("span", { class: "hidden" }, ` ${at + 1}`));
       drop.addEventListener("click", () => redraw((now) => now.filter((_, index) => index !== at)) && more.focus());
       return labelled(form, join(path, String(at)), String(at + 1), at < first.length ? first[at] : rest, one, { needed: true, beside: drop });
     });
