@@ -146,7 +146,7 @@ export const FORMATS = {
   time: { is: (value) => /^\d{2}:\d{2}:\d{2}(\.\d+)?([zZ]|[+-]\d{2}:\d{2})$/.test(value), said: "a time with its zone, such as 09:30:00Z" },
   "date-time": { is: (value) => /^[^tT\s]+[tT\s]\d{2}:\d{2}:\d{2}(\.\d+)?([zZ]|[+-]\d{2}:\d{2})$/.test(value) && isDate(value.slice(0, 10)), said: "a date and time with its zone, such as 2026-03-31T09:30:00Z" },
   email: { is: (value) => /^.+@.+$/s.test(value), said: "an e-mail address" },
-  uri: { is: (value) => /^[a-zA-Z][a-zA-Z0-9+.-]*:[^\s]*$/.test(value), said: "an address with its scheme, such as https://example.com/" },
+  uri: { is: (value) => /^[a-zA-Z][a-zA-Z0-9+.-]*:[^\s]*$/.test(value), said: "an address with its scheme, such as mailto:ada@example.com" },
   uuid: { is: (value) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(value), said: "a UUID, such as 3f2a6c1e-8d1b-4c57-9b0e-2f1d5a7c9e10" },
   ipv4: { is: (value) => value.split(".").length === 4 && value.split(".").every((part) => /^\d{1,3}$/.test(part) && Number(part) < 256), said: "an IPv4 address, such as 192.0.2.7" },
 };
