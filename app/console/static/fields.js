@@ -180,8 +180,8 @@ function labelled(form, path, name, given, value, { needed, beside }) {
   const field = needed || value !== undefined || !isGroup(schema, form.root) ? fieldOf(form, path, given, value) : null;
   let shown = field;
   const title = [text(name), needed ? null : h("span", { class: "soft" }, " optional")];
-  const said = [schema.description, limits(schema)].filter(Boolean).join(" · ");
-  const help = said ? h("p", { class: "help" }, text(said)) : null;
+  const rules = limits(schema);
+  const help = [schema.description ? h("p", { class: "help" }, text(schema.description)) : null, rules ? h("p", { class: "limits" }, text(rules)) : null];
   const body = h("div", { class: "value" }, field?.element);
   const leave = h("button", { type: "button", class: "quiet small" });
   const offer = () => fill(leave, shown ? "Leave out" : field ? "Put back" : "Add", h("span", { class: "hidden" }, ` ${name}`));

@@ -19,16 +19,26 @@ export function story(approval) {
   const said = h("div", { class: "said" });
   const items = h("div", { class: "conversation" });
   const place = h("details", { "data-key": `story ${key}` }, h("summary", null, "The conversation so far"), items);
+  const cut = Array.from(run?.input ?? "").length >= INPUT_SHOWN;
+  const input = h("div", null, run?.input ? words(run.input, `${key} input`) : h("p", { class: "soft" }, "No text was given."), cut ? h("p", { class: "soft small" }, "Cut here.") : null);
   const element = h("section", { class: "story", "aria-label": "What led to it" },
     h("h3", null, "Started by"),
     h("p", null, starter(run), h("span", { class: "soft" }, run ? [" ", h("span", { title: moment(run.created_at) }, ago(run.created_at, Date.now()))] : null)),
     h("p", { class: "soft small" }, chain(approval)),
     h("h3", null, "Asked for"),
-    asked(run, key),
+    input,
     said,
     place);
 
+  /** The approval has the beginning of a long input alone. */
+  async function loadInput() {
+    const page = await get(`v1/runs/${run.id}/items`, { limit: LATEST }).catch(() => ({ data: [] }));
+    const whole = page.data.findLast((/** @type {any} */ one) => one.role === "user" && one.turn === 0);
+    if (whole) fill(input, content(whole, `${key} input`));
+  }
+
   async function load() {
+    if (cut) void loadInput();
     const page = await get(`v1/runs/${approval.run_id}/items`, { limit: LATEST, order: "desc" }).catch(() => null);
     if (page === null) {
       fill(items, h("p", { class: "soft" }, "The conversation cannot be read with this key: it needs the scope ", h("code", null, "runs:read"), "."));
@@ -68,13 +78,6 @@ function chain(approval) {
   const link = (/** @type {string} */ id) => h("a", { href: `#/runs/${id}` }, shortId(id));
   const root = approval.run?.id ?? approval.run_id;
   return [names, " · ", link(root), root === approval.run_id ? null : [" › ", link(approval.run_id)]];
-}
-
-/** @param {any} run @param {string} key */
-function asked(run, key) {
-  if (!run?.input) return h("p", { class: "soft" }, "No text was given.");
-  const cut = Array.from(run.input).length >= INPUT_SHOWN;
-  return h("div", null, words(run.input, `${key} input`), cut ? h("p", { class: "soft small" }, `Cut after ${INPUT_SHOWN.toLocaleString("en")} characters; the conversation has it whole.`) : null);
 }
 
 /** @param {any} one_ @param {string} key */
