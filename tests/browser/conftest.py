@@ -5,6 +5,7 @@ Playwright's own event loop would stand in the way of theirs.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Protocol
 
@@ -32,6 +33,16 @@ def browser() -> Iterator[Browser]:
 def running(migrated_databases: Databases) -> Iterator[Running]:
     with shared_service(migrated_databases) as running:
         yield running
+
+
+@pytest.fixture
+def database_url(migrated_databases: Databases) -> Iterator[str]:
+    """A fresh, migrated database of the test's own. It is made and dropped on another thread, since
+    Playwright's event loop runs on this one."""
+    with ThreadPoolExecutor(1) as aside:
+        made = migrated_databases.migrated()
+        yield aside.submit(made.__enter__).result()
+        aside.submit(made.__exit__, None, None, None).result()
 
 
 @pytest.fixture

@@ -1,71 +1,230 @@
 // Starting a run: an agent, or a model with tools; type, and watch.
 
-import { Problem, all, get, send } from "./api.js";
+import { Problem, all, get, onceOnly, send } from "./api.js";
 import { fill, h, note, text } from "./dom.js";
+import { parse } from "./exact.js";
+import { ago, shortId } from "./format.js";
+import { picker } from "./picker.js";
 
-const MOST = 400;
+const MOST = 1000;
+const SESSIONS = 100;
+const NEW = "new";
+
+/** Which field a refusal without a path is about, by its code. @type {Record<string, string>} */
+const ABOUT = { unknown_agent: "agent", agent_not_found: "agent", unknown_model: "model", unknown_tool: "tools", session_not_found: "session_id", session_busy: "session_id" };
+
+class Unfit extends Error {
+  /** @param {string} path @param {string} message */
+  constructor(path, message) {
+    super(message);
+    this.path = path;
+  }
+}
 
 /**
  * @param {HTMLElement} main
  * @param {import("./app.js").Context} context
  * @returns {() => void} leaves the view.
  */
-export function start(main, { go, query }) {
+export function start(main, { go, query, who }) {
   const leaving = new AbortController();
-  const agent = h("select", { id: "start-agent" }, h("option", { value: "" }, "None: a model of its own"));
-  const model = h("input", { id: "start-model", type: "text", value: "offline:rules", autocomplete: "off", spellcheck: "false" });
-  const tools = h("div", { class: "choices" }, h("p", { class: "soft" }, "Looking…"));
+  const agent = h("select", { id: "start-agent" }, h("option", { value: "" }, "None: a model with tools"));
+  const about = h("p", { class: "help", id: "start-agent-about" });
+  const model = h("input", { id: "start-model", type: "text", value: "offline:rules", list: "start-models", autocomplete: "off", spellcheck: "false" });
+  const models = h("datalist", { id: "start-models" }, h("option", { value: "offline:rules" }));
+  const tools = picker("tools");
   const instructions = h("textarea", { id: "start-instructions", rows: "2" });
-  const input = h("textarea", { id: "start-input", rows: "4", required: true });
-  const wrong = h("p", { class: "wrong", role: "alert", hidden: true });
+  const session = h("select", { id: "start-session" }, h("option", { value: "" }, "None: it stands alone"), h("option", { value: NEW }, "A new one"));
+  const input = h("textarea", { id: "start-input", rows: "5" });
+  const asJson = h("input", { type: "checkbox", id: "start-json" });
+  const turns = h("input", { id: "start-turns", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "10" });
+  const context = h("textarea", { id: "start-context", rows: "3", class: "code", spellcheck: "false" });
+  const rest = h("p", { class: "wrong", role: "alert" });
   const button = h("button", { type: "submit", class: "primary" }, "Start");
+  const like = h("p", { class: "soft", hidden: true });
+  const more = h("details", { class: "more", "data-key": "more" }, h("summary", null, "Limits and context"),
+    h("div", { class: "form" }, field("limits", "Most turns", "start-turns", turns, "optional; model calls that the run may make"), field("context", "Context", "start-context", context, "optional; a JSON object for rules and tools, the model does not see it")));
   const inline = h("div", { class: "form" },
-    h("div", { class: "field" }, h("label", { for: "start-model" }, "Model ", h("span", { class: "soft" }, "vendor:name; offline:rules needs no key")), model),
-    h("fieldset", null, h("legend", null, "Tools"), tools),
-    h("div", { class: "field" }, h("label", { for: "start-instructions" }, "Instructions ", h("span", { class: "soft" }, "optional")), instructions));
-  const form = h("form", { class: "card form" },
-    h("div", { class: "field" }, h("label", { for: "start-agent" }, "Agent"), agent), inline,
-    h("div", { class: "field" }, h("label", { for: "start-input" }, "Input"), input),
-    wrong, h("div", { class: "actions" }, button));
-  fill(main, h("h1", null, "Start a run"), form);
-  agent.addEventListener("change", () => (inline.hidden = agent.value !== ""));
+    field("model", "Model", "start-model", model, "vendor:name; several, with commas between them, are tried in order. offline:rules needs no key"), models,
+    h("fieldset", null, h("legend", null, "Tools"), tools.element, complaint("tools")),
+    field("instructions", "Instructions", "start-instructions", instructions, "optional"));
+  const form = h("form", { class: "card form", novalidate: true }, like,
+    field("agent", "Agent", "start-agent", agent, null), about, inline,
+    field("session_id", "Session", "start-session", session, "what was said in it before, the run goes on from"),
+    field("input", "Input", "start-input", input, null),
+    h("label", { class: "switch small soft" }, asJson, " The input is JSON: a list of messages"),
+    more, rest, h("div", { class: "actions" }, button, h("span", { class: "soft small" }, "Ctrl+Enter starts")));
+  const mayWrite = who.scopes.includes("runs:write");
+  fill(main, h("h1", null, "Start a run"), mayWrite ? form : h("p", null, "This key may look at runs, not start them: that needs the scope ", h("code", null, "runs:write"), "."));
+  if (!mayWrite) return () => leaving.abort();
 
-  const agents = all("v1/agents", {}, MOST, leaving.signal).then(({ data }) => agent.append(...data.map((one) => h("option", { value: one.name }, one.name))), () => undefined);
-  const listed = all("v1/tools", {}, MOST, leaving.signal).then(
-    ({ data }) => fill(tools, data.length ? data.map((tool) => h("label", { class: "switch", title: tool.description }, h("input", { type: "checkbox", name: "tool", value: tool.name }), " ", text(tool.name))) : h("p", { class: "soft" }, "No tool is registered yet.")),
-    () => fill(tools, h("p", { class: "soft" }, "This key may not read tools.")),
-  );
-
-  /** Of a run that is to be run again: what its first event says, and its input. @param {string} id */
-  async function like(id) {
-    const path = `v1/runs/${encodeURIComponent(id)}`;
-    const [events, items] = await Promise.all([get(`${path}/events`, { limit: 1 }), get(`${path}/items`, { limit: 50 })]);
-    await Promise.all([agents, listed]);
-    const made = events.data[0].data;
-    const said = items.data.findLast((/** @type {any} */ one) => one.role === "user" && one.turn === 0);
-    agent.value = made.agent ?? "";
+  /** @type {Map<string, any>} */
+  const known = new Map();
+  function choose() {
+    const one = known.get(agent.value);
     inline.hidden = agent.value !== "";
-    model.value = [made.model ?? ""].flat()[0];
-    for (const box of /** @type {NodeListOf<HTMLInputElement>} */ (tools.querySelectorAll("input"))) box.checked = (made.tools ?? []).includes(box.value);
-    input.value = typeof said?.content === "string" ? said.content : "";
+    about.hidden = !one;
+    if (one) fill(about, one.description ? [text(one.description), " "] : null, text([one.model ?? one.kind].flat().join(", ")), one.tools.length ? [" · tools: ", text(one.tools.join(", "))] : " · no tools");
+  }
+  agent.addEventListener("change", choose);
+  asJson.addEventListener("change", () => input.classList.toggle("code", asJson.checked));
+
+  const ready = Promise.all([
+    all("v1/agents", {}, MOST, leaving.signal).then(({ data }) => {
+      for (const one of data) known.set(one.name, one);
+      agent.append(...data.map((one) => h("option", { value: one.name }, one.name)));
+      const named = new Set(data.flatMap((one) => [one.model ?? []].flat()));
+      models.append(...[...named].filter((name) => name !== "offline:rules").map((name) => h("option", { value: name })));
+    }, () => undefined),
+    all("v1/tools", {}, MOST, leaving.signal).then(
+      ({ data }) => (data.length ? tools.offer(data.filter((one) => one.enabled !== false).map((one) => ({ name: one.name, about: one.description, asks: one.approval !== "never" }))) : tools.refuse("No tool is registered yet.")),
+      () => tools.refuse("This key may not read tools."),
+    ),
+    all("v1/sessions", {}, SESSIONS, leaving.signal).then(({ data }) => data.forEach(offerSession), () => undefined),
+  ]);
+
+  /** @param {any} one */
+  function offerSession(one) {
+    session.append(h("option", { value: one.id }, `${one.name ?? shortId(one.id)}, made ${ago(one.created_at, Date.now())}`));
   }
 
-  const from = query.get("from");
-  if (from) like(from).catch((error) => note(text(error.message), "error"));
+  /** @param {string | null} id */
+  function inSession(id) {
+    if (!id) return;
+    if (![...session.options].some((one) => one.value === id)) session.append(h("option", { value: id }, shortId(id)));
+    session.value = id;
+  }
+
+  /** Fills the form like a run that is to be run again. @param {string} id */
+  async function again(id) {
+    const path = `v1/runs/${encodeURIComponent(id)}`;
+    const [events, items, run] = await Promise.all([get(`${path}/events`, { limit: 1 }, leaving.signal), get(`${path}/items`, { limit: 100 }, leaving.signal), get(path, undefined, leaving.signal)]);
+    await ready;
+    const made = events.data[0].data;
+    const gone = made.agent && !known.has(made.agent);
+    agent.value = gone ? "" : (made.agent ?? "");
+    if (made.model) model.value = [made.model].flat().join(", ");
+    const missing = tools.choose(made.agent && !gone ? [] : (made.tools ?? []));
+    inSession(run.session_id);
+    if (run.context && Object.keys(run.context).length) context.value = JSON.stringify(run.context, null, 2);
+    more.open = context.value !== "";
+    const said = items.data.filter((/** @type {any} */ one) => one.turn === 0 && one.role);
+    asJson.checked = said.length !== 1 || said[0].role !== "user" || typeof said[0].content !== "string";
+    input.value = asJson.checked ? JSON.stringify(said.map((/** @type {any} */ { role, content }) => ({ role, content })), null, 2) : said[0].content;
+    input.classList.toggle("code", asJson.checked);
+    like.hidden = false;
+    fill(like, "Like ", h("a", { href: `#/runs/${id}` }, shortId(id)), ". ",
+      gone ? ["Its agent ", text(made.agent), " is not there any more. "] : null,
+      missing.length ? ["Not there any more: ", text(missing.join(", ")), ". "] : null,
+      made.agent && !gone ? null : "Its instructions, limits and model settings are not kept where they can be read: give them again.");
+    choose();
+  }
+
+  async function prefill() {
+    await ready;
+    const from = query.get("from");
+    if (from) await again(from);
+    const named = query.get("agent");
+    if (named && known.has(named)) agent.value = named;
+    const tool = query.get("tool");
+    if (tool) tools.choose([tool]);
+    inSession(query.get("session"));
+    choose();
+    if (!from) (known.size ? agent : input).focus({ preventScroll: true });
+  }
+  choose();
+  prefill().catch((error) => leaving.signal.aborted || note(text(error.message), "error"));
+
+  /** What is asked. Throws an Unfit. */
+  function asked() {
+    const limit = turns.value.trim();
+    if (limit && !/^\d+$/.test(limit)) throw new Unfit("limits", "must be a number, such as 10");
+    if (!input.value.trim()) throw new Unfit("input", "is needed");
+    const names = model.value.split(",").map((one) => one.trim()).filter(Boolean);
+    const chosen = tools.chosen();
+    const own = { model: names.length === 1 ? names[0] : names, ...(chosen.length && { tools: chosen }), ...(instructions.value && { instructions: instructions.value }) };
+    if (!agent.value && names.length === 0) throw new Unfit("model", "is needed");
+    return {
+      ...(agent.value ? { agent: agent.value } : own),
+      input: asJson.checked ? jsonOf("input", input.value) : input.value,
+      ...(limit && { limits: { max_turns: Number(limit) } }),
+      ...(context.value.trim() && { context: jsonOf("context", context.value) }),
+    };
+  }
+
+  const once = onceOnly();
+  const onceSession = onceOnly();
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const chosen = /** @type {HTMLInputElement[]} */ ([...tools.querySelectorAll("input:checked")]).map((one) => one.value);
-    const own = { model: model.value.trim(), tools: chosen, ...(instructions.value && { instructions: instructions.value }) };
-    const body = { input: input.value, ...(agent.value ? { agent: agent.value } : own) };
-    button.disabled = true;
+    if (button.disabled) return;
+    tell(form, rest, []);
     try {
-      go(`#/runs/${(await send("POST", "v1/runs", body, { "Idempotency-Key": crypto.randomUUID() })).id}`);
+      /** @type {any} */
+      const body = asked();
+      button.disabled = true;
+      if (session.value === NEW) {
+        const made = await send("POST", "v1/sessions", {}, onceSession({}));
+        body.session_id = made.id;
+      } else if (session.value) body.session_id = session.value;
+      go(`#/runs/${(await send("POST", "v1/runs", body, once(body))).id}`);
     } catch (error) {
-      if (!(error instanceof Problem)) throw error;
       button.disabled = false;
-      wrong.hidden = false;
-      fill(wrong, text([error.message, ...error.errors.map(({ path, message }) => `${path}: ${message}`)].join("\n")));
+      if (error instanceof Unfit) tell(form, rest, [error]);
+      else if (!(error instanceof Problem)) throw error;
+      else tell(form, rest, error.errors.length ? error.errors : [{ path: ABOUT[error.code] ?? "", message: error.message }]);
     }
   });
   return () => leaving.abort();
+}
+
+/** @param {string} path @param {string} source */
+function jsonOf(path, source) {
+  try {
+    return parse(source);
+  } catch {
+    throw new Unfit(path, "is not JSON yet");
+  }
+}
+
+/** @param {string} path */
+function complaint(path) {
+  return h("p", { class: "wrong", "data-path": path, id: `start-wrong-${path}` });
+}
+
+/** @param {string} path of the API's field @param {string} label @param {string} id @param {HTMLElement} control @param {string | null} help */
+function field(path, label, id, control, help) {
+  const wrong = complaint(path);
+  control.setAttribute("aria-describedby", help ? `${wrong.id} ${id}-help` : wrong.id);
+  return h("div", { class: "field" },
+    h("div", { class: "field-head" }, h("label", { for: id }, label), help ? h("span", { class: "soft small", id: `${id}-help` }, help) : null),
+    control, wrong);
+}
+
+/**
+ * Shows each complaint beside its field, and the rest at the end.
+ * @param {HTMLElement} form @param {HTMLElement} rest
+ * @param {{path: string, message: string}[]} complaints paths such as `tools.0` or `limits.max_turns`
+ */
+function tell(form, rest, complaints) {
+  const left = [...complaints];
+  let first = null;
+  for (const place of /** @type {NodeListOf<HTMLElement>} */ (form.querySelectorAll("[data-path]"))) {
+    const here = left.filter(({ path }) => path === place.dataset.path || path.startsWith(`${place.dataset.path}.`));
+    for (const one of here) left.splice(left.indexOf(one), 1);
+    fill(place, text(here.map(({ path, message }) => (path === place.dataset.path ? message : `${path}: ${message}`)).join("\n")));
+    if (here.length === 0) fill(place);
+    const control = /** @type {HTMLElement | null} */ (form.querySelector(`[aria-describedby~="${place.id}"]`));
+    if (here.length) control?.setAttribute("aria-invalid", "true");
+    else control?.removeAttribute("aria-invalid");
+    if (here.length) {
+      const folded = place.closest("details");
+      if (folded) folded.open = true;
+      first ??= control ?? place.parentElement?.querySelector("input") ?? null;
+    }
+  }
+  fill(rest, left.length ? text(left.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join("\n")) : null);
+  /** @type {HTMLElement | null} */ (first)?.focus();
 }
