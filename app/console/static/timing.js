@@ -10,6 +10,7 @@ import { duration } from "./format.js";
 const CALLED = { queue: "In the queue", model: "Model", retry: "Pause before another try", tool: "Tools", wait: "Waiting for someone" };
 const MOST_PIECES = 240;
 const MOST_TICKS = 5;
+const TICK_PX = 80;
 
 /**
  * What the run has done up to `now`, in pieces of time.
@@ -131,13 +132,14 @@ function place(bar_, from, total) {
 
 /** @param {HTMLElement} axis_ @param {number} total */
 function mark(axis_, total) {
-  const raw = total / MOST_TICKS;
+  const most = Math.max(2, Math.min(MOST_TICKS, Math.floor(axis_.clientWidth / TICK_PX)));
+  const raw = total / most;
   const power = 10 ** Math.floor(Math.log10(raw));
   const units = [1, 2, 5, 10].map((one) => one * power);
   const step = total < 60_000 ? (units.find((one) => one >= raw) ?? raw) : wholeMinutes(raw);
   const marks = [];
-  for (let at = 0; at <= total && marks.length <= MOST_TICKS; at += step) {
-    const tick = h("span", { class: at / total > 0.9 ? "tick last" : "tick" }, at === 0 ? "0" : short(at));
+  for (let at = 0; at <= total && marks.length <= most; at += step) {
+    const tick = h("span", { class: at > 0.88 * total ? "tick last" : "tick" }, at === 0 ? "0" : short(at));
     tick.style.left = `${(at / total) * 100}%`;
     marks.push(tick);
   }
