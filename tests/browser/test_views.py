@@ -29,6 +29,7 @@ def test_every_view_opens_fits_and_keeps_nobody_out(
     project.settle(project.start(model=looking, tools=["look"]))
     paying = project.script(calls(call(1, "pay")), text("Paid."), name="paying")
     waiting = project.settle(project.start(model=paying, tools=["pay"]))
+    project.client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
     window = opens(*ALL_SCOPES, scheme=scheme, phone=phone)
     views = {
         "#/inbox": "Inbox",
@@ -37,6 +38,10 @@ def test_every_view_opens_fits_and_keeps_nobody_out(
         "#/start": "Start a run",
         "#/tools": "Tools",
         "#/tools/pay": "pay",
+        "#/new-tool": "Register a tool",
+        "#/agents": "Agents",
+        "#/agents/clerk": "clerk",
+        "#/new-agent": "Register an agent",
         "#/keys": "Keys",
     }
     for view, heading in views.items():

@@ -2,14 +2,18 @@
 
 import { Problem, session, signOut, whenSignedOut } from "./api.js";
 import { fill, h, note, text } from "./dom.js";
+import { agent } from "./agent.js";
+import { agents } from "./agents.js";
 import { inbox } from "./inbox.js";
 import { keys } from "./keys.js";
 import { PendingWatch } from "./pending.js";
+import { newAgent, newTool } from "./registering.js";
 import { run } from "./run.js";
 import { runs } from "./runs.js";
 import { askForKey, offeredKey } from "./signin.js";
 import { start } from "./start.js";
-import { tool, tools } from "./tools.js";
+import { tool } from "./tool.js";
+import { tools } from "./tools.js";
 
 /**
  * @typedef {object} Context What every view gets.
@@ -31,6 +35,10 @@ const VIEWS = [
   { at: /^#\/start$/, view: start, menu: ["#/start", "Start"], title: "Start a run" },
   { at: /^#\/tools$/, view: tools, menu: ["#/tools", "Tools"], title: "Tools" },
   { at: /^#\/tools\/([A-Za-z][\w-]{0,63})$/, view: tool, title: "Tool" },
+  { at: /^#\/new-tool$/, view: newTool, title: "Register a tool" },
+  { at: /^#\/agents$/, view: agents, menu: ["#/agents", "Agents"], title: "Agents" },
+  { at: /^#\/agents\/([A-Za-z][\w-]{0,63})$/, view: agent, title: "Agent" },
+  { at: /^#\/new-agent$/, view: newAgent, title: "Register an agent" },
   { at: /^#\/keys$/, view: keys, menu: ["#/keys", "Keys"], scope: "admin", title: "Keys" },
 ];
 

@@ -85,10 +85,39 @@ export function shortId(id) {
   return `${prefix}_…${rest.slice(-8)}`;
 }
 
+/** @param {unknown} value a number, or one kept to the letter; null stays null. */
+export function number(value) {
+  return value === null || value === undefined ? null : Number(plain(value));
+}
+
 /** @param {any} value */
 function plain(value) {
   return value !== null && typeof value === "object" ? value.rawJSON : value;
 }
+
+/** How a call of a tool ended, and the tone in which that is shown.
+ * @type {Record<string, [string, string]>} */
+export const CALL_OUTCOME = {
+  completed: ["Completed", "good"],
+  failed: ["Failed", "bad"],
+  timed_out: ["Timed out", "bad"],
+  outcome_unknown: ["Outcome unknown", "warn"],
+  rejected: ["Declined", "soft"],
+  cancelled: ["Cancelled", "soft"],
+};
+
+/** Where a call is that has not ended.
+ * @type {Record<string, [string, string]>} */
+export const CALL_PHASE = {
+  awaiting_approval: ["Waits for a decision", "wait"],
+  awaiting_callback: ["Waits for its callback", "busy"],
+  awaiting_result: ["Waits for the client", "wait"],
+  awaiting_input: ["Asks for input", "wait"],
+  awaiting_child: ["Its run works", "busy"],
+  awaiting_resolution: ["Outcome unknown", "warn"],
+  ready: ["About to start", "busy"],
+  started: ["Running", "busy"],
+};
 
 /** What a run's states are called, and the tone in which they are shown.
  * @type {Record<string, [string, string]>} */

@@ -3,6 +3,7 @@
 import { Problem, all, send } from "./api.js";
 import { fill, h, note, text } from "./dom.js";
 import { ago, moment, shortId } from "./format.js";
+import { shownOnce } from "./secret.js";
 
 const MOST = 400;
 const DAY_MS = 86_400_000;
@@ -35,7 +36,7 @@ export function keys(main, { who }) {
     h("div", { class: "field" }, h("label", { for: "key-days" }, "Expires"), days),
     wrong, h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, "Make the key")));
   fill(main, h("h1", null, "Keys"), made,
-    h("div", { class: "wide" }, h("table", { class: "runs" }, h("caption", { class: "hidden" }, "Keys, newest first"),
+    h("div", { class: "wide" }, h("table", { class: "runs of-keys" }, h("caption", { class: "hidden" }, "Keys, newest first"),
       h("thead", null, h("tr", null, ["Name", "Id", "May", "Made", "Expires", ""].map((title) => (title ? h("th", { scope: "col" }, title) : h("td"))))), body)), make);
 
   async function look() {
@@ -52,20 +53,29 @@ export function keys(main, { who }) {
   function row(key) {
     const over = key.revoked_at ?? (key.expires_at && Date.parse(key.expires_at) < Date.now() ? key.expires_at : null);
     const own = key.id === who.key.id;
+    const ways = h("div", { class: "actions" });
     const revoke = h("button", { type: "button", class: "quiet small danger", "aria-label": `Revoke ${key.name}` }, "Revoke");
-    let sure = false;
-    revoke.addEventListener("click", async () => {
-      if (!sure) {
-        sure = true;
-        fill(revoke, own ? "Really? It is yours" : "Really revoke");
-        return;
-      }
+    const sure = h("button", { type: "button", class: "small danger" }, own ? "Revoke your own key" : "Really revoke");
+    const keep = h("button", { type: "button", class: "quiet small" }, "Keep it");
+    fill(ways, revoke);
+    revoke.addEventListener("click", () => {
+      fill(ways, sure, keep);
+      sure.focus();
+    });
+    keep.addEventListener("click", () => {
+      fill(ways, revoke);
+      revoke.focus();
+    });
+    sure.addEventListener("click", async () => {
+      sure.disabled = true;
       try {
         await send("DELETE", `v1/keys/${key.id}`);
         note([text(key.name), " is revoked. It stops working within seconds, its sessions too."]);
         await look();
+        if (!own) main.focus();
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
+        sure.disabled = false;
         note(text(error.message), "error");
       }
     });
@@ -75,7 +85,7 @@ export function keys(main, { who }) {
       h("td", { class: "what", "data-label": "May" }, h("div", null, key.scopes.join(", "))),
       h("td", { title: moment(key.created_at), "data-label": "Made" }, ago(key.created_at, Date.now())),
       h("td", { "data-label": "Expires" }, key.revoked_at ? `revoked ${ago(key.revoked_at, Date.now())}` : key.expires_at ? moment(key.expires_at) : "never"),
-      h("td", null, over ? null : revoke));
+      h("td", null, over ? null : ways));
   }
 
   make.addEventListener("submit", async (event) => {
@@ -86,7 +96,9 @@ export function keys(main, { who }) {
     try {
       const key = await send("POST", "v1/keys", { name: name.value.trim(), scopes: chosen, expires_at }, { "Idempotency-Key": crypto.randomUUID() });
       make.reset();
-      fill(made, h("div", { class: "outcome good" }, h("h2", null, "The new key"), h("p", null, "It is shown this once."), h("code", { class: "secret" }, text(key.key)), h("div", { class: "actions" }, copy(key.key))));
+      const shown = shownOnce("The new key", "It is shown this once. Whoever has it may do what you have chosen.", key.key);
+      fill(made, shown);
+      shown.focus();
       scrollTo(0, 0);
       await look();
     } catch (error) {
@@ -96,11 +108,4 @@ export function keys(main, { who }) {
   });
   void look();
   return () => leaving.abort();
-}
-
-/** @param {string} value */
-function copy(value) {
-  const button = h("button", { type: "button" }, "Copy");
-  button.addEventListener("click", () => void navigator.clipboard.writeText(value).then(() => note("Copied."), () => note("The browser does not allow that.", "error")));
-  return button;
 }

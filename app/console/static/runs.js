@@ -1,11 +1,21 @@
-// The list of runs, newest first, looked at again while it is shown.
+// The list of runs, newest first: filtered and searched by the server, looked at again while it is
+// shown. The address has the filters, so that a link shows the same.
 
-import { Problem, get, sleep } from "./api.js";
+import { Problem, all, get, sleep } from "./api.js";
 import { fill, h, keeping, note, text } from "./dom.js";
 import { RUN_STATUS, ago, cost, count, duration, moment, shortId } from "./format.js";
 
 const EVERY_MS = 3000;
+const TYPING_MS = 300;
 const PAGE = 50;
+/** Requests that one search makes before it asks whether to look further back. */
+const LOOKS = 5;
+const COLUMNS = ["Status", "Run", "Agent or model", "What", "Turns", "Tokens", "Cost", "Took", "Started", "By"];
+/** Several statuses under one name. @type {[string, string][]} */
+const GROUPS = [
+  ["queued,in_progress,requires_action", "Open"],
+  ["failed,incomplete,expired", "Ended badly"],
+];
 
 /** @param {string} status */
 export function badge(status) {
@@ -14,98 +24,164 @@ export function badge(status) {
 }
 
 /**
+ * What is known of a list that grows at its top and is read downwards.
+ * @typedef {object} Known
+ * @property {Map<string, any>} runs by id
+ * @property {number} pages that are shown; what is older than these is let go.
+ * @property {string} reached the last run that was looked at; "" at first.
+ * @property {boolean} beyond Whether there are older ones.
+ */
+
+/**
  * @param {HTMLElement} main
  * @param {import("./app.js").Context} context
  * @returns {() => void} leaves the view.
  */
 export function runs(main, { query, go }) {
   const leaving = new AbortController();
-  let waking = new AbortController();
-  let pages = 1;
+  let asking = new AbortController();
   const body = h("tbody");
   const lead = h("p", { class: "soft", role: "status" }, "Looking…");
-  const table = h("table", { class: "runs of-runs" },
+  const table = h("table", { class: "runs of-runs", hidden: true },
     h("caption", { class: "hidden" }, "Runs, newest first"),
-    h("thead", null, h("tr", null, ["Status", "Run", "Agent or model", "What", "Turns", "Tokens", "Cost", "Took", "Started"].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", null, h("tr", null, COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
     body);
-  const more = h("button", { type: "button", class: "quiet", hidden: true }, "Show older ones");
-  const status = h("select", { id: "status" }, h("option", { value: "" }, "Any status"),
-    Object.entries(RUN_STATUS).map(([value, [label]]) => h("option", { value, selected: query.get("status") === value }, label)));
-  const agent = h("input", { id: "agent", type: "search", value: query.get("agent") ?? "", placeholder: "Any agent", autocomplete: "off" });
-  const find = h("input", { id: "find", type: "search", value: "", placeholder: "run_… or a word", autocomplete: "off" });
+  const more = h("button", { type: "button", class: "quiet", hidden: true });
+  const status = h("select", { id: "status" }, [["", "Any status"], ...GROUPS, ...Object.entries(RUN_STATUS).map(([value, [label]]) => [value, label])].map(([value, label]) => h("option", { value, selected: query.get("status") === value }, label)));
+  const agents = h("datalist", { id: "agents" });
+  const agent = h("input", { id: "agent", type: "search", list: "agents", value: query.get("agent") ?? "", placeholder: "Any agent", autocomplete: "off" });
+  const find = h("input", { id: "find", type: "search", maxlength: "200", value: query.get("q") ?? "", placeholder: "run_… or a text", autocomplete: "off" });
   fill(main,
     h("h1", null, "Runs"),
     h("form", { class: "filters", role: "search", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
       h("div", null, h("label", { for: "find" }, "Find"), find),
       h("div", null, h("label", { for: "status" }, "Status"), status),
-      h("div", null, h("label", { for: "agent" }, "Agent"), agent)),
+      h("div", null, h("label", { for: "agent" }, "Agent"), agent, agents)),
     lead, h("div", { class: "wide" }, table), more);
+  all("v1/agents", { order: "asc" }, 400, leaving.signal).then(({ data }) => fill(agents, data.map((one) => h("option", { value: one.name }))), () => undefined);
 
-  /** @param {boolean} again */
-  const look = (again) => {
-    if (again) pages = 1;
-    const kept = new URLSearchParams(Object.entries({ status: status.value, agent: agent.value.trim() }).filter(([, value]) => value));
+  /** @returns {Known} */
+  const nothing = () => ({ runs: new Map(), pages: 0, reached: "", beyond: false });
+  let known = nothing();
+  let error = "";
+
+  const asked = () => ({ q: find.value.trim(), status: status.value, agent: agent.value.trim() });
+
+  function changed() {
+    const kept = new URLSearchParams(Object.entries(asked()).filter(([, value]) => value));
     history.replaceState(null, "", `#/runs${kept.size ? `?${kept}` : ""}`);
-    waking.abort();
-  };
-  status.addEventListener("change", () => look(true));
-  agent.addEventListener("change", () => look(true));
-  find.addEventListener("input", () => draw());
+    known = nothing();
+    lead.className = "soft";
+    fill(lead, "Looking…");
+    begin();
+  }
+
+  /** Older runs, until a page of them fits or enough was looked at. @param {Known} into @param {AbortSignal} signal */
+  async function deeper(into, signal) {
+    into.pages += 1;
+    const wanted = into.runs.size + PAGE;
+    for (let look = 0; look < LOOKS && into.runs.size < wanted; look++) {
+      const page = await get("v1/runs", { ...asked(), limit: PAGE, after: into.reached }, signal);
+      for (const run of page.data) into.runs.set(run.id, run);
+      into.reached = page.last_id ?? into.reached;
+      into.beyond = page.has_more;
+      if (!page.has_more) return;
+    }
+  }
+
+  /** What has changed among those that are shown. A search looks at its first page alone. @param {Known} into @param {AbortSignal} signal */
+  async function again(into, signal) {
+    let after;
+    for (let page = 0; page < (find.value.trim() ? 1 : into.pages); page++) {
+      const { data, last_id, has_more } = await get("v1/runs", { ...asked(), limit: PAGE, after }, signal);
+      const fits = new Set(data.map((/** @type {any} */ run) => run.id));
+      const end = has_more ? last_id : "";
+      for (const id of into.runs.keys()) if (id >= end && (after === undefined || id < after) && !fits.has(id)) into.runs.delete(id);
+      for (const run of data) into.runs.set(run.id, run);
+      if (!has_more) return;
+      after = last_id;
+    }
+    const older = [...into.runs.keys()].sort().reverse().slice(into.pages * PAGE - 1);
+    if (older.length < 2) return;
+    into.reached = older[0];
+    into.beyond = true;
+    for (const id of older.slice(1)) into.runs.delete(id);
+  }
+
+  function draw() {
+    const shown = [...known.runs.values()].sort((one, other) => (one.id < other.id ? 1 : -1));
+    keeping(body, () => fill(body, shown.map(row)));
+    table.hidden = shown.length === 0;
+    more.hidden = !known.beyond;
+    fill(more, find.value.trim() ? "Look further back" : "Show older ones");
+    lead.className = error ? "wrong" : "soft";
+    fill(lead, text(error || sentence(shown.length)));
+  }
+
+  /** @param {number} shown */
+  function sentence(shown) {
+    const { q, status: of, agent: by } = asked();
+    const back = known.beyond && q ? `; looked at those since ${moment(timeOf(known.reached))}` : "";
+    if (shown === 0) return q || of || by ? `No run fits${back}.` : "No run yet. Start one, or POST it to /v1/runs.";
+    const many = shown === 1 ? "One run" : `${shown} runs`;
+    return known.beyond && !q ? `The newest ${many.toLowerCase()}.` : `${many}${back}.`;
+  }
+
+  /** @param {(into: Known, signal: AbortSignal) => Promise<void>} how @param {AbortSignal} signal */
+  async function ask(how, signal) {
+    const into = known;
+    try {
+      await how(into, signal);
+      error = "";
+    } catch (problem) {
+      if (signal.aborted) return;
+      if (!(problem instanceof Problem)) throw problem;
+      error = into.runs.size ? `What is shown may be old: ${problem.message}` : problem.message;
+    }
+    if (!signal.aborted) draw();
+  }
+
+  function begin() {
+    asking.abort();
+    asking = new AbortController();
+    const signal = AbortSignal.any([asking.signal, leaving.signal]);
+    watch(signal).catch((problem) => note(text(String(problem)), "error"));
+  }
+
+  /** @param {AbortSignal} signal */
+  async function watch(signal) {
+    await ask(deeper, signal);
+    for (;;) {
+      await sleep(EVERY_MS, signal);
+      if (signal.aborted) return;
+      await ask(again, signal);
+    }
+  }
+
+  let typing = 0;
+  find.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(changed, TYPING_MS);
+  });
   find.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && /^run_[0-9a-f]{32}$/.test(find.value.trim())) go(`#/runs/${find.value.trim()}`);
   });
+  status.addEventListener("change", changed);
+  agent.addEventListener("change", changed);
   more.addEventListener("click", () => {
-    pages += 1;
-    waking.abort();
+    more.disabled = true;
+    void ask(deeper, leaving.signal).finally(() => (more.disabled = false));
   });
-
-  /** @type {any[]} */
-  let found = [];
-  let beyond = false;
-  let error = "";
-
-  function draw() {
-    const word = find.value.trim().toLowerCase();
-    const shown = word ? found.filter((run) => matches(run, word)) : found;
-    keeping(body, () => fill(body, shown.map(row)));
-    more.hidden = !beyond;
-    lead.className = error ? "wrong" : "soft";
-    fill(lead, text(error || (shown.length ? `${shown.length}${beyond ? " newest" : ""} runs` : word || status.value || agent.value ? "No run fits. Finding looks at the runs that are loaded." : "No runs yet.")));
-    table.hidden = shown.length === 0;
-  }
-
-  async function watch() {
-    while (!leaving.signal.aborted) {
-      waking = new AbortController();
-      try {
-        /** @type {any[]} */
-        const data = [];
-        let after;
-        for (let page = 0; page < pages; page++) {
-          const next = await get("v1/runs", { status: status.value, agent: agent.value.trim(), limit: PAGE, after }, leaving.signal);
-          data.push(...next.data);
-          beyond = next.has_more;
-          after = next.last_id;
-          if (!beyond) break;
-        }
-        found = data;
-        error = "";
-      } catch (problem) {
-        if (leaving.signal.aborted || !(problem instanceof Problem)) return;
-        error = `What is shown may be old: ${problem.message}`;
-      }
-      draw();
-      await sleep(EVERY_MS, AbortSignal.any([waking.signal, leaving.signal]));
-    }
-  }
-  watch().catch((problem) => note(text(String(problem)), "error"));
-  return () => leaving.abort();
+  begin();
+  return () => {
+    clearTimeout(typing);
+    leaving.abort();
+  };
 }
 
-/** @param {any} run @param {string} word */
-function matches(run, word) {
-  const of = [run.id, run.agent, run.model, run.output, run.error?.message, JSON.stringify(run.metadata)];
-  return of.some((one) => String(one ?? "").toLowerCase().includes(word));
+/** When an id was made: UUIDv7 (RFC 9562) begins with it. @param {string} id */
+function timeOf(id) {
+  return new Date(parseInt(id.slice(4, 16), 16)).toISOString();
 }
 
 /** @param {any} run */
@@ -122,7 +198,8 @@ function row(run) {
     h("td", { class: "number", "data-label": "Tokens" }, count(run.usage.total_tokens)),
     h("td", { class: "number", "data-label": "Cost" }, cost(run.usage.cost_usd)),
     h("td", { class: "number", "data-label": "Took" }, run.started_at ? duration(to - from) : "—"),
-    h("td", { title: moment(run.created_at), "data-label": "Started" }, ago(run.created_at, Date.now())));
+    h("td", { title: moment(run.created_at), "data-label": "Started" }, ago(run.created_at, Date.now())),
+    h("td", { class: "by", "data-label": "By" }, run.created_by ? text(run.created_by.name) : h("span", { class: "soft" }, "—")));
 }
 
 /** What it waits for, why it ended so, or what it said. @param {any} run */

@@ -1,0 +1,33 @@
+// The agents that are registered.
+
+import { registered } from "./registered.js";
+
+/**
+ * @param {HTMLElement} main
+ * @param {import("./app.js").Context} context
+ * @returns {() => void} leaves the view.
+ */
+export function agents(main, { who, query }) {
+  return registered(main, {
+    title: "Agents",
+    about: "A name for a model with its instructions, tools and limits; runs are started from them.",
+    path: "v1/agents",
+    none: "No agent is registered yet.",
+    facts: (agent) => [
+      modelOf(agent),
+      some(agent.tools.length, "tool"),
+      agent.handoffs.length ? `hands over to ${agent.handoffs.join(", ")}` : null,
+    ],
+    add: who.scopes.includes("tools:write") ? { href: "#/new-agent", label: "Register an agent" } : null,
+  }, query);
+}
+
+/** @param {any} agent whose model is null where it is a workflow. */
+export function modelOf(agent) {
+  return [agent.model ?? `${agent.kind} of ${agent.agents.join(", ")}`].flat().join(", ");
+}
+
+/** @param {number} count @param {string} what */
+function some(count, what) {
+  return count === 0 ? null : count === 1 ? `1 ${what}` : `${count} ${what}s`;
+}

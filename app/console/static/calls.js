@@ -1,0 +1,96 @@
+// The recent calls of a tool, in all runs: how each ended, how long it took, and why it failed.
+// Looked at again while they are shown.
+
+import { Problem, get, sleep } from "./api.js";
+import { fill, h, keeping, text } from "./dom.js";
+import { CALL_OUTCOME, CALL_PHASE, ago, duration, moment, number, shortId } from "./format.js";
+
+const EVERY_MS = 4000;
+const PAGE = 20;
+const COLUMNS = ["Outcome", "Took", "Run", "Agent", "Attempts", "Error", "Asked for"];
+
+/**
+ * @param {string} name
+ * @param {AbortSignal} leaving
+ * @returns {HTMLElement}
+ */
+export function recentCalls(name, leaving) {
+  const body = h("tbody");
+  const lead = h("p", { class: "soft", role: "status" }, "Looking…");
+  const table = h("table", { class: "runs of-calls", hidden: true },
+    h("caption", { class: "hidden" }, `Calls of ${name}, newest first`),
+    h("thead", null, h("tr", null, COLUMNS.map((title) => h("th", { scope: "col" }, title)))),
+    body);
+  const more = h("button", { type: "button", class: "quiet", hidden: true }, "Show older ones");
+  let pages = 1;
+  let waking = new AbortController();
+  more.addEventListener("click", () => {
+    pages += 1;
+    waking.abort();
+  });
+
+  async function look() {
+    /** @type {any[]} */
+    const data = [];
+    let page;
+    do {
+      page = await get(`v1/tools/${encodeURIComponent(name)}/calls`, { limit: PAGE, after: page?.last_id }, leaving);
+      data.push(...page.data);
+    } while (page.has_more && data.length < pages * PAGE);
+    const slow = number(page.summary.p95_ms) ?? 0;
+    keeping(body, () => fill(body, data.map((call) => row(call, slow))));
+    table.hidden = data.length === 0;
+    more.hidden = !page.has_more;
+    lead.className = "soft";
+    fill(lead, sentence(page.summary));
+  }
+
+  async function watch() {
+    while (!leaving.aborted) {
+      waking = new AbortController();
+      try {
+        await look();
+      } catch (error) {
+        if (leaving.aborted || !(error instanceof Problem)) return;
+        lead.className = "wrong";
+        fill(lead, text(error.status === 403 ? "This key may not see runs, and so no calls." : error.message));
+        if (error.status === 403 || error.status === 404) return;
+      }
+      await sleep(EVERY_MS, AbortSignal.any([waking.signal, leaving]));
+    }
+  }
+  void watch();
+  return h("section", { class: "calls", "aria-label": "Recent calls" }, h("h2", null, "Recent calls"), lead, h("div", { class: "wide" }, table), more);
+}
+
+/** @param {{calls: any, failed: any, p50_ms: any, p95_ms: any}} summary */
+function sentence({ calls, failed, p50_ms, p95_ms }) {
+  const [of, bad, p50, p95] = [calls, failed, p50_ms, p95_ms].map(number);
+  if (!of) return "It has not been called in any run yet.";
+  const ended = bad ? `${bad} failed` : "none failed";
+  const took = p50 === null || p95 === null ? "" : ` Half of them took ${duration(p50)} or less, 95 of 100 took ${duration(p95)} or less.`;
+  return `${of === 1 ? "One call" : `Of the last ${of} calls`}: ${ended}.${took}`;
+}
+
+/** @param {any} call @param {number} slow milliseconds that fill the bar. */
+function row(call, slow) {
+  const [label, tone] = CALL_OUTCOME[call.outcome] ?? CALL_PHASE[call.phase] ?? [call.phase, "soft"];
+  return h("tr", null,
+    h("td", { "data-label": "Outcome" }, h("span", { class: `badge ${tone}` }, label)),
+    h("td", { class: "took", "data-label": "Took" }, took(call, slow)),
+    h("th", { scope: "row" }, h("a", { href: `#/runs/${call.run_id}`, "data-key": call.id }, shortId(call.run_id))),
+    h("td", { "data-label": "Agent" }, call.agent ? text(call.agent) : null),
+    h("td", { class: "number", "data-label": "Attempts" }, String(call.attempt)),
+    h("td", { class: "what", "data-label": "Error" }, call.error ? h("div", { title: call.error.message }, h("code", null, text(call.error.code)), " ", text(call.error.message)) : null),
+    h("td", { title: moment(call.created_at), "data-label": "Asked for" }, ago(call.created_at, Date.now())));
+}
+
+/** Its time, and a bar beside those of the others. @param {any} call @param {number} slow */
+function took(call, slow) {
+  const ms = number(call.duration_ms);
+  if (ms === null) return h("span", { class: "soft" }, "—");
+  const bar = h("span", { class: `bar${ms > slow ? " over" : ""}` });
+  bar.style.width = `${Math.max(2, Math.min(100, (ms / Math.max(slow, 1)) * 100))}%`;
+  const bad = call.error && call.outcome !== "rejected" && call.outcome !== "cancelled";
+  return h("div", { class: `latency${bad ? " bad" : ""}` }, h("span", { class: "track", "aria-hidden": "true" }, bar), h("span", { class: "number" }, duration(ms)));
+}

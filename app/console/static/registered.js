@@ -1,0 +1,71 @@
+// A list of what is registered, tools or agents: read whole, and narrowed down while a person types.
+
+import { all } from "./api.js";
+import { fill, h, text } from "./dom.js";
+
+const MOST = 2000;
+
+/**
+ * @typedef {object} Kind
+ * @property {string} title
+ * @property {string} about
+ * @property {string} path such as `v1/tools`
+ * @property {string} none what is said where none is registered.
+ * @property {(one: any) => (string | null)[]} facts
+ * @property {{href: string, label: string} | null} add
+ */
+
+/**
+ * @param {HTMLElement} main
+ * @param {Kind} kind
+ * @param {URLSearchParams} query
+ * @returns {() => void} leaves the view.
+ */
+export function registered(main, kind, query) {
+  const leaving = new AbortController();
+  const at = location.hash.split("?")[0];
+  const find = h("input", { id: "find", type: "search", value: query.get("q") ?? "", placeholder: "A name or a word", autocomplete: "off" });
+  const lead = h("p", { class: "soft", role: "status" }, "Looking…");
+  const list = h("ul", { class: "tiles plain" });
+  fill(main,
+    h("div", { class: "view-head" }, h("h1", null, kind.title), kind.add && h("a", { class: "button primary", href: kind.add.href }, kind.add.label)),
+    h("p", { class: "soft" }, kind.about),
+    h("form", { class: "filters", role: "search", onsubmit: (/** @type {Event} */ event) => event.preventDefault() }, h("div", null, h("label", { for: "find" }, "Find"), find)),
+    lead, list);
+  /** @type {{element: HTMLElement, words: string}[]} */
+  let tiles = [];
+
+  function draw() {
+    const sought = find.value.trim().toLowerCase();
+    const fitting = tiles.filter(({ words }) => words.includes(sought));
+    for (const { element } of tiles) element.hidden = true;
+    for (const { element } of fitting) element.hidden = false;
+    fill(lead, tiles.length === 0 ? kind.none : fitting.length === tiles.length ? `${tiles.length} registered` : `${fitting.length} of ${tiles.length}`);
+    history.replaceState(null, "", sought ? `${at}?q=${encodeURIComponent(find.value.trim())}` : at);
+  }
+
+  find.addEventListener("input", draw);
+  all(kind.path, { order: "asc" }, MOST, leaving.signal).then(
+    ({ data }) => {
+      tiles = data.map((one) => {
+        const facts = kind.facts(one).filter(Boolean).join(" · ");
+        return { element: tile(one, `${at}/${one.name}`, facts), words: `${one.name} ${one.description ?? ""} ${facts}`.toLowerCase() };
+      });
+      fill(list, tiles.map(({ element }) => element));
+      draw();
+    },
+    (error) => {
+      if (leaving.signal.aborted) return;
+      lead.className = "wrong";
+      fill(lead, text(error.message));
+    });
+  return () => leaving.abort();
+}
+
+/** @param {any} one @param {string} href @param {string} facts */
+function tile(one, href, facts) {
+  return h("li", { class: "card tile" },
+    h("h2", { class: "name" }, h("a", { href }, text(one.name)), h("span", { class: "soft small" }, ` v${one.version}`)),
+    one.description ? h("p", { class: "soft clamp" }, text(one.description)) : null,
+    h("p", { class: "small soft" }, text(facts)));
+}

@@ -1,0 +1,98 @@
+// One tool: what it is, a form to try it, and its recent calls.
+
+import { Problem, get, send } from "./api.js";
+import { fill, h, text } from "./dom.js";
+import { form } from "./form.js";
+import { recentCalls } from "./calls.js";
+import { ago, duration, moment, number, roughly } from "./format.js";
+import { json, words } from "./values.js";
+
+/** Only where they run can these be tried: in a run. */
+const UNTRIED = ["agent", "client", "hosted"];
+/** @type {Record<string, [string, string]>} */
+const TRIALS = { completed: ["Completed", "good"], accepted: ["Accepted; it would call back", "wait"], failed: ["Failed", "bad"] };
+
+/**
+ * @param {HTMLElement} main
+ * @param {import("./app.js").Context} context
+ * @returns {() => void} leaves the view.
+ */
+export function tool(main, { id, who }) {
+  const leaving = new AbortController();
+  const head = [h("p", { class: "crumbs" }, h("a", { href: "#/tools" }, "Tools")), h("h1", null, text(id))];
+  fill(main, head, h("p", { class: "soft" }, "Looking…"));
+  get(`v1/tools/${encodeURIComponent(id)}`, undefined, leaving.signal).then(
+    (found) => {
+      const tried = who.scopes.includes("tools:write") && !UNTRIED.includes(found.type);
+      fill(main, head,
+        found.description ? h("p", { class: "lead" }, text(found.description)) : null,
+        about(found),
+        tried ? trying(found) : null,
+        recentCalls(found.name, leaving.signal),
+        h("details", { class: "card" }, h("summary", null, "Parameters: its JSON Schema"), json(found.parameters)),
+        h("details", { class: "card" }, h("summary", null, "Everything, as it is registered"), json(found)));
+    },
+    (error) => leaving.signal.aborted || fill(main, head, h("p", { class: "wrong" }, text(error.message))));
+  return () => leaving.abort();
+}
+
+/** What a person asks first. @param {any} found */
+function about(found) {
+  const expires = number(found.approval_expires_seconds) ?? 0;
+  const rule = found.approval?.when ? [h("code", null, text(found.approval.when)), " in CEL"] : found.approval?.callable ? [h("code", null, text(found.approval.callable))] : null;
+  /** @type {[string, import("./dom.js").Child][]} */
+  const facts = [
+    ["Where", found.url ? h("code", { class: "url" }, text(found.url)) : text(origin(found))],
+    ["A person is asked", found.approval === "never" ? "never" : [found.approval === "always" ? "always" : ["where ", rule], h("span", { class: "soft" }, `; unanswered after ${roughly(expires * 1000)}`)]],
+    ["Times out after", found.timeout_seconds === null ? "the limit of its run, or of this installation" : duration((number(found.timeout_seconds) ?? 0) * 1000)],
+    ["Sent again after a failure", found.idempotent ? "yes: it is idempotent" : "only where that cannot do harm twice"],
+    ["Version", [String(found.version), h("span", { class: "soft", title: moment(found.updated_at) }, ` made ${ago(found.updated_at, Date.now())}`)]],
+    ["Turned on", found.enabled === true ? "yes" : found.enabled === false ? "no" : "by a rule"],
+  ];
+  return h("dl", { class: "rows about" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+}
+
+/** @param {any} found */
+function origin({ type, agent, mcp, hosted }) {
+  if (type === "agent") return `a child run of ${agent}`;
+  if (type === "client") return "the client that started the run";
+  if (type === "mcp") return `${mcp.tool} of the MCP server ${mcp.server}`;
+  if (type === "hosted") return `the model's vendor: ${hosted.kind}`;
+  return `a ${type} of this installation`;
+}
+
+/** @param {any} found */
+function trying(found) {
+  const result = h("div", { class: "trial", "aria-live": "polite" });
+  const button = h("button", { type: "button", class: "primary" }, "Call it now");
+  /** @type {any} */
+  let asked = {};
+  const made = form(found.parameters, {}, (value) => {
+    asked = value;
+    button.disabled = value === undefined;
+  });
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    fill(result, h("p", { class: "soft" }, "Calling…"));
+    try {
+      fill(result, answered(await send("POST", `v1/tools/${encodeURIComponent(found.name)}/test`, { arguments: asked })));
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (error.errors.length) made.refused(error.errors);
+      fill(result, h("p", { class: "wrong" }, text(error.errors.length ? "The arguments do not fit; see above." : error.message)));
+    }
+    button.disabled = false;
+  });
+  return h("section", { class: "card", "aria-label": "Try it" }, h("h2", null, "Try it"), h("p", { class: "soft small" }, "It is really called, once, outside of any run: nobody is asked, and nothing is recorded."), made.element, h("div", { class: "actions" }, button), result);
+}
+
+/** @param {any} trial */
+function answered(trial) {
+  const [label, tone] = TRIALS[trial.outcome];
+  const status = trial.status === null ? "" : ` · HTTP ${trial.status}`;
+  return [
+    h("p", null, h("span", { class: `badge ${tone}` }, label), h("span", { class: "soft small" }, ` ${duration((number(trial.seconds) ?? 0) * 1000)}${status}`)),
+    trial.detail ? h("p", { class: "wrong" }, text(trial.detail)) : null,
+    trial.output === null && trial.outcome !== "completed" ? null : words(trial.output, "trial"),
+  ];
+}
