@@ -87,6 +87,12 @@ class Story:
         )
         return block.text
 
+    def elsewhere(self, test: str) -> None:
+        """It is run by another test, a file of this folder, which names the page."""
+        block = self.take("bash", "js", "python")
+        source = (Path(__file__).parent / test).read_text("utf-8")
+        assert f'"{self.page}"' in source, f"{block} is not run by {test}"
+
     def sh(self) -> str:
         """Runs it in the page's shell. What it printed."""
         shown = self._bash.run(self._written("sh", "bash"))

@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.api.project import ALL_SCOPES, Project
 from tests.docs.story import Story
 from tests.e2e.own_machine import needs
 from tests.support.responses_items import Text
 from tests.support.responses_server import answer
 from tests.support.service import free_port
+
+pytestmark = pytest.mark.timeout(180)
 
 
 def test_the_examples(project: Project, tmp_path: Path) -> None:

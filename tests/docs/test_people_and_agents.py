@@ -3,9 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.api.project import SCOPES, Project
 from tests.docs.story import Story
 from tests.support.tool_server import Behaviour
+
+pytestmark = pytest.mark.timeout(180)
 
 AMOUNT = {
     "type": "object",

@@ -3,10 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.docs.blocks import Block, blocks
 from tests.docs.conftest import Own
 from tests.docs.story import Story
 from tests.support.client import Client, Json
+
+pytestmark = pytest.mark.timeout(180)
 
 ELSEWHERE = ("docs/guardrails.md", "docs/hooks.md", "docs/executors.md")
 

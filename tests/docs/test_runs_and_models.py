@@ -4,6 +4,8 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from app.domain.response import Usage
 from app.llm.prices import Price, Prices
 from app.settings import Settings
@@ -19,6 +21,8 @@ from tests.support.oauth_server import SECRET, AuthServer, ProtectedServer
 from tests.support.programs import node_program
 from tests.support.responses_server import HttpError
 from tests.support.serving import Hold
+
+pytestmark = pytest.mark.timeout(180)
 
 
 def test_concepts(project: Project, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.docs.blocks import ROOT
@@ -12,6 +13,8 @@ from tests.docs.story import Story
 from tests.support.model_server import ModelServer, text
 from tests.support.service import free_port
 from tests.unit.test_docs import settings
+
+pytestmark = pytest.mark.timeout(180)
 
 
 def test_getting_started(own: Own, tmp_path: Path) -> None:

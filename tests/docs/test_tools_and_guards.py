@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.api.project import Project, of_type
 from tests.docs.likeness import differences
 from tests.docs.story import Story
@@ -11,6 +13,8 @@ from tests.support.client import Json
 from tests.support.hits import Hit
 from tests.support.service import free_port
 from tests.support.tool_server import Behaviour
+
+pytestmark = pytest.mark.timeout(180)
 
 REFUND: Json = {
     "parameters": {
@@ -30,8 +34,8 @@ def test_webhooks(project: Project, tmp_path: Path) -> None:
     with Story("docs/webhooks.md", project.client, tmp_path) as page:
         [sent] = project.hits("refund")
         shows_request(page, sent)
-        for language in ("python", "js", "bash"):  # test_signatures.py runs these
-            page.take(language)
+        for _ in ("python", "js", "bash"):
+            page.elsewhere("test_signatures.py")
         waiting = project.start(**ASK, tools=["refund"])
         project.until(waiting, "tool_call.progress")
         project.client.cancel(waiting["id"])
@@ -101,7 +105,7 @@ def test_guardrails(project: Project, tmp_path: Path) -> None:
         run = project.settle(project.client.call("POST", "/v1/runs", large))
         [rejected] = of_type(project.client.events(run["id"]), "tool_call.rejected")
         assert rejected["output"] == "Refunds above 1000 go through the bank."
-        page.take("python")  # test_plugins.py loads it
+        page.elsewhere("test_plugins.py")
 
 
 def told(project: Project, answer: Json) -> str:
@@ -123,7 +127,7 @@ def test_hooks(project: Project, tmp_path: Path) -> None:
     project.settle(project.client.call("POST", "/v1/runs", asked))
     with Story("docs/hooks.md", project.client, tmp_path) as page:
         page.shows(first(project, "hook", "told").body)
-        page.take("python")  # test_plugins.py loads it
+        page.elsewhere("test_plugins.py")
 
 
 def test_executors(project: Project, tmp_path: Path) -> None:
@@ -133,7 +137,7 @@ def test_executors(project: Project, tmp_path: Path) -> None:
         assert page.http()["approval"] == {"when": "args.name != 'find_customer'"}
         assert page.http()["hosted"]["secrets"] == {"authorization": "CRM_TOKEN"}
         assert page.http()["approval"] == "always"
-        page.take("python")  # test_plugins.py loads it
+        page.elsewhere("test_plugins.py")
         printed = page.json()
         project.tools.tool(project.tool_key("shell"), Behaviour("return", value=printed))
         asked = 'shell(commands=["pytest"])'
