@@ -14,9 +14,10 @@ from tests.support.service import ROOT
 
 END: Final = "---- the end of it"
 FAILURE: Final = "---- a command failed"
+ON_END: Final = f"trap \"printf '\\n%s\\n' '{FAILURE}'\" EXIT"
 BEGINNING: Final = f"""
 set -euo pipefail
-trap "printf '\\n%s\\n' '{FAILURE}'" EXIT
+{ON_END}
 curl() {{ command curl --fail-with-body "$@"; }}
 make() {{ command make --old-file .venv/.runtime --old-file .venv/.dev "$@"; }}
 """
@@ -51,9 +52,7 @@ class Shell:
     def begin(self, script: str, until: str) -> str:
         """Runs it beside what follows, until it has printed a line with `until`. What it printed
         before that."""
-        self._write(
-            f"{{ (source {self._saved(script)} </dev/null) || true; echo '{FAILURE}'; }} &\n"
-        )
+        self._write(f"({ON_END}; source {self._saved(script)} </dev/null) &\n")
         return "".join(self._lines(until))
 
     def _lines(self, last: str) -> Iterator[str]:
@@ -99,7 +98,11 @@ def answers(printed: str) -> list[Any]:
     found: list[Any] = []
     at = printed.find("{")
     while at >= 0:
-        value, end = json.JSONDecoder().raw_decode(printed, at)
-        found.append(value)
+        try:
+            value, end = json.JSONDecoder().raw_decode(printed, at)
+        except ValueError:  # something else in braces
+            end = at + 1
+        else:
+            found.append(value)
         at = printed.find("{", end)
     return found
