@@ -29,13 +29,18 @@ PLACEHOLDERS = {"webhook-timestamp": "…", "webhook-signature": "v1,…="}
 
 
 def test_webhooks(project: Project, tmp_path: Path) -> None:
-    project.tool("refund", Behaviour("return", value={}), Behaviour("later"), **REFUND)
-    project.run(**ASK, tools=["refund"])
-    with Story("docs/webhooks.md", project.client, tmp_path) as page:
-        [sent] = project.hits("refund")
+    later, done = Behaviour("later"), Behaviour("return", value={"refund": "R-1"})
+    project.tool("refund", later, done, later, **REFUND)
+    first_run = project.start(**ASK, tools=["refund"])
+    [sent] = project.wait_for_hits("refund")
+    callback = {"CALLBACK_URL": sent.body["callback"]["url"]}
+    with Story("docs/webhooks.md", project.client, tmp_path, env=callback) as page:
         shows_request(page, sent)
         for _ in ("python", "js", "bash"):
             page.elsewhere("test_signatures.py")
+        page.sh()
+        assert project.end(first_run)["status"] == "completed"
+        page.shows(page.http() | {"seconds": 0.012})
         waiting = project.start(**ASK, tools=["refund"])
         project.until(waiting, "tool_call.progress")
         project.client.cancel(waiting["id"])
@@ -98,7 +103,9 @@ def test_guardrails(project: Project, tmp_path: Path) -> None:
     asked: Json = {"agent": "clerk", "input": ASK["input"], "context": {"tier": "gold"}}
     project.settle(project.client.call("POST", "/v1/runs", asked))
     port = f"{free_port()}"
-    with Story("docs/guardrails.md", project.client, tmp_path, {"9100": port}) as page:
+    here = {"9100": port, "https://guards.example.com/refunds": told(project, {"action": "allow"})}
+    with Story("docs/guardrails.md", project.client, tmp_path, here) as page:
+        assert len(page.http()["guardrails"]) == 1
         page.shows(first(project, "guardrail", "told").body)
         page.serve(until="Listening on")
         large: Json = {**asked, "input": 'refund(order="A-1", amount=5000)'}
