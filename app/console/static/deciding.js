@@ -68,7 +68,7 @@ export async function editing(approval, decide, back) {
   const why = tool && !current ? "The tool has changed since it was asked, so there is no form." : tool ? null : "The tool's schema cannot be read with this key, so there is no form.";
   const changes = h("div", { class: "changes", role: "status" });
   const go = h("button", { type: "button", class: "primary" }, "Send with these arguments");
-  const note = wordsField("Note", "optional; the model reads it", 1);
+  const note = wordsField("Note", "optional; kept with the decision", 1);
   /** @type {any} */
   let edited;
   const made = form(current ? tool.parameters : null, approval.arguments, (value) => {
