@@ -1,6 +1,7 @@
 """What a shell completes beside commands and options: names and ids that Runward has."""
 
 import io
+import re
 from collections.abc import Callable
 from contextlib import redirect_stderr, suppress
 from typing import Final
@@ -13,6 +14,8 @@ from app.cli.connection import connected
 TIMEOUT: Final = httpx2.Timeout(2)
 """Seconds: somebody is typing."""
 MAX_SUGGESTED: Final = 100
+PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
+"""What a shell may be given, which evaluates it."""
 
 Suggest = Callable[[typer.Context, str], list[str]]
 
@@ -25,7 +28,7 @@ def suggested(path: str, field: str = "name", **params: str) -> Suggest:
         with redirect_stderr(io.StringIO()), suppress(typer.Exit):
             with connected(ctx.params.get("url"), ctx.params.get("key"), TIMEOUT) as runward:
                 found = [str(one[field]) for one in runward.every(path, MAX_SUGGESTED, **params)]
-            return [one for one in found if one.startswith(incomplete)]
+            return [one for one in found if one.startswith(incomplete) and PLAIN.fullmatch(one)]
         return []
 
     return suggest

@@ -437,8 +437,22 @@ def test_colours_are_for_terminals_and_not_with_no_color(runward: CommandLine) -
     assert "\x1b" not in runward("runs", "list").out
 
 
-def test_shells_complete_commands(tmp_path: Path) -> None:
-    done = CommandLine(tmp_path)(
-        _RUNWARD_COMPLETE="complete_bash", COMP_WORDS="runward approvals ", COMP_CWORD="2"
-    )
-    assert done.out.split() == ["list", "decide"]
+def test_shells_complete_commands_and_what_runward_has(
+    client: Client, runward: CommandLine, tool: OneTool, tmp_path: Path
+) -> None:
+    """As a shell asks."""
+
+    def completed(command: CommandLine, line: str) -> list[str]:
+        position = str(line.count(" "))
+        asked = {"_RUNWARD_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": position}
+        done = command(**asked)
+        assert done.err == ""
+        return done.out.split()
+
+    _, approval_id = asked(client, tool)
+    assert completed(runward, "runward approvals ") == ["list", "decide"]
+    assert completed(runward, "runward approvals decide ") == [approval_id]
+    assert completed(runward, "runward tools show p") == ["pay"]
+    assert completed(runward, "runward tools show x") == []
+    nobody = CommandLine(tmp_path, "http://127.0.0.1:9", "rw_x")
+    assert completed(nobody, "runward tools show p") == []
