@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 NODE := tests/node/node_modules/.installed
 TSC := tests/node/node_modules/.bin/tsc
 MCP := $(VENV)/mcp-servers
+CLIENTS := $(VENV)/clients
+TYPESCRIPT := examples/clients/typescript
 INSTALL := -m pip --disable-pip-version-check install --require-hashes --no-deps
 PIP := $(BIN)/python $(INSTALL)
 COMPILE = $(BIN)/uv --quiet pip compile --universal --python-version 3.11 \
@@ -29,7 +31,7 @@ run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded Postg
 demo: $(VENV)/.runtime ## A guided first run in the terminal; nothing of it stays
 	@exec $(BIN)/python -m app demo
 
-test: $(VENV)/.dev $(MCP)/.installed $(if $(shell command -v npm),$(NODE)) ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
+test: $(VENV)/.dev $(MCP)/.installed $(CLIENTS)/.installed $(if $(shell command -v npm),$(NODE) $(TYPESCRIPT)/node_modules/.installed) ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 check: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Format, lint, types, layers, unused dependencies, openapi.json
@@ -48,6 +50,11 @@ format: $(VENV)/.dev ## Format the code and repair what the linter can
 openapi: $(VENV)/.runtime ## Write openapi/openapi.json from the code
 	$(BIN)/python -m app openapi --write
 
+clients: $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed ## Generate the clients of examples/clients from openapi/openapi.json
+	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" openapi-python-client generate --meta none --overwrite \
+	  --path openapi/openapi.json --output-path examples/clients/python/runward_client
+	cd $(TYPESCRIPT) && npm run --silent generate && npm run --silent build
+
 bench: $(VENV)/.dev ## Measure runs per second and CPU per run
 	$(BIN)/python -m bench $(ARGS)
 
@@ -56,9 +63,10 @@ lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newes
 	$(COMPILE) pyproject.toml --constraint requirements.lock --extra mcp --extra vendors --output-file requirements-image.lock
 	$(COMPILE) pyproject.toml --constraint requirements.lock --extra embedded --extra mcp --extra vendors --group dev --output-file requirements-dev.lock
 	$(COMPILE) tests/mcp_servers.in --output-file tests/mcp_servers.lock
+	$(COMPILE) examples/clients/python/requirements.in --output-file examples/clients/python/requirements.lock
 
 clean: ## Remove the virtual environment and caches; data in .runward stays
-	rm -rf $(VENV) tests/node/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
+	rm -rf $(VENV) tests/node/node_modules $(TYPESCRIPT)/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps hold what was installed: make works again only when a lock is newer.
@@ -94,4 +102,16 @@ $(MCP)/.installed: tests/mcp_servers.lock | $(VENV)/.made
 	@echo "==> Installing the MCP servers that tests use (about half a minute, once)"
 	@$(BIN)/python -m venv --clear $(MCP)
 	@$(MCP)/bin/python $(INSTALL) --requirement tests/mcp_servers.lock
+	@touch $@
+
+# A generator of clients in Python, and what its clients import; and the same for TypeScript.
+$(CLIENTS)/.installed: examples/clients/python/requirements.lock | $(VENV)/.made
+	@echo "==> Installing the generator of Python clients (some seconds, once)"
+	@$(BIN)/python -m venv --clear $(CLIENTS)
+	@$(CLIENTS)/bin/python $(INSTALL) --requirement examples/clients/python/requirements.lock
+	@touch $@
+
+$(TYPESCRIPT)/node_modules/.installed: $(TYPESCRIPT)/package-lock.json
+	@echo "==> Installing the generator of TypeScript clients (some seconds, once)"
+	@cd $(TYPESCRIPT) && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
