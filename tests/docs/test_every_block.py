@@ -34,6 +34,10 @@ RUN_BY: Final = {
     "docs/sessions.md": "tests/docs/test_people_and_agents.py::test_sessions",
     "docs/webhooks.md": "tests/docs/test_tools_and_guards.py::test_webhooks",
     "examples/README.md": "tests/docs/test_examples_page.py::test_the_examples",
+    "examples/clients/README.md": (
+        "tests/e2e/test_clients.py"
+        "::test_the_programs_fit_the_generated_clients_and_do_what_they_say"
+    ),
     "examples/codex/README.md": "tests/docs/test_setting_up.py::test_the_example_of_codex",
     "examples/commands/README.md": "tests/docs/test_examples_page.py::test_commands",
     "examples/executors/README.md": "tests/docs/test_setting_up.py::test_the_example_of_executors",

@@ -1,8 +1,7 @@
 """Clients that are generated from openapi/openapi.json: the programs of examples/clients are
 type-checked against them, and run against the real service with a scripted model."""
 
-import os
-import shutil
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.story import Story
 from tests.e2e.conftest import Processes
 from tests.e2e.own_machine import needs
 from tests.support.client import Client
@@ -19,30 +19,24 @@ from tests.support.service import ROOT
 
 pytestmark = pytest.mark.timeout(300)
 
-CLIENTS = ROOT / "examples" / "clients"
-CONTRACT = ROOT / "openapi" / "openapi.json"
-GENERATOR = ROOT / ".venv" / "clients" / "bin"
-MODULES = CLIENTS / "typescript" / "node_modules"
-SECONDS = 120
-
-
-def run(*command: str, cwd: Path, **env: str) -> str:
-    """What it prints. Fails with all of it where it does not end well."""
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env=os.environ | env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SECONDS,
-    )
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+PYTHON = ROOT / ".venv" / "clients" / "bin" / "python"
+INSTALLED = (
+    ".venv/clients/.installed",
+    "examples/clients/typescript/node_modules/.installed",
+)
 
 
 @pytest.fixture
-def client(start: Processes, model: ModelServer) -> Iterator[Client]:
+def generators() -> None:
+    """What `make clients` would else install."""
+    needs("npm", "npm")
+    for stamp in INSTALLED:
+        if not (ROOT / stamp).exists():
+            missing(f"the generators of clients are not installed: make {' '.join(INSTALLED)}")
+
+
+@pytest.fixture
+def client(generators: None, start: Processes, model: ModelServer) -> Iterator[Client]:
     """Of a new project, whose model asks for one refund of 500."""
     asked = calls(Call("c1", "refund_here", '{"order":"A-1017","amount":500}'))
     model.by_turn("clerk", asked, text("Refunded 50."))
@@ -51,61 +45,38 @@ def client(start: Processes, model: ModelServer) -> Iterator[Client]:
         yield client
 
 
-def surroundings(client: Client) -> dict[str, str]:
-    return {"RUNWARD_URL": client.url, "RUNWARD_KEY": client.key, "MODEL": "openai:clerk"}
-
-
 def judge(client: Client, printed: str) -> None:
-    """The program saw every event, and the tool got what was approved."""
-    [made] = client.call("GET", "/v1/runs")["data"]
-    assert (made["status"], made["output"]) == ("completed", "Refunded 50.")
-    [call] = client.tool_calls(made["id"])
+    """The program saw every event of the newest run, and its tool got what was approved."""
+    run = client.call("GET", "/v1/runs")["data"][0]
+    assert (run["status"], run["output"]) == ("completed", "Refunded 50.")
+    [call] = client.tool_calls(run["id"])
     assert call["arguments"] == {"order": "A-1017", "amount": 50}
     assert call["output"] == {"refunded": 50}
-    [approval] = client.approvals(status=None)
+    [approval] = client.approvals(status=None, run_id=run["id"])
     assert approval["status"] == "edited"
-    log = [f"{event['sequence']:3} {event['type']}" for event in client.events(made["id"])]
-    assert printed.splitlines() == [*log, "Refunded 50."]
+    log = [f"{event['sequence']:3} {event['type']}" for event in client.events(run["id"])]
+    assert [line for line in printed.splitlines() if line] == [*log, "Refunded 50."]
 
 
-def test_the_python_program_fits_a_generated_client_and_does_what_it_says(
+def check_strictly(folder: Path) -> None:
+    """The types of the Python program, against the generated client beside it."""
+    program = ROOT / "examples" / "clients" / "python"
+    settings = {"typeCheckingMode": "strict", "include": [str(program / "*.py")]}
+    file = folder / "pyrightconfig.json"
+    file.write_text(json.dumps(settings | {"extraPaths": [str(program)]}))
+    command = (sys.executable, "-m", "pyright", "-p", str(file), "--pythonpath", str(PYTHON))
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 errors" in done.stdout
+
+
+def test_the_programs_fit_the_generated_clients_and_do_what_they_say(
     client: Client, tmp_path: Path
 ) -> None:
-    if not (GENERATOR / "openapi-python-client").exists():
-        missing("openapi-python-client is not installed: make .venv/clients/.installed")
-    path = f"{GENERATOR}{os.pathsep}{os.environ['PATH']}"
-    program = str(shutil.copy(CLIENTS / "python" / "edit_and_approve.py", tmp_path))
-    run(
-        "openapi-python-client",
-        *("generate", "--meta", "none", "--fail-on-warning", "--path", str(CONTRACT)),
-        *("--output-path", "runward_client"),
-        cwd=tmp_path,
-        PATH=path,
-    )
-    strict = '{"typeCheckingMode": "strict", "include": ["edit_and_approve.py"]}'
-    (tmp_path / "pyrightconfig.json").write_text(strict)
-    python = str(GENERATOR / "python")
-    run(sys.executable, "-m", "pyright", "--pythonpath", python, cwd=tmp_path)
-    first = run(python, program, cwd=tmp_path, **surroundings(client))
-    judge(client, first)
-
-
-def test_the_typescript_program_fits_generated_types_and_does_what_it_says(
-    client: Client, tmp_path: Path
-) -> None:
-    node = needs("node", "nodejs")
-    if not (MODULES / ".bin" / "openapi-typescript").exists():
-        missing(f"openapi-typescript is not installed: make {MODULES.relative_to(ROOT)}/.installed")
-    shutil.copytree(CLIENTS / "typescript" / "src", tmp_path / "src")
-    for name in ("package.json", "tsconfig.json"):
-        shutil.copy(CLIENTS / "typescript" / name, tmp_path)
-    (tmp_path / "node_modules").symlink_to(MODULES)
-    run(
-        str(MODULES / ".bin" / "openapi-typescript"),
-        *(str(CONTRACT), "--output", "src/runward.ts"),
-        *("--root-types", "--root-types-no-schema-prefix", "--default-non-nullable=false"),
-        cwd=tmp_path,
-    )
-    run(str(MODULES / ".bin" / "tsc"), cwd=tmp_path)
-    printed = run(node, "dist/edit_and_approve.js", cwd=tmp_path, **surroundings(client))
-    judge(client, printed)
+    env = {"MODEL": "openai:clerk"}
+    with Story("examples/clients/README.md", client, tmp_path, env=env) as page:
+        made = page.sh()
+        assert "Warning" not in made and "runward.ts" in made
+        check_strictly(tmp_path)
+        judge(client, page.sh())
+        judge(client, page.sh())
