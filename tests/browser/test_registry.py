@@ -28,19 +28,30 @@ def test_a_tool_is_registered_with_a_form_that_says_what_is_wrong(
     page.get_by_role("link", name="Register a tool").click()
     register = page.get_by_role("button", name="Register a tool")
     register.click()
-    expect(page.get_by_text("is needed").first).to_be_visible()
-    page.get_by_label("name", exact=True).fill("pay")
-    page.get_by_label("url", exact=True).fill(project.tools.tool(project.tool_key("pay")))
-    parameters = page.get_by_label("parameters", exact=True)
-    parameters.fill('{"type": ')
-    expect(page.get_by_text("is not JSON yet")).to_be_visible()
-    expect(register).to_be_disabled()
+    expect(page.get_by_text("is needed")).to_be_visible()
+    expect(page.get_by_label("Name")).to_be_focused()
+    page.get_by_label("Name").fill("pay")
+    expect(page.get_by_text("is needed")).not_to_be_visible()
+    parameters = page.get_by_label("Parameters")
+    for written, wrong in (
+        ('{"type": ', "is not JSON yet"),
+        ("[]", "must be a JSON object"),
+        ('{"type": "number"}', "must be the schema of an object"),
+    ):
+        parameters.fill(written)
+        expect(page.get_by_text(wrong)).to_be_visible()
     parameters.fill(json.dumps(PARAMETERS))
     page.get_by_label("A person is asked").select_option("Where a rule says so")
     page.get_by_label("The rule, in CEL").fill("args.x ==")
+    page.get_by_label("Everything else, as JSON").fill('{"retry": {"max_attempts": 99}}')
     window.allow(REFUSED)
     register.click()
-    expect(page.get_by_text("approval.when")).to_be_visible()
+    expect(page.get_by_text("It is not registered")).to_contain_text("retry.max_attempts")
+    page.get_by_label("Everything else, as JSON").fill('{"retry": {"max_attempts": 2}}')
+    register.click()
+    expect(page.locator("#f-rule-wrong")).not_to_be_empty()
+    expect(page.locator("#f-url-wrong")).to_contain_text("needed")
+    page.get_by_label("URL").fill(project.tools.tool(project.tool_key("pay")))
     page.get_by_label("The rule, in CEL").fill("args.x == 'much'")
     register.click()
     expect(page.locator("code.secret")).to_have_text(re.compile(r"^whsec_.{44}$"))
@@ -50,6 +61,7 @@ def test_a_tool_is_registered_with_a_form_that_says_what_is_wrong(
     registered = project.client.call("GET", "/v1/tools/pay")
     assert registered["approval"] == {"when": "args.x == 'much'"}
     assert registered["parameters"] == PARAMETERS
+    assert (registered["retry"]["max_attempts"], registered["idempotent"]) == (2, False)
 
 
 def test_a_tool_is_tried_and_its_calls_appear_as_they_are_made(
@@ -124,8 +136,8 @@ def test_an_agent_is_registered_and_its_versions_say_what_changed(
     window = opens(at="#/agents")
     page = window.page
     page.get_by_role("link", name="Register an agent").click()
-    page.get_by_label("name", exact=True).fill("clerk")
-    page.get_by_label("instructions").fill("Be kind.")
+    page.get_by_label("Name").fill("clerk")
+    page.get_by_label("Instructions").fill("Be kind.")
     page.get_by_label("pay").check()
     page.get_by_role("button", name="Register an agent").click()
     page.get_by_role("link", name="To the agent").click()
@@ -146,11 +158,10 @@ def test_an_agent_is_registered_and_its_versions_say_what_changed(
     assert window.serious_findings() == []
 
 
-def test_an_agent_is_registered_as_json(project: Project, opens: Opens) -> None:
+def test_what_has_no_field_is_registered_as_json(project: Project, opens: Opens) -> None:
     page = opens(at="#/new-agent").page
-    page.get_by_label("Edit as JSON").check()
-    body = {"name": "team", "model": "offline:rules", "limits": {"max_turns": 3}}
-    page.get_by_label("Arguments as JSON").fill(json.dumps(body))
+    page.get_by_label("Name").fill("team")
+    page.get_by_label("Everything else, as JSON").fill('{"limits": {"max_turns": 3}}')
     page.get_by_role("button", name="Register an agent").click()
     expect(page.get_by_role("link", name="To the agent")).to_be_visible()
     assert project.client.call("GET", "/v1/agents/team")["limits"]["max_turns"] == 3

@@ -1,39 +1,30 @@
-// Registering a tool or an agent: a form, or the same as JSON.
+// Registering a tool or an agent with a form; what has no field of its own is given as JSON.
 
-import { Problem, all, send } from "./api.js";
+import { Problem, all, onceOnly, send } from "./api.js";
 import { fill, h, text } from "./dom.js";
-import { form } from "./form.js";
-import { problems } from "./schema.js";
+import { picker } from "./picker.js";
+import { Unfit, drawn, mustBeObject } from "./plainform.js";
 import { shownOnce } from "./secret.js";
 
 const MOST = 1000;
-const NAME = { type: "string", pattern: "^[A-Za-z][A-Za-z0-9_-]{0,63}$", description: "A letter, then letters, digits, _ and -; models read it." };
-/** What the form shows of a webhook tool; JSON may have more. @type {import("./schema.js").Schema} */
-const TOOL = {
-  type: "object",
-  properties: {
-    name: NAME,
-    description: { type: "string", maxLength: 16384, description: "What it does and when to use it; models read it." },
-    url: { type: "string", minLength: 1, description: "Where its calls are POSTed, signed with a secret that is shown once." },
-    parameters: { type: "object", description: "The JSON Schema of its arguments, an object's." },
-    timeout_seconds: { type: "number", minimum: 0.01, maximum: 3600, description: "How long one call may take." },
-    idempotent: { type: "boolean", description: "Whether a call may be sent again without doing harm." },
-    approval_expires_seconds: { type: "number", minimum: 1, maximum: 31536000, description: "After how long nobody's answer counts as no. A day, if empty." },
-  },
-  required: ["name", "url", "parameters"],
-};
-/** What the form shows of an agent beside its tools and handoffs. @type {import("./schema.js").Schema} */
-const AGENT = {
-  type: "object",
-  properties: {
-    name: NAME,
-    description: { type: "string", maxLength: 4096, description: "For people, and for agents that may hand over to it." },
-    model: { type: "string", minLength: 1, description: "vendor:name; offline:rules needs no key." },
-    instructions: { type: "string", maxLength: 262144, description: "What the model is told first." },
-  },
-  required: ["name", "model"],
-};
-const PARAMETERS = { type: "object", properties: { amount: { type: "number", description: "In euros." } }, required: ["amount"], additionalProperties: false };
+const NAME = /** @type {const} */ ({ name: "name", label: "Name", about: "A letter, then letters, digits, _ and -. Models read it.", kind: "line" });
+const SCHEMA = { type: "object", properties: { amount: { type: "number", description: "In euros." } }, required: ["amount"], additionalProperties: false };
+/** @type {import("./plainform.js").Field[]} */
+const TOOL = [
+  NAME,
+  { name: "description", label: "Description", about: "What it does and when to use it. Models read it.", optional: true, kind: "text" },
+  { name: "url", label: "URL", about: "Where its calls are POSTed, signed with a secret that is shown once.", optional: true, kind: "line" },
+  { name: "parameters", label: "Parameters", about: "The JSON Schema of its arguments.", kind: "json", first: JSON.stringify(SCHEMA, null, 2) },
+  { name: "timeout_seconds", label: "Times out after", about: "Seconds that one call may take; if empty, what its run or this installation says.", optional: true, kind: "number" },
+  { name: "approval_expires_seconds", label: "A question expires after", about: "Seconds until nobody's answer counts as no; a day, if empty.", optional: true, kind: "number" },
+];
+/** @type {import("./plainform.js").Field[]} */
+const AGENT = [
+  NAME,
+  { name: "description", label: "Description", about: "For people, and for agents that may hand over to it.", optional: true, kind: "text" },
+  { name: "model", label: "Model", about: "vendor:name; offline:rules needs no key. A workflow has none.", optional: true, kind: "line", first: "offline:rules" },
+  { name: "instructions", label: "Instructions", about: "What the model is told first.", optional: true, kind: "text" },
+];
 
 /**
  * @param {HTMLElement} main
@@ -42,21 +33,32 @@ const PARAMETERS = { type: "object", properties: { amount: { type: "number", des
  */
 export function newTool(main, { who }) {
   const when = h("select", { id: "tool-approval" }, h("option", { value: "never" }, "Never"), h("option", { value: "always", selected: true }, "Before every call"), h("option", { value: "rule" }, "Where a rule says so"));
-  const rule = h("input", { id: "tool-rule", type: "text", class: "code", placeholder: "args.amount > 100", autocomplete: "off", spellcheck: "false" });
-  const ruled = h("div", { class: "field", hidden: true }, h("label", { for: "tool-rule" }, "The rule, in CEL"), rule);
-  when.addEventListener("change", () => (ruled.hidden = when.value !== "rule"));
-  const approval = [h("div", { class: "field" }, h("label", { for: "tool-approval" }, "A person is asked"), when), ruled];
-  return registering(main, who, {
+  const rule = drawn({ name: "rule", label: "The rule, in CEL", about: "Such as args.amount > 100.0", kind: "line" });
+  rule.element.hidden = true;
+  when.addEventListener("change", () => (rule.element.hidden = when.value !== "rule"));
+  const again = h("input", { type: "checkbox" });
+  registering(main, who, {
     title: "Register a tool",
     back: ["#/tools", "Tools"],
-    about: "An HTTP endpoint of yours that models may call. Whatever else a tool can be (an agent, a client's, a vendor's) is registered as JSON, with its type.",
+    about: "An HTTP endpoint of yours that models may call.",
     path: "v1/tools",
-    schema: TOOL,
-    first: { parameters: PARAMETERS },
-    more: approval,
-    asked: (value) => ({ approval: when.value === "rule" ? { when: rule.value } : when.value, ...value }),
+    fields: TOOL.map((field) => drawn(field, field.name === "parameters" ? notASchema : undefined)),
+    more: [
+      h("div", { class: "field" }, h("label", { for: "tool-approval" }, "A person is asked"), when),
+      rule.element,
+      h("label", { class: "switch" }, again, " A call may be sent again without doing harm: it is idempotent"),
+    ],
+    asked: () => ({ approval: when.value === "rule" ? { when: rule.read() } : when.value, idempotent: again.checked }),
+    rule,
+    rest: "Such as headers, retry, on_timeout, output_schema; or a type other than webhook: {\"type\": \"agent\", \"agent\": \"clerk\"}.",
     made: (tool) => shownOnce("Registered", "With this secret its calls are signed. It is shown this once.", tool.secret, h("a", { class: "button", href: `#/tools/${tool.name}` }, "To the tool")),
   });
+  return () => {};
+}
+
+/** @param {any} value */
+function notASchema(value) {
+  return mustBeObject(value) ?? (value.type === "object" ? null : "must be the schema of an object: {\"type\": \"object\", …}");
 }
 
 /**
@@ -66,36 +68,32 @@ export function newTool(main, { who }) {
  */
 export function newAgent(main, { who }) {
   const leaving = new AbortController();
-  fill(main, h("p", { class: "soft" }, "Looking…"));
-  let leave = () => leaving.abort();
-  const names = (/** @type {string} */ path) => all(path, { order: "asc" }, MOST, leaving.signal).then(({ data }) => data.map((one) => one.name), () => []);
-  void Promise.all([names("v1/tools"), names("v1/agents")]).then(([tools, agents]) => {
-    if (leaving.signal.aborted) return;
-    const toolBoxes = boxes("What it may call", tools, "No tool is registered yet.");
-    const handoffBoxes = boxes("To whom it may hand over", agents, "No other agent is registered yet.");
-    leave = registering(main, who, {
-      title: "Register an agent",
-      back: ["#/agents", "Agents"],
-      about: "A name for a model with its instructions, tools and limits. Workflows, budgets, guardrails and the rest are given as JSON.",
-      path: "v1/agents",
-      schema: AGENT,
-      first: { model: "offline:rules" },
-      more: [toolBoxes.element, handoffBoxes.element],
-      asked: (value) => ({ tools: toolBoxes.chosen(), handoffs: handoffBoxes.chosen(), ...value }),
-      made: (agent) => h("div", { class: "outcome good", tabindex: "-1" }, h("h2", null, "Registered"), h("div", { class: "actions" }, h("a", { class: "button", href: `#/agents/${agent.name}` }, "To the agent"))),
-    });
+  const tools = offered("tools", "v1/tools", leaving.signal);
+  const agents = offered("agents", "v1/agents", leaving.signal);
+  registering(main, who, {
+    title: "Register an agent",
+    back: ["#/agents", "Agents"],
+    about: "A name for a model with its instructions, tools and limits.",
+    path: "v1/agents",
+    fields: AGENT.map((field) => drawn(field)),
+    more: [
+      h("fieldset", null, h("legend", null, "What it may call"), tools.element),
+      h("fieldset", null, h("legend", null, "To whom it may hand over"), agents.element),
+    ],
+    asked: () => ({ tools: tools.chosen(), handoffs: agents.chosen() }),
+    rest: "Such as limits, output_schema, model_settings, guardrails; or a workflow: {\"kind\": \"sequential\", \"agents\": [\"clerk\"]}.",
+    made: (agent) => h("div", { class: "outcome good", tabindex: "-1" }, h("h2", null, "Registered"), h("div", { class: "actions" }, h("a", { class: "button", href: `#/agents/${agent.name}` }, "To the agent"))),
   });
-  return () => leave();
+  return () => leaving.abort();
 }
 
-/** @param {string} title @param {string[]} names @param {string} none */
-function boxes(title, names, none) {
-  const all = names.map((name) => h("input", { type: "checkbox", value: name }));
-  const choices = all.map((box) => h("label", { class: "switch" }, box, " ", text(box.value)));
-  return {
-    element: h("fieldset", null, h("legend", null, title), h("div", { class: "choices" }, choices.length ? choices : h("p", { class: "soft" }, none))),
-    chosen: () => all.filter((box) => box.checked).map((box) => box.value),
-  };
+/** @param {string} called @param {string} path @param {AbortSignal} leaving */
+function offered(called, path, leaving) {
+  const made = picker(called);
+  all(path, { order: "asc" }, MOST, leaving).then(
+    ({ data }) => made.offer(data.map(({ name, description, approval }) => ({ name, about: description ?? "", asks: approval === "always" }))),
+    (error) => leaving.aborted || made.refuse(error.message));
+  return made;
 }
 
 /**
@@ -104,54 +102,83 @@ function boxes(title, names, none) {
  * @property {[string, string]} back
  * @property {string} about
  * @property {string} path
- * @property {import("./schema.js").Schema} schema
- * @property {any} first what the form begins with.
- * @property {HTMLElement[]} more below the form.
- * @property {(value: any) => any} asked the body.
+ * @property {import("./plainform.js").Drawn[]} fields
+ * @property {HTMLElement[]} more below them.
+ * @property {() => any} asked what these say. Throws an Unfit.
+ * @property {import("./plainform.js").Drawn} [rule] the one of these that may not fit.
+ * @property {string} rest what else there is.
  * @property {(answer: any) => HTMLElement} made
  *
  * @param {HTMLElement} main
  * @param {any} who
  * @param {Registration} what
- * @returns {() => void}
  */
-function registering(main, who, { title, back, about, path, schema, first, more, asked, made }) {
+function registering(main, who, { title, back, about, path, fields, more, asked, rule, rest, made }) {
   const head = [h("p", { class: "crumbs" }, h("a", { href: back[0] }, back[1])), h("h1", null, title)];
   if (!who.scopes.includes("tools:write")) {
     fill(main, head, h("p", { class: "soft" }, "This key may not register anything: it lacks the scope tools:write."));
-    return () => {};
+    return;
   }
   const wrong = h("p", { class: "wrong", role: "alert" });
   const button = h("button", { type: "submit", class: "primary" }, title);
-  let value = first;
-  const fields = form(schema, first, (now) => {
-    value = now;
-    button.disabled = now === undefined;
-    fill(wrong);
-  });
-  const whole = h("form", { class: "card form", novalidate: true }, fields.element, more, wrong, h("div", { class: "actions" }, button));
+  const others = drawn({ name: "others", label: "Everything else, as JSON", about: rest, optional: true, kind: "json" }, mustBeObject);
+  const once = onceOnly();
+
+  /** The body; null where something does not fit, which is marked then. */
+  function body() {
+    /** @type {Record<string, any>} */
+    const found = {};
+    /** @type {[import("./plainform.js").Drawn, () => void][]} */
+    const parts = [
+      ...fields.map((field) => /** @type {[import("./plainform.js").Drawn, () => void]} */ ([field, () => (found[field.name] = field.read())])),
+      [rule ?? others, () => Object.assign(found, asked())],
+      [others, () => Object.assign(found, others.read())],
+    ];
+    /** @type {import("./plainform.js").Drawn[]} */
+    const unfit = [];
+    for (const [field, take] of parts) {
+      try {
+        take();
+        field.wrong("");
+      } catch (error) {
+        if (!(error instanceof Unfit)) throw error;
+        field.wrong(error.message);
+        unfit.push(field);
+      }
+    }
+    unfit[0]?.focus();
+    return unfit.length ? null : found;
+  }
+
+  /** Beside the field that it is about, or below all. @param {Problem} problem */
+  function say(problem) {
+    const left = problem.errors.filter(({ path: at, message }) => {
+      const [name, ...inner] = at.split(".");
+      const place = name === "approval" && rule && !rule.element.hidden ? rule : fields.find((field) => field.name === name);
+      place?.wrong([...(place === rule ? [] : inner), message].join(" "));
+      return !place;
+    });
+    const lines = left.map(({ path: at, message }) => `${at}: ${message}`);
+    fill(wrong, text([problem.errors.length ? "It is not registered: see what is marked." : problem.message, ...lines].join("\n")));
+  }
+
+  const whole = h("form", { class: "card form", novalidate: true }, fields.map(({ element }) => element), more, others.element, wrong, h("div", { class: "actions" }, button));
   whole.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const left = problems(value, schema);
-    if (left.length) {
-      fields.refused(left.map(([at, message]) => ({ path: at, message })));
-      fill(wrong, "Something is missing; see above.");
-      return;
-    }
+    fill(wrong);
+    const sent = body();
+    if (sent === null) return;
     button.disabled = true;
     try {
-      const answer = made(await send("POST", path, asked(value), { "Idempotency-Key": crypto.randomUUID() }));
+      const answer = made(await send("POST", path, sent, once(sent)));
       fill(main, head, answer);
       answer.focus();
       scrollTo(0, 0);
-      return;
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      fields.refused(error.errors);
-      fill(wrong, text(error.errors.length ? "It was not registered; see what is marked." : error.message));
+      say(error);
+      button.disabled = false;
     }
-    button.disabled = false;
   });
   fill(main, head, h("p", { class: "soft" }, about), whole);
-  return () => {};
 }

@@ -8,6 +8,7 @@ import { RUN_STATUS, ago, cost, count, duration, moment, shortId } from "./forma
 const EVERY_MS = 3000;
 const TYPING_MS = 300;
 const PAGE = 50;
+const MOST_AGENTS = 400;
 /** Requests that one search makes before it asks whether to look further back. */
 const LOOKS = 5;
 const COLUMNS = ["Status", "Run", "Agent or model", "What", "Turns", "Tokens", "Cost", "Took", "Started", "By"];
@@ -48,24 +49,24 @@ export function runs(main, { query, go }) {
     body);
   const more = h("button", { type: "button", class: "quiet", hidden: true });
   const status = h("select", { id: "status" }, [["", "Any status"], ...GROUPS, ...Object.entries(RUN_STATUS).map(([value, [label]]) => [value, label])].map(([value, label]) => h("option", { value, selected: query.get("status") === value }, label)));
-  const agents = h("datalist", { id: "agents" });
-  const agent = h("input", { id: "agent", type: "search", list: "agents", value: query.get("agent") ?? "", placeholder: "Any agent", autocomplete: "off" });
+  const named = query.get("agent");
+  const agent = h("select", { id: "agent" }, h("option", { value: "" }, "Any agent"), named ? h("option", { value: named, selected: true }, named) : null);
   const find = h("input", { id: "find", type: "search", maxlength: "200", value: query.get("q") ?? "", placeholder: "run_… or a text", autocomplete: "off" });
   fill(main,
     h("h1", null, "Runs"),
     h("form", { class: "filters", role: "search", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
       h("div", null, h("label", { for: "find" }, "Find"), find),
       h("div", null, h("label", { for: "status" }, "Status"), status),
-      h("div", null, h("label", { for: "agent" }, "Agent"), agent, agents)),
+      h("div", null, h("label", { for: "agent" }, "Agent"), agent)),
     lead, h("div", { class: "wide" }, table), more);
-  all("v1/agents", { order: "asc" }, 400, leaving.signal).then(({ data }) => fill(agents, data.map((one) => h("option", { value: one.name }))), () => undefined);
+  all("v1/agents", { order: "asc" }, MOST_AGENTS, leaving.signal).then(({ data }) => agent.append(...data.filter(({ name }) => name !== named).map(({ name }) => h("option", { value: name }, name))), () => undefined);
 
   /** @returns {Known} */
   const nothing = () => ({ runs: new Map(), pages: 0, reached: "", beyond: false });
   let known = nothing();
   let error = "";
 
-  const asked = () => ({ q: find.value.trim(), status: status.value, agent: agent.value.trim() });
+  const asked = () => ({ q: find.value.trim(), status: status.value, agent: agent.value });
 
   function changed() {
     const kept = new URLSearchParams(Object.entries(asked()).filter(([, value]) => value));

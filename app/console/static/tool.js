@@ -26,6 +26,7 @@ export function tool(main, { id, who }) {
       const tried = who.scopes.includes("tools:write") && !UNTRIED.includes(found.type);
       fill(main, head,
         found.description ? h("p", { class: "lead" }, text(found.description)) : null,
+        who.scopes.includes("runs:write") ? h("div", { class: "actions" }, h("a", { class: "button", href: `#/start?tool=${found.name}` }, "Start a run with it")) : null,
         about(found),
         tried ? trying(found) : null,
         recentCalls(found.name, leaving.signal),
