@@ -56,7 +56,13 @@ def shows_request(page: Story, sent: Hit) -> None:
     real = {name: sent.headers[name] for name in shown}
     assert not list(differences(shown, real))
     body = body.replace("http://127.0.0.1:8080", sent.body["callback"]["url"].split("/v1/")[0])
-    assert not list(differences(json.loads(body), sent.body))
+    assert not list(differences(json.loads(body), in_good_time(sent)))
+
+
+def in_good_time(sent: Hit) -> Json:
+    """Its body, as if no time had passed before it was sent."""
+    assert 0 < sent.body["deadline_ms"] <= 30_000
+    return sent.body | {"deadline_ms": 30_000}
 
 
 def first(project: Project, type_: str, key: str) -> Hit:
@@ -80,8 +86,10 @@ def test_long_running(project: Project, tmp_path: Path) -> None:
         "POST", f"/v1/runs/{run['id']}/tool_calls/call_1/result", {"output": {"seat": "4A"}}
     )
     with Story("docs/long-running.md", project.client, tmp_path) as page:
-        again = project.wait_for_hits("book", 2)[1].body
-        page.shows(again | {"fence": 2})  # how often the run was claimed by then is not the same
+        again = project.wait_for_hits("book", 2)[1]
+        page.shows(
+            in_good_time(again) | {"fence": 2}
+        )  # by then it may have been claimed more often
     assert project.end(run)["status"] == "completed"
 
 
