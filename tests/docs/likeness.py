@@ -24,7 +24,7 @@ def differences(shown: Any, real: Any, at: str = "") -> Iterator[str]:
         case _ if shown == real and isinstance(shown, bool) == isinstance(real, bool):
             return
         case _:
-            yield f"{at or 'it'} is {json.dumps(real)[:300]}, and not {json.dumps(shown)[:300]}"
+            yield f"{at or 'it'} is {json.dumps(real, ensure_ascii=False)[:300]}, and not {json.dumps(shown, ensure_ascii=False)[:300]}"
 
 
 def like(shown: str, real: str) -> bool:
