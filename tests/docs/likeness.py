@@ -24,7 +24,7 @@ def differences(shown: Any, real: Any, at: str = "") -> Iterator[str]:
         case _ if shown == real and isinstance(shown, bool) == isinstance(real, bool):
             return
         case _:
-            yield f"{at or 'it'} is {json.dumps(real, ensure_ascii=False)[:300]}, and not {json.dumps(shown, ensure_ascii=False)[:300]}"
+            yield f"{at or 'it'} is {_written(real)}, and not {_written(shown)}"
 
 
 def like(shown: str, real: str) -> bool:
@@ -33,6 +33,10 @@ def like(shown: str, real: str) -> bool:
             return kind.fullmatch(real) is not None
     pattern = ".*".join(re.escape(piece) for piece in shown.split(REST))
     return re.fullmatch(pattern, real, re.DOTALL) is not None
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)[:300]
 
 
 def _of_objects(shown: Object, real: Object, at: str) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Every block of code that people read is run, or held against the code, by a test."""
 
+import ast
 import re
 from typing import Final
 
@@ -56,10 +57,10 @@ def test_every_page_with_code_has_a_test() -> None:
 @pytest.mark.parametrize("page", RUN_BY)
 def test_that_test_tells_the_page(page: str) -> None:
     file, _, name = RUN_BY[page].partition("::")
-    source = (ROOT / file).read_text("utf-8")
-    body = re.search(rf"^(?:async )?def {name}\(.*?(?=^\S|\Z)", source, re.M | re.S)
-    assert body is not None, RUN_BY[page]
-    assert f'Story("{page}"' in body[0]
+    module = ast.parse((ROOT / file).read_text("utf-8"))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    [test] = [one for one in module.body if isinstance(one, functions) and one.name == name]
+    assert f"Story('{page}'" in ast.unparse(test)
 
 
 @pytest.mark.parametrize("page", RECORDED)
