@@ -221,7 +221,7 @@ export function run(main, { id, who, go, watch }) {
         unfolded.set(line.id, { from: to, asked: true });
         draw();
       } }, label);
-      return h("div", { class: "folded soft small" }, h("span", null, `Turns ${TURNS_BEFORE + 1} to ${from - 1} are folded`), button(`Show ${Math.min(TURNS_BEHIND, from - TURNS_BEFORE - 1)} more`, Math.max(TURNS_BEFORE + 1, from - TURNS_BEHIND)), button("Show all", TURNS_BEFORE + 1));
+      return h("div", { class: "folded soft small" }, h("span", null, `Turns ${TURNS_BEFORE + 1} to ${from - 1} are folded`), from - TURNS_BEFORE - 1 > TURNS_BEHIND ? button(`Show ${TURNS_BEHIND} more`, from - TURNS_BEHIND) : null, button("Show all", TURNS_BEFORE + 1));
     });
     return node;
   }

@@ -45,7 +45,7 @@ export function start(main, { go, query, who }) {
   const more = h("details", { class: "more", "data-key": "more" }, h("summary", null, "Limits and context"),
     h("div", { class: "form" }, field("limits", "Most turns", "start-turns", turns, "optional; model calls that the run may make"), field("context", "Context", "start-context", context, "optional; a JSON object for rules and tools, the model does not see it")));
   const inline = h("div", { class: "form" },
-    field("model", "Model", "start-model", model, "vendor:name; several, with commas between them, are tried in order. offline:rules needs no key"), models,
+    field("model", "Model", "start-model", model, "vendor:name, or several with commas between them, tried in order; offline:rules needs no key"), models,
     h("fieldset", null, h("legend", null, "Tools"), tools.element, complaint("tools")),
     field("instructions", "Instructions", "start-instructions", instructions, "optional"));
   const form = h("form", { class: "card form", novalidate: true }, like,
@@ -130,7 +130,6 @@ export function start(main, { go, query, who }) {
     if (tool) tools.choose([tool]);
     inSession(query.get("session"));
     choose();
-    if (!from) (known.size ? agent : input).focus({ preventScroll: true });
   }
   choose();
   prefill().catch((error) => leaving.signal.aborted || note(text(error.message), "error"));
@@ -199,7 +198,7 @@ function field(path, label, id, control, help) {
   const wrong = complaint(path);
   control.setAttribute("aria-describedby", help ? `${wrong.id} ${id}-help` : wrong.id);
   return h("div", { class: "field" },
-    h("div", { class: "field-head" }, h("label", { for: id }, label), help ? h("span", { class: "soft small", id: `${id}-help` }, help) : null),
+    h("div", { class: "label-line" }, h("label", { for: id }, label), help ? h("span", { class: "soft small", id: `${id}-help` }, help) : null),
     control, wrong);
 }
 

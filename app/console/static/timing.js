@@ -76,7 +76,7 @@ export function axis(runId, turn) {
   return shown;
 }
 
-/** In words, beside the bars: `waited 9.1 s · 2 attempts, 0.6 s`. @param {any} call @param {number} now */
+/** In words, beside the bars: `waited 9.1 s · 2 attempts and pauses, 0.6 s`. @param {any} call @param {number} now */
 export function timings(call, now) {
   const said = [];
   const waited = sum(call.waits, now);
@@ -84,7 +84,7 @@ export function timings(call, now) {
   const { length } = call.attempts;
   if (length && call.ended) {
     const worked = sum(call.attempts, now);
-    said.push(length > 1 ? `${length} attempts, ${duration(worked)}` : duration(worked));
+    said.push(length > 1 ? `${length} attempts and pauses, ${duration(worked)}` : duration(worked));
   } else if (length > 1) said.push(`attempt ${call.attempts.at(-1).number}`);
   return said.join(" · ");
 }
@@ -102,7 +102,10 @@ function sum(spans, now) {
  * @param {number} now
  */
 export function lay(root, lineOf, now) {
-  for (const one of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll(".track, .axis"))) {
+  const all = [...(/** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll(".track, .axis")))];
+  // Read before anything is written: each width read behind a write would lay the page out anew.
+  const widths = new Map(all.filter((one) => one.classList.contains("axis")).map((one) => [one, one.clientWidth]));
+  for (const one of all) {
     const line = lineOf(/** @type {string} */ (one.dataset.run));
     const number = Number(one.dataset.turn);
     const turn = line.turns.get(number);
@@ -111,7 +114,8 @@ export function lay(root, lineOf, now) {
     if (one.dataset.laid === String(to)) continue;
     one.dataset.laid = String(to);
     const total = Math.max(to - turn.from, 1);
-    if (one.classList.contains("axis")) mark(one, total);
+    const width = widths.get(one);
+    if (width !== undefined) mark(one, total, width);
     else for (const child of /** @type {Iterable<HTMLElement>} */ (one.children)) place(child, turn.from, total);
   }
 }
@@ -130,9 +134,9 @@ function place(bar_, from, total) {
   bar_.style.width = `${Math.max(0.6, ((end - start) / total) * 100)}%`;
 }
 
-/** @param {HTMLElement} axis_ @param {number} total */
-function mark(axis_, total) {
-  const most = Math.max(2, Math.min(MOST_TICKS, Math.floor(axis_.clientWidth / TICK_PX)));
+/** @param {HTMLElement} axis_ @param {number} total @param {number} width */
+function mark(axis_, total, width) {
+  const most = Math.max(2, Math.min(MOST_TICKS, Math.floor(width / TICK_PX)));
   const raw = total / most;
   const power = 10 ** Math.floor(Math.log10(raw));
   const units = [1, 2, 5, 10].map((one) => one * power);
