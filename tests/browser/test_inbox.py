@@ -110,7 +110,8 @@ def test_large_arguments_are_folded_with_their_size_and_digest(
     value = "All of it. " * 20_000
     model = project.script(calls(call(1, ASKS, json.dumps({"x": value}))), text("Done."))
     project.settle(project.start(model=model, tools=[ASKS]))
-    shown = card(opens())
+    window = opens()
+    shown = card(window)
     fold = shown.locator("dl").first.locator("details.fold")
     expect(fold).to_contain_text("214.8 KiB")
     expect(fold).to_contain_text(f"sha256 {sha256(value.encode()).hexdigest()[:16]}")
@@ -119,6 +120,7 @@ def test_large_arguments_are_folded_with_their_size_and_digest(
     whole = fold.locator(".v-string")
     expect(whole).to_be_visible()
     assert whole.text_content() == value
+    assert window.serious_findings() == []
 
 
 def test_what_expires_within_the_hour_comes_first_then_the_oldest(

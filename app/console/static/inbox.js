@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { approvalCard } from "./approval.js";
-import { fill, h, note, text } from "./dom.js";
+import { fill, h, icon, note, text } from "./dom.js";
 import { shortId, time } from "./format.js";
 import { MOST } from "./pending.js";
 import { requiredAction } from "./required.js";
@@ -49,7 +49,9 @@ export function inbox(main, { watch, who }) {
   });
   const onKey = (/** @type {KeyboardEvent} */ event) => step(event, main, list);
   main.addEventListener("keydown", onKey);
-  fill(main, h("h1", null, "Inbox"), stale, lead, told, list, more);
+  const nothing = h("div", { class: "nothing", hidden: true }, icon("M2 9l2-6h8l2 6v4H2zM2 9h3.5a2.5 2.5 0 0 0 5 0H14"), h("strong", null, "Nothing waits for you."),
+    h("p", null, "A call of a tool that needs a person appears here by itself. Which ones do is said by each ", h("a", { href: "#/tools" }, "tool"), "."));
+  fill(main, h("h1", null, "Inbox"), stale, lead, told, list, nothing, more);
 
   /** @param {any} approval */
   function decided(approval) {
@@ -129,7 +131,7 @@ export function inbox(main, { watch, who }) {
     first = first && pending.at === 0;
     outdated(pending);
     fill(lead, pending.at ? sentence(approvals.length, pending.more, others) : null);
-    list.classList.toggle("nothing", wanted.length === 0);
+    nothing.hidden = wanted.length > 0 || pending.at === 0;
   }
 
   /** Takes away what waits no longer. @param {Set<string>} keys */
@@ -197,7 +199,7 @@ function sentence(count, beyond, others) {
     unknown ? `${unknown === 1 ? "one outcome is" : `${unknown} outcomes are`} unknown` : null,
     wanted ? `${wanted === 1 ? "one result is" : `${wanted} results are`} wanted from whoever started the run` : null,
   ].filter((one) => one !== null);
-  if (parts.length === 0) return "Nothing waits for you. What comes appears here by itself.";
+  if (parts.length === 0) return null;
   const all = `${parts.join(", ")}.`;
   return `${all[0].toUpperCase()}${all.slice(1)}${count > 1 ? " What expires within the hour comes first, then the oldest." : ""}`;
 }

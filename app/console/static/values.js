@@ -37,6 +37,7 @@ export function one(value, key) {
   const short = JSON.stringify(value);
   const shown = scalar(value) ?? (short.length <= SHORT_CHARACTERS ? h("code", null, text(short)) : json(value));
   if (source.length <= FOLD_CHARACTERS && source.split("\n").length <= FOLD_LINES) return shown;
+  shown.setAttribute("tabindex", "0"); // it scrolls
   const digest = h("code", { class: "digest" });
   void sha256(source).then((hex) => add(digest, `sha256 ${hex.slice(0, 16)}…`));
   const start = Array.from(source.slice(0, 2 * PREVIEW_CHARACTERS)).slice(0, PREVIEW_CHARACTERS).join("");
