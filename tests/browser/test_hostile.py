@@ -4,7 +4,6 @@ script runs, nothing becomes an element, no request leaves, and nothing sticks o
 """
 
 import json
-import re
 from hashlib import sha256
 
 import pytest
@@ -13,7 +12,8 @@ from playwright.sync_api import Locator, expect
 from tests.api.project import Project, call
 from tests.browser.conftest import Opens
 from tests.browser.hostile import ALL, FOLDED, LONG, ONE, SHORT
-from tests.browser.window import PHONE, Window
+from tests.browser.reading import read, read_all, unfold, unharmed, unmarked
+from tests.browser.window import Window
 from tests.support.client import Json
 from tests.support.model_server import Answer, HttpError, calls, text
 from tests.support.serving import Hold
@@ -21,50 +21,6 @@ from tests.support.spoken import Text, Thought, says
 from tests.support.tool_server import Behaviour
 
 pytestmark = pytest.mark.timeout(180)
-
-READ = """(element) => {
-  const read = (node) => {
-    if (node.nodeType === Node.TEXT_NODE) return node.data;
-    if (node.matches(".fold > summary")) return "";
-    if (!node.matches(".mark")) return [...node.childNodes].map(read).join("");
-    const [code, times = "1"] = node.textContent.slice("U+".length).split(" \\u00d7");
-    return String.fromCodePoint(parseInt(code, 16)).repeat(Number(times));
-  };
-  return read(element);
-}"""
-"""What an element says, with the characters that its marks stand for, and without the previews of
-what is folded."""
-
-PLANTED = """() => [...document.querySelectorAll("*")].filter((one) => (
-  (one.closest("main, #top, #notes") && !one.matches(
-    `a, main, header, section, article, footer, aside, nav, div, p, span, bdi, h1, h2, h3, dl, dt,
-     dd, details, summary, form, fieldset, legend, label, input:not([type=image]), select, option,
-     optgroup, textarea, button, output, table, caption, thead, tbody, tr, th, td, ul, ol, li, pre,
-     code, strong, em, del, ins, time, noscript, svg.icon, svg.icon path`))
-  || [...one.attributes].some(({name}) => /^on|^(srcdoc|action|formaction)$/.test(name))
-  || (one.hasAttribute("style") && !one.matches(".bar"))
-  || !/^(#|console\\/|docs$|openapi.json$)/.test(one.getAttribute("href") ?? "#")
-)).map((one) => one.outerHTML.slice(0, 200))"""
-"""Elements and attributes that the console does not make itself."""
-
-
-def read(place: Locator) -> str:
-    return place.evaluate(READ)
-
-
-def read_all(places: Locator) -> list[str]:
-    return places.evaluate_all(f"(all) => all.map({READ})")
-
-
-def unharmed(window: Window) -> None:
-    """Of what the page shows now, on a desk and on a phone."""
-    page = window.page
-    assert page.evaluate(PLANTED) == []
-    assert page.evaluate("[innerWidth, document.documentElement.scrollWidth]") == [1280, 1280]
-    page.set_viewport_size(PHONE)  # pyright: ignore[reportArgumentType]
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    page.set_viewport_size({"width": 1280, "height": 860})
-    assert wide <= PHONE["width"]
 
 
 def events_as_shown(window: Window) -> list[Json]:
@@ -171,7 +127,7 @@ def test_what_models_and_tools_say_is_shown_as_it_is(project: Project, opens: Op
     hold.arrived()
     try:
         window = opens(at=f"#/runs/{run['id']}")
-        said = window.page.locator(".entry.message .words")
+        said = window.page.locator(".entry.message .words").first
         expect(said).to_contain_text("ran(1)")
         streamed = read(said)
         assert len(streamed) > 1000
@@ -181,7 +137,7 @@ def test_what_models_and_tools_say_is_shown_as_it_is(project: Project, opens: Op
         hold.release()
     project.end(run)
     expect(window.page.locator(".entry.message details.fold")).to_be_visible()
-    assert read(said.first) == FOLDED
+    assert read(said) == FOLDED
     assert read(window.page.locator(".run-input .words").first) == FOLDED
     unfold(window, ".entry.call details")
     results = read_all(window.page.locator(".entry.call details.io:last-of-type .words"))
@@ -215,22 +171,6 @@ def test_thoughts_refusals_and_failures_are_shown_as_they_are(
     window.go(f"#/runs/{failing['id']}", project.model_name("failing"))
     assert failing["error"]["message"] in read(window.page.locator(".outcome"))
     unharmed(window)
-
-
-def unfold(window: Window, places: str) -> None:
-    expect(window.page.locator(places).first).to_be_visible()
-    window.page.locator(places).evaluate_all("(all) => all.forEach((one) => { one.open = true; })")
-
-
-def unmarked(option: str) -> str:
-    """What an option stands for: it can hold no elements, so its marks are text."""
-    if option == '""':
-        return ""
-    return re.sub(
-        r"⟨U\+([0-9A-F]+)(?: \u00d7(\d+))?⟩",
-        lambda it: chr(int(it[1], 16)) * int(it[2] or 1),
-        option,
-    )
 
 
 def size(value: str) -> str:

@@ -1,0 +1,145 @@
+"""What others plant stays text in the lists, in what is registered, in names, in what the server
+refuses, and in the address; see `test_hostile`. Where the API takes no such text, it says so.
+"""
+
+import json
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.api.project import ALL_SCOPES, Project
+from tests.browser.conftest import Opens
+from tests.browser.hostile import ALL, FOLDED, NEVER_TAKEN, ONE, SHORT, URLS
+from tests.browser.reading import read, read_all, unfold, unharmed
+from tests.support.model_server import text
+from tests.support.tool_server import Behaviour
+
+pytestmark = pytest.mark.timeout(180)
+
+SHOWN_OF_AN_OUTPUT = 160
+"""Characters, in the list of runs."""
+
+
+def pieces(most: int) -> list[str]:
+    """All short ones, as few texts as can be, none of them longer than `most` characters."""
+    found = [""]
+    for one in SHORT:
+        if len(found[-1]) + len(one) > most:
+            found.append("")
+        found[-1] += one[:most]
+    return found
+
+
+def test_outputs_metadata_and_errors_in_the_list_of_runs(project: Project, opens: Opens) -> None:
+    said = pieces(SHOWN_OF_AN_OUTPUT)
+    runs = [
+        project.start(
+            model=project.script(text(one), name=f"m{at}"), metadata={one: one}, input=one or "go"
+        )
+        for at, one in enumerate(said)
+    ]
+    assert [project.end(run)["output"] for run in runs] == said
+    window = opens(at="#/runs")
+    expect(window.page.locator("tbody tr")).to_have_count(len(said))
+    assert set(said) <= {one for one in read_all(window.page.locator("td.what > div"))}
+    unharmed(window)
+    for one in SHORT:
+        window.page.get_by_label("Find").fill(one)
+    unharmed(window)
+
+
+def test_what_is_registered_tried_and_refused(project: Project, opens: Opens) -> None:
+    schema = {
+        "type": "object",
+        "description": ONE,
+        "properties": {one: {"type": "string", "title": one, "description": one} for one in SHORT},
+    }
+    project.tool(
+        "hostile",
+        Behaviour("return", {"said": FOLDED}),
+        description=ONE,
+        parameters=schema,
+        strict=False,
+        metadata={one: one for one in SHORT[:64]},
+    )
+    agent = {"model": "offline:rules", "description": ONE, "instructions": FOLDED}
+    project.client.call("POST", "/v1/agents", {"name": "agent", "tools": ["hostile"], **agent})
+    window = opens(*ALL_SCOPES, at="#/tools")
+    window.allow("422")
+    page = window.page
+    expect(page.get_by_role("link", name="agent")).to_be_visible()
+    assert read_all(page.locator(".tile p:nth-of-type(1)")) == [ONE, ONE]
+    unharmed(window)
+    page.get_by_text("Register a tool").click()
+    registering = page.locator("details[open]")
+    registering.get_by_label("Arguments as JSON").fill(json.dumps({"name": ONE, ONE: 1}))
+    registering.get_by_role("button", name="Register the tool").click()
+    expect(registering.locator(".wrong[role=alert]").last).not_to_be_empty()
+    unharmed(window)
+    window.go("#/tools/hostile", "hostile")
+    expect(page.get_by_role("button", name="Call it now")).to_be_visible()
+    assert ONE in read_all(page.locator("main > p > bdi"))
+    assert sorted(read_all(page.locator(".form .help"))) == sorted(filter(None, SHORT))
+    page.get_by_role("button", name="Call it now").click()
+    result = page.locator("section [aria-live=polite] dl")
+    expect(result).to_be_visible()
+    assert json.loads(read(result.locator("pre.json")))["said"] == FOLDED
+    unfold(window, "main > details")
+    shown = json.loads(read(page.locator("main > details .json").last))
+    assert (shown["description"], shown["parameters"]) == (ONE, schema)
+    unharmed(window)
+    window.go("#/start", "Start a run")
+    expect(page.get_by_label("hostile")).to_be_visible()
+    page.get_by_label("Model").fill(ONE[:100])
+    page.get_by_label("Input").fill(ONE)
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.locator(".wrong[role=alert]")).to_be_visible()
+    unharmed(window)
+
+
+def test_names_of_keys_and_of_the_project(project: Project, opens: Opens) -> None:
+    names = [one for one in pieces(200) if one]
+    for name in names:
+        project.new_key("runs:read", name=name)
+    window = opens("runs:read", "admin", name=ONE[:200], at="#/keys")
+    expect(window.page.locator("tbody tr")).to_have_count(len(names) + 2)
+    listed = read_all(window.page.locator("tbody th"))
+    assert set(names) <= {one.removesuffix(" this session") for one in listed}
+    assert ONE[:200] in read(window.page.locator(".who"))
+    unharmed(window)
+
+
+def test_an_address_may_be_anything(project: Project, opens: Opens) -> None:
+    window = opens(*ALL_SCOPES)
+    window.allow("404")
+    window.allow("422")
+    for at, one in enumerate((*SHORT, *NEVER_TAKEN[:2])):
+        view = ("#/runs/{}", "#/tools/{}", "#/runs?q={}", "#/start?from={}", "#/{}")[at % 5]
+        for written in (one, quote(one)):
+            window.page.evaluate("(hash) => { location.hash = hash; }", view.format(written))
+    window.go(f"#/{quote(ONE)}", "Not found")
+    unharmed(window)
+    window.go(f"#/runs?q={quote(ONE)}&agent={quote(ONE)}&status={quote(ONE)}", "Runs")
+    unharmed(window)
+
+
+def test_what_no_request_may_have(project: Project) -> None:
+    client = project.client
+    tool = {"type": "webhook", "url": "http://127.0.0.1:9/", "parameters": {"type": "object"}}
+    for one in (*ALL, *NEVER_TAKEN[:2]):
+        if one.isidentifier() and one[0] != "_":
+            continue  # a name like any other: `constructor`
+        for path, body in (
+            ("/v1/tools", {"name": one, **tool}),
+            ("/v1/agents", {"name": one, "model": "offline:rules"}),
+            ("/v1/mcp_servers", {"name": one, "url": "http://127.0.0.1:9/"}),
+            ("/v1/mcp_servers", {"name": "a", "prefix": one, "url": "http://127.0.0.1:9/"}),
+            ("/v1/runs", {"agent": one, "input": "go"}),
+            ("/v1/runs", {"model": "offline:rules", "tools": [one], "input": "go"}),
+        ):
+            client.refused(422, "invalid_request", "POST", path, body)
+    for url in (*URLS[:-1], "http://127.0.0.1:9/<script>"):
+        client.refused(
+            422, "invalid_request", "POST", "/v1/tools", tool | {"name": "a", "url": url}
+        )
