@@ -23,13 +23,20 @@ PLANTED = """() => [...document.querySelectorAll("*")].filter((one) => (
   (one.closest("main, #top, #notes") && !one.matches(
     `a, main, header, section, article, footer, aside, nav, div, p, span, bdi, h1, h2, h3, dl, dt,
      dd, details, summary, form, fieldset, legend, label, input:not([type=image]), select, option,
-     optgroup, textarea, button, output, table, caption, thead, tbody, tr, th, td, ul, ol, li, pre,
-     code, strong, em, del, ins, time, noscript, svg.icon, svg.icon path`))
+     optgroup, datalist, textarea, button, output, table, caption, thead, tbody, tr, th, td, ul, ol,
+     li, pre, code, strong, em, del, ins, time, noscript, svg.icon, svg.icon path`))
   || [...one.attributes].some(({name}) => /^on|^(srcdoc|action|formaction)$/.test(name))
   || !/^((left|width|flex-grow): [\\d.e-]+%?; ?)*$/.test(one.getAttribute("style") ?? "")
   || !/^(#|console\\/|docs$|openapi.json$)/.test(one.getAttribute("href") ?? "#")
 )).map((one) => one.outerHTML.slice(0, 200))"""
 """Elements and attributes that the console does not make itself."""
+
+
+UNMARKED = """() => [...document.querySelectorAll("*")].flatMap((one) => [
+  ...["title", "aria-label", "placeholder", "alt"].map((name) => one.getAttribute(name)),
+  one.matches("option, title") ? one.textContent : null,
+]).filter((said) => said && /[\\p{Cf}\\p{Co}\\p{DI}]|[^\\P{Cc}\\n\\t]/u.test(said))"""
+"""What is said where no element can stand, and has in it what nobody can see."""
 
 
 def read(place: Locator) -> str:
@@ -45,6 +52,8 @@ def unharmed(window: Window) -> None:
     page = window.page
     planted = page.evaluate(PLANTED)
     assert planted == [], planted
+    unseen = page.evaluate(UNMARKED)
+    assert unseen == [], unseen
     for size in (PHONE, DESKTOP):
         page.set_viewport_size(ViewportSize(**size))
         wide = page.evaluate("document.documentElement.scrollWidth")

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.api.project import ALL_SCOPES, Project
 from tests.browser.conftest import Opens
 from tests.browser.hostile import ALL, FOLDED, NEVER_TAKEN, ONE, SHORT, URLS
-from tests.browser.reading import read, read_all, unfold, unharmed
+from tests.browser.reading import read, read_all, unfold, unharmed, unmarked
 from tests.support.model_server import text
 from tests.support.tool_server import Behaviour
 
@@ -65,36 +65,55 @@ def test_what_is_registered_tried_and_refused(project: Project, opens: Opens) ->
     )
     agent = {"model": "offline:rules", "description": ONE, "instructions": FOLDED}
     project.client.call("POST", "/v1/agents", {"name": "agent", "tools": ["hostile"], **agent})
-    window = opens(*ALL_SCOPES, at="#/tools")
-    window.allow("422")
+    changed = project.client.call("PATCH", "/v1/agents/agent", {"metadata": {ONE: ONE}})
+    assert changed["metadata"] == {ONE: ONE}
+    window = opens(*ALL_SCOPES)
     page = window.page
-    expect(page.get_by_role("link", name="agent")).to_be_visible()
-    assert read_all(page.locator(".tile p:nth-of-type(1)")) == [ONE, ONE]
-    unharmed(window)
-    page.get_by_text("Register a tool").click()
-    registering = page.locator("details[open]")
-    registering.get_by_label("Arguments as JSON").fill(json.dumps({"name": ONE, ONE: 1}))
-    registering.get_by_role("button", name="Register the tool").click()
-    expect(registering.locator(".wrong[role=alert]").last).not_to_be_empty()
+    for view, name in (("tools", "hostile"), ("agents", "agent")):
+        window.go(f"#/{view}")
+        expect(page.get_by_role("link", name=name, exact=True)).to_be_visible()
+        assert read_all(page.locator(".tile p.clamp")) == [ONE]
+        unharmed(window)
+    window.go("#/agents/agent", "agent")
+    expect(page.get_by_text("Everything, as")).to_be_visible()
+    assert read(page.locator("main > p.lead")) == ONE
+    assert FOLDED in read_all(page.locator("dl.about > dd"))
+    unfold(window, ".versions details")
+    assert f"metadata.{ONE}" in read_all(page.locator(".change > code"))
     unharmed(window)
     window.go("#/tools/hostile", "hostile")
-    expect(page.get_by_role("button", name="Call it now")).to_be_visible()
-    assert ONE in read_all(page.locator("main > p > bdi"))
-    assert sorted(read_all(page.locator(".form .help"))) == sorted(filter(None, SHORT))
     page.get_by_role("button", name="Call it now").click()
     result = page.locator("section [aria-live=polite] dl")
     expect(result).to_be_visible()
-    assert json.loads(read(result.locator("pre.json")))["said"] == FOLDED
+    assert read(page.locator("main > p.lead")) == ONE
+    assert sorted(read_all(page.locator(".form .help"))) == sorted(filter(None, SHORT))
+    assert read(result.locator("dd")) == FOLDED
     unfold(window, "main > details")
     shown = json.loads(read(page.locator("main > details .json").last))
     assert (shown["description"], shown["parameters"]) == (ONE, schema)
     unharmed(window)
+
+
+def test_what_is_refused_is_said(project: Project, opens: Opens) -> None:
+    for name in pieces(200):
+        project.client.call("POST", "/v1/sessions", {"name": name, "metadata": {name: name}})
+    window = opens(*ALL_SCOPES, at="#/new-tool")
+    window.allow("422")
+    page = window.page
+    wrong = {"name": "pay", "url": URLS[0], "parameters": {"type": "object"}, ONE: 1}
+    page.get_by_label("Edit as JSON").check()
+    page.locator("main textarea.code").fill(json.dumps(wrong))
+    page.get_by_role("button", name="Register a tool").click()
+    expect(page.locator(".wrong:visible").first).to_be_visible()
+    unharmed(window)
     window.go("#/start", "Start a run")
-    expect(page.get_by_label("hostile")).to_be_visible()
+    expect(page.get_by_label("Session").locator("option")).to_have_count(2 + len(pieces(200)))
+    options = [unmarked(one) for one in read_all(page.get_by_label("Session").locator("option"))]
+    assert {f"{one}, made just now" for one in pieces(200)} <= set(options)
     page.get_by_label("Model").fill(ONE[:100])
-    page.get_by_label("Input").fill(ONE)
+    page.get_by_label("Input", exact=True).fill(ONE)
     page.get_by_role("button", name="Start", exact=True).click()
-    expect(page.locator(".wrong[role=alert]")).to_be_visible()
+    expect(page.locator(".wrong:visible").first).to_be_visible()
     unharmed(window)
 
 

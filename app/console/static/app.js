@@ -46,6 +46,12 @@ const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const top_ = /** @type {HTMLElement} */ (document.getElementById("top"));
 const go = (/** @type {string} */ to) => void (location.hash = to);
 
+// As an address, `#main` would be a view that does not exist.
+document.querySelector(".skip")?.addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+
 let offered = offeredKey();
 let leave = () => {};
 

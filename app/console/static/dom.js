@@ -1,7 +1,7 @@
 // Rendering. Everything shown is made by createElement and textContent: text stays text, whatever
 // a model or a tool has written. Nothing here, or anywhere in the console, parses markup.
 
-import { split } from "./invisible.js";
+import { marked, split } from "./invisible.js";
 
 /** @typedef {Node | string | number | null | undefined | false | Child[]} Child */
 /** @typedef {{[name: string]: any}} Attributes */
@@ -21,13 +21,17 @@ export function h(tag, attributes, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (PROPERTIES.has(name)) /** @type {any} */ (element)[name] = value;
+    else if (SAID.has(name)) element.setAttribute(name, marked(value));
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  add(element, ...children);
+  if (tag === "option") element.textContent = marked(children.join(""));
+  else add(element, ...children);
   return element;
 }
 
 const PROPERTIES = new Set(["value", "checked", "disabled", "open", "selected", "hidden"]);
+/** Words that may be others', where no element can stand. */
+const SAID = new Set(["title", "aria-label", "placeholder"]);
 
 /**
  * @param {Node} parent

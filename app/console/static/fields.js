@@ -117,7 +117,7 @@ function alternativesField(form, path, shapes, value) {
     const fixed = shape?.const ?? fixedOf(shape);
     inner = select.value === "" ? null : select.value === "json" ? jsonField(form, path, start) : shape.const !== undefined ? null : fieldOf(form, path, shape, start ?? fixed);
     fill(body, inner?.element);
-    if (inner?.control) body.querySelector(`#${inner.control}`)?.setAttribute("aria-label", `${path}, ${select.selectedOptions[0].label}`);
+    if (inner?.control) body.querySelector(`#${inner.control}`)?.setAttribute("aria-label", marked(`${path}, ${select.selectedOptions[0].label}`));
   }
   draw(value);
   select.addEventListener("change", () => {
