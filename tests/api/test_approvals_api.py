@@ -74,6 +74,26 @@ def test_an_approval_shows_exactly_what_would_be_sent(project: Project) -> None:
     assert (asked["approval_id"], asked["digest"]) == (approval["id"], approval["digest"])
 
 
+def test_an_approval_shows_the_text_of_the_last_message_of_a_user(project: Project) -> None:
+    parts = [{"type": "text", "text": "Pay "}, {"type": "text", "text": "it.\n" + "x" * 3_000}]
+    asked = [
+        {"role": "user", "content": "Hello."},
+        {"role": "user", "content": parts},
+        {"role": "assistant", "content": "I will."},
+    ]
+    project.tool("pay", approval="always")
+    run = project.run(calls(call(1, "pay")), tools=["pay"], input=asked)
+    assert pending(project, run)["run"]["input"] == ("Pay it.\n" + "x" * 3_000)[:2_000]
+    image = {"type": "image", "url": "https://shop.example/a.png"}
+    model = project.script(calls(call(1, "pay")), name="b")
+    seen = project.settle(
+        project.start(model=model, tools=["pay"], input=[{"role": "user", "content": [image]}])
+    )
+    assert pending(project, seen)["run"]["input"] is None
+    project.client.call("POST", f"/v1/runs/{seen['id']}/input", {"input": "And quickly."})
+    assert pending(project, seen)["run"]["input"] == "And quickly."
+
+
 def test_the_inbox_is_filtered_by_status_run_and_tool(project: Project) -> None:
     project.tool("pay", approval="always")
     project.tool("ship", approval="always")

@@ -104,6 +104,13 @@ def test_the_inbox_finds_an_approval_by_any_run_above_it(project: Project) -> No
     for one in (run, clerk, cashier):
         [found] = project.client.approvals(run_id=one["id"])
         assert (found["run_id"], found["path"]) == (cashier["id"], ["clerk", "cashier"])
+        assert found["run"] == {
+            "id": run["id"],
+            "agent": None,
+            "created_by": run["created_by"],
+            "created_at": run["created_at"],
+            "input": "go",
+        }
     alone = project.run(model=project.script(text("hi"), name="alone"))
     assert project.client.approvals(run_id=alone["id"]) == []
 

@@ -229,6 +229,7 @@ async def test_a_call_is_a_run_with_one_call_in_its_ledger(
     run = project.client.get_run(run_of(result))
     assert (run["status"], run["output"]) == ("completed", "pay(1)")
     assert (run["agent"], run["model"], run["turn"]) == (None, None, 1)
+    assert run["created_by"]["name"] == "test"
     assert run["metadata"]["mcp_client"] == "test-client/7.1"
     assert run["usage"]["total_tokens"] == 0
     [one] = project.client.tool_calls(run["id"])

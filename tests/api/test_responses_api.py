@@ -71,6 +71,7 @@ def test_a_response_is_a_run(project: Project) -> None:
     made = create(project, message("user", "hello"), metadata={"order": "A-1"})
     run = project.client.get_run(run_of(made))
     assert run["output"] == said(made)
+    assert run["created_by"]["name"] == "test"
     assert run["metadata"] == made["metadata"] == {"order": "A-1"}
     assert get(project, made["id"]) == made
     other = project.run(model=MODEL, input="hello")

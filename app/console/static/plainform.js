@@ -9,7 +9,7 @@ import { isObject, parse, whyNot } from "./exact.js";
  * @property {string} name in the request's body.
  * @property {string} label
  * @property {string} [about]
- * @property {boolean} [optional]
+ * @property {string} [optional] when it may be empty.
  * @property {"line" | "text" | "number" | "json"} kind
  * @property {string} [first] what stands there at first.
  *
@@ -69,7 +69,7 @@ export function drawn({ name, label, about, optional, kind, first = "" }, check 
       wrong(error.message);
     }
   });
-  const element = h("div", { class: "field" }, h("label", { for: id }, label, optional ? h("span", { class: "soft" }, " optional") : null), about ? h("p", { class: "help", id: `${id}-about` }, about) : null, input, below);
+  const element = h("div", { class: "field" }, h("label", { for: id }, label, optional ? h("span", { class: "soft" }, ` ${optional}`) : null), about ? h("p", { class: "help", id: `${id}-about` }, about) : null, input, below);
   return { name, element, read, wrong, focus: () => input.focus() };
 }
 

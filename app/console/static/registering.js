@@ -12,18 +12,18 @@ const SCHEMA = { type: "object", properties: { amount: { type: "number", descrip
 /** @type {import("./plainform.js").Field[]} */
 const TOOL = [
   NAME,
-  { name: "description", label: "Description", about: "What it does and when to use it. Models read it.", optional: true, kind: "text" },
-  { name: "url", label: "URL", about: "Where its calls are POSTed, signed with a secret that is shown once.", optional: true, kind: "line" },
+  { name: "description", label: "Description", about: "What it does and when to use it. Models read it.", optional: "optional", kind: "text" },
+  { name: "url", label: "URL", about: "Where its calls are POSTed, signed with a secret that is shown once.", optional: "of a webhook", kind: "line" },
   { name: "parameters", label: "Parameters", about: "The JSON Schema of its arguments.", kind: "json", first: JSON.stringify(SCHEMA, null, 2) },
-  { name: "timeout_seconds", label: "Times out after", about: "Seconds that one call may take; if empty, what its run or this installation says.", optional: true, kind: "number" },
-  { name: "approval_expires_seconds", label: "A question expires after", about: "Seconds until nobody's answer counts as no; a day, if empty.", optional: true, kind: "number" },
+  { name: "timeout_seconds", label: "Times out after", about: "Seconds that one call may take; if empty, what its run or this installation says.", optional: "optional", kind: "number" },
+  { name: "approval_expires_seconds", label: "A question expires after", about: "Seconds until nobody's answer counts as no; a day, if empty.", optional: "optional", kind: "number" },
 ];
 /** @type {import("./plainform.js").Field[]} */
 const AGENT = [
   NAME,
-  { name: "description", label: "Description", about: "For people, and for agents that may hand over to it.", optional: true, kind: "text" },
-  { name: "model", label: "Model", about: "vendor:name; offline:rules needs no key. A workflow has none.", optional: true, kind: "line", first: "offline:rules" },
-  { name: "instructions", label: "Instructions", about: "What the model is told first.", optional: true, kind: "text" },
+  { name: "description", label: "Description", about: "For people, and for agents that may hand over to it.", optional: "optional", kind: "text" },
+  { name: "model", label: "Model", about: "vendor:name; offline:rules needs no key.", optional: "of all but workflows", kind: "line", first: "offline:rules" },
+  { name: "instructions", label: "Instructions", about: "What the model is told first.", optional: "optional", kind: "text" },
 ];
 
 /**
@@ -121,7 +121,7 @@ function registering(main, who, { title, back, about, path, fields, more, asked,
   }
   const wrong = h("p", { class: "wrong", role: "alert" });
   const button = h("button", { type: "submit", class: "primary" }, title);
-  const others = drawn({ name: "others", label: "Everything else, as JSON", about: rest, optional: true, kind: "json" }, mustBeObject);
+  const others = drawn({ name: "others", label: "Everything else, as JSON", about: rest, optional: "optional", kind: "json" }, mustBeObject);
   const once = onceOnly();
 
   /** The body; null where something does not fit, which is marked then. */
@@ -152,12 +152,15 @@ function registering(main, who, { title, back, about, path, fields, more, asked,
 
   /** Beside the field that it is about, or below all. @param {Problem} problem */
   function say(problem) {
-    const left = problem.errors.filter(({ path: at, message }) => {
-      const [name, ...inner] = at.split(".");
-      const place = name === "approval" && rule && !rule.element.hidden ? rule : fields.find((field) => field.name === name);
-      place?.wrong([...(place === rule ? [] : inner), message].join(" "));
-      return !place;
-    });
+    /** @param {string} at */
+    const place = (at) => {
+      const [name] = at.split(".");
+      return name === "approval" && rule && !rule.element.hidden ? rule : fields.find((field) => field.name === name);
+    };
+    for (const { path: at, message } of problem.errors) place(at)?.wrong([at.split(".").slice(1).join("."), message].join(" ").trim());
+    const left = problem.errors.filter(({ path: at }) => !place(at));
+    const first = problem.errors.map(({ path: at }) => place(at)).find(Boolean);
+    first?.focus();
     const lines = left.map(({ path: at, message }) => `${at}: ${message}`);
     fill(wrong, text([problem.errors.length ? "It is not registered: see what is marked." : problem.message, ...lines].join("\n")));
   }
