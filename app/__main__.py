@@ -11,17 +11,45 @@ import typer
 
 from app.cli import agents, approvals, keys, mcp, runs, secrets, sessions, tools
 from app.cli.exits import Exit, fail
-from app.cli.options import AsJson, Key, Limit, Url
+from app.cli.options import AsJson, Key, Limit, Url, examples
+from app.cli.shown import report
 
 app = typer.Typer(
     name="runward",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Runward runs LLM agents durably, with people in the loop.\n\n"
-    "For one machine: `serve`. For production: `migrate` once, then any number of `api` and "
-    "`worker` processes against one PostgreSQL. Settings are environment variables; "
-    "docs/deploying.md lists them, and docs/cli.md the commands and their exit codes.",
+    epilog=examples(
+        "runward demo",
+        "runward serve",
+        "runward runs start 'Hello' --model offline:rules --watch",
+        "runward approvals decide",
+    ),
 )
+
+
+def _say_version(wanted: bool) -> None:  # noqa: FBT001
+    if wanted:
+        from app.api.descriptions import VERSION
+
+        typer.echo(f"runward {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def runward(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version."),
+    ] = False,
+) -> None:
+    """Runward runs LLM agents durably, with people in the loop.
+
+    `demo` shows it. For one machine: `serve`. For production: `migrate` once, then any number of
+    `api` and `worker` processes against one PostgreSQL. Settings are environment variables;
+    docs/deploying.md lists them, and docs/cli.md the commands and their exit codes.
+    """
+
+
 keys_app = typer.Typer(no_args_is_help=True, help="API keys of a project.")
 CLIENT = "Ask a running Runward"
 SERVICE = "Run Runward"
@@ -47,6 +75,16 @@ OnDatabase = Annotated[
 
 
 @app.command(rich_help_panel=SERVICE)
+def demo(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve without asking.")] = False,
+) -> None:
+    """A guided first run in this terminal: nothing is needed, and nothing of it stays."""
+    from app.operating.demo import show_demo
+
+    show_demo(yes=yes)
+
+
+@app.command(rich_help_panel=SERVICE)
 def serve(
     examples: Annotated[
         bool, typer.Option(help="Register the tools of examples/, for a first try.")
@@ -61,37 +99,6 @@ def serve(
     from app.operating.environment import read_settings, run
 
     run(serve_everything(read_settings(), examples=examples))
-
-
-@app.command(rich_help_panel=SERVICE)
-def api() -> None:
-    """Run the API alone. Needs DATABASE_URL and RUNWARD_SECRET_KEY; start workers beside it."""
-    _run_process(serves=True, works=False)
-
-
-@app.command(rich_help_panel=SERVICE)
-def worker() -> None:
-    """Run a worker alone. Needs DATABASE_URL and RUNWARD_SECRET_KEY. Start as many as you like."""
-    _run_process(serves=False, works=True)
-
-
-def _run_process(*, serves: bool, works: bool) -> None:
-    from app.operating.environment import database_url, read_settings, run, shared
-    from app.serve import run_process
-
-    settings = shared(read_settings())
-    run(run_process(settings, database_url(settings), serves=serves, works=works))
-
-
-@app.command(rich_help_panel=SERVICE)
-def migrate() -> None:
-    """Bring the database of DATABASE_URL to this version's schema. Safe to run again, and from
-    several places at once; the version before this one goes on working meanwhile."""
-    from app.operating.environment import database_url, read_settings, run
-    from app.store import migrations
-
-    run(migrations.upgrade(database_url(read_settings())))
-    typer.echo("The database is up to date.")
 
 
 @app.command(rich_help_panel=SERVICE)
@@ -110,21 +117,51 @@ def doctor(
 
 
 @app.command(rich_help_panel=SERVICE)
-def demo(
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve without asking.")] = False,
-) -> None:
-    """A guided first run in this terminal: nothing is needed, and nothing of it stays."""
-    from app.operating.demo import show_demo
+def api() -> None:
+    """Run the API alone, with workers beside it.
 
-    show_demo(yes=yes)
+    Needs DATABASE_URL and RUNWARD_SECRET_KEY.
+    """
+    _run_process(serves=True, works=False)
 
 
 @app.command(rich_help_panel=SERVICE)
-def models() -> None:
-    """What models of each vendor can be told, as a table."""
-    from app.llm.table import table
+def worker() -> None:
+    """Run a worker alone; start as many as you like.
 
-    typer.echo(table())
+    Needs DATABASE_URL and RUNWARD_SECRET_KEY.
+    """
+    _run_process(serves=False, works=True)
+
+
+def _run_process(*, serves: bool, works: bool) -> None:
+    from app.operating.environment import database_url, read_settings, run, shared
+    from app.serve import run_process
+
+    settings = shared(read_settings())
+    run(run_process(settings, database_url(settings), serves=serves, works=works))
+
+
+@app.command(rich_help_panel=SERVICE)
+def migrate(as_json: AsJson = False) -> None:
+    """Bring the database of DATABASE_URL to this version's schema.
+
+    Safe to run again, and from several places at once; the version before this one goes on working
+    meanwhile.
+    """
+    from app.operating.environment import database_url, read_settings, run
+    from app.store import migrations
+
+    run(migrations.upgrade(database_url(read_settings())))
+    report({"up_to_date": True}, "The database is up to date.", as_json=as_json)
+
+
+@app.command(rich_help_panel=SERVICE)
+def models(as_json: AsJson = False) -> None:
+    """Say what models of each vendor can be told."""
+    from app.llm.table import by_vendor, table
+
+    report(by_vendor(), table(), as_json=as_json)
 
 
 @app.command(rich_help_panel=SERVICE)
@@ -150,7 +187,13 @@ def openapi(
         typer.echo(text, nl=False)
 
 
-@keys_app.command("create")
+@keys_app.command(
+    "create",
+    epilog=examples(
+        "runward keys create ci --scope runs:read --scope runs:write --expires-in-days 90",
+        "RUNWARD_KEY=$(runward keys create first --on-database)",
+    ),
+)
 def create_key(
     name: Annotated[str, typer.Argument(help="What the key is for.")],
     scope: Annotated[

@@ -9,7 +9,7 @@ import typer
 
 from app.cli.connection import Json, Runward, connected, path
 from app.cli.exits import Exit, fail
-from app.cli.options import AsJson, Key, Url, Yes, read_yaml
+from app.cli.options import AsJson, Key, Url, Yes, examples, read_yaml
 from app.cli.plan import Contract, Step, plan
 from app.cli.registered import Kind, add_delete, add_list
 from app.cli.shown import print_json, print_one, say, short, when
@@ -59,7 +59,13 @@ def show(
 add_delete(app, AGENTS)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "runward agents apply -f agents.yaml",
+        "runward agents apply -f agents.yaml --prune --dry-run",
+        "runward agents apply -f agents.yaml --yes --json",
+    )
+)
 def apply(
     file: Annotated[
         Path, typer.Option("--file", "-f", help="YAML or JSON with a list `agents`; - is stdin.")

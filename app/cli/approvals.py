@@ -8,7 +8,7 @@ import typer
 from app.cli.connection import Json, Runward, connected, path
 from app.cli.editing import edited, show_difference
 from app.cli.exits import Exit, fail
-from app.cli.options import AsJson, Key, Limit, Url, Yes, read_json, read_object
+from app.cli.options import AsJson, Key, Limit, Url, Yes, examples, read_json, read_object
 from app.cli.shown import Columns, pretty, print_fields, print_json, print_list, say, short, when
 from app.cli.suggesting import suggested
 
@@ -36,8 +36,6 @@ Status = Literal[
     "void",
 ]
 MAX_INBOX: Final = 1000
-MAX_ITEMS: Final = 200
-"""How far back the user's last message is looked for."""
 
 
 @app.command("list")
@@ -59,7 +57,13 @@ def list_approvals(
     print_list(found, COLUMNS, none="Nothing waits for a decision.", as_json=as_json)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "runward approvals decide",
+        "runward approvals decide APPROVAL -d reject -m 'More than was paid.'",
+        """runward approvals decide APPROVAL -d edit --arguments '{"amount": 400}' --yes""",
+    )
+)
 def decide(
     approval_id: Annotated[
         str | None,
@@ -149,6 +153,8 @@ def asked(runward: Runward, approval: Json) -> Json | None:
 def show_approval(runward: Runward, approval: Json) -> None:
     """All that a decision depends on."""
     run = runward.get(path("runs", approval["run_id"]))
+    starter: Json | None = run["created_by"]
+    started: Json = approval["run"] or {}
     print_fields(
         [
             ("approval", approval["id"]),
@@ -156,22 +162,12 @@ def show_approval(runward: Runward, approval: Json) -> None:
             ("sends to", approval.get("url") or ""),
             ("asked by", approval["agent"] or short(run["model"] or run["agent"])),
             ("run", f"{run['id']} ({run['status']})"),
-            ("user said", _input_of(runward, approval["run_id"])),
+            ("started by", starter["name"] if starter else ""),
+            ("user said", started.get("input") or ""),
             ("expires", when(approval["expires_at"])),
             ("arguments", pretty(approval["arguments"])),
         ]
     )
-
-
-def _input_of(runward: Runward, run_id: str) -> str:
-    """The user's last message, which the call is there for."""
-    for item in runward.every(path("runs", run_id, "items"), MAX_ITEMS, order="desc"):
-        if item.get("role") == "user":
-            content = item["content"]
-            if isinstance(content, str):
-                return content
-            return "\n".join(str(part.get("text") or f"[{part['type']}]") for part in content)
-    return ""
 
 
 def _ask_reason(approval: Json) -> Json:

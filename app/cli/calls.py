@@ -8,7 +8,7 @@ import typer
 
 from app.cli.connection import Json, connected, path
 from app.cli.exits import Exit, fail
-from app.cli.options import AsJson, Key, Limit, RunId, Url, read_json, read_text
+from app.cli.options import AsJson, Key, Limit, RunId, Url, examples, read_json, read_text
 from app.cli.shown import Columns, print_list, report, short
 
 
@@ -46,6 +46,17 @@ LEDGER: Final[Columns] = {
 CallId = Annotated[str, typer.Argument(metavar="CALL", help="As `runs calls` shows it.")]
 
 
+RESOLVED: Final = examples(
+    """runward runs resolve RUN call_1 --completed '{"refund": "R-1"}'""",
+    "runward runs resolve RUN call_1 --failed 'The bank knows nothing of it.'",
+    "runward runs resolve RUN call_1 --retry",
+)
+GIVEN: Final = examples(
+    """runward runs result RUN call_1 --output '{"cm": 12}'""",
+    "runward runs result RUN call_1 --error 'There is no ruler.'",
+)
+
+
 def list_calls(
     run_id: RunId,
     limit: Limit = MAX_CALLS,
@@ -77,7 +88,10 @@ def resolve(
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
-    """Settle a call whose outcome nobody knows: one of --completed, --failed and --retry."""
+    """Settle a call whose outcome nobody knows.
+
+    One of --completed, --failed and --retry.
+    """
     bodies: list[Json] = []
     if completed is not None:
         bodies.append({"resolution": "completed", "output": read_json(completed, "--completed")})
@@ -99,8 +113,10 @@ def give_result(
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give the result of a call that the client runs, or what a tool asked for: --output or
-    --error."""
+    """Give the result of a client's tool, or what a tool asked for.
+
+    One of --output and --error.
+    """
     bodies: list[Json] = []
     if output is not None:
         bodies.append({"output": read_json(output, "--output")})

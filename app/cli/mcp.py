@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from app.cli.connection import Json, connected, path
-from app.cli.options import Approval, AsJson, Key, Url, approval_rule, read_fields
+from app.cli.options import Approval, AsJson, Key, Url, approval_rule, examples, read_fields
 from app.cli.registered import Kind, add_delete, add_list, add_show
 from app.cli.shown import print_json, say, waiting, when
 
@@ -30,7 +30,12 @@ add_list(app, SERVERS)
 add_show(app, SERVERS)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "runward mcp register crm --to https://crm.example/mcp",
+        "runward mcp register -f crm.yaml",
+    )
+)
 def register(
     name: Annotated[str | None, typer.Argument(metavar="SERVER", help="Its name.")] = None,
     to: Annotated[str | None, typer.Option("--to", help="The URL that it is called at.")] = None,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 import yaml
+from rich.markup import escape
 
 from app.cli.exits import Exit, fail
 from app.cli.suggesting import suggested
@@ -41,6 +42,11 @@ Approval: TypeAlias = Annotated[
     str | None, typer.Option(help="never, always, or a rule such as 'args.amount > 100'.")
 ]
 Limit: TypeAlias = Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")]
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help."""
+    return "\b\n" + escape("\n  ".join(["Examples:", *lines]))
 
 
 def read_text(given: str) -> str:

@@ -15,6 +15,7 @@ from app.cli.options import (
     Limit,
     RunId,
     Url,
+    examples,
     read_fields,
     read_object,
     read_text,
@@ -62,13 +63,26 @@ Agent = Annotated[
         "--agent", "-a", help="A registered agent.", autocompletion=suggested("/v1/agents")
     ),
 ]
+Session = Annotated[
+    str | None,
+    typer.Option(
+        help="sess_…: a conversation of several runs.",
+        autocompletion=suggested("/v1/sessions", "id"),
+    ),
+]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Follow it to its end.")]
 Settled = Annotated[
     bool, typer.Option("--settled", help="Follow it until it ends or waits for someone.")
 ]
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "runward runs start 'Where is order A-1017?' --agent desk --watch",
+        "runward runs start - -m openai:gpt-5.2 --tool lookup_order -f limits.yaml < question.txt",
+        "RUN=$(runward runs start 'Hello' -m offline:rules)",
+    )
+)
 def start(
     said: Annotated[str, typer.Argument(metavar="INPUT", help="Text; `-` reads it from stdin.")],
     agent: Agent = None,
@@ -80,13 +94,7 @@ def start(
         typer.Option(help="A tool's name; repeat it.", autocompletion=suggested("/v1/tools")),
     ] = None,
     instructions: Annotated[str | None, typer.Option(help="For the model; or @FILE.")] = None,
-    session: Annotated[
-        str | None,
-        typer.Option(
-            help="sess_…: a conversation to go on.",
-            autocompletion=suggested("/v1/sessions", "id"),
-        ),
-    ] = None,
+    session: Session = None,
     context: Annotated[str | None, typer.Option(help="A JSON object for tools; or @FILE.")] = None,
     max_turns: Annotated[int | None, typer.Option(min=1, help="Model answers at most.")] = None,
     file: Annotated[
@@ -123,6 +131,10 @@ def start(
 def list_runs(
     status: Annotated[Status | None, typer.Option(help="Only those.")] = None,
     agent: Agent = None,
+    session: Session = None,
+    search: Annotated[
+        str | None, typer.Option(help="A text in what was said, the output or the metadata.")
+    ] = None,
     limit: Limit = 20,
     url: Url = None,
     key: Key = None,
@@ -130,7 +142,11 @@ def list_runs(
 ) -> None:
     """List runs, newest first."""
     with connected(url, key) as runward:
-        found = list(runward.every("/v1/runs", limit, status=status, agent=agent, order="desc"))
+        found = list(
+            runward.every(
+                "/v1/runs", limit, status=status, agent=agent, session_id=session, q=search
+            )
+        )
     print_list(found, COLUMNS, none="There are no such runs.", as_json=as_json)
 
 
@@ -159,9 +175,9 @@ def watch(
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
-    """Follow a run to its end: what the model says, calls, approvals. Comes back after a break.
+    """Follow a run to its end: what the model says, calls, approvals.
 
-    With --json each event is a line.
+    Comes back after a break, and misses nothing. With --json each event is a line.
     """
     if not after.isascii() or not after.strip():
         fail("--after takes an event's sequence number, or a cursor.", Exit.USAGE)
@@ -221,8 +237,8 @@ def go_on(
 
 
 app.command("calls")(calls.list_calls)
-app.command("resolve")(calls.resolve)
-app.command("result")(calls.give_result)
+app.command("resolve", epilog=calls.RESOLVED)(calls.resolve)
+app.command("result", epilog=calls.GIVEN)(calls.give_result)
 
 
 def _begun(runward: Runward, run: Json, *, watch: bool, settled: bool, as_json: bool) -> None:
@@ -253,6 +269,7 @@ def _facts(run: Json) -> list[tuple[str, str]]:
         one.get("approval_id") or f"{one['type']} of {one['call_id']}"
         for one in run["required_actions"]
     ]
+    starter: Json | None = run["created_by"]
     cost = f", ${usage['cost_usd']:g}" if usage.get("cost_usd") else ""
     return [
         ("run", run["id"]),
@@ -262,6 +279,7 @@ def _facts(run: Json) -> list[tuple[str, str]]:
         ("agent", run["agent"] or ""),
         ("model", short(run["model"]) if run["model"] else ""),
         ("session", run["session_id"] or ""),
+        ("started by", starter["name"] if starter else ""),
         ("turn", str(run["turn"])),
         ("tokens", f"{usage['total_tokens']}{cost}"),
         ("created", when(run["created_at"])),

@@ -7,7 +7,7 @@ import typer
 
 from app.cli.connection import connected, path
 from app.cli.exits import Exit, fail
-from app.cli.options import AsJson, Key, Url
+from app.cli.options import AsJson, Key, Url, examples
 from app.cli.registered import Kind, add_delete, add_list
 from app.cli.shown import report, when
 
@@ -26,17 +26,19 @@ SECRETS = Kind(
 )
 
 
-@app.command()
+@app.command(
+    epilog=examples("runward secrets put CRM_TOKEN", "runward secrets put CRM_TOKEN < token.txt")
+)
 def put(
     name: Annotated[str, typer.Argument(metavar="SECRET", help="What it is referred to by.")],
     url: Url = None,
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
-    """Store a value, or give a secret another one. It is asked for, or read from standard input.
+    """Store a value, or give a secret another one.
 
-    Never an argument: those are seen by everybody on the machine. One line feed at the end of
-    standard input is left out.
+    It is asked for, or read from standard input, where one line feed at the end is left out. It is
+    never an argument: those are seen by everybody on the machine.
     """
     if sys.stdin.isatty():
         value = str(typer.prompt("Value", hide_input=True, confirmation_prompt=True, err=True))

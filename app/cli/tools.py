@@ -1,7 +1,7 @@
-"""`runward tools`: list, show, register, change, test, delete."""
+"""`runward tools`: list, show, register, change, test, calls, delete."""
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -11,13 +11,26 @@ from app.cli.options import (
     Approval,
     AsJson,
     Key,
+    Limit,
     Url,
     approval_rule,
+    examples,
     read_fields,
     read_object,
 )
 from app.cli.registered import Kind, add_delete, add_list, add_show
-from app.cli.shown import print_fields, print_json, report, say, short, shown, waiting
+from app.cli.shown import (
+    Columns,
+    print_fields,
+    print_json,
+    print_list,
+    report,
+    say,
+    short,
+    shown,
+    waiting,
+    when,
+)
 
 app = typer.Typer(no_args_is_help=True, help="The tools that models may call.")
 
@@ -35,6 +48,18 @@ TOOLS = Kind(
     begin="There are no tools. `runward tools register` makes one.",
 )
 
+CALLS: Final[Columns] = {
+    "run": lambda one: one["run_id"],
+    "call": lambda one: one["call_id"],
+    "outcome": lambda one: one["outcome"] or one["phase"],
+    "attempt": lambda one: str(one["attempt"]),
+    "ms": lambda one: "" if one["duration_ms"] is None else f"{one['duration_ms']:.0f}",
+    "asked for": lambda one: when(one["created_at"]),
+    "error": lambda one: (
+        f"{one['error']['code']}: {one['error']['message']}" if one["error"] else ""
+    ),
+}
+
 To: TypeAlias = Annotated[str | None, typer.Option("--to", help="The URL that it is called at.")]
 Description: TypeAlias = Annotated[str | None, typer.Option(help="What it does, for models.")]
 Parameters: TypeAlias = Annotated[
@@ -48,7 +73,13 @@ add_list(app, TOOLS)
 add_show(app, TOOLS)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "runward tools register pay --to https://shop.example/pay --approval 'args.amount > 100' "
+        "--parameters @pay.schema.json",
+        "runward tools register -f pay.yaml",
+    )
+)
 def register(
     name: Annotated[str | None, typer.Argument(metavar="TOOL", help="Its name.")] = None,
     to: To = None,
@@ -97,7 +128,7 @@ def change(
     report(changed, f"{changed['name']} is at version {changed['version']}.", as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=examples("""runward tools test lookup_order '{"order": "A-1017"}'"""))
 def test(
     name: Annotated[str, TOOLS.argument],
     arguments: Annotated[str, typer.Argument(metavar="ARGUMENTS", help="JSON, or @FILE.")] = "{}",
@@ -126,6 +157,20 @@ def test(
         )
     if tried["outcome"] == "failed":
         raise typer.Exit(int(Exit.FAILED))
+
+
+@app.command("calls")
+def list_calls(
+    name: Annotated[str, TOOLS.argument],
+    limit: Limit = 20,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """List a tool's calls in all runs, newest first, with times and errors."""
+    with connected(url, key) as runward:
+        found = list(runward.every(path("tools", name, "calls"), limit))
+    print_list(found, CALLS, none="It was not called yet.", as_json=as_json)
 
 
 add_delete(app, TOOLS)

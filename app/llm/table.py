@@ -26,6 +26,15 @@ def table() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def by_vendor() -> dict[str, dict[str, str]]:
+    """The same for programs: of each vendor's prefix what the rows say."""
+    rows = list(_rows())
+    return {
+        can.vendor: {name.replace("`", ""): cells[at] for name, cells in rows}
+        for at, can in enumerate(ALL)
+    }
+
+
 def _rows() -> Iterator[tuple[str, list[str]]]:
     for name in sorted({name for can in ALL for name in can.settings} - OF_RUNWARD):
         yield f"setting `{name}`", [_said(name in can.settings) for can in ALL]

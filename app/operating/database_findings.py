@@ -206,7 +206,7 @@ async def _of_tool(egress: Egress, tool: KnownTool) -> Finding | None:
         "tools",
         "fail",
         f"{tool.name} at {tool.url} does not answer: {answer.detail}",
-        "Start it, or correct its URL: PATCH /v1/tools.",
+        f"Start it, or correct its URL: runward tools change {tool.name} --to URL",
     )
 
 

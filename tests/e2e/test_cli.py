@@ -415,6 +415,21 @@ def test_the_first_key_is_made_on_the_database(golden: Golden, tmp_path: Path) -
     assert runward("keys", "revoke", key_id, "--on-database", **env).code == 0
 
 
+def test_what_is_said_of_runward_itself_is_said_to_programs_too(
+    golden: Golden, tmp_path: Path
+) -> None:
+    runward = CommandLine(tmp_path)
+    migrated = runward("migrate", "--json", DATABASE_URL=golden.started[0].database_url)
+    assert json.loads(migrated.out) == {"up_to_date": True}
+    vendors = runward.json("models")
+    assert (vendors["openai"]["images"], vendors["openai"]["setting reasoning.summary"]) == (
+        "yes",
+        "-",
+    )
+    assert re.fullmatch(r"runward \d+\.\d+\.\d+\n", runward("--version").out)
+    assert json.loads(runward("openapi").out)["info"]["title"] == "Runward"
+
+
 def test_colours_are_for_terminals_and_not_with_no_color(runward: CommandLine) -> None:
     runward("runs", "start", "hello", "-m", "offline:rules", "--watch")
     shown = {}

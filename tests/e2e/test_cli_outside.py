@@ -94,6 +94,11 @@ def test_an_outcome_that_nobody_knows_is_resolved(
         [call] = runward.json("runs", "calls", run["id"])
         assert call["outcome"] == outcome
         assert len(server.hits("pay")) == (2 if options == ["--retry"] else 1)
+    listed = runward("tools", "calls", "pay").out
+    assert re.search(rf"^{run['id']} +call_1 +{outcome} ", listed, re.M)
+    found = runward.json("runs", "list", "--search", 'pay(x="1")', "--status", "completed")
+    assert [one["id"] for one in found] == [run["id"]]
+    assert runward.json("runs", "list", "--search", "nobody said this") == []
 
 
 def test_a_message_reaches_an_open_run(

@@ -1,11 +1,18 @@
 """What the commands decide without a service: a plan, a stream's frames, what is safe to print."""
 
+import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import typer
+import typer.core
+import typer.main
 
+from app.__main__ import app
 from app.api.routers import contract
 from app.cli.editing import difference
 from app.cli.following import frames
@@ -117,3 +124,45 @@ def test_a_field_that_no_agent_has_is_named_with_those_there_are() -> None:
     [problem] = CONTRACT.problems({"name": "desk", "modell": "x"})
     assert problem.startswith("Agent desk: there is no field 'modell'. Fields: ")
     assert list(CONTRACT.problems({"model": "x"})) == ["An agent has no name."]
+
+
+def commands(group: typer.core.TyperGroup, *names: str) -> Iterator[tuple[str, Any]]:
+    """All that there are, with the words that they are called by."""
+    for name, command in group.commands.items():
+        yield " ".join([*names, name]), command
+        if isinstance(command, typer.core.TyperGroup):
+            yield from commands(command, *names, name)
+
+
+def parsed(group: typer.core.TyperGroup, words: list[str]) -> None:
+    """Raises UsageError; runs nothing."""
+    command: Any = group
+    context = None
+    while isinstance(command, typer.core.TyperGroup):
+        found, command, words = command.resolve_command(typer.Context(command), words)
+        assert command is not None, found
+    context = command.make_context("example", words)
+    assert context is not None
+
+
+def test_every_example_in_the_help_is_understood() -> None:
+    """What a shell would make of it first, is taken off: a variable, and where input comes from."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    seen = 0
+    for _, command in [("", group), *commands(group)]:
+        for line in (command.epilog or "").replace("\\[", "[").splitlines():
+            if "runward " in line:
+                bare = re.sub(r"^\s*\w+=\$\((.*)\)$", r"\1", line).partition(" < ")[0]
+                parsed(group, shlex.split(bare)[1:])
+                seen += 1
+    assert seen > 15
+
+
+def test_every_command_says_in_a_line_what_it_does() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    for name, command in commands(group):
+        first = (command.help or "").partition("\n\n")[0]
+        assert first.endswith("."), name
+        assert len(" ".join(first.split())) <= 80, name
