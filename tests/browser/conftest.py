@@ -20,7 +20,10 @@ from tests.support.programs import chromium
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
+def browser(running: Running) -> Iterator[Browser]:
+    """After the service that is shared: making its database runs an event loop, which can no longer
+    be done once Playwright's runs."""
+    assert running.service.alive
     path = chromium()
     with sync_playwright() as playwright:
         # Root may not use Chromium's sandbox; what it shows here is our own.

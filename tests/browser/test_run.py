@@ -58,7 +58,7 @@ def test_a_call_is_seen_while_the_model_writes_it_and_a_broken_answer_goes(
 
 
 def test_calls_of_one_turn_have_bars_over_the_same_time(project: Project, opens: Opens) -> None:
-    project.tool("slow", Behaviour(hold="slow"))
+    project.tool("slow", Behaviour(hold=project.suffix))
     project.tool("quick")
     run = project.start(
         calls(call(1, "slow"), call(2, "quick")), text("Both."), tools=["slow", "quick"]
@@ -66,7 +66,7 @@ def test_calls_of_one_turn_have_bars_over_the_same_time(project: Project, opens:
     window = watch(opens, run)
     expect(entry(window, "quick").get_by_text("Done")).to_be_visible()
     expect(entry(window, "slow").get_by_text("Running")).to_be_visible()
-    project.tools.hold("slow").release()
+    project.tools.hold(project.suffix).release()
     expect(outcome(window)).to_contain_text("2 turns · 2 calls · 140 tokens · no price known")
     widths = {
         name: entry(window, name)
@@ -124,7 +124,7 @@ def test_a_run_below_is_folded_into_its_call(project: Project, opens: Opens) -> 
 
 def test_an_open_run_is_cancelled_now_or_after_its_turn(project: Project, opens: Opens) -> None:
     hold = Hold()
-    project.tool("slow", Behaviour(hold="slow"), Behaviour())
+    project.tool("slow", Behaviour(hold=project.suffix), Behaviour())
     at_once = project.start(Answer("Too long", hold=hold, hold_after=2))
     model = project.script(calls(call(1, "slow")), text("not asked"), name="after")
     later = project.start(model=model, tools=["slow"])
@@ -139,7 +139,7 @@ def test_an_open_run_is_cancelled_now_or_after_its_turn(project: Project, opens:
     expect(window.page.get_by_role("button", name="Back")).to_be_focused()
     window.page.get_by_role("button", name="Stop after this turn").press("Enter")
     expect(window.page.get_by_text("The run stops after this turn.")).to_be_visible()
-    project.tools.hold("slow").release()
+    project.tools.hold(project.suffix).release()
     expect(outcome(window)).to_contain_text("Cancelled")
     expect(entry(window, "slow")).to_contain_text("Done")
 

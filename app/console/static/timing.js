@@ -11,6 +11,7 @@ const CALLED = { queue: "In the queue", model: "Model", retry: "Pause before ano
 const MOST_PIECES = 240;
 const MOST_TICKS = 5;
 const TICK_PX = 80;
+const LABEL_PX = 56;
 
 /**
  * What the run has done up to `now`, in pieces of time.
@@ -141,9 +142,12 @@ function mark(axis_, total, width) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const units = [1, 2, 5, 10].map((one) => one * power);
   const step = total < 60_000 ? (units.find((one) => one >= raw) ?? raw) : wholeMinutes(raw);
+  const apart = (step / total) * width;
   const marks = [];
   for (let at = 0; at <= total && marks.length <= most; at += step) {
-    const tick = h("span", { class: at > 0.88 * total ? "tick last" : "tick" }, at === 0 ? "0" : short(at));
+    const last = (at / total) * width + LABEL_PX > width;
+    if (last && apart < 2 * LABEL_PX) break; // it would stand on the one before
+    const tick = h("span", { class: last ? "tick last" : "tick" }, at === 0 ? "0" : short(at));
     tick.style.left = `${(at / total) * 100}%`;
     marks.push(tick);
   }
