@@ -10,7 +10,21 @@ from markdown_it import MarkdownIt
 
 ROOT: Final = Path(__file__).parents[2]
 LANGUAGES: Final = frozenset(
-    {"bash", "cel", "console", "http", "js", "json", "python", "sh", "sql", "sse", "text", "ts"}
+    {
+        "bash",
+        "cel",
+        "console",
+        "go",
+        "http",
+        "js",
+        "json",
+        "python",
+        "sh",
+        "sql",
+        "sse",
+        "text",
+        "ts",
+    }
 )
 
 

@@ -29,16 +29,14 @@ RUN_BY: Final = {
     "docs/mcp.md": "tests/docs/test_runs_and_models.py::test_mcp",
     "docs/models.md": "tests/docs/test_runs_and_models.py::test_models",
     "docs/plugins.md": "tests/docs/test_plugins.py::test_plugins",
+    "docs/recipes.md": "tests/e2e/test_recipes.py::test_the_recipes",
     "docs/responses.md": "tests/docs/test_runs_and_models.py::test_responses",
     "docs/rules.md": "tests/docs/test_tools_and_guards.py::test_rules",
     "docs/secrets.md": "tests/docs/test_runs_and_models.py::test_secrets",
     "docs/sessions.md": "tests/docs/test_people_and_agents.py::test_sessions",
     "docs/webhooks.md": "tests/docs/test_tools_and_guards.py::test_webhooks",
     "examples/README.md": "tests/docs/test_examples_page.py::test_the_examples",
-    "examples/clients/README.md": (
-        "tests/e2e/test_clients.py"
-        "::test_the_programs_fit_the_generated_clients_and_do_what_they_say"
-    ),
+    "examples/clients/README.md": "tests/e2e/test_clients.py::test_the_generated_clients",
     "examples/codex/README.md": "tests/docs/test_setting_up.py::test_the_example_of_codex",
     "examples/commands/README.md": "tests/docs/test_examples_page.py::test_commands",
     "examples/executors/README.md": "tests/docs/test_setting_up.py::test_the_example_of_executors",

@@ -74,9 +74,7 @@ def check_strictly(folder: Path) -> None:
     assert "Found 1 source file" in done.stdout
 
 
-def test_the_programs_fit_the_generated_clients_and_do_what_they_say(
-    client: Client, tmp_path: Path
-) -> None:
+def test_the_generated_clients(client: Client, tmp_path: Path) -> None:
     env = {"MODEL": "openai:clerk"}
     with Story("examples/clients/README.md", client, tmp_path, env=env) as page:
         made = page.sh()
