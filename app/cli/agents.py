@@ -8,9 +8,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.connection import Json, Runward, connected, path
+from app.cli.editing import show_changed_lines
 from app.cli.exits import Exit, fail
 from app.cli.options import AsJson, Key, Url, Yes, examples, read_yaml
-from app.cli.plan import Contract, Step, plan
+from app.cli.plan import Change, Contract, Step, plan
 from app.cli.registered import Kind, add_delete, add_list
 from app.cli.shown import print_json, print_one, say, short, when
 
@@ -23,6 +24,8 @@ MARKS: Final = {
     "unchanged": ("=", "dim"),
 }
 MAX_AGENTS: Final = 10_000
+MAX_LINE: Final = 80
+"""Characters of a change, before and after together."""
 
 
 AGENTS = Kind(
@@ -130,15 +133,25 @@ def _show(steps: list[Step]) -> None:
         mark, style = MARKS[step.action]
         say(f"{mark} {step.name}: {step.action}", style)
         for change in step.changes:
-            if step.action == "create":
-                say(f"    {change.field}: {short(change.after)}")
-            else:
-                say(f"    {change.field}: {short(change.before)} -> {short(change.after)}")
+            _show_change(step, change)
     counted = Counter(step.action for step in steps)
     coming = [f"{counted[action]} to {action}" for action in ("create", "change", "delete")]
     if not counted["delete"]:
         coming.pop()
     say(f"{', '.join(coming)}, {counted['unchanged']} unchanged.")
+
+
+def _show_change(step: Step, change: Change) -> None:
+    """In a line, or where that would be a long one, the lines that are others."""
+    before, after = short(change.before), short(change.after)
+    if step.action == "create":
+        indented = after.rstrip().replace("\n", "\n" + " " * 6)
+        say(f"    {change.field}: {indented}")
+    elif len(before) + len(after) <= MAX_LINE and "\n" not in before + after:
+        say(f"    {change.field}: {before} -> {after}")
+    else:
+        say(f"    {change.field}:")
+        show_changed_lines(change.before, change.after, "      ")
 
 
 def _apply(runward: Runward, step: Step, bodies: Mapping[str, Json], *, told: bool) -> Json:

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import typer
-from rich.text import Text
 
 from app.cli.exits import Exit, fail
-from app.cli.shown import console, pretty
-from app.cli.visible import visible
+from app.cli.shown import pretty, say
 
 EDITORS: Final = ("VISUAL", "EDITOR")
 STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -48,12 +46,23 @@ def edited(value: Any) -> Any:
 def show_difference(before: Any, after: Any) -> bool:
     """As a unified diff. False: there is none."""
     lines = list(difference(before, after))
-    out = console()
     for line in lines:
-        out.print(Text(visible(line), style=STYLES.get(line[:1], "none")), soft_wrap=True)
+        say(line, STYLES.get(line[:1], "none"))
     return bool(lines)
 
 
-def difference(before: Any, after: Any) -> Iterator[str]:
-    former, latter = (pretty(value).splitlines() for value in (before, after))
-    yield from difflib.unified_diff(former, latter, "asked for", "edited", lineterm="")
+def show_changed_lines(before: Any, after: Any, indent: str) -> None:
+    """The same without a head, and with one line around what is another."""
+    for line in list(difference(before, after, around=1))[2:]:
+        if not line.startswith("@"):
+            say(indent + line, STYLES.get(line[:1], "none"))
+
+
+def difference(before: Any, after: Any, around: int = 3) -> Iterator[str]:
+    yield from difflib.unified_diff(
+        _lines(before), _lines(after), "asked for", "edited", lineterm="", n=around
+    )
+
+
+def _lines(value: Any) -> list[str]:
+    return (value if isinstance(value, str) else pretty(value)).splitlines()

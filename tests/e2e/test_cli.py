@@ -277,6 +277,7 @@ def test_what_strangers_wrote_never_reaches_the_terminal_s_controls(
         runward("approvals", "list"),
         runward("approvals", "decide", approval_id, said="n\n"),
         runward("runs", "show", run_id),
+        runward("runs", "calls", run_id),
         runward("runs", "list"),
         runward("runs", "watch", run_id, "--settled"),
         runward("runs", "show", run_id, "--json"),

@@ -88,7 +88,9 @@ def test_agents_are_applied_as_it_is_shown(golden: Golden, tmp_path: Path) -> No
             "agents:\n"
             "  - name: desk\n"
             "    model: offline:rules\n"
-            "    instructions: Send refunds to the clerk.\n"
+            "    instructions: |\n"
+            "      You are at the desk.\n"
+            "      Send refunds to the clerk.\n"
             "    handoffs: [clerk]\n"
             "  - name: clerk\n"
             "    model: offline:rules\n"
@@ -101,12 +103,11 @@ def test_agents_are_applied_as_it_is_shown(golden: Golden, tmp_path: Path) -> No
         )
         assert code == 0, printed
         shown += printed
-        file.write_text(
-            file.read_text().replace("max_turns: 5", "max_turns: 8").replace("desk", "frontdesk")
-        )
-        shown += "$ sed -i 's/max_turns: 5/max_turns: 8/; s/desk/frontdesk/' agents.yaml\n"
-        shown += "$ runward agents apply -f agents.yaml --check; echo $?\n"
-        checked = runward("agents", "apply", "-f", "agents.yaml", "--check")
+        edit = "s/max_turns: 5/max_turns: 8/; s/Send refunds/Hand refunds over/; s/clerk/office/"
+        subprocess.run(["sed", "-i", edit, "agents.yaml"], cwd=tmp_path, check=True)
+        shown += f"$ sed -i '{edit}' agents.yaml\n"
+        shown += "$ runward agents apply -f agents.yaml --prune --check; echo $?\n"
+        checked = runward("agents", "apply", "-f", "agents.yaml", "--prune", "--check")
         assert checked.code == 2
         compare("agents apply", steady(f"{shown}{checked.out}{checked.code}"))
         assert_applied(client, runward)
@@ -114,8 +115,8 @@ def test_agents_are_applied_as_it_is_shown(golden: Golden, tmp_path: Path) -> No
 
 def assert_applied(client: Client, runward: CommandLine) -> None:
     assert client.call("GET", "/v1/agents/clerk")["limits"]["max_turns"] == 5
-    applied = runward.json("agents", "apply", "-f", "agents.yaml", "--yes")
-    assert [step["action"] for step in applied["plan"]] == ["create", "change"]
-    assert [agent["version"] for agent in applied["agents"]] == [1, 2]
-    again = runward.json("agents", "apply", "-f", "agents.yaml", "--check")
+    applied = runward.json("agents", "apply", "-f", "agents.yaml", "--prune", "--yes")
+    assert [step["action"] for step in applied["plan"]] == ["change", "create", "delete"]
+    assert [agent.get("version") for agent in applied["agents"]] == [2, 1, None]
+    again = runward.json("agents", "apply", "-f", "agents.yaml", "--prune", "--check")
     assert [step["action"] for step in again["plan"]] == ["unchanged"] * 2
