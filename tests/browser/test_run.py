@@ -122,6 +122,23 @@ def test_a_run_below_is_folded_into_its_call(project: Project, opens: Opens) -> 
     expect(child.get_by_role("heading", name="Turn 1")).to_be_hidden()
 
 
+def test_what_a_run_below_waits_for_is_settled_in_place(project: Project, opens: Opens) -> None:
+    project.tool("pay", Behaviour("reset"), on_unknown="ask")
+    model = project.script(calls(call(1, "pay")), text("Paid."), name="cashier")
+    project.client.call("POST", "/v1/agents", {"name": "cashier", "model": model, "tools": ["pay"]})
+    ask = {"name": "ask_cashier", "type": "agent", "agent": "cashier"}
+    project.client.call("POST", "/v1/tools", ask)
+    asking = calls(call(1, "ask_cashier", '{"input":"Pay it."}'))
+    run = project.start(asking, text("Done."), tools=["ask_cashier"])
+    window = watch(opens, run)
+    unknown = window.page.locator("details.child").get_by_label("Outcome unknown: pay")
+    unknown.get_by_role("button", name="It failed").click()
+    unknown.get_by_role("textbox").fill("the bank was closed")
+    unknown.get_by_role("button", name="Let it fail").click()
+    expect(outcome(window)).to_contain_text("Completed")
+    assert "the bank was closed" in project.asked("cashier")[-1].results[-1][1]
+
+
 def test_an_open_run_is_cancelled_now_or_after_its_turn(project: Project, opens: Opens) -> None:
     hold = Hold()
     project.tool("slow", Behaviour(hold=project.suffix), Behaviour())

@@ -105,8 +105,9 @@ export function run(main, { id, who, go, watch }) {
       const line = timeline.lines.get(action.run_id);
       const entry = line?.byKey.get(`c ${action.call_id}`);
       if (!line || !entry || action.type === "approval") continue;
-      const known = slots.get(entryKey(line, entry));
       const what = `required ${action.type} ${JSON.stringify(action.requests ?? null)}`;
+      const known = slots.get(entryKey(line, entry));
+      if (!known) reveal(line.id, entry); // its child run is folded; unfolding it draws the place
       if (!known || known.what === what) continue;
       known.what = what;
       fill(known.element, requiredAction(action, { runId: id, may: who.scopes, done: () => {
@@ -350,13 +351,18 @@ export function run(main, { id, who, go, watch }) {
     loaded = true;
     void refresh();
   }
-  let soon = false;
+  let busy = false;
+  let again = false;
+  /** Asks once more when something happens meanwhile, never twice at a time. */
   async function refreshSoon() {
-    if (soon) return;
-    soon = true;
-    await new Promise((resolve) => requestAnimationFrame(resolve));
-    soon = false;
-    await refresh();
+    again = true;
+    if (busy) return;
+    busy = true;
+    while (again && !leaving.signal.aborted) {
+      again = false;
+      await refresh();
+    }
+    busy = false;
   }
   begin().catch((error) => leaving.signal.aborted || note(text(error.message), "error"));
   const ticking = setInterval(() => !OVER.has(timeline.line(id).status) && clock(), CLOCK_MS);
