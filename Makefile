@@ -20,10 +20,10 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo test check format lock openapi bench clean
+.PHONY: help run demo test check format lock openapi screenshots bench clean
 
 help: ## Say what each command does
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded PostgreSQL unless DATABASE_URL is set
 	@exec $(BIN)/python -m app serve $(ARGS)
@@ -54,6 +54,9 @@ clients: $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed ## Generate
 	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" openapi-python-client generate --meta none --overwrite \
 	  --path openapi/openapi.json --output-path examples/clients/python/runward_client
 	cd $(TYPESCRIPT) && npm run --silent generate && npm run --silent build
+
+screenshots: $(VENV)/.dev ## Take the pictures in docs/images/ anew, with Chromium
+	RUNWARD_RECORD=1 $(BIN)/python -m pytest tests/browser/test_screenshots.py
 
 bench: $(VENV)/.dev ## Measure runs per second and CPU per run
 	$(BIN)/python -m bench $(ARGS)
