@@ -2,6 +2,7 @@
 to decide about it."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 from playwright.sync_api import Locator, Request, Route, expect
@@ -13,6 +14,14 @@ from tests.support.client import Json
 from tests.support.model_server import Answer, calls, text
 
 ASKS = "refund"
+CLICK_WHAT_MOVED_UP = """
+new MutationObserver((changes) => {
+  if (!changes.some((change) => change.removedNodes.length)) return;
+  const button = document.querySelector("article button.primary");
+  button.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, detail: 1 }));
+}).observe(document.querySelector(".cards"), { childList: true });
+"""
+"""A person's click that was meant for the call that stood there a moment before."""
 
 
 def waiting(project: Project, name: str = "main", tool: str = ASKS, **fields: str) -> Json:
@@ -315,6 +324,37 @@ def test_a_half_written_reason_stays_while_other_calls_come_and_go(
     expect(cards(window)).to_have_count(1)
     window.page.keyboard.type("late")
     expect(card(window).get_by_label("Reason")).to_have_value("Too late")
+
+
+def test_what_is_typed_stays_where_it_is_when_its_card_moves_up(
+    project: Project, opens: Opens
+) -> None:
+    project.tool("later", approval="always", approval_expires_seconds=172_800)
+    project.tool(ASKS, approval="always")
+    waiting(project, "one", tool="later")
+    waiting(project, "two")
+    window = opens()
+    expect(cards(window).nth(1)).to_contain_text(ASKS)
+    card(window).get_by_role("button", name="Reject", exact=True).click()
+    window.page.keyboard.type("Too ")
+    window.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(hours=23, minutes=30))
+    expect(cards(window).nth(0)).to_contain_text(ASKS)
+    window.page.keyboard.type("late")
+    expect(card(window).get_by_label("Reason")).to_have_value("Too late")
+
+
+def test_a_click_right_after_the_list_has_moved_is_not_taken(
+    project: Project, opens: Opens
+) -> None:
+    project.tool(ASKS, approval="always")
+    first, second = waiting(project, "one"), waiting(project, "two")
+    window = opens()
+    expect(cards(window)).to_have_count(2)
+    window.page.evaluate(CLICK_WHAT_MOVED_UP)
+    decide(project, first)
+    expect(window.page.get_by_text("The list has just moved")).to_be_visible()
+    expect(cards(window)).to_have_count(1)
+    assert approval_of(project, second)["status"] == "pending"
 
 
 def test_a_double_click_decides_once(project: Project, opens: Opens) -> None:

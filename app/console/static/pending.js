@@ -3,13 +3,12 @@
 
 import { Problem, all, get, sleep } from "./api.js";
 
-const SEEN_EVERY = 1000;
-const LARGE_EVERY = 3000; // when there is more than one page of them
+const SEEN_EVERY = 1000; // or as many times longer as a look takes:
+const PAUSE_PER_LOOK = 10;
 const HIDDEN_EVERY = 10_000;
 const AFTER_ERROR = [1000, 2000, 5000, 10_000];
 const OTHERS_EVERY = 10_000;
 const NEWEST_RUNS = 100;
-const PAGE = 200;
 const SOON_MS = 3_600_000;
 export const MOST = 1000;
 
@@ -31,6 +30,7 @@ export class PendingWatch {
     this.now = { approvals: [], more: false, others: [], count: 0, error: null, at: 0 };
     this.seesRuns = scopes.includes("runs:read") || scopes.includes("runs:write");
     this.othersAt = -Infinity;
+    this.took = 0;
     this.failed = 0;
     this.known = false;
     /** @type {Set<(pending: Pending) => void>} */
@@ -82,16 +82,18 @@ export class PendingWatch {
   pause() {
     if (this.failed) return AFTER_ERROR[Math.min(this.failed, AFTER_ERROR.length) - 1];
     if (document.hidden) return HIDDEN_EVERY;
-    return this.now.approvals.length > PAGE ? LARGE_EVERY : SEEN_EVERY;
+    return Math.min(HIDDEN_EVERY, Math.max(SEEN_EVERY, PAUSE_PER_LOOK * this.took));
   }
 
   async look() {
+    const began = performance.now();
     try {
       const { data, more } = await all("v1/approvals", { status: "pending", order: "asc" }, MOST, this.stopping.signal);
       const others = await this.others();
       data.sort(inOrder(Date.now()));
       const count = data.length + others.filter(({ type }) => type === "resolve").length;
       this.now = { approvals: data, more, others, count, error: null, at: Date.now() };
+      this.took = performance.now() - began;
       this.failed = 0;
     } catch (error) {
       if (this.stopping.signal.aborted || !(error instanceof Problem)) return;
