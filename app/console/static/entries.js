@@ -171,7 +171,7 @@ function noticeView(entry, key, raw, around) {
 /** @param {string} type @param {any} data */
 function noticed(type, data) {
   switch (type) {
-    case "agent.changed": return ["Handed over from ", h("strong", null, text(data.from)), " to ", h("strong", null, text(data.to))];
+    case "agent.changed": return ["Handed over ", data.from ? ["from ", h("strong", null, text(data.from)), " "] : null, "to ", h("strong", null, text(data.to))];
     case "input.received": return Number(data.messages) === 1 ? "A message came in" : `${data.messages} messages came in`;
     case "state.updated": return "The session's state was changed";
     case "model.downgraded": return [text(data.model), " cannot be told ", h("strong", null, text(data.what)), ", so it is left out: ", text(data.why)];
