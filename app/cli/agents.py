@@ -13,7 +13,7 @@ from app.cli.exits import Exit, fail
 from app.cli.options import AsJson, Key, Url, Yes, examples, read_yaml
 from app.cli.plan import Change, Contract, Step, plan
 from app.cli.registered import Kind, add_delete, add_list
-from app.cli.shown import print_json, print_one, say, short, when
+from app.cli.shown import ago, print_json, print_one, say, short
 
 app = typer.Typer(no_args_is_help=True, help="What runs are started from by name.")
 
@@ -36,7 +36,7 @@ AGENTS = Kind(
         "version": lambda one: str(one["version"]),
         "model": lambda one: short(one.get("model") or one.get("kind")),
         "tools": lambda one: ", ".join(one.get("tools", ())),
-        "changed": lambda one: when(one["updated_at"]),
+        "changed": lambda one: ago(one["updated_at"]),
     },
     begin="There are no agents. `runward agents apply` makes them.",
     lost="Runs that have started go on.",

@@ -9,7 +9,17 @@ from app.cli.connection import Json, Runward, connected, path
 from app.cli.editing import edited, show_difference
 from app.cli.exits import Exit, fail
 from app.cli.options import AsJson, Key, Limit, Url, Yes, examples, read_json, read_object
-from app.cli.shown import Columns, pretty, print_fields, print_json, print_list, say, short, when
+from app.cli.shown import (
+    Columns,
+    ago,
+    pretty,
+    print_fields,
+    print_json,
+    print_list,
+    say,
+    short,
+    when,
+)
 from app.cli.suggesting import suggested
 
 app = typer.Typer(no_args_is_help=True, help="See what waits for a person, and decide.")
@@ -21,8 +31,8 @@ COLUMNS: Final[Columns] = {
     "status": lambda one: one["status"],
     "tool": lambda one: one["tool"],
     "arguments": lambda one: short(one["arguments"]),
-    "asked": lambda one: when(one["requested_at"]),
-    "expires": lambda one: when(one["expires_at"]),
+    "asked": lambda one: ago(one["requested_at"]),
+    "expires": lambda one: ago(one["expires_at"]),
 }
 Status = Literal[
     "all",
@@ -54,7 +64,13 @@ def list_approvals(
         found = list(
             runward.every("/v1/approvals", limit, status=wanted, run_id=run, tool=tool, order="asc")
         )
-    print_list(found, COLUMNS, none="Nothing waits for a decision.", as_json=as_json)
+    columns = {
+        title: cell for title, cell in COLUMNS.items() if wanted is None or title != "status"
+    }
+    none = (
+        "Nothing waits for a decision." if status == "pending" else "There are no such approvals."
+    )
+    print_list(found, columns, none=none, as_json=as_json)
 
 
 @app.command(

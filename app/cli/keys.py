@@ -6,14 +6,14 @@ from typing import Final
 import typer
 
 from app.cli.connection import Json, connected, path
-from app.cli.shown import Columns, print_json, print_list, report, say, when
+from app.cli.shown import Columns, ago, print_json, print_list, report, say
 
 COLUMNS: Final[Columns] = {
     "key": lambda one: one["id"],
     "state": lambda one: "revoked" if one["revoked_at"] else "active",
     "name": lambda one: one["name"],
     "scopes": lambda one: " ".join(one["scopes"]),
-    "expires": lambda one: when(one["expires_at"]) or "never",
+    "expires": lambda one: ago(one["expires_at"]) or "never",
 }
 
 

@@ -8,7 +8,7 @@ import typer
 from app.cli.connection import Json, connected, path
 from app.cli.options import Approval, AsJson, Key, Url, approval_rule, examples, read_fields
 from app.cli.registered import Kind, add_delete, add_list, add_show
-from app.cli.shown import print_json, say, waiting, when
+from app.cli.shown import ago, print_json, say, waiting
 
 app = typer.Typer(no_args_is_help=True, help="MCP servers whose tools models may call.")
 
@@ -20,7 +20,7 @@ SERVERS = Kind(
         "where": lambda one: one["url"] or " ".join([one["command"], *one["args"]]),
         "tools": lambda one: str(len(one["tool_names"])),
         "skipped": lambda one: str(len(one["skipped"])),
-        "listed": lambda one: when(one["listed_at"]),
+        "listed": lambda one: ago(one["listed_at"]),
     },
     begin="There are no MCP servers. `runward mcp register` makes one.",
     lost="Its tools go with it.",

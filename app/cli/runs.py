@@ -22,6 +22,7 @@ from app.cli.options import (
 )
 from app.cli.shown import (
     Columns,
+    ago,
     pretty,
     print_fields,
     print_json,
@@ -44,7 +45,7 @@ COLUMNS: Final[Columns] = {
     "agent or model": lambda run: run["agent"] or short(run["model"]),
     "turn": lambda run: str(run["turn"]),
     "tokens": lambda run: str(run["usage"]["total_tokens"]),
-    "created": lambda run: when(run["created_at"]),
+    "created": lambda run: ago(run["created_at"]),
 }
 
 Status = Literal[

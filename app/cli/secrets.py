@@ -9,7 +9,7 @@ from app.cli.connection import connected, path
 from app.cli.exits import Exit, fail
 from app.cli.options import AsJson, Key, Url, examples
 from app.cli.registered import Kind, add_delete, add_list
-from app.cli.shown import report, when
+from app.cli.shown import ago, report
 
 app = typer.Typer(no_args_is_help=True, help="Values that are stored encrypted, and never shown.")
 
@@ -19,7 +19,7 @@ SECRETS = Kind(
     columns={
         "secret": lambda one: one["name"],
         "version": lambda one: str(one["version"]),
-        "changed": lambda one: when(one["updated_at"]),
+        "changed": lambda one: ago(one["updated_at"]),
     },
     begin="There are no secrets. `runward secrets put` stores one.",
     lost="What refers to it fails from then on.",

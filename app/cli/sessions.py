@@ -7,7 +7,7 @@ import typer
 from app.cli.connection import Json, connected, path
 from app.cli.options import AsJson, Key, Url
 from app.cli.registered import Kind, add_delete, add_list
-from app.cli.shown import print_fields, print_json, print_one, report, short, when
+from app.cli.shown import ago, print_fields, print_json, print_one, report, short
 
 app = typer.Typer(no_args_is_help=True, help="Conversations that runs have in common.")
 
@@ -18,7 +18,7 @@ SESSIONS = Kind(
         "session": lambda one: one["id"],
         "name": lambda one: one["name"] or "",
         "on conflict": lambda one: one["on_conflict"],
-        "changed": lambda one: when(one["updated_at"]),
+        "changed": lambda one: ago(one["updated_at"]),
     },
     begin="There are no sessions. `runward sessions create` begins one.",
     lost="The conversation is gone then; its runs stay.",

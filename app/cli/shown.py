@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 import typer
@@ -18,6 +18,10 @@ from app.cli.visible import visible, visible_line
 
 Columns: TypeAlias = Mapping[str, Callable[[Json], str]]
 """Of a table: a title, and what stands below it of each thing."""
+MAX_UNBROKEN: Final = 20
+"""Characters."""
+UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+"""Of times in tables, in seconds."""
 PIPED_WIDTH: Final = 160
 """Columns of a table that no terminal bounds."""
 STYLES: Final = {
@@ -69,11 +73,14 @@ def print_list(found: Sequence[Json], columns: Columns, *, none: str, as_json: b
 
 
 def print_table(columns: Columns, found: Iterable[Json]) -> None:
-    """A row each; the first column is never broken."""
-    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
-    table.columns[0].no_wrap = True
-    for one in found:
-        table.add_row(*(_cell(cell(one)) for cell in columns.values()))
+    """A row each. The first column and short ones are not broken; the others keep all they say."""
+    rows = [[visible_line(cell(one)) for cell in columns.values()] for one in found]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for at, title in enumerate(columns):
+        short_one = at == 0 or max((len(row[at]) for row in rows), default=0) <= MAX_UNBROKEN
+        table.add_column(title, no_wrap=short_one, overflow="ellipsis" if short_one else "fold")
+    for row in rows:
+        table.add_row(*(Text(cell, style=STYLES.get(cell, "none")) for cell in row))
     console().print(table)
 
 
@@ -100,8 +107,8 @@ def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     out = console()
     for name, value in found:
         indented = value.replace("\n", "\n" + " " * (width + 2))
-        line = Text(f"{name:{width}}  ", style="bold")
-        out.print(line.append(Text(indented, style=STYLES.get(value, "none"))), soft_wrap=True)
+        line = Text.assemble((f"{name:{width}}  ", "bold"), (indented, STYLES.get(value, "none")))
+        out.print(line, soft_wrap=True)
 
 
 def say(text: str, style: str = "none") -> None:
@@ -138,5 +145,11 @@ def when(moment: str | None) -> str:
     return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _cell(text: str) -> Text:
-    return Text(visible_line(text), style=STYLES.get(text, "none"))
+def ago(moment: str | None) -> str:
+    """The same for a table, roughly: `5 min ago`, `in 23 h`."""
+    if moment is None:
+        return ""
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
+    size, unit = next((one for one in UNITS if abs(seconds) >= one[0]), UNITS[-1])
+    number = f"{abs(seconds) // size:.0f} {unit}"
+    return f"in {number}" if seconds < 0 else f"{number} ago"

@@ -21,6 +21,7 @@ from app.cli.options import (
 from app.cli.registered import Kind, add_delete, add_list, add_show
 from app.cli.shown import (
     Columns,
+    ago,
     print_fields,
     print_json,
     print_list,
@@ -29,10 +30,15 @@ from app.cli.shown import (
     short,
     shown,
     waiting,
-    when,
 )
 
 app = typer.Typer(no_args_is_help=True, help="The tools that models may call.")
+
+
+def _rule(tool: Json) -> str:
+    rule: Json | str = tool["approval"]
+    return rule.get("when") or short(rule) if isinstance(rule, dict) else rule
+
 
 TOOLS = Kind(
     where="tools",
@@ -41,7 +47,7 @@ TOOLS = Kind(
         "tool": lambda one: one["name"],
         "type": lambda one: one["type"],
         "version": lambda one: str(one["version"]),
-        "approval": lambda one: short(one.get("approval", "never")),
+        "approval": _rule,
         "url": lambda one: one.get("url") or "",
         "description": lambda one: one.get("description", ""),
     },
@@ -54,7 +60,7 @@ CALLS: Final[Columns] = {
     "outcome": lambda one: one["outcome"] or one["phase"],
     "attempt": lambda one: str(one["attempt"]),
     "ms": lambda one: "" if one["duration_ms"] is None else f"{one['duration_ms']:.0f}",
-    "asked for": lambda one: when(one["created_at"]),
+    "asked for": lambda one: ago(one["created_at"]),
     "error": lambda one: (
         f"{one['error']['code']}: {one['error']['message']}" if one["error"] else ""
     ),

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ import typer.main
 
 from app.__main__ import app
 from app.api.routers import contract
+from app.cli import shown
 from app.cli.editing import difference
 from app.cli.following import frames
 from app.cli.plan import Contract, plan
+from app.cli.shown import Columns, ago, print_table
 from app.cli.visible import visible, visible_line
 
 CONTRACT = Contract(contract())
@@ -166,3 +169,29 @@ def test_every_command_says_in_a_line_what_it_does() -> None:
         first = (command.help or "").partition("\n\n")[0]
         assert first.endswith("."), name
         assert len(" ".join(first.split())) <= 80, name
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(-90, "1 min ago"), (-7300, "2 h ago"), (90_000, "in 1 d")],
+)
+def test_times_in_tables_are_as_people_say_them(seconds: int, said: str) -> None:
+    now = datetime.now(UTC)
+    moment = now + timedelta(seconds=seconds)
+    assert ago(moment.isoformat()) == said
+
+
+def test_a_narrow_terminal_breaks_no_id_and_no_status(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shown, "PIPED_WIDTH", 70)
+    columns: Columns = {name: lambda one, name=name: one[name] for name in ("id", "status", "text")}
+    rows = [
+        {"id": f"run_{at:032}", "status": "requires_action", "text": "word " * 12} for at in (1, 2)
+    ]
+    print_table(columns, rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:53].split() for line in lines if "run_" in line] == [
+        [row["id"], "requires_action"] for row in rows
+    ]
+    assert sum(line.count("word") for line in lines) == 24
