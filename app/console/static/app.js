@@ -103,6 +103,7 @@ async function signedOut(why) {
   const key = offered;
   offered = "";
   begin(await askForKey(main, key, why));
+  main.focus({ preventScroll: true });
 }
 
 /** @param {any} who */
