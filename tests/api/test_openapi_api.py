@@ -10,8 +10,10 @@ import jsonschema_rs
 import pytest
 
 from tests.api.contract import Contract, Operation
-from tests.api.project import Project, Running
-from tests.support.client import Json
+from tests.api.project import Project, Running, call
+from tests.support.client import Frame, Json
+from tests.support.model_server import Answer
+from tests.support.serving import Hold
 
 COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
 PUBLIC = {"call_back", "healthz", "readyz", "metrics"}
@@ -70,6 +72,27 @@ def test_every_example_fits_its_schema(running: Running) -> None:
             assert [error.message for error in errors] == [], name
             examples += 1
     assert examples >= 15
+
+
+def test_what_is_streamed_is_as_the_document_says(project: Project, running: Running) -> None:
+    whole = {**running.contract.document, "$ref": "#/components/schemas/StreamedEvent"}
+    streamed = jsonschema_rs.Draft202012Validator(whole)
+    hold = Hold()
+    asking = Answer(calls=(call(1, "nothing"),), pieces=3, hold=hold)
+    run = project.start(asking, Answer(text="one two three", pieces=3))
+    hold.arrived()
+    seen: list[Frame] = []
+    with project.following(run) as frames:
+        for frame in frames:
+            hold.release()
+            seen.append(frame)
+    for frame in seen:
+        errors = [error.message for error in streamed.iter_errors(frame.data)]
+        assert errors == [], frame
+        assert ("sequence" in frame.data) == (frame.id is not None)
+    assert {"message.delta", "tool_call.arguments.delta", "run.completed"} <= {
+        frame.type for frame in seen
+    }
 
 
 def answered(method: str, path: str, status: int, body: Any, **headers: str) -> httpx2.Response:
