@@ -9,7 +9,7 @@ from app.api.contract.said import said
 from app.domain.approvals import ApprovalStatus, DecisionKind
 from app.domain.calls import Reason
 from app.domain.json import JsonObject
-from app.domain.tools import HostedKind, ToolType
+from app.domain.tools import ToolType
 
 
 @said
@@ -22,8 +22,8 @@ class CallCreatedData(TypedDict):
     """Null for a tool that does not exist."""
     tool_type: NotRequired[ToolType | None]
     """How it is executed; null for a tool that does not exist."""
-    hosted: NotRequired[HostedKind]
-    """Of a call that the vendor ran by itself: the kind of its tool."""
+    hosted: NotRequired[str]
+    """Of a call that the vendor ran by itself: its kind, or what the vendor calls it."""
     turn: int
     """The turn whose response asked for it."""
     agent: str | None
@@ -143,8 +143,8 @@ class CallEndedData(TypedDict):
     """The call's id in its run."""
     tool: str
     """Its tool."""
-    hosted: NotRequired[HostedKind]
-    """Of a call that the vendor ran by itself: the kind of its tool."""
+    hosted: NotRequired[str]
+    """Of a call that the vendor ran by itself: its kind, or what the vendor calls it."""
     attempt: NotRequired[int]
     """How often it was sent."""
     output: NotRequired[JsonValue]

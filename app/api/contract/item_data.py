@@ -9,7 +9,6 @@ from typing_extensions import TypedDict
 from app.api.contract.said import said
 from app.domain.items import Role
 from app.domain.json import JsonObject
-from app.domain.tools import HostedKind
 
 
 @said
@@ -137,8 +136,8 @@ class HostedCallItem(TypedDict):
     """The vendor's id of it."""
     name: str
     """Its tool."""
-    kind: HostedKind
-    """The kind of its tool."""
+    kind: str
+    """The kind of its tool, or what the vendor calls it."""
     vendor: str
     """Who ran it."""
     arguments: JsonObject
