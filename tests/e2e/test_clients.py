@@ -60,6 +60,14 @@ def judge(client: Client, printed: str) -> None:
     assert [line for line in printed.splitlines() if line] == [*log, "Refunded 50."]
 
 
+def test_the_contract_is_one_by_the_specification(generators: None) -> None:
+    command = [str(PYTHON.with_name("openapi-spec-validator")), "openapi/openapi.json"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stdout == "openapi/openapi.json: OK\n", done.stdout + done.stderr
+
+
 def check_strictly(folder: Path) -> None:
     """The types of the Python program, against the client that was generated beside it."""
     folder.mkdir()
