@@ -150,6 +150,14 @@ def test_the_recipes(client: Client, proxy: CuttingProxy, tmp_path: Path) -> Non
         for language in ("python", "js"):
             assert programs.run(page.take(language)) == f"{count} runs"
 
+        found = page.curl()["data"]
+        assert len(found) == 5
+        assert {run["status"] for run in found} <= {"completed", "cancelled"}
+        assert {run["created_by"]["type"] for run in found} == {"key"}
+        called = page.curl()
+        assert {call["tool"] for call in called["data"]} == {"refund"}
+        assert called["summary"]["calls"] > len(called["data"]) == 5
+
 
 def test_the_recipes_in_go(client: Client, proxy: CuttingProxy, tmp_path: Path) -> None:
     needs("go", "golang-go")
