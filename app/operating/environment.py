@@ -66,11 +66,11 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     except (UnsafeDatabaseError, EmbeddedError, PluginError) as error:
         stop(str(error))
     except ConnectionRefusedError as error:
-        stop(f"The database cannot be reached: {error}")
+        fail(f"The database cannot be reached: {error}", Exit.UNREACHABLE)
     except DBAPIError as error:
         if not is_outage(error):
             raise
-        stop(f"The database is not available: {error.orig}")
+        fail(f"The database is not available: {error.orig}", Exit.UNREACHABLE)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 

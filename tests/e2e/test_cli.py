@@ -304,6 +304,11 @@ def test_how_commands_end(client: Client, runward: CommandLine, tmp_path: Path) 
     assert nobody.code == 3
     assert "RUNWARD_URL" in nobody.err
 
+    down = {"DATABASE_URL": "postgresql://nobody@127.0.0.1:9/none", "RUNWARD_SECRET_KEY": "x" * 32}
+    lost = CommandLine(tmp_path)("keys", "list", "--on-database", **down)
+    assert lost.code == 3
+    assert "The database cannot be reached" in lost.err
+
     wrong = CommandLine(tmp_path, client.url, "rw_wrong")("runs", "list")
     assert wrong.code == 4
     assert "RUNWARD_KEY" in wrong.err
