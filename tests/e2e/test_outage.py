@@ -105,7 +105,7 @@ def test_a_process_that_gets_no_connection_says_so_and_ends(database_url: str) -
             url = make_url(database_url).set(username=role).render_as_string(hide_password=False)
             worker = Service("worker", url)
             with worker:
-                assert worker.process.wait(60) == 1
+                assert worker.process.wait(60) == 3
                 assert "The database is not available: too many connections" in worker.output()
                 assert "Traceback" not in worker.output()
         finally:
