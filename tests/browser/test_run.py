@@ -36,18 +36,21 @@ def test_a_call_is_seen_while_the_model_writes_it_and_a_broken_answer_goes(
     project: Project, opens: Opens
 ) -> None:
     project.tool("pay", approval="always")
-    written, again = Hold(), Hold()
+    written, silent, again = Hold(), Hold(), Hold()
     broken = Answer(text="Never mind me", pieces=2, hold=written, hold_after=3, cut_after=3)
+    paying = (call(1, "pay", '{"x":"seven"}'),)
     asking = Answer(
-        text="I pay.", calls=(call(1, "pay", '{"x":"seven"}'),), pieces=2, hold_end=again
+        text="I pay.", calls=paying, pieces=2, hold=silent, hold_after=1, hold_end=again
     )
     run = project.start(broken, asking, text("Paid."), tools=["pay"])
     window = watch(opens, run)
     written.arrived()
     expect(entry(window, "Never mind me")).to_be_visible()
     written.release()
-    again.arrived()
+    silent.arrived()
     expect(entry(window, "Never mind me")).to_have_count(0)
+    silent.release()
+    again.arrived()
     expect(entry(window, "I pay.")).to_be_visible()
     call_entry = entry(window, "The model is writing it")
     expect(call_entry).to_contain_text('{"x":"seven"}')

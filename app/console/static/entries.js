@@ -43,7 +43,7 @@ export function entryView(entry, key, around) {
   const node = entry.kind === "call" ? callView(entry, key, raw, around)
     : entry.kind === "notice" ? noticeView(entry, key, raw, around)
       : entry.open ? writtenView(entry)
-        : entry.kind === "reasoning" ? h("details", { class: "entry reasoning", "data-key": key }, h("summary", null, "Reasoning ", h("span", { class: "soft" }, text(brief(entry.text)))), h("div", { class: "words" }, one(entry.text, key)), raw)
+        : entry.kind === "reasoning" ? h("details", { class: "entry reasoning", "data-key": key }, h("summary", null, "Reasoning ", h("span", { class: "soft preview" }, text(brief(entry.text)))), h("div", { class: "entry-head" }, h("div", { class: "words" }, one(entry.text, key)), raw))
           : h("div", { class: "entry message" }, h("div", { class: "entry-head" }, h("div", { class: "words" }, entry.text ? one(entry.text, key) : h("span", { class: "soft" }, "The model said nothing.")), raw));
   node.dataset.entry = key;
   return node;
