@@ -72,6 +72,7 @@ NAMES: Final = (
     "onclick",
     'a"]:b',
     "a.b",
+    "N" * 300,
     "",
 )
 UNSEEN: Final = (

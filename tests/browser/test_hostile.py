@@ -55,6 +55,8 @@ def check_card(card: Locator, approval: Json) -> None:
     assert read_all(rows.locator(":scope > dd")) == list(given.values())
     assert read(card.locator(".story > div").first) == ONE
     assert read(card.locator("details.digest > code")) == approval["digest"]
+    narrowest = "(all) => Math.min(...all.map((one) => one.clientWidth))"
+    assert rows.locator(":scope > dd").evaluate_all(narrowest) > 250
     sizes = card.locator("details.fold > summary").all_text_contents()
     for value in LONG:
         digest = sha256(value.encode()).hexdigest()[:16]
@@ -170,6 +172,40 @@ def test_thoughts_refusals_and_failures_are_shown_as_they_are(
     assert "ran(1)" in failing["error"]["message"]
     window.go(f"#/runs/{failing['id']}", project.model_name("failing"))
     assert failing["error"]["message"] in read(window.page.locator(".outcome"))
+    unharmed(window)
+
+
+def test_what_people_say_is_shown_as_it_is(project: Project, opens: Opens) -> None:
+    slow = {"type": "string", "pattern": "^(a+)+$"}
+    schema = {"type": "object", "properties": {"x": {"type": "string"}, "slow": slow}}
+    project.tool("pay", approval="always", parameters=schema, strict=False)
+    asked = calls(*(call(at, "pay", json.dumps({"x": str(at)})) for at in range(3)))
+    run = project.settle(project.start(asked, text("Done."), tools=["pay"]))
+    client = project.key("approvals:decide", "runs:read", name=ONE[:200])
+    approvals = client.approvals(run_id=run["id"])
+    client.decide(approvals[0]["id"], "reject", message=ONE)
+    window = opens()
+    cards = window.page.get_by_role("article")
+    expect(cards).to_have_count(2)
+    cards.first.get_by_role("button", name="Edit arguments").press("Enter")
+    cards.first.get_by_label("slow").fill("a" * 60 + "!")
+    expect(cards.first.locator(".change")).to_have_count(1)
+    for name, what in (("Reject", "Reject the call"), ("Respond", "Give this as the result")):
+        cards.first.get_by_role("button", name=name, exact=True).press("Enter")
+        cards.first.locator(".panel textarea").fill(FOLDED)
+        unharmed(window)
+        cards.first.locator(".panel textarea").fill(ONE)
+        cards.first.get_by_role("button", name=what).press("Enter")
+        expect(cards).to_have_count(1 if name == "Reject" else 0)
+    project.end(run)
+    typed = ONE.replace("\r", "\n")  # as a text field has it
+    outputs = [one["output"] for one in project.client.items(run["id"]) if "output" in one]
+    assert sorted(outputs) == sorted([ONE, typed.strip(), typed])
+    window.go(f"#/runs/{run['id']}", project.model_name())
+    expect(window.page.get_by_text("Done.", exact=True)).to_be_visible()
+    entries = read_all(window.page.locator(".entry.call"))
+    assert sum(ONE[:200] in one for one in entries) == 3  # each what the model was told
+    assert [one for one in entries if "Rejected" in one and ONE in one]
     unharmed(window)
 
 

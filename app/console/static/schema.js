@@ -4,6 +4,9 @@
 
 import { isExact, isObject, same } from "./exact.js";
 
+const MOST_REPEATS = 3;
+const MOST_MATCHED = 200;
+
 /** @typedef {{[keyword: string]: any}} Schema */
 /** @typedef {[string, string]} Wrong A path such as `lines.0.amount`, and what is wrong there. */
 
@@ -117,18 +120,26 @@ function ofText(value, s, path) {
   const found = [];
   if (length < (s.minLength ?? 0)) found.push([path, length ? `needs ${s.minLength} characters` : "must not be empty"]);
   if (length > (s.maxLength ?? Infinity)) found.push([path, `may have ${s.maxLength} characters; it has ${length}`]);
-  if (s.pattern && pattern(s.pattern)?.test(value) === false) found.push([path, `must match ${s.pattern}`]);
+  if (s.pattern && matches(s.pattern, value) === false) found.push([path, `must match ${s.pattern}`]);
   const format = FORMATS[s.format];
   if (format && !format.is(value)) found.push([path, `must be ${format.said}`]);
   return found;
 }
 
-/** @param {string} source */
-function pattern(source) {
+/**
+ * Whether it matches; null where only the server can say: in a dialect that the browser does not have,
+ * or where a pattern that somebody wrote for it could keep the page busy for hours. Those repeat a
+ * group, refer back, or repeat often in a long text.
+ * @param {string} source @param {string} value
+ */
+function matches(source, value) {
+  const plain = source.replace(/\\[^1-9k]/g, "x").replace(/\[[^\]]*\]/g, "x");
+  const repeats = plain.match(/[*+{]/g)?.length ?? 0;
+  if (/\)[*+{]|\\/.test(plain) || repeats > MOST_REPEATS || (repeats > 1 && value.length > MOST_MATCHED)) return null;
   try {
-    return new RegExp(source, "u");
+    return new RegExp(source, "u").test(value);
   } catch {
-    return null; // a dialect that the browser does not have: the server checks it
+    return null;
   }
 }
 
@@ -204,9 +215,9 @@ function ofObject(value, s, path, look) {
   for (const [name, of] of Object.entries(s.dependentSchemas ?? {})) if (Object.hasOwn(value, name)) found.push(...look(value, of));
   for (const name of names) {
     const at = join(path, name);
-    const matching = Object.entries(s.patternProperties ?? {}).filter(([source]) => pattern(source)?.test(name) !== false);
+    const matching = Object.entries(s.patternProperties ?? {}).filter(([source]) => matches(source, name) !== false);
     if (Object.hasOwn(known, name)) found.push(...look(value[name], known[name], at));
-    for (const [source, of] of matching) if (pattern(source)) found.push(...look(value[name], of, at));
+    for (const [source, of] of matching) if (matches(source, name)) found.push(...look(value[name], of, at));
     if (Object.hasOwn(known, name) || matching.length) continue;
     if (s.additionalProperties === false) found.push([at, "is not known to the tool"]);
     else found.push(...look(value[name], s.additionalProperties, at));
