@@ -9,6 +9,8 @@ from tests.browser.conftest import Opens
 from tests.browser.window import Scheme, Window
 from tests.support.model_server import calls, text
 
+pytestmark = pytest.mark.timeout(240)
+
 LOOKS: list[tuple[Scheme, bool]] = [("light", False), ("dark", False), ("light", True)]
 
 
