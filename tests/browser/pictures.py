@@ -33,6 +33,7 @@ CHANGING: Final = (
     (re.compile(r"\b\d{1,2} \w{3,4} \d{4}\b"), "2 Nov 2026"),
     (re.compile(r"just now|less than a minute"), "1 s ago"),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:9000"),
+    (re.compile(r"\n *- listitem: (In the queue|Pause)[^\n]*"), ""),
 )
 """What is another one each time."""
 

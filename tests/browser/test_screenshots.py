@@ -182,6 +182,8 @@ def _streamed(browser: Browser, one: Shop, run: Json) -> None:
         with seen(browser, one, scheme) as opened:
             opened.go(f"#/runs/{run['id']}", "clerk")
             expect(opened.page.get_by_text(UNTIL)).to_be_visible()
+            expect(opened.page.get_by_text("140 tokens")).to_be_visible()
+            expect(opened.page.get_by_text("from Web shop")).to_be_visible()
             last = opened.page.locator(".entry.message").last
             picture(opened, "run" if scheme == "light" else "run-dark", to=last)
     one.hold.release()
@@ -201,6 +203,7 @@ def _inbox(browser: Browser, one: Shop) -> None:
         picture(opened, "edit", of=card)
     with seen(browser, one, phone=True, later=4) as opened:
         expect(opened.page.get_by_role("article")).to_have_count(2)
+        expect(opened.page.get_by_role("article").nth(1)).to_contain_text("A-1038")
         picture(opened, "phone")
 
 
@@ -208,4 +211,5 @@ def _tool(browser: Browser, one: Shop) -> None:
     with seen(browser, one, later=4) as opened:
         opened.go("#/tools/refund", "refund")
         expect(opened.page.get_by_role("row")).to_have_count(8)
+        expect(opened.page.get_by_role("link", name="Inbox 2 waiting")).to_be_visible()
         picture(opened, "tool", to=opened.page.get_by_role("table"))
