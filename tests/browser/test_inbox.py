@@ -228,6 +228,25 @@ def test_what_is_shown_is_said_to_be_old_while_the_service_cannot_be_reached(
     expect(cards(window)).to_have_count(0)
 
 
+def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
+    project: Project, opens: Opens
+) -> None:
+    project.tool(ASKS, approval="always")
+    run = waiting(project)
+    window = opens()
+    expect(card(window)).to_be_visible()
+    window.page.route("**/v1/approvals?*", hold_back)
+    expect(window.page.get_by_text("What is shown may be old")).to_be_visible()
+    window.page.unroute("**/v1/approvals?*", hold_back)
+    decide(project, run)
+    expect(cards(window)).to_have_count(0)
+    expect(window.page.get_by_text("What is shown may be old")).to_have_count(0)
+
+
+def hold_back(route: Route) -> None:
+    """Neither lets it through nor refuses it."""
+
+
 def test_twenty_are_shown_and_more_on_demand(project: Project, opens: Opens) -> None:
     project.tool(ASKS, approval="always")
     many = [call(number, ASKS, json.dumps({"x": str(number)})) for number in range(23)]

@@ -4,9 +4,10 @@
 import { Problem, all, get, sleep } from "./api.js";
 
 const SEEN_EVERY = 1000; // or as many times longer as a look takes:
-const PAUSE_PER_LOOK = 10;
+const PAUSE_PER_LOOK = 3;
 const HIDDEN_EVERY = 10_000;
 const AFTER_ERROR = [1000, 2000, 5000, 10_000];
+const PATIENCE_MS = 10_000;
 const OTHERS_EVERY = 10_000;
 const NEWEST_RUNS = 100;
 const SOON_MS = 3_600_000;
@@ -87,27 +88,33 @@ export class PendingWatch {
 
   async look() {
     const began = performance.now();
+    const signal = AbortSignal.any([this.stopping.signal, AbortSignal.timeout(PATIENCE_MS)]);
     try {
-      const { data, more } = await all("v1/approvals", { status: "pending", order: "asc" }, MOST, this.stopping.signal);
-      const others = await this.others();
-      data.sort(inOrder(Date.now()));
-      const count = data.length + others.filter(({ type }) => type === "resolve").length;
-      this.now = { approvals: data, more, others, count, error: null, at: Date.now() };
+      const { data, more } = await all("v1/approvals", { status: "pending", order: "asc" }, MOST, signal);
+      this.found(data, more, await this.others(signal));
       this.took = performance.now() - began;
       this.failed = 0;
     } catch (error) {
-      if (this.stopping.signal.aborted || !(error instanceof Problem)) return;
+      if (this.stopping.signal.aborted) return;
       this.failed += 1;
-      this.now = { ...this.now, error };
+      // Also an answer that breaks off, or that does not come.
+      this.now = { ...this.now, error: error instanceof Problem ? error : new Problem(0, null) };
     }
     this.known = true;
     for (const listener of this.listeners) listener(this.now);
   }
 
-  /** @returns {Promise<any[]>} */
-  async others() {
+  /** @param {any[]} approvals @param {boolean} more @param {any[]} others */
+  found(approvals, more, others) {
+    approvals.sort(inOrder(Date.now()));
+    const count = approvals.length + others.filter(({ type }) => type === "resolve").length;
+    this.now = { approvals, more, others, count, error: null, at: Date.now() };
+  }
+
+  /** @param {AbortSignal} signal @returns {Promise<any[]>} */
+  async others(signal) {
     if (!this.seesRuns || performance.now() - this.othersAt < OTHERS_EVERY) return this.now.others;
-    const page = await get("v1/runs", { limit: NEWEST_RUNS }, this.stopping.signal);
+    const page = await get("v1/runs", { limit: NEWEST_RUNS }, signal);
     this.othersAt = performance.now();
     return page.data.flatMap((/** @type {any} */ run) => run.required_actions.filter((/** @type {any} */ one) => one.type === "resolve" || one.type === "tool_result").map((/** @type {any} */ one) => ({ ...one, run }))).reverse();
   }
