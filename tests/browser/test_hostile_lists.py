@@ -3,6 +3,7 @@ refuses, and in the address; see `test_hostile`. Where the API takes no such tex
 """
 
 import json
+import sys
 from urllib.parse import quote
 
 import pytest
@@ -166,3 +167,24 @@ def test_what_no_request_may_have(project: Project) -> None:
         client.refused(
             422, "invalid_request", "POST", "/v1/tools", tool | {"name": "a", "url": url}
         )
+
+
+def test_tools_of_a_server_that_calls_them_what_it_likes(project: Project, opens: Opens) -> None:
+    args = ["-m", "tests.browser.planted_mcp"]
+    body = {"name": "planted", "command": sys.executable, "args": args}
+    server = project.client.call("POST", "/v1/mcp_servers", body)
+    names = [one for one in SHORT if one]
+    assert len(server["tool_names"]) + len(server["skipped"]) == len(names)
+    assert len(server["tool_names"]) > 60
+    window = opens(at="#/tools")
+    expect(window.page.locator(".tile")).to_have_count(len(server["tool_names"]))
+    assert set(read_all(window.page.locator(".tile p.clamp"))) <= set(names)
+    unharmed(window)
+    for name in server["tool_names"][:3]:
+        window.go(f"#/tools/{name}", name)
+        tool = project.client.call("GET", f"/v1/tools/{name}")
+        expect(window.page.locator("dl.about")).to_contain_text("of the MCP server planted")
+        assert f"{tool['mcp']['tool']} of the MCP server planted" in read_all(
+            window.page.locator("dl.about > dd")
+        )
+        unharmed(window)
