@@ -70,7 +70,7 @@ export function rewrite(node, entry) {
 function callView(entry, key, raw, around) {
   const call = entry.call;
   const [label, tone] = STATES[call.state] ?? [call.state, "soft"];
-  const timed = timings(call, Date.now());
+  const timed = timings(call);
   const head = h("div", { class: "entry-head" },
     h("h3", { class: "name" }, text(call.tool), call.version ? h("span", { class: "soft small" }, ` v${call.version}`) : null),
     h("span", { class: `badge ${tone}` }, label),

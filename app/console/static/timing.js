@@ -77,22 +77,21 @@ export function axis(runId, turn) {
   return shown;
 }
 
-/** In words, beside the bars: `waited 9.1 s · 2 attempts and pauses, 0.6 s`. @param {any} call @param {number} now */
-export function timings(call, now) {
+/** In words, beside the bars, of what is over: `waited 9.1 s · 2 attempts and pauses, 0.6 s`.
+ * @param {any} call */
+export function timings(call) {
   const said = [];
-  const waited = sum(call.waits, now);
+  const waited = sum(call.waits);
   if (waited) said.push(`waited ${duration(waited)}`);
   const { length } = call.attempts;
-  if (length && call.ended) {
-    const worked = sum(call.attempts, now);
-    said.push(length > 1 ? `${length} attempts and pauses, ${duration(worked)}` : duration(worked));
-  } else if (length > 1) said.push(`attempt ${call.attempts.at(-1).number}`);
+  if (length && call.ended) said.push(`${length > 1 ? `${length} attempts and pauses, ` : ""}${duration(sum(call.attempts))}`);
+  else if (length > 1) said.push(`attempt ${call.attempts.at(-1).number}`);
   return said.join(" · ");
 }
 
-/** @param {import("./timeline.js").Span[]} spans @param {number} now */
-function sum(spans, now) {
-  return spans.reduce((total, { from, to }) => total + (to ?? now) - from, 0);
+/** @param {import("./timeline.js").Span[]} spans */
+function sum(spans) {
+  return spans.reduce((total, { from, to }) => total + (to === null ? 0 : to - from), 0);
 }
 
 /**
