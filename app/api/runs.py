@@ -30,7 +30,7 @@ from app.domain.run import TERMINAL
 from app.domain.scopes import Principal
 from app.store import outside, run_search, runs, views
 from app.store.db import Tx
-from app.store.keys import Starter
+from app.store.keys import Actor
 from app.wiring import Services
 
 routes = router("Runs")
@@ -77,8 +77,8 @@ async def start_run(
 
 
 def _just_accepted(who: Principal, accepted: Answered) -> Run:
-    starter = Starter(who.key_id, who.key_name)
-    return shapes.run(replace(accepted.run, created_by=starter))
+    actor = Actor(who.key_id, who.key_name)
+    return shapes.run(replace(accepted.run, created_by=actor))
 
 
 @routes.get("/runs", response_model=Page[Run])

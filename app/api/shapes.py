@@ -7,6 +7,7 @@ from app.api.models.approvals import Approval, StartedRun
 from app.api.models.keys import Key, Project
 from app.api.models.mcp_servers import McpServer
 from app.api.models.runs import (
+    Actor,
     ApprovalAction,
     CallAction,
     IncompleteDetails,
@@ -14,7 +15,6 @@ from app.api.models.runs import (
     ResultAction,
     Run,
     RunError,
-    Starter,
     ToolCall,
     Usage,
 )
@@ -43,7 +43,7 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
         session_id=show(Prefix.SESSION, view.session_id) if view.session_id else None,
         continued_from=show(Prefix.RUN, view.continued_from) if view.continued_from else None,
         parent_run_id=show(Prefix.RUN, view.parent_run_id) if view.parent_run_id else None,
-        created_by=_starter(view.created_by),
+        created_by=_actor(view.created_by),
         turn=view.turn,
         usage=Usage.model_construct(None, **view.usage),
         output=view.output,
@@ -62,8 +62,8 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
     )
 
 
-def _starter(one: keys.Starter | None) -> Starter | None:
-    return one and Starter(id=show(Prefix.KEY, one.id), name=one.name)
+def _actor(one: keys.Actor | None) -> Actor | None:
+    return one and Actor(id=show(Prefix.KEY, one.id), name=one.name)
 
 
 def required_action(waiting: Waiting) -> RequiredAction:
@@ -124,15 +124,22 @@ def approval(one: approvals.Approval) -> Approval:
         expires_at=one.expires_at,
         decided_at=one.decided_at,
         decided_by=one.decided_by,
+        decider=_decider(one),
         message=message if isinstance(message, str) else None,
     )
+
+
+def _decider(one: approvals.Approval) -> Actor | None:
+    if one.decided_by is None or one.decider_name is None:
+        return None
+    return Actor(id=one.decided_by, name=one.decider_name)
 
 
 def _started(run: approvals.Started) -> StartedRun:
     return StartedRun(
         id=show(Prefix.RUN, run.id),
         agent=run.agent,
-        created_by=_starter(run.created_by),
+        created_by=_actor(run.created_by),
         created_at=run.created_at,
         input=run.input,
     )

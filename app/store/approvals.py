@@ -12,6 +12,7 @@ from sqlalchemy import (
     CompoundSelect,
     Select,
     Uuid,
+    case,
     cast,
     func,
     insert,
@@ -27,8 +28,8 @@ from app.domain.json import JsonObject
 from app.domain.state import Remembered
 from app.store.db import Tx
 from app.store.ids import mint
-from app.store.keys import Starter, starter_columns, starter_from_row
-from app.store.tables import approvals, remembered_decisions, runs
+from app.store.keys import Actor, starter_columns, starter_from_row
+from app.store.tables import api_keys, approvals, remembered_decisions, runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Started:
 
     id: RunId
     agent: str | None
-    created_by: Starter | None
+    created_by: Actor | None
     created_at: datetime
     input: str | None
 
@@ -49,7 +50,7 @@ class Approval:
     """`decision` is the request body that won, without its digest. `expired`: its time has
     passed, though nobody may have swept it up yet. `path`: the agents from the run that was
     started, or that is looked at, down to the one that asks; empty where that is the same.
-    `run` is None where it was not asked for."""
+    `run`, and the name of the key that decided, are None where they were not asked for."""
 
     id: ApprovalId
     run_id: RunId
@@ -70,6 +71,7 @@ class Approval:
     expired: bool
     path: tuple[str, ...]
     run: Started | None = None
+    decider_name: str | None = None
 
 
 INPUT_CHARACTERS: Final = 2_000
@@ -85,8 +87,21 @@ _INPUT: Final[ColumnElement[str | None]] = literal_column(
     AND m.item ->> 'role' = 'user'
   ORDER BY i.seq DESC, m.n DESC LIMIT 1)"""
 )
+_HEX: Final = func.substr(approvals.c.decided_by, len("key_") + 1)
 _OF_ITS_RUN: Final = (runs.c.project_id == approvals.c.project_id) & (
     runs.c.id == approvals.c.run_id
+)
+
+
+_DECIDER_NAME: Final = (
+    select(api_keys.c.name)
+    .where(
+        api_keys.c.project_id == approvals.c.project_id,
+        api_keys.c.id
+        == case((approvals.c.decided_by.like("key~_%", escape="~"), cast(_HEX, Uuid))),
+    )
+    .correlate(approvals)
+    .scalar_subquery()
 )
 
 
@@ -104,6 +119,7 @@ def _query(project_id: ProjectId) -> Select[Any]:
             _top.c.created_at.label("top_created_at"),
             *starter_columns(_top),
             _INPUT.label("top_input"),
+            _DECIDER_NAME.label("decider_name"),
         )
         .select_from(approvals.join(runs, _OF_ITS_RUN).join(_top, above))
         .where(approvals.c.project_id == project_id)
@@ -204,7 +220,7 @@ def _with_run(row: Any) -> Approval:
         created_at=row.top_created_at,
         input=row.top_input,
     )
-    return replace(approval_from_row(row), run=run)
+    return replace(approval_from_row(row), run=run, decider_name=row.decider_name)
 
 
 def approval_from_row(row: Any, prefix: str = "", *, path: Sequence[str] | None = None) -> Approval:

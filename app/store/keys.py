@@ -33,8 +33,8 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Starter:
-    """The key that a run was started with. A key that is revoked keeps its name."""
+class Actor:
+    """The key that somebody acted with. One that is revoked keeps its name."""
 
     id: UUID
     name: str
@@ -169,10 +169,10 @@ def starter_columns(of: FromClause) -> tuple[ColumnElement[Any], ...]:
     return of.c.created_by, name.correlate(of).scalar_subquery().label("created_by_name")
 
 
-def starter_from_row(row: Any) -> Starter | None:
+def starter_from_row(row: Any) -> Actor | None:
     if row.created_by is None or row.created_by_name is None:
         return None
-    return Starter(row.created_by, row.created_by_name)
+    return Actor(row.created_by, row.created_by_name)
 
 
 def _key(row: Any) -> Key:

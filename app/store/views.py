@@ -16,7 +16,7 @@ from app.domain.run import RunStatus
 from app.store import codec
 from app.store.approvals import Approval, approval_from_row
 from app.store.db import Tx
-from app.store.keys import Starter, starter_columns, starter_from_row
+from app.store.keys import Actor, starter_columns, starter_from_row
 from app.store.tables import approvals, runs, tool_calls
 
 
@@ -28,7 +28,7 @@ class RunView:
     status: RunStatus
     agent: str | None
     config: JsonObject
-    created_by: Starter | None
+    created_by: Actor | None
     turn: int
     usage: dict[str, Any]
     session_id: SessionId | None

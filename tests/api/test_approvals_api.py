@@ -67,6 +67,7 @@ def test_an_approval_shows_exactly_what_would_be_sent(project: Project) -> None:
         "expires_at": action["expires_at"],
         "decided_at": None,
         "decided_by": None,
+        "decider": None,
         "message": None,
     }
     assert get(project, approval) == approval
@@ -550,7 +551,9 @@ def test_only_a_key_with_the_scope_decides(project: Project) -> None:
     made = project.new_key("approvals:decide")
     decider = project.client_of(made["key"])
     assert decider.call("GET", "/v1/approvals", status="pending")["data"] == [approval]
-    assert decider.call("POST", decision(approval), body)["decided_by"] == made["id"]
+    decided = decider.call("POST", decision(approval), body)
+    assert decided["decided_by"] == made["id"]
+    assert decided["decider"] == {"type": "key", "id": made["id"], "name": made["name"]}
     assert project.end(run)["output"] == "done"
 
 

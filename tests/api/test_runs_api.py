@@ -33,6 +33,7 @@ RUN_FIELDS = {
     "required_actions",
     "last_sequence",
     "created_at",
+    "created_by",
     "started_at",
     "ended_at",
     "context",

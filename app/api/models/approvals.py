@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from app.api.models.base import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
-from app.api.models.runs import Starter
+from app.api.models.runs import Actor
 from app.domain.approvals import ApprovalStatus, DecisionKind
 from app.domain.json import JsonObject
 
@@ -18,7 +18,7 @@ class StartedRun(Shown):
     """The run's id."""
     agent: str | None
     """Whom it was started with; null for an inline one."""
-    created_by: Starter | None
+    created_by: Actor | None
     """Who started it."""
     created_at: datetime
     """When it was accepted."""
@@ -56,6 +56,7 @@ class Approval(Shown):
             expires_at=AT,
             decided_at=None,
             decided_by=None,
+            decider=None,
             message=None,
         )
     )
@@ -98,5 +99,7 @@ class Approval(Shown):
     """When it was decided or closed."""
     decided_by: str | None
     """The id of the key that decided; null if nobody did."""
+    decider: Actor | None = None
+    """The same, with its name."""
     message: str | None
     """The decider's words."""

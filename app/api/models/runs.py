@@ -32,8 +32,8 @@ class Usage(Shown):
     """What they cost, child runs included, at the prices that this installation knows."""
 
 
-class Starter(Shown):
-    """Who started a run: an API key."""
+class Actor(Shown):
+    """Who did it: an API key."""
 
     type: Literal["key"] = "key"
     """`key`."""
@@ -199,7 +199,7 @@ class Run(Shown):
     """The run that this one goes on from."""
     parent_run_id: str | None = None
     """Of a child run: the run whose call it works on."""
-    created_by: Starter | None = None
+    created_by: Actor | None = None
     """Who started it; of a child run, who started the first one above it."""
     turn: int
     """Model calls so far."""

@@ -63,8 +63,8 @@ export function inbox(main, { watch, who }) {
 
   /** @param {any} approval */
   function say(approval) {
-    const by = approval.decided_by === null ? "" : approval.decided_by === who.key.id ? " with your key" : ` by ${shortId(approval.decided_by)}`;
-    note([approval.late ? "Too late: " : null, text(approval.tool), ` was ${OUTCOMES[approval.status] ?? approval.status}${by}. `, h("a", { href: `#/runs/${approval.run_id}` }, "See the run")]);
+    const by = approval.decided_by === null ? "" : approval.decided_by === who.key.id ? " with your key" : [" by ", text(approval.decider?.name ?? shortId(approval.decided_by))];
+    note([approval.late ? "Too late: " : null, text(approval.tool), ` was ${OUTCOMES[approval.status] ?? approval.status}`, by, ". ", h("a", { href: `#/runs/${approval.run_id}` }, "See the run")]);
   }
 
   /** What has gone without this window's doing. @param {string[]} ids */
