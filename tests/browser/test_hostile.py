@@ -175,6 +175,21 @@ def test_thoughts_refusals_and_failures_are_shown_as_they_are(
     unharmed(window)
 
 
+def test_arguments_that_no_reader_can_hold_are_refused_and_shown(
+    project: Project, opens: Opens
+) -> None:
+    project.tool("pay", approval="always")
+    broken = r'{"x": "a\u0000b\ud800c"}'
+    run = project.end(project.start(calls(call(1, "pay", broken)), text("No."), tools=["pay"]))
+    [_, result] = [one for one in project.client.items(run["id"]) if "call_id" in one]
+    assert result["is_error"]
+    window = opens(at=f"#/runs/{run['id']}")
+    unfold(window, ".entry.call details")
+    assert result["output"] in read(window.page.locator(".entry.call"))
+    assert events_as_shown(window) == project.client.events(run["id"])
+    unharmed(window)
+
+
 def test_what_people_say_is_shown_as_it_is(project: Project, opens: Opens) -> None:
     slow = {"type": "string", "pattern": "^(a+)+$"}
     schema = {"type": "object", "properties": {"x": {"type": "string"}, "slow": slow}}
