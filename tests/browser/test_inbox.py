@@ -172,7 +172,7 @@ def test_what_another_window_decides_goes_with_a_note(project: Project, opens: O
     card(other).get_by_role("button", name="Approve").click()
     expect(cards(other)).to_have_count(0)
     expect(cards(one)).to_have_count(0)
-    expect(one.page.get_by_text(f"{ASKS} was approved by key_")).to_be_visible()
+    expect(one.page.get_by_text(f"{ASKS} was approved by Grace")).to_be_visible()
     expect(one.page).to_have_title("Inbox · Runward")
     assert project.end(run)["output"] == "Done."
 
@@ -187,7 +187,7 @@ def test_a_decision_that_comes_too_late_says_who_won(project: Project, opens: Op
     window.allow("ERR_FAILED")
     decide(project, run, "reject")
     card(window).get_by_role("button", name="Approve").click()
-    expect(window.page.get_by_text(f"Too late: {ASKS} was rejected by key_")).to_be_visible()
+    expect(window.page.get_by_text(f"Too late: {ASKS} was rejected by test")).to_be_visible()
     expect(cards(window)).to_have_count(0)
 
 

@@ -1,6 +1,6 @@
 // One approval as a card: what would be sent and where to, what led to it, and the ways to decide.
 
-import { Problem, send } from "./api.js";
+import { Problem, get, send } from "./api.js";
 import { busy, choosing } from "./choosing.js";
 import { editing, rejecting, rememberChoice, responding } from "./deciding.js";
 import { add, fill, h, note, text } from "./dom.js";
@@ -71,7 +71,7 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
     } catch (error) {
       release();
       if (!(error instanceof Problem)) throw error;
-      if (error.code === "approval_already_decided") decided({ ...approval, ...error.body.approval, late: true });
+      if (error.code === "approval_already_decided") decided({ ...approval, ...error.body.approval, ...(await get(`v1/approvals/${approval.id}`).catch(() => null)), late: true });
       else if (error.status === 422 && refused && error.errors.length) refused(error.errors);
       else note([h("strong", null, "Not decided. "), text(error.message), error.errors.map((one) => [" ", text(`${one.path} ${one.message}`), "."])], "error");
     }

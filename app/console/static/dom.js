@@ -110,7 +110,7 @@ export function note(what, kind = "info") {
   close.addEventListener("click", () => shown.remove());
   shelf.appendChild(shown);
   while (shelf.children.length > 4) shelf.firstElementChild?.remove();
-  if (kind === "info") setTimeout(() => shown.remove(), 8000);
+  if (kind === "info") setTimeout(() => shown.remove(), 15_000);
 }
 
 /**

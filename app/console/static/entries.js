@@ -1,5 +1,6 @@
 // The entries of a run's timeline, drawn.
 
+import { get } from "./api.js";
 import { add, fill, h, text } from "./dom.js";
 import { differences } from "./exact.js";
 import { duration, shortId, size } from "./format.js";
@@ -14,7 +15,7 @@ import { json, one, rows, words } from "./values.js";
  * @property {(entry: Entry) => void} choose Shows its events.
  * @property {(entry: Entry) => HTMLElement} slot The place for what a person does about a call.
  * @property {(callId: string) => Promise<any>} ledger A call as the ledger has it, whole.
- * @property {(by: string) => string} nameOf What a key is called.
+ * @property {(by: string, approvalId: string) => Node} nameOf What the key is called that decided.
  */
 
 /** What a call's states are called, and their tone. @type {Record<string, [string, string]>} */
@@ -135,8 +136,8 @@ function whole(callId, key, around, show) {
 
 /** @param {any} call @param {Around} around */
 function decision(call, { nameOf }) {
-  const { status, by, remembered, message } = call.approval;
-  const how = remembered ? " by a remembered decision" : by ? [" by ", text(nameOf(by))] : "";
+  const { id, status, by, remembered, message } = call.approval;
+  const how = remembered ? " by a remembered decision" : by ? [" by ", nameOf(by, id)] : "";
   const changed = call.original ? differences(call.original, call.arguments) : [];
   return h("div", { class: "decision small" },
     h("p", null, h("strong", null, SAID[status] ?? status), how, message ? [": ", text(message)] : null),
@@ -186,7 +187,17 @@ export function saidView(item, key) {
   return h("div", { class: "parts" }, item.content.map((/** @type {any} */ part, /** @type {number} */ at) => (part.type === "text" ? words(part.text, `${key} ${at}`) : json(part))));
 }
 
-/** @param {string} by a key's id @param {any} who */
-export function keyName(by, who) {
-  return by === who.key.id ? `${who.key.name} (your key)` : shortId(by);
+/** @type {Map<string, Promise<string>>} Names of keys, by their ids. */
+const names = new Map();
+
+/**
+ * The name of the key that decided; until it is known, its id.
+ * @param {string} by @param {string} approvalId @param {any} who
+ */
+export function deciderName(by, approvalId, who) {
+  if (by === who.key.id) return text(`${who.key.name} (your key)`);
+  const shown = h("span", null, text(shortId(by)));
+  if (!names.has(by)) names.set(by, get(`v1/approvals/${approvalId}`).then((approval) => approval.decider?.name ?? shortId(by), () => shortId(by)));
+  void names.get(by)?.then((name) => fill(shown, text(name)));
+  return shown;
 }

@@ -4,7 +4,7 @@ import { cancelling, runAgain, saying, when } from "./acting.js";
 import { Problem, all, follow, get } from "./api.js";
 import { approvalCard, item } from "./approval.js";
 import { add, arrange, fill, h, keeping, note, text } from "./dom.js";
-import { entryView, keyName, rewrite, saidView } from "./entries.js";
+import { deciderName, entryView, rewrite, saidView } from "./entries.js";
 import { ago, count, duration, moment, shortId, spentOn } from "./format.js";
 import { outcome } from "./outcome.js";
 import { RawList } from "./rawlist.js";
@@ -236,7 +236,7 @@ export function run(main, { id, who, go, watch }) {
       known.version = entry.version;
     }
     const node = kept(key, entry.version, () => {
-      const made = entryView(entry, key, { runId: line.id, choose: () => pick(chosen === key ? null : key, false), slot: () => slotOf(line, entry), ledger: (callId) => ledger(callId, line), nameOf: (by) => keyName(by, who) });
+      const made = entryView(entry, key, { runId: line.id, choose: () => pick(chosen === key ? null : key, false), slot: () => slotOf(line, entry), ledger: (callId) => ledger(callId, line), nameOf: (by, approvalId) => deciderName(by, approvalId, who) });
       if (chosen === key) {
         mark(made, true);
         raw.choose(entry.events, false);

@@ -3,7 +3,7 @@
 
 import { Problem, all, get, sleep } from "./api.js";
 import { fill, h, keeping, note, text } from "./dom.js";
-import { RUN_STATUS, ago, cost, count, duration, moment, shortId } from "./format.js";
+import { RUN_STATUS, ago, count, duration, moment, shortId, spentOn } from "./format.js";
 
 const EVERY_MS = 3000;
 const TYPING_MS = 300;
@@ -189,6 +189,7 @@ function timeOf(id) {
 function row(run) {
   const from = Date.parse(run.started_at ?? run.created_at);
   const to = run.ended_at ? Date.parse(run.ended_at) : Date.now();
+  const spent = spentOn(run.usage, run.model);
   const models = [run.model ?? "workflow"].flat().join(", ");
   return h("tr", null,
     h("td", { "data-label": "Status" }, badge(run.status)),
@@ -197,7 +198,7 @@ function row(run) {
     h("td", { class: "what", "data-label": "What" }, h("div", null, text(what(run)))),
     h("td", { class: "number", "data-label": "Turns" }, count(run.turn)),
     h("td", { class: "number", "data-label": "Tokens" }, count(run.usage.total_tokens)),
-    h("td", { class: "number", "data-label": "Cost" }, cost(run.usage.cost_usd)),
+    h("td", { class: "number", "data-label": "Cost", title: spent }, spent.startsWith("$") ? spent : h("span", { class: "soft" }, "—")),
     h("td", { class: "number", "data-label": "Took" }, run.started_at ? duration(to - from) : "—"),
     h("td", { title: moment(run.created_at), "data-label": "Started" }, ago(run.created_at, Date.now())),
     h("td", { class: "by", "data-label": "By" }, run.created_by ? text(run.created_by.name) : h("span", { class: "soft" }, "—")));
