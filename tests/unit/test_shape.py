@@ -22,8 +22,9 @@ def functions(source: str) -> Iterator[tuple[str, int]]:
 
 
 def test_no_file_is_longer_than_a_reader_s_patience() -> None:
-    lengths = {str(path): len(source.splitlines()) for path, source in sources()}
-    assert lengths
+    modules = [(path, path.read_text()) for path in Path("app/console/static").glob("*.js")]
+    assert modules
+    lengths = {str(path): len(source.splitlines()) for path, source in [*sources(), *modules]}
     assert {path: length for path, length in lengths.items() if length > MAX_FILE} == {}
 
 

@@ -1,11 +1,12 @@
 // One run: a timeline that grows as it happens, and the raw events beside it.
 
+import { factsOf, inputView } from "./about.js";
 import { cancelling, runAgain, saying, when } from "./acting.js";
 import { Problem, all, follow, get } from "./api.js";
-import { approvalCard, item } from "./approval.js";
+import { approvalCard } from "./approval.js";
 import { add, arrange, fill, h, keeping, note, text } from "./dom.js";
 import { deciderName, entryView, rewrite, saidView } from "./entries.js";
-import { ago, count, duration, moment, shortId, spentOn } from "./format.js";
+import { count, duration, shortId, spentOn } from "./format.js";
 import { outcome } from "./outcome.js";
 import { RawList } from "./rawlist.js";
 import { requiredAction } from "./required.js";
@@ -375,28 +376,3 @@ export function run(main, { id, who, go, watch }) {
 
 /** Events after which the run waits for something else. */
 const TELLING = /^(run\.(?!created)|tool_call\.(progress|outcome_unknown))/;
-
-/** @param {any} run_ @param {string} models @param {HTMLElement} took @param {HTMLElement} usage */
-function factsOf(run_, models, took, usage) {
-  const by = run_.created_by;
-  return [
-    h("span", null, h("code", null, run_.id)),
-    run_.agent ? h("span", null, text(models)) : null,
-    h("span", { title: moment(run_.created_at) }, `started ${ago(run_.created_at, Date.now())}`, by ? [" by ", h("strong", null, text(by.name ?? by.id))] : null),
-    took, usage,
-    run_.session_id ? h("span", null, "session ", h("a", { href: `#/start?session=${run_.session_id}${run_.agent ? `&agent=${encodeURIComponent(run_.agent)}` : ""}`, title: "Start another run in this session" }, h("code", null, shortId(run_.session_id)))) : null,
-    run_.parent_run_id ? h("a", { href: `#/runs/${run_.parent_run_id}` }, "the run above it") : null,
-    run_.continued_from ? h("a", { href: `#/runs/${run_.continued_from}` }, "goes on from an earlier run") : null,
-    Object.keys(run_.metadata).length ? h("span", null, text(JSON.stringify(run_.metadata))) : null,
-  ];
-}
-
-/** What the run was asked. @param {any[]} items @param {any} run_ */
-function inputView(items, run_) {
-  const said = items.filter((one) => one.turn === 0 && one.role);
-  if (said.length === 0) return [];
-  const by = run_?.created_by;
-  const alone = said.length === 1 && said[0].role === "user";
-  return [h("h2", null, "Input", h("span", { class: "soft small" }, alone ? (by ? [" from ", text(by.name ?? by.id)] : "") : " a conversation so far")),
-    alone ? saidView(said[0], "input") : said.map(item)];
-}
