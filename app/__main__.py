@@ -3,6 +3,7 @@
 A command imports what it needs when it runs: those that ask a running Runward start at once.
 """
 
+import gc
 import json
 from pathlib import Path
 from typing import Annotated
@@ -282,6 +283,9 @@ def _own_project(project: str | None) -> None:
 
 
 def main() -> None:
+    # Imports make a great many objects and hardly any garbage; looking for it takes a fifth of
+    # the time that a service needs to start.
+    gc.set_threshold(100_000)
     app()
 
 
