@@ -56,15 +56,22 @@ async def outcome(
                 if found is None:
                     raise e.RunNotFoundError
                 status, last = found
-                if status in TERMINAL:
-                    return await _ended(tx, project_id, run_id, declared=declared)
                 news = await events.read_after(tx, project_id, run_id, follower.seen, _PAGE)
-                waiting = (await views.waiting_for(tx, project_id, [run_id]))[run_id]
-            follower.seen = news[-1].sequence if news else follower.seen
+                follower.seen = news[-1].sequence if news else follower.seen
+                result, waiting = None, list[Waiting]()
+                if status not in TERMINAL:
+                    waiting = (await views.waiting_for(tx, project_id, [run_id]))[run_id]
+                elif follower.seen >= last:
+                    result = await _ended(tx, project_id, run_id, declared=declared)
+            # Outside of the connection, and also what came just before the end.
             await said.tell(news, waiting)
             left = end - loop.time()
-            if left <= 0 or services.stopping.is_set() or _is_stuck(status, waiting):
-                return mcp_results.of_waiting(run_id, status, waiting)
+            if status not in TERMINAL and (
+                left <= 0 or services.stopping.is_set() or _is_stuck(status, waiting)
+            ):
+                result = mcp_results.of_waiting(run_id, status, waiting)
+            if result is not None:
+                return result
             if follower.seen >= last:
                 await _changed(follower, min(left, LOOK_SECONDS))
             await said.beat(status)

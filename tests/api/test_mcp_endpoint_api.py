@@ -561,8 +561,14 @@ async def test_what_a_tool_says_of_its_progress_is_passed_on(
         await heard.until("50 %: half way")
         tell_back(hit.body, status="completed", output={"paid": True})
         result = await task
+        [run] = runs_of(project)
+        late = Heard()
+        again = {"run_id": run["id"]}
+        await client.call_tool("runward_result", again, progress_callback=late)
     assert result.structured_content == {"paid": True}
     assert heard.counts == sorted(set(heard.counts))
+    # Also what was said before a run's end that came between two looks at it.
+    assert "50 %: half way" in late.messages
 
 
 def tell_back(body: Json, **what: Any) -> None:
