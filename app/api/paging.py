@@ -6,7 +6,7 @@ from typing import Annotated, Final, Generic, Literal, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Query
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.domain.errors import FieldError, InvalidRequestError
 from app.domain.ids import Prefix, parse
@@ -20,24 +20,25 @@ Item = TypeVar("Item")
 class Page(BaseModel, Generic[Item]):
     """A page of a list. Pass `last_id` as `after` to get the next one."""
 
+    # No `use_attribute_docstrings`: for each kind of page pydantic would look through every module
+    # for a class that is not there, half of all the time that the API's modules need to load.
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        json_schema_serialization_defaults_required=True,
+        frozen=True, extra="forbid", json_schema_serialization_defaults_required=True
     )
 
-    object: Literal["list"] = "list"
-    """`list`."""
-    data: list[Item]
-    """In the order that was asked for."""
-    first_id: str | None
-    """The id of the first item; null if the page is empty."""
-    last_id: str | None
-    """Where the next page goes on: the id of the last item, or of the last one that was looked at
-    for this page; null if there is none."""
-    has_more: bool
-    """Whether there is anything after this page."""
+    object: Annotated[Literal["list"], Field(description="`list`.")] = "list"
+    data: Annotated[list[Item], Field(description="In the order that was asked for.")]
+    first_id: Annotated[
+        str | None, Field(description="The id of the first item; null if the page is empty.")
+    ]
+    last_id: Annotated[
+        str | None,
+        Field(
+            description="Where the next page goes on: the id of the last item, or of the last one"
+            " that was looked at\nfor this page; null if there is none."
+        ),
+    ]
+    has_more: Annotated[bool, Field(description="Whether there is anything after this page.")]
 
     @classmethod
     def of(

@@ -92,6 +92,7 @@ class RecentCallPage(Page[RecentCall]):
     """A page of the calls of a tool. Pass `last_id` as `after` to get the next one."""
 
     model_config = ConfigDict(
+        use_attribute_docstrings=True,
         json_schema_extra=example(
             object="list",
             data=[_CALL],
@@ -99,7 +100,7 @@ class RecentCallPage(Page[RecentCall]):
             last_id=_CALL["id"],
             has_more=False,
             summary={"calls": 1, "failed": 1, "p50_ms": 84.312, "p95_ms": 84.312},
-        )
+        ),
     )
 
     summary: CallFigures
