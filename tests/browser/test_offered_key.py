@@ -23,6 +23,7 @@ def test_an_offered_key_is_filled_in_and_taken_out_of_the_address(
 
         page.goto("about:blank")  # else it would only go to another part of the same page
         page.goto(f"{url}/#key={key}")
+        expect(button).to_be_focused()
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="Inbox", level=1)).to_be_visible()
         page.get_by_role("button", name="Sign out").click()
