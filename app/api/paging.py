@@ -21,7 +21,7 @@ class Page(BaseModel, Generic[Item]):
     """A page of a list. Pass `last_id` as `after` to get the next one."""
 
     # No `use_attribute_docstrings`: for each kind of page pydantic would look through every module
-    # for a class that is not there, half of all the time that the API's modules need to load.
+    # for a class that is not there, while the service starts.
     model_config = ConfigDict(
         frozen=True, extra="forbid", json_schema_serialization_defaults_required=True
     )

@@ -1,6 +1,6 @@
 """What events about tool calls say in their `data`, for openapi.json: types alone."""
 
-from typing import Literal, NotRequired
+from typing import Literal, NotRequired, TypeAlias
 
 from pydantic import JsonValue
 from typing_extensions import TypedDict
@@ -10,6 +10,18 @@ from app.domain.approvals import ApprovalStatus, DecisionKind
 from app.domain.calls import Reason
 from app.domain.json import JsonObject
 from app.domain.tools import ToolType
+
+CallProgress: TypeAlias = Literal[
+    "accepted",
+    "awaiting_result",
+    "input_required",
+    "input_given",
+    "received",
+    "progress",
+    "retried_by_person",
+    "child_started",
+]
+"""What happened to a call on its way."""
 
 
 @said
@@ -110,16 +122,7 @@ class CallStartedData(TypedDict):
 class CallProgressData(TypedDict):
     call_id: str
     """The call's id in its run."""
-    status: Literal[
-        "accepted",
-        "awaiting_result",
-        "input_required",
-        "input_given",
-        "received",
-        "progress",
-        "retried_by_person",
-        "child_started",
-    ]
+    status: CallProgress
     """What happened."""
     progress: NotRequired[float | None]
     """From 0 to 1."""

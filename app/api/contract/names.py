@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import Field, TypeAdapter
 
+from app.api.contract.call_data import CallProgress
 from app.api.contract.item_data import ShownPart
 from app.api.models.inputs import Input, InputPart
 from app.api.models.runs import RequiredAction
@@ -31,16 +32,7 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "AwaitedAction": (Literal["resolve", "callback"], "Whom a call waits for."),
     "Callback": (Callback, "What a tool says that answered 202."),
     "CallProgress": (
-        Literal[
-            "accepted",
-            "awaiting_result",
-            "input_required",
-            "input_given",
-            "received",
-            "progress",
-            "retried_by_person",
-            "child_started",
-        ],
+        CallProgress,
         "What happened to a call on its way.",
     ),
     "CancelMode": (

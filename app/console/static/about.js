@@ -1,9 +1,9 @@
 // What a run is and what it was asked: the head of its page.
 
-import { item } from "./approval.js";
 import { h, text } from "./dom.js";
 import { saidView } from "./entries.js";
 import { ago, moment, shortId } from "./format.js";
+import { item } from "./story.js";
 
 /** @param {any} run_ @param {string} models @param {HTMLElement} took @param {HTMLElement} usage */
 export function factsOf(run_, models, took, usage) {

@@ -9,8 +9,6 @@ import { ago, moment, roughly } from "./format.js";
 import { story } from "./story.js";
 import { rows } from "./values.js";
 
-export { item } from "./story.js";
-
 export const SOON_MS = 3_600_000;
 const URGENT_MS = 600_000;
 

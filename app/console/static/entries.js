@@ -153,7 +153,7 @@ function side(tag, value) {
 }
 
 /** @param {any} value */
-export function brief(value) {
+function brief(value) {
   const source = typeof value === "string" ? value.slice(0, 400) : (JSON.stringify(value) ?? "");
   const characters = Array.from(source.slice(0, 400).replace(/\s+/g, " "));
   return characters.length > 110 ? `${characters.slice(0, 110).join("")}…` : characters.join("");

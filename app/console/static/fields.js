@@ -208,7 +208,7 @@ function isGroup(schema, root) {
 }
 
 /** @param {Form} form @param {string} path @param {Schema} schema @param {any} value @returns {Field} */
-export function objectField(form, path, schema, value) {
+function objectField(form, path, schema, value) {
   const required = new Set(schema.required ?? []);
   const known = schema.properties ?? {};
   const parts = Object.keys(known).map((name) => ({ name, ...labelled(form, join(path, name), name, known[name], Object.hasOwn(value, name) ? value[name] : undefined, { needed: required.has(name) }) }));

@@ -48,7 +48,7 @@ export function bytes(value) {
 }
 
 /** @param {unknown} value a number, or one kept to the letter. */
-export function cost(value) {
+function cost(value) {
   const number = Number(plain(value));
   if (!number) return "$0";
   return number < 0.01 ? `$${number.toPrecision(2)}` : `$${number.toFixed(2)}`;

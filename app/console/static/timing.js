@@ -121,7 +121,7 @@ export function lay(root, lineOf, now) {
 }
 
 /** @param {Line} line @param {number} number @param {Turn} turn @param {number} now */
-export function turnEnd(line, number, turn, now) {
+function turnEnd(line, number, turn, now) {
   const going = line.to === null && !line.turns.has(number + 1);
   return going ? Math.max(now, turn.to) : turn.to;
 }
