@@ -63,7 +63,7 @@ async def computer(
         except (KeyError, TypeError, ValueError) as error:
             raise ToolError(f"Action {number} cannot be done as it is: {error!r}.") from error
         page = await SCREENS.page(key)
-    return Image(data=await page.screenshot(), media_type="image/png")
+    return Image(data=await SCREENS.picture(key), media_type="image/png")
 
 
 async def act(page: Any, action: dict[str, Any]) -> None:

@@ -18,6 +18,8 @@ from app.tools import ToolError
 MAX_PAGES = 8
 """The one that was not used for longest is closed for a new one."""
 SIZE: Any = {"width": 1024, "height": 768}
+PICTURE_SECONDS = 15.0
+PICTURE_RETRY_SECONDS = 0.1
 NOT_SET_UP = "The computer is not set up here, and trying again will not help: {}."
 
 
@@ -63,6 +65,22 @@ class Screens:
             while len(self._contexts) > MAX_PAGES:
                 await self._contexts.popitem(last=False)[1].close()
             return self._contexts[key].pages[-1]
+
+    async def picture(self, key: str) -> bytes:
+        """Return a PNG of the conversation's newest page. Chromium refuses to take one while it
+        replaces a page, for example after a click on a link, so refusals are retried for
+        `PICTURE_SECONDS`. Raises ToolError."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + PICTURE_SECONDS
+        while True:
+            page = await self.page(key)
+            try:
+                return await page.screenshot(timeout=PICTURE_SECONDS * 1000)
+            except Exception as error:  # Playwright's
+                if loop.time() >= deadline:
+                    reason = str(error).splitlines()[0]
+                    raise ToolError(f"Chromium cannot take a picture: {reason}") from error
+            await asyncio.sleep(PICTURE_RETRY_SECONDS)
 
     async def close(self) -> None:
         """The next page is of a new browser."""

@@ -165,6 +165,12 @@ def test_no_other_host_is_reached_unless_it_is_named(
     other.wait_for("GET /out")
 
 
+def test_a_picture_is_taken_while_chromium_replaces_the_page(site: Site) -> None:
+    out, back = at("click", 50, 220, button="left"), at("click", 0, 0, button="back")
+    results = do(*[[action] for _ in range(10) for action in (out, back)])
+    assert [result.error for result in results] == [None] * 20
+
+
 @pytest.mark.parametrize(
     "action",
     [{"type": "shout"}, {"type": "click", "button": "left"}, at("click", 1, 1, button="fourth")],
