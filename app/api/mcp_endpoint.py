@@ -24,7 +24,7 @@ from app.api.mcp_calls import Session, ToolCall, cancel_request, client_of
 from app.api.mcp_listing import find, page
 from app.api.mcp_waiting import Report
 from app.api.services import services_of
-from app.api.stream import HEARTBEAT_SECONDS, counted, counted_stream, ensure_room
+from app.api.stream import HEARTBEAT_SECONDS, counted, counted_stream
 from app.domain import errors as e
 from app.domain import strict_json
 from app.domain.json import JsonObject
@@ -107,8 +107,7 @@ class Exchange:
             sending = send if self.begins is None else _naming(self.begins, send)
             await mcp_protocol.speak(scope, receive, sending, self, max_bytes=limit)
             return
-        ensure_room(self.services, self.who)
-        with counted(self.services.streams, self.who.key_id):
+        with counted(self.services, self.who):
             await mcp_protocol.speak(scope, receive, send, self, max_bytes=limit)
         left = self.call is not None and self.call.left and self.modern
         if left and not self.services.stopping.is_set():

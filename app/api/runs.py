@@ -19,7 +19,7 @@ from app.api.params import IdempotencyKey, RunPath, Wait
 from app.api.routes import router
 from app.api.run_filters import RunsThatFit
 from app.api.services import Using
-from app.api.stream import stream_from_start
+from app.api.stream import Frames, frames_from_start, stream_of_new
 from app.api.waiting import until_settled
 from app.domain import errors as e
 from app.domain.conversation import attributed
@@ -62,18 +62,26 @@ async def start_run(
 ) -> Response:
     """Accept a run. The answer means that it and its first event are committed."""
     what = Once.of(request, who.project_id, idempotency_key)
-    accepted = await accept(services, who, run, what)
-    run_id = accepted.run.id
-    headers = {"Location": f"/v1/runs/{show(Prefix.RUN, run_id)}"}
-    if accepted.replayed:
-        headers |= REPLAYED
+
+    async def streamed() -> Frames:
+        accepted = await accept(services, who, run, what)
+        frames = frames_from_start(services, who.project_id, accepted.run.id)
+        return frames, _headers_of(accepted)
+
     if "text/event-stream" in accept_header:
-        return stream_from_start(services, who, run_id, headers)
+        return await stream_of_new(services, who, streamed)
+    accepted = await accept(services, who, run, what)
+    run_id, headers = accepted.run.id, _headers_of(accepted)
     if wait:
         await until_settled(services, who.project_id, run_id, wait)
     elif not accepted.replayed:
         return answer(_just_accepted(who, accepted), 202, headers)
     return answer(await read_run(services, who.project_id, run_id), 202, headers)
+
+
+def _headers_of(accepted: Answered) -> dict[str, str]:
+    location = {"Location": f"/v1/runs/{show(Prefix.RUN, accepted.run.id)}"}
+    return location | REPLAYED if accepted.replayed else location
 
 
 def _just_accepted(who: Principal, accepted: Answered) -> Run:
@@ -205,11 +213,10 @@ async def continue_run(
     their results, and with limits of its own. The old one stays as it is."""
     what = Once.of(request, who.project_id, idempotency_key)
     accepted = await go_on(services, who, run_id, how or ContinueRun(), what)
-    new_id = accepted.run.id
-    headers = {"Location": f"/v1/runs/{show(Prefix.RUN, new_id)}"}
+    headers = _headers_of(accepted)
     if accepted.replayed:
-        shown = await read_run(services, who.project_id, new_id)
-        return answer(shown, 202, headers | REPLAYED)
+        shown = await read_run(services, who.project_id, accepted.run.id)
+        return answer(shown, 202, headers)
     return answer(_just_accepted(who, accepted), 202, headers)
 
 

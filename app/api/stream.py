@@ -1,11 +1,9 @@
 """The event log over SSE (WHATWG HTML, server-sent events): stored events bear their number as
 `id:`, transient ones bear none. A stream holds no database connection while it waits."""
 
-from collections import Counter
-from collections.abc import AsyncIterator, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Final
-from uuid import UUID
 
 from fastapi import Response
 from fastapi.responses import StreamingResponse
@@ -35,7 +33,6 @@ async def event_stream(
     *,
     after: int,
     until_settled: bool = False,
-    headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Raises RunNotFoundError and TooManyRequestsError before anything is sent. Where the run
     has ended and the client has every event, 204 tells EventSource to stop reconnecting."""
@@ -47,65 +44,66 @@ async def event_stream(
     if status in TERMINAL and after >= last:
         return Response(status_code=204)
     frames = _frames(services, who.project_id, run_id, after, until_settled=until_settled)
-    return counted_stream(services, who, frames, headers)
+    return counted_stream(services, who, frames)
 
 
-def stream_from_start(
-    services: Services, who: Principal, run_id: RunId, headers: Mapping[str, str]
+Frames = tuple[AsyncIterator[str], Mapping[str, str]]
+"""The frames of a stream and the headers of its answer."""
+
+
+async def stream_of_new(
+    services: Services, who: Principal, start: Callable[[], Awaitable[Frames]]
 ) -> Response:
-    """Of a run that is known to be there. Raises TooManyRequestsError."""
-    frames = _frames(services, who.project_id, run_id, 0, until_settled=False)
-    return counted_stream(services, who, frames, headers)
+    """Reserve a stream before `start` commits a run, so that a request that is refused for its
+    streams has started nothing and can be repeated. Raises TooManyRequestsError."""
+    with ExitStack() as reserved:
+        reserved.enter_context(counted(services, who))
+        frames, headers = await start()
+        return _Counted(frames, reserved.pop_all(), headers)
 
 
-def counted_stream(
-    services: Services,
-    who: Principal,
-    frames: AsyncIterator[str],
-    headers: Mapping[str, str] | None = None,
-) -> Response:
+def frames_from_start(
+    services: Services, project_id: ProjectId, run_id: RunId
+) -> AsyncIterator[str]:
+    return _frames(services, project_id, run_id, 0, until_settled=False)
+
+
+def counted_stream(services: Services, who: Principal, frames: AsyncIterator[str]) -> Response:
     """Raises TooManyRequestsError."""
-    ensure_room(services, who)
-    return _Counted(frames, services.streams, who.key_id, {**_HEADERS, **(headers or {})})
-
-
-def ensure_room(services: Services, who: Principal) -> None:
-    """For one more stream. Raises TooManyRequestsError."""
-    if services.streams[who.key_id] >= services.streams_per_key:
-        raise e.TooManyRequestsError(
-            f"This key has {services.streams_per_key} streams open; close one.", retry_after=5
-        )
+    with ExitStack() as reserved:
+        reserved.enter_context(counted(services, who))
+        return _Counted(frames, reserved.pop_all(), {})
 
 
 @contextmanager
-def counted(streams: Counter[UUID], key_id: UUID) -> Generator[None]:
-    """A stream of the key is open, as long as the block is."""
-    streams[key_id] += 1
+def counted(services: Services, who: Principal) -> Generator[None]:
+    """Count one more open stream of the key until the block ends. Nobody else runs between the
+    check and the count. Raises TooManyRequestsError."""
+    streams = services.streams
+    if streams[who.key_id] >= services.streams_per_key:
+        raise e.TooManyRequestsError(
+            f"This key has {services.streams_per_key} streams open; close one.", retry_after=5
+        )
+    streams[who.key_id] += 1
     try:
         yield
     finally:
-        streams[key_id] -= 1
-        if not streams[key_id]:
-            del streams[key_id]
+        streams[who.key_id] -= 1
+        if not streams[who.key_id]:
+            del streams[who.key_id]
 
 
 class _Counted(StreamingResponse):
-    """Counts as open before anything is sent: nobody else runs between the look at the limit and
-    this, so that however many ask at once, no more are let in."""
+    """Holds the reserved stream until its last frame is sent or the client is gone."""
 
     def __init__(
-        self,
-        frames: AsyncIterator[str],
-        streams: Counter[UUID],
-        key_id: UUID,
-        headers: Mapping[str, str],
+        self, frames: AsyncIterator[str], reserved: ExitStack, headers: Mapping[str, str]
     ) -> None:
-        super().__init__(frames, media_type="text/event-stream", headers=headers)
-        self._streams = streams
-        self._key_id = key_id
+        super().__init__(frames, media_type="text/event-stream", headers={**_HEADERS, **headers})
+        self._reserved = reserved
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with counted(self._streams, self._key_id):
+        with self._reserved:
             await super().__call__(scope, receive, send)
 
 

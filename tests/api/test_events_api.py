@@ -321,6 +321,31 @@ def test_as_many_streams_as_are_allowed_open_however_many_ask_at_once(project: P
         assert statuses == [200] * STREAMS_PER_KEY + [429] * STREAMS_PER_KEY
 
 
+def test_a_request_that_is_refused_for_its_streams_has_started_no_run(project: Project) -> None:
+    project.tool("pay", approval="always")
+    run = project.run(calls(call(1, "pay")), tools=["pay"])
+    model = project.script(text("once"), name="never")
+    begun = {"model": model, "input": "go"}
+    starts = [("/v1/runs", begun), ("/v1/responses", {**begun, "stream": True})]
+    with ExitStack() as streams:
+        for _ in range(STREAMS_PER_KEY):
+            opened(streams, project.client, run)
+        for path, body in starts:
+            refused = project.client.request("POST", path, body, headers={"Accept": STREAM})
+            assert refused.status_code == 429
+    listed = project.client.call("GET", "/v1/runs")["data"]
+    assert [one["id"] for one in listed] == [run["id"]]
+
+
+def test_a_stream_that_starts_no_run_makes_room_for_another(project: Project) -> None:
+    """A request that is refused while its stream is reserved gives the stream back."""
+    for _ in range(STREAMS_PER_KEY + 1):
+        for path, extra in (("/v1/runs", {}), ("/v1/responses", {"stream": True})):
+            body = {"model": "nobody:nothing", "input": "go", **extra}
+            refused = project.client.request("POST", path, body, headers={"Accept": STREAM})
+            assert refused.status_code in (404, 422), refused.text
+
+
 def test_a_stream_that_was_left_makes_room_for_another(project: Project) -> None:
     hold = Hold()
     run = project.start(Answer(text="hi", hold=hold))

@@ -24,7 +24,7 @@ from app.api.responses.sealing import seal, unsealer
 from app.api.responses.shown import RESPONSE_STREAM, Compaction, InputItems, ResponseObject
 from app.api.routes import router
 from app.api.services import Using
-from app.api.stream import counted_stream
+from app.api.stream import Frames, counted_stream, stream_of_new
 from app.domain import errors as e
 from app.domain.ids import ProjectId
 from app.domain.items import Item
@@ -58,11 +58,15 @@ async def create_response(
     with `background` at once, with `stream` as events."""
     starting.check_supported(asked)
     what = Once.of(request, who.project_id, idempotency_key)
+
+    async def streamed() -> Frames:
+        log, replayed = await _started(services, who, asked, what)
+        return _frames(services, who.project_id, log), REPLAYED if replayed else {}
+
+    if asked.stream:
+        return await stream_of_new(services, who, streamed)
     log, replayed = await _started(services, who, asked, what)
     headers = REPLAYED if replayed else {}
-    if asked.stream:
-        frames = _frames(services, who.project_id, log)
-        return counted_stream(services, who, frames, headers)
     if asked.background:
         async with services.autocommit.connect() as tx:
             await reading.read(tx, who.project_id, log)
