@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain, count, repeat
+from secrets import randbits
 from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
@@ -109,9 +110,10 @@ Send: TypeAlias = Callable[[Entries], Awaitable[dict[UUID, Written | None]]]
 """None for a step: its run's row was locked by somebody else, or is gone."""
 
 # The gate reads what `l` has locked, not `r`: of a row that changed or was waited for after the
-# statement began, `r` is the version of before. `last_write_id` is what the lease's holder wrote
-# last, and write ids ascend in a process (by counting, not by a clock; a claim empties it), so of
-# a statement that was sent twice, or that the network delivers late, one writes.
+# statement began, `r` is the version of before. `last_write_id` is the last write of the claim that
+# `fence` numbers: a claim sets it to NULL. One process holds a claim, and its write ids ascend, so
+# a statement that is sent twice or arrives late writes once. Write ids of two claims are never
+# compared: every process starts at a random number, and `already` asks for the same fence too.
 _HEAD: Final = """
 WITH s AS (
   SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid,
@@ -152,7 +154,8 @@ _TAIL: Final = """, hint AS MATERIALIZED (
     CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
 )
 SELECT s.id, l.id IS NOT NULL AS locked, l.fence = s.fence AS same_fence, l.version AS version,
-  l.last_write_id = s.write_id AS already, g.last_seq, coalesce(g.at, clock_timestamp()) AS at
+  l.fence = s.fence AND l.last_write_id = s.write_id AS already, g.last_seq,
+  coalesce(g.at, clock_timestamp()) AS at
 FROM s LEFT JOIN l ON l.id = s.id LEFT JOIN g ON g.id = s.id CROSS JOIN hint"""
 
 STEP: Final = text(_HEAD.format(skip="SKIP LOCKED") + RECORDS + _TAIL)
@@ -170,7 +173,7 @@ class StepWriter:
         self._lease = lease
         self._connection: AsyncConnection | None = None
         self._backend = 0
-        self._write_ids = count(1)
+        self._write_ids = count(randbits(127))
 
     async def close(self) -> None:
         await self._drop_connection()

@@ -1,6 +1,7 @@
 """The gate: what a worker may write of a run, and what a flush does with many of them."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -41,6 +42,15 @@ async def expired(store: Store, state: RunState) -> None:
     )
 
 
+def always(number: int) -> Callable[[int], int]:
+    """A source of random numbers that draws only this one."""
+
+    def draw(_: int) -> int:
+        return number
+
+    return draw
+
+
 def call(id_: str, **fields: Any) -> Call:
     values: dict[str, Any] = {"tool": "pay", "arguments": {}, "phase": CallPhase.READY, **fields}
     return Call(CallId(id_), mint(), turn=1, position=0, version=1, digest="d", **values)
@@ -66,6 +76,44 @@ async def test_a_stale_fence_writes_nothing(store: Store, seen: int | None) -> N
     assert await store.head(old.id) == before
     await store.committed(step(new, "mine"))
     assert await store.log(old.id) == ["run.created", "run.started", "run.resumed", "mine"]
+
+
+async def test_a_stale_worker_is_not_told_that_the_write_of_another_was_its_own(
+    store: Store,
+) -> None:
+    """Each of the two processes writes its first step."""
+    old = await store.leased()
+    new = await reclaimed(store, old)
+    await store.write(step(new, "theirs"), writer=store.new_writer())
+    assert await store.write(step(old, "zombie"), writer=store.new_writer()) == ["lost"]
+    assert "zombie" not in await store.log(old.id)
+
+
+@pytest.mark.parametrize("seen", [None, 0])
+async def test_a_write_id_of_another_claim_proves_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch, seen: int | None
+) -> None:
+    """If two processes draw the same number, the fence tells their writes apart."""
+    monkeypatch.setattr(commit, "randbits", always(1))
+    old = await store.leased()
+    new = await reclaimed(store, old)
+    await store.write(step(new, "theirs"), writer=store.new_writer())
+    assert await store.write(step(old, "zombie", seen=seen), writer=store.new_writer()) == ["lost"]
+
+
+async def test_a_claim_forgets_what_the_claim_before_wrote(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new process may count from a lower number than the process that held the run before."""
+    monkeypatch.setattr(commit, "randbits", always(1000))
+    first = store.new_writer()
+    monkeypatch.setattr(commit, "randbits", always(1))
+    second = store.new_writer()
+    old = await store.leased()
+    await store.write(step(old, "first"), writer=first)
+    new = await reclaimed(store, old)
+    [written] = await store.write(step(new, "second"), writer=second)
+    assert isinstance(written, Committed) and written.last_seq == 5
 
 
 async def test_a_lease_that_has_expired_writes_nothing_though_nobody_took_the_run(
