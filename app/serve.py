@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import signal
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Set
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 from uuid import UUID
@@ -15,6 +15,7 @@ from app.api.app import create_app
 from app.api.following import wake_those_behind
 from app.api.routers import ROUTERS
 from app.console import pages, session
+from app.domain.errors import OperatorError
 from app.settings import Settings
 from app.store import keys, plugin_sync
 from app.store.notify import Listener
@@ -26,8 +27,13 @@ log = structlog.get_logger()
 
 GARBAGE_THRESHOLD: Final = 20_000
 """New objects between two looks at the youngest ones; Python's own is 700 to 2,000."""
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 GRACE_SECONDS: Final = 5
 """How long open HTTP requests may take to end after SIGTERM; streams end at once."""
+
+
+class TaskEndedError(OperatorError):
+    """A task that runs as long as the process does has ended, so the process ends as well."""
 
 
 class _Server(uvicorn.Server):
@@ -47,7 +53,7 @@ async def run_process(
     ready: Callable[[Services], None] | None = None,
 ) -> None:
     """Until SIGTERM or SIGINT. `ready` is called once requests are answered."""
-    async with open_services(settings, database_url) as services, _stop_signal() as stop:
+    async with open_services(settings, database_url) as services, stop_signal() as stop:
         services.mcp_wait = settings.mcp_wait_seconds
         if settings.bootstrap_key is not None:
             async with services.database.pool.begin() as tx:
@@ -70,27 +76,70 @@ async def run_process(
             services.adopt = worker.adopt
             services.wake_worker = worker.wake
         listener = _listener(services, worker)
-        background = [
+        background = {
             asyncio.create_task(listener.run(), name="listener"),
             asyncio.create_task(services.feed.relay(), name="relay"),
-        ]
-        opening = asyncio.create_task(services.models.open(), name="models")
-        parts = [asyncio.create_task(worker.run(stop), name="worker")] if worker else []
+        }
+        opening = asyncio.create_task(_open_models(services), name="models")
+        parts: set[asyncio.Task[None]] = set()
+        if worker is not None:
+            parts.add(asyncio.create_task(worker.run(stop), name="worker"))
         if serves:
-            background.append(asyncio.create_task(wake_those_behind(services), name="following"))
+            background.add(asyncio.create_task(wake_those_behind(services), name="following"))
             serve = _serve(settings, services, stop, ready)
-            parts.append(asyncio.create_task(serve, name="api"))
+            parts.add(asyncio.create_task(serve, name="api"))
         elif ready is not None:
             ready(services)
         try:
-            await asyncio.wait([*parts, *background], return_when=asyncio.FIRST_COMPLETED)
-            stop.set()
-            _say_that_it_stops(services)
-            await asyncio.gather(*parts)
+            await supervise(parts, background, stop, lambda: _say_that_it_stops(services))
         finally:
-            for task in [*background, opening]:
-                task.cancel()
-            await asyncio.gather(*background, opening, return_exceptions=True)
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+
+
+async def supervise(
+    parts: Set[asyncio.Task[None]],
+    background: Set[asyncio.Task[None]],
+    stop: asyncio.Event,
+    stopping: Callable[[], None],
+) -> None:
+    """Wait until `stop` is set or a task ends, then let `parts` finish and cancel `background`.
+
+    `parts` end by themselves once `stop` is set; `background` tasks run until they are cancelled.
+    Raises the error of a task that failed, and TaskEndedError for one that returned early.
+    """
+    tasks = [*parts, *background]
+    asked = asyncio.create_task(stop.wait(), name="stop")
+    try:
+        done, _ = await asyncio.wait([asked, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        early = [task for task in tasks if task in done] if asked not in done else []
+        for task in early:
+            log.error("task_ended", task=task.get_name(), error=repr(_failure_of(task)))
+        stop.set()
+        stopping()
+        if parts:
+            await asyncio.wait(parts)
+    finally:
+        failed = [task for task in tasks if task.done() and _failure_of(task) is not None]
+        for task in [asked, *tasks]:
+            task.cancel()
+        await asyncio.gather(asked, *tasks, return_exceptions=True)
+    for task in [*early, *failed]:
+        raise _failure_of(task) or TaskEndedError(f"The task '{task.get_name()}' ended by itself.")
+
+
+def _failure_of(task: asyncio.Task[None]) -> BaseException | None:
+    if task.cancelled():
+        return TaskEndedError(f"The task '{task.get_name()}' was cancelled.")
+    return task.exception()
+
+
+async def _open_models(services: Services) -> None:
+    """Without it, the first request to a model takes longer."""
+    try:
+        await services.models.open()
+    except Exception:
+        log.exception("models_not_opened")
 
 
 def _listener(services: Services, worker: Worker | None) -> Listener:
@@ -175,21 +224,27 @@ async def _serve(
 
 
 @asynccontextmanager
-async def _stop_signal() -> AsyncGenerator[asyncio.Event]:
-    """Set at the first SIGTERM or SIGINT; a second Ctrl-C ends the process at once."""
+async def stop_signal() -> AsyncGenerator[asyncio.Event]:
+    """Set at the first SIGTERM, SIGINT or SIGHUP; a second Ctrl-C ends the process at once.
+
+    Afterwards these signals are ignored, so that the embedded PostgreSQL is stopped in any case.
+    """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
     def ask(number: signal.Signals) -> None:
         if stop.is_set() and number is signal.SIGINT:
             raise SystemExit(128 + number)
-        log.info("stopping", signal=number.name)
         stop.set()
+        log.info("stopping", signal=number.name)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    # Under nohup SIGHUP is ignored, and stays so.
+    numbers = [one for one in STOP_SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+    for number in numbers:
         loop.add_signal_handler(number, ask, number)
     try:
         yield stop
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in numbers:
             loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)

@@ -315,3 +315,14 @@ class UnavailableError(AppError):
     code = "unavailable"
     retry = True
     text = "Runward cannot answer right now. Try again, with the same Idempotency-Key."
+
+
+# What only the operator can resolve. No client sees these.
+
+
+class OperatorError(Exception):
+    """Runward cannot start, or cannot go on. The message tells the operator what to do."""
+
+
+class DatabaseUnreachableError(OperatorError):
+    """The database does not answer, or does not let this process in."""

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_network
@@ -38,7 +38,7 @@ class Prepared:
 async def serve_everything(settings: Settings, *, examples: bool) -> None:
     """Until SIGTERM or SIGINT; then what was started here is stopped again."""
     _check_port(settings)
-    async with _ended_by_sigterm(), AsyncExitStack() as stack:
+    async with _ended_by_signals(), AsyncExitStack() as stack:
         with Progress(sys.stdout) as progress:
             if settings.database_url is None:
                 prepared = await _on_this_machine(stack, settings, progress, examples=examples)
@@ -111,8 +111,9 @@ def _load_run_process() -> "Callable[..., Awaitable[None]]":
 
 
 def _show(banner: Banner, _: object) -> None:
-    sys.stdout.write(banner.text())
-    sys.stdout.flush()
+    with suppress(OSError, ValueError):  # nobody reads it, and the service runs all the same
+        sys.stdout.write(banner.text())
+        sys.stdout.flush()
 
 
 def _address(settings: Settings) -> str:
@@ -135,21 +136,27 @@ def _check_port(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _ended_by_sigterm() -> AsyncGenerator[None]:
-    """While starting. Once it serves, `run_process` has its own way to stop."""
+async def _ended_by_signals() -> AsyncGenerator[None]:
+    """While starting. Once it serves, `run_process` has its own way to stop.
+
+    The second signal does nothing: the first one's cleanup stops the embedded PostgreSQL.
+    """
     task = asyncio.current_task()
     assert task is not None
-    asked = False
+    asked: signal.Signals | None = None
 
-    def stop() -> None:
+    def stop(number: signal.Signals) -> None:
         nonlocal asked
-        asked = True
-        task.cancel()
+        if asked is None:
+            asked = number
+            task.cancel()
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
     try:
         yield
     except asyncio.CancelledError:
-        if asked:
-            raise SystemExit(128 + signal.SIGTERM) from None
+        if asked is not None:
+            raise SystemExit(128 + asked) from None
         raise

@@ -1,6 +1,7 @@
 """Slow steps, shown as they happen: `Starting PostgreSQL … 0.6 s`."""
 
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -36,5 +37,6 @@ class Progress:
             self._begun = None
 
     def _write(self, text: str) -> None:
-        self._out.write(text)
-        self._out.flush()
+        with suppress(OSError, ValueError):  # nobody reads it
+            self._out.write(text)
+            self._out.flush()

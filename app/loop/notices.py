@@ -11,7 +11,6 @@ import structlog
 from app.domain.abandoned import Abandoned
 from app.domain.ids import Prefix, show
 from app.loop.toolbox import Armed, Toolbox
-from app.store.db import DATABASE_ERRORS
 from app.tools.base import Invocation
 from app.tools.webhook import NOTICE_SECONDS, Webhook
 
@@ -66,9 +65,8 @@ class Notices:
             one = await self._waiting.get()
             try:
                 await self._send(one)
-            except DATABASE_ERRORS as error:
-                about = {"call": show(Prefix.CALL, one.call.uuid), "error": type(error).__name__}
-                log.warning("notice_failed", **about)
+            except Exception:  # the next notices are sent all the same
+                log.exception("notice_failed", call=show(Prefix.CALL, one.call.uuid))
             finally:
                 self._waiting.task_done()
 

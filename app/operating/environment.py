@@ -3,7 +3,8 @@
 import asyncio
 import sys
 from collections.abc import Coroutine
-from typing import Any, NoReturn
+from contextlib import suppress
+from typing import Any, NoReturn, TextIO, cast
 
 import structlog
 import structlog.tracebacks
@@ -13,9 +14,9 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
 from app.cli.exits import Exit, fail
+from app.domain.errors import DatabaseUnreachableError, OperatorError
 from app.settings import Settings
-from app.store.db import UnsafeDatabaseError, is_outage
-from app.store.embedded_home import EmbeddedError
+from app.store.db import is_outage
 from app.tools.context import PluginError
 
 
@@ -63,7 +64,9 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(work)
-    except (UnsafeDatabaseError, EmbeddedError, PluginError) as error:
+    except DatabaseUnreachableError as error:
+        fail(str(error), Exit.UNREACHABLE)
+    except (OperatorError, PluginError) as error:
         stop(str(error))
     except ConnectionRefusedError as error:
         fail(f"The database cannot be reached: {error}", Exit.UNREACHABLE)
@@ -81,7 +84,9 @@ def configure_logging(settings: Settings) -> None:
     level = levels.get(settings.log_level.lower())
     if level is None:
         stop(f"RUNWARD_LOG_LEVEL must be one of: {', '.join(levels)}.")
-    text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
+    text = settings.log_format == "text" or (
+        settings.log_format == "auto" and sys.stderr is not None and sys.stderr.isatty()
+    )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -90,9 +95,27 @@ def configure_logging(settings: Settings) -> None:
             *_renderers(text=text),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", LogFile(sys.stderr))),
         cache_logger_on_first_use=True,
     )
+
+
+class LogFile:
+    """Standard error, without its failures: a closed terminal, a broken pipe or a full disk loses
+    the log, and nothing else. None: the process was started without one."""
+
+    def __init__(self, out: TextIO | None) -> None:
+        self._out = out
+
+    def write(self, text: str) -> None:
+        if self._out is not None:
+            with suppress(OSError, ValueError):
+                self._out.write(text)
+
+    def flush(self) -> None:
+        if self._out is not None:
+            with suppress(OSError, ValueError):
+                self._out.flush()
 
 
 def _renderers(*, text: bool) -> list[Any]:

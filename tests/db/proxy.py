@@ -31,6 +31,8 @@ class Proxy:
         self._late: list[tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]] = []
         self._writers: list[asyncio.StreamWriter] = []
         self._refusals = 0
+        self.hide_ends = False
+        """Whether clients keep their connections after the server has ended its side."""
         self.broken = 0
         """Connections that were broken on purpose."""
 
@@ -79,7 +81,7 @@ class Proxy:
             return
         up_reader, up_writer = await self._connect()
         self._writers.append(up_writer)
-        down = asyncio.create_task(_pump(up_reader, writer))
+        down = asyncio.create_task(_pump(up_reader, writer, close=not self.hide_ends))
         with suppress(OSError):
             await self._pump_up(reader, writer, (up_reader, up_writer), down)
         down.cancel()
@@ -119,11 +121,12 @@ class Proxy:
         up_writer.close()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, close: bool) -> None:
     with suppress(OSError):
         while data := await reader.read(65536):
             writer.write(data)
-    writer.close()
+    if close:
+        writer.close()
 
 
 async def _until_ready(reader: asyncio.StreamReader) -> None:

@@ -35,10 +35,17 @@ class Heard:
         self.work = 0
 
     @asynccontextmanager
-    async def through(self, url: str, own: set[int]) -> AsyncGenerator[None]:
+    async def through(
+        self, url: str, own: set[int], *, keepalive: float = 15.0
+    ) -> AsyncGenerator[None]:
         """Somebody listens, and has been woken once."""
         listener = Listener(
-            url, on_run=self.runs.append, on_work=self._work, on_tools=self.tools.append, own=own
+            url,
+            on_run=self.runs.append,
+            on_work=self._work,
+            on_tools=self.tools.append,
+            own=own,
+            keepalive=keepalive,
         )
         task = asyncio.create_task(listener.run())
         try:
@@ -179,6 +186,19 @@ async def test_a_server_that_is_starting_up_is_asked_again(store: Store) -> None
     heard = Heard()
     async with proxy.open() as url, heard.through(url, set()):
         assert await store.value(LISTENING) == 1
+
+
+async def test_a_connection_whose_end_is_hidden_is_replaced(store: Store) -> None:
+    """The driver then raises an internal error of its own at the next sign of life."""
+    proxy, heard = Proxy(store.url), Heard()
+    proxy.hide_ends = True
+    async with proxy.open() as url, heard.through(url, set(), keepalive=0.05):
+        await store.sql(END_LISTENING)
+        await heard.everything()
+        run = uuid4()
+        await notify(store, "runward_runs", run.hex)
+        await heard.hear(runs=1)
+        assert heard.runs == [run]
 
 
 async def test_the_connection_ends_with_the_listener(store: Store) -> None:

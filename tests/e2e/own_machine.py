@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,7 @@ import pytest
 
 from tests.support.client import Client
 from tests.support.postgres import scratch_folder
-from tests.support.service import Service
+from tests.support.service import STOP_SECONDS, Service
 
 NOTHING_SET = (
     "DATABASE_URL",
@@ -45,6 +46,21 @@ class OwnMachine:
         """SIGTERM; the exit code."""
         assert self.service is not None
         return self.service.terminate()
+
+    def hang_up(self) -> int:
+        """SIGHUP, as when the terminal is closed; the exit code."""
+        assert self.service is not None
+        os.kill(self.service.pid, signal.SIGHUP)
+        return self.service.process.wait(STOP_SECONDS)
+
+    def stop_impatiently(self) -> int:
+        """SIGTERM again and again until it has ended; the exit code."""
+        assert self.service is not None
+        process = self.service.process
+        while True:
+            process.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(0.01)
 
     @property
     def key(self) -> str:

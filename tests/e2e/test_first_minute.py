@@ -86,7 +86,8 @@ def test_a_second_start_keeps_the_keys_and_what_waits(machine: OwnMachine) -> No
     machine.start()
     key = machine.key
     run = waiting_run(machine)
-    machine.stop()
+    assert machine.hang_up() == 0
+    assert machine.postgres_is_gone()
     machine.start()
     assert machine.key == key
     ended = approve(machine, run)
@@ -112,7 +113,8 @@ def test_a_tool_that_somebody_made_is_left_alone(machine: OwnMachine) -> None:
     with machine.client() as client:
         client.call("DELETE", "/v1/tools/refund")
         client.register_tool("refund", own)
-    machine.stop()
+    assert machine.stop_impatiently() == 0
+    assert machine.postgres_is_gone()
     machine.start()
     with machine.client() as client:
         assert client.call("GET", "/v1/tools/refund")["url"] == own

@@ -1,0 +1,150 @@
+"""Processes: no task ends without the process saying so, and signals work without a log."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TextIO
+
+import pytest
+import structlog
+
+from app.operating.environment import configure_logging
+from app.serve import STOP_SIGNALS, TaskEndedError, stop_signal, supervise
+from app.settings import Settings
+
+
+class Supervised:
+    """A part that drains once the process stops, and a background task."""
+
+    def __init__(self) -> None:
+        self.stop = asyncio.Event()
+        self.told = 0
+        self.drained = False
+        self.cancelled = False
+
+    async def run(self, background: Awaitable[None]) -> None:
+        async def wait() -> None:
+            await background
+
+        await supervise(
+            {asyncio.create_task(self._part(), name="worker")},
+            {asyncio.create_task(wait(), name="listener")},
+            self.stop,
+            self._tell,
+        )
+
+    async def _part(self) -> None:
+        await self.stop.wait()
+        await asyncio.sleep(0)
+        self.drained = True
+
+    def _tell(self) -> None:
+        self.told += 1
+
+
+async def for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+async def fail() -> None:
+    raise RuntimeError("the connection is in a strange state")
+
+
+async def end() -> None:
+    await asyncio.sleep(0)
+
+
+async def cancel_itself() -> None:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    ("background", "error", "reason"),
+    [
+        (fail, RuntimeError, "strange state"),
+        (end, TaskEndedError, "'listener' ended by itself"),
+        (cancel_itself, TaskEndedError, "'listener' was cancelled"),
+    ],
+)
+async def test_a_task_that_ends_stops_the_process_with_the_reason(
+    background: Callable[[], Awaitable[None]], error: type[Exception], reason: str
+) -> None:
+    supervised = Supervised()
+    with pytest.raises(error, match=reason):
+        await supervised.run(background())
+    assert supervised.drained
+    assert supervised.told == 1
+
+
+async def test_a_process_that_was_asked_to_stop_ends_without_an_error() -> None:
+    supervised = Supervised()
+    supervised.stop.set()
+    await supervised.run(for_ever())
+    assert supervised.drained
+    assert supervised.told == 1
+
+
+async def test_a_task_that_fails_while_the_process_stops_is_reported() -> None:
+    supervised = Supervised()
+
+    async def fail_late() -> None:
+        await supervised.stop.wait()
+        await fail()
+
+    supervised.stop.set()
+    with pytest.raises(RuntimeError, match="strange state"):
+        await supervised.run(fail_late())
+    assert supervised.drained
+
+
+# Signals and the log.
+
+
+@pytest.fixture
+def gone() -> Iterator[TextIO]:
+    """A pipe that nobody reads any more."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    out = os.fdopen(writing, "w", buffering=1)
+    yield out
+    os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+    out.close()
+
+
+@pytest.mark.parametrize("log_format", ["json", "text"])
+def test_a_log_that_nobody_reads_raises_nothing(
+    gone: TextIO, monkeypatch: pytest.MonkeyPatch, log_format: str
+) -> None:
+    monkeypatch.setattr("sys.stderr", gone)
+    configure_logging(Settings(log_format=log_format))  # pyright: ignore[reportCallIssue]
+    try:
+        for _ in range(10):
+            structlog.get_logger().info("an event", detail="x" * 10_000)
+    finally:
+        structlog.reset_defaults()
+
+
+def test_a_process_without_standard_error_logs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    configure_logging(Settings())  # pyright: ignore[reportCallIssue]
+    try:
+        structlog.get_logger().info("an event")
+    finally:
+        structlog.reset_defaults()
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+async def test_each_signal_stops_the_process_and_a_later_one_does_not_end_it(
+    number: signal.Signals,
+) -> None:
+    former = {one: signal.getsignal(one) for one in STOP_SIGNALS}
+    try:
+        async with stop_signal() as stop:
+            os.kill(os.getpid(), number)
+            await stop.wait()
+        for one in STOP_SIGNALS:
+            os.kill(os.getpid(), one)
+    finally:
+        for one, handler in former.items():
+            signal.signal(one, handler)
