@@ -81,6 +81,11 @@ async def decide_approval(
             await outside.decide(tx, services.vault, who.project_id, approval_id, decision, by)
         )
 
-    shown = await once(services, Once.of(request, who.project_id, idempotency_key), decide)
+    try:
+        shown = await once(services, Once.of(request, who.project_id, idempotency_key), decide)
+    except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
+        async with services.database.pool.begin() as tx:
+            await outside.expire_approval(tx, who.project_id, approval_id)
+        raise
     services.wake_worker()
     return shown

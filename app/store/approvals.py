@@ -20,6 +20,7 @@ from sqlalchemy import (
     literal_column,
     select,
     union_all,
+    update,
 )
 
 from app.domain.approvals import ApprovalStatus, Decided, DecisionKind, Remember
@@ -181,6 +182,19 @@ def closed_rows(run_id: RunId, decided: Sequence[Decided], by: str) -> list[dict
         }
         for one in decided
     ]
+
+
+async def withdraw(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> None:
+    """Close a pending approval on which no call waits any more."""
+    await tx.execute(
+        update(approvals)
+        .where(
+            approvals.c.project_id == project_id,
+            approvals.c.id == approval_id,
+            approvals.c.status == ApprovalStatus.PENDING,
+        )
+        .values(status=ApprovalStatus.WITHDRAWN, decided_at=func.clock_timestamp())
+    )
 
 
 async def remember(

@@ -5,7 +5,7 @@ itself: where it waited, it is queued in the same transaction.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from app.domain import approvals as rules
@@ -64,6 +64,8 @@ async def decide(
     status, state = await locked(tx, project_id, asked.run_id)
     asked = await approvals.get(tx, project_id, approval_id)
     assert asked is not None
+    if asked.status is ApprovalStatus.PENDING and _left_behind(asked, state):
+        asked = replace(asked, status=ApprovalStatus.WITHDRAWN)
     if asked.status is not ApprovalStatus.PENDING or asked.expired:
         return _second(asked, what)
     if what.digest is not None and what.digest != asked.digest:
@@ -88,6 +90,16 @@ async def decide(
     after = await approvals.get(tx, project_id, approval_id)
     assert after is not None
     return after
+
+
+def _left_behind(asked: Approval, state: RunState) -> bool:
+    """Whether no call waits for this approval. The run has ended, or its call was settled."""
+    call = state.calls.get(CallId(asked.call_id))
+    return (
+        call is None
+        or call.phase is not CallPhase.AWAITING_APPROVAL
+        or call.approval_id != asked.id
+    )
 
 
 def _check_remember(what: Decision, state: RunState) -> None:
@@ -290,12 +302,19 @@ async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequ
 
 
 async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Closed | None:
+    """Reject the call whose approval has expired, or withdraw an approval that its run left
+    behind. None: the approval is closed already, or has time."""
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None:
         return None
     status, state = await locked(tx, project_id, asked.run_id)
     asked = await approvals.get(tx, project_id, approval_id)
-    if asked is None or asked.status is not ApprovalStatus.PENDING or not asked.expired:
+    if asked is None or asked.status is not ApprovalStatus.PENDING:
+        return None
+    if _left_behind(asked, state):
+        await approvals.withdraw(tx, project_id, approval_id)
+        return Closed()
+    if not asked.expired:
         return None
     changes = Changes()
     rules.expire(state, changes, state.calls[CallId(asked.call_id)])

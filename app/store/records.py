@@ -65,13 +65,14 @@ events AS (
   WHERE t.project_id = g.project_id AND t.run_id = g.id AND t.call_id = c.call_id
 ), asked AS (
   INSERT INTO approvals (project_id, id, run_id, call_id, tool, tool_version, agent, url,
-    arguments, digest, status, allowed_decisions, requested_at, expires_at)
+    arguments, digest, status, allowed_decisions, requested_at, expires_at, decided_at)
   SELECT g.project_id, a.id, g.id, a.call_id, a.tool, a.tool_version, a.agent, a.url,
-    a.arguments, a.digest, 'pending', ARRAY(SELECT json_array_elements_text(a.allowed)),
-    g.at, g.at + make_interval(secs => a.expires_seconds)
+    a.arguments, a.digest, a.status, ARRAY(SELECT json_array_elements_text(a.allowed)),
+    g.at, g.at + make_interval(secs => a.expires_seconds),
+    CASE WHEN a.status <> 'pending' THEN g.at END
   FROM json_to_recordset(CAST(:approvals AS json)) AS a(run uuid, id uuid, call_id text,
     tool text, tool_version int, agent text, url text, arguments json, digest text,
-    allowed json, expires_seconds float8)
+    status text, allowed json, expires_seconds float8)
   JOIN g ON g.id = a.run
 ), closed AS (
   UPDATE approvals a SET status = c.status, decided_at = coalesce(a.decided_at, g.at),
@@ -118,14 +119,17 @@ class Records:
                 "url": asked.url,
                 "arguments": asked.call.arguments,
                 "digest": asked.call.digest,
+                "status": changes.closed_approvals.get(asked.id, "pending"),
                 "allowed": asked.allowed,
                 "expires_seconds": asked.expires_seconds,
             }
             for asked in changes.approvals
         ]
+        new = {asked.id for asked in changes.approvals}  # the UPDATE cannot see these rows
         self.closed += [
             {"run": run, "id": approval_id, "status": status, "decided_by": None, "decision": None}
             for approval_id, status in changes.closed_approvals.items()
+            if approval_id not in new
         ]
 
     def values(self) -> dict[str, str]:

@@ -539,6 +539,21 @@ def test_cancelling_withdraws_what_was_asked(project: Project) -> None:
     assert project.hits("pay") == []
 
 
+def test_a_run_that_fails_on_another_call_of_the_response_withdraws_what_it_asked(
+    project: Project,
+) -> None:
+    project.tool("pay", approval="always")
+    both = calls(call(1, "pay"), call(2, "payy"))
+    run = project.run(both, tools=["pay"], on_unknown_tool="fail_run")
+    assert run["status"] == "failed"
+    [approval] = project.client.call("GET", "/v1/approvals", run_id=run["id"])["data"]
+    assert (approval["status"], approval["decided_by"]) == ("withdrawn", None)
+    problem = project.client.refused(
+        409, "approval_already_decided", "POST", decision(approval), {"decision": "approve"}
+    )
+    assert problem["approval"]["status"] == "withdrawn"
+
+
 # -- who may decide -------------------------------------------------------------------------------
 
 

@@ -10,16 +10,17 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from app.domain.calls import Call, CallPhase
+from app.domain.calls import Call, CallPhase, Reason
 from app.domain.ids import CallId
 from app.domain.run import Move
+from app.domain.settle import close_open_calls
 from app.domain.state import Changes, RunState
 from app.store import commit, sweep
 from app.store.commit import Committed, Ending, Moved, Step, Written
 from app.store.db import sqlstate
 from app.store.group import GroupCommit
 from app.store.ids import mint
-from tests.db.store import Store, step
+from tests.db.store import Store, pay, step, taken
 
 SHORT = timedelta(seconds=0.3)
 
@@ -351,6 +352,27 @@ async def test_a_step_with_bad_data_fails_alone(store: Store) -> None:
     assert [what(one) for one in results] == [good, "22", "23", good, "54", unwritable, good]
     for state, logged in zip(states, (True, False, False, True, False, False, True), strict=True):
         assert (await store.log(state.id))[2:] == (["good"] if logged else [])
+
+
+@pytest.mark.parametrize("reason", [Reason.RUN_ENDED, Reason.RUN_CANCELLED])
+async def test_a_run_that_ends_with_the_step_that_asks_leaves_nothing_to_decide(
+    store: Store, reason: Reason
+) -> None:
+    """The response holds a gated call, and something in it ends the run at once."""
+    tool = await store.register(approval="always")
+    other = await store.asked(pay("c1"))
+    state, changes = taken(await store.leased(tools=["pay"]), tool, pay("c1"), pay("c2"))
+    close_open_calls(state, changes, reason)
+    ending = Ending(Move.FAIL, error={"code": "unknown_tool"})
+    await store.committed(step(state, "run.failed", seen=0, ending=ending, changes=changes))
+
+    rows = await store.sql(
+        "SELECT status, decided_at IS NOT NULL AS closed, decided_by FROM approvals"
+        " WHERE run_id = :id",
+        id=state.id,
+    )
+    assert [tuple(row) for row in rows] == [("withdrawn", True, None)] * 2
+    assert len(await store.pending(other.id)) == 1
 
 
 async def test_two_claims_of_a_run_in_one_flush_are_kept_apart(store: Store) -> None:

@@ -300,6 +300,39 @@ async def test_a_swept_approval_is_a_rejected_call_and_a_run_that_goes_on(store:
     assert (shown.status, shown.decided_by) == ("expired", None)
 
 
+async def left_behind(store: Store) -> tuple[RunState, ApprovalId]:
+    """A run that has ended while its approval stayed open, as an earlier version could write it."""
+    state = await store.waiting(pay("c1"))
+    [approval] = await store.pending(state.id)
+    await cancel(store, state)
+    await store.sql("UPDATE approvals SET status = 'pending', decided_at = NULL")
+    return state, approval
+
+
+async def test_an_approval_that_its_run_left_behind_is_withdrawn_when_it_expires(
+    store: Store,
+) -> None:
+    state, approval = await left_behind(store)
+    other = await store.waiting(pay("c1"))
+    await overdue(store)
+    assert not await Reaper(store.database, store.vault, nobody).sweep()
+    shown = await alone(store, lambda tx: approvals.get(tx, PROJECT, approval))
+    assert shown is not None and shown.status == "withdrawn"
+    assert (await store.log(state.id))[-1] == "run.cancelled"
+    assert await status(store, other) == "queued"
+
+
+async def test_deciding_about_what_a_run_left_behind_is_refused(store: Store) -> None:
+    state, approval = await left_behind(store)
+    for decision in (APPROVE, REJECT, Respond(decision="respond", output="paid")):
+        with pytest.raises(e.ApprovalAlreadyDecidedError) as late:
+            await decide(store, approval, decision)
+        assert named(late.value)["status"] == "withdrawn"
+    assert (await store.load(state.id)).calls[C1].phase is CallPhase.SETTLED
+    assert await alone(store, lambda tx: outside.expire_approval(tx, PROJECT, approval))
+    assert await store.pending(state.id) == []
+
+
 # Cancelling.
 
 
