@@ -138,6 +138,8 @@ def _decide_one(
         "status": status,
         "decided_by": by,
     }
+    if isinstance(decision, Edit | Reject) and decision.message:
+        about |= {"message": decision.message}
     match decision:
         case Approve():
             call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
@@ -152,8 +154,6 @@ def _decide_one(
                 approved_digest=new_digest,
             )
             about |= {**fitting("arguments", arguments), "digest": new_digest}
-        case Reject(message=message) if message:
-            about |= {"message": message}
         case Reject() | Respond():
             pass
         case _:

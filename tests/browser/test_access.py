@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.api.project import ALL_SCOPES, Project, call
 from tests.browser.conftest import Opens
 from tests.browser.test_views import fits
-from tests.browser.window import Scheme, Window, window
+from tests.browser.window import Scheme, Window, button, window
 from tests.support.client import Json
 from tests.support.model_server import Answer, calls, text
 from tests.support.serving import Hold
@@ -68,7 +68,7 @@ def test_signing_in_deciding_starting_and_signing_out_by_keyboard_alone(
         expect(page.get_by_role("heading", name="Inbox", level=1)).to_be_visible()
         expect(page.locator("main")).to_be_focused()
         expect(page.get_by_role("article")).to_have_count(1)
-        tab_to(page, "Approve")
+        tab_to(page, "Approve: pay 1")
         page.keyboard.press("Enter")
         expect(page.get_by_role("article")).to_have_count(0)
         assert project.end(run)["output"] == "Paid."
@@ -112,12 +112,12 @@ def test_an_arguments_choice_is_made_with_arrows(project: Project, opens: Opens)
     project.settle(run)
     page = opens().page
     expect(page.get_by_role("article")).to_have_count(1)
-    tab_to(page, "Edit arguments")
+    tab_to(page, "Edit arguments: pay much")
     page.keyboard.press("Enter")
     expect(page.get_by_label("x", exact=True)).to_be_focused()
     page.keyboard.press("ArrowUp")
     expect(page.locator(".change")).to_have_count(1)
-    tab_to(page, "Send with these arguments")
+    tab_to(page, "Approve with changes")
     page.keyboard.press("Enter")
     project.end(run)
     [hit] = project.hits("pay")
@@ -139,10 +139,10 @@ def test_what_a_screen_reader_is_told_of_the_inbox(project: Project, opens: Open
             - heading "pay version 1" [level=2]
             - term: x
             - definition: /1/
-            - button "Approve"
-            - button "Reject"
-            - button "Edit arguments"
-            - button "Respond"
+            - 'button "Approve: pay 1"'
+            - 'button "Reject: pay 1"'
+            - 'button "Edit arguments: pay 1"'
+            - 'button "Respond: pay 1"'
             - combobox
         """
     )
@@ -207,12 +207,12 @@ def test_nothing_is_lost_on(project: Project, opens: Opens, how: str) -> None:
         expect(page.get_by_text("Looking…")).to_have_count(0)
         assert fits(opened), view
         width = page.viewport_size["width"] if page.viewport_size else 0
-        for button in page.locator("main button:visible").all():
-            box = button.bounding_box()
-            if box is None or button.evaluate("(one) => one.closest('.wide') !== null"):
+        for one in page.locator("main button:visible").all():
+            box = one.bounding_box()
+            if box is None or one.evaluate("(one) => one.closest('.wide') !== null"):
                 continue  # a wide table is moved sideways, within its frame
-            assert box["x"] >= 0, button
-            assert box["x"] + box["width"] <= width, button
+            assert box["x"] >= 0, one
+            assert box["x"] + box["width"] <= width, one
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -222,10 +222,11 @@ def test_open_forms_keep_nobody_out(project: Project, opens: Opens, scheme: Sche
     page = opened.page
     card = page.get_by_role("article")
     for name in ("Reject", "Edit arguments", "Respond"):
-        card.get_by_role("button", name=name, exact=True).click()
-        expect(card.locator(".panel")).to_be_visible()
+        button(card, name).click()
+        expect(card.locator(".panel :is(input, textarea)").first).to_be_visible()
         _finds_nothing(opened, name)
-    card.get_by_role("button", name="Edit arguments", exact=True).click()
+        button(card, "Back").click()
+    button(card, "Edit arguments").click()
     card.get_by_label("Edit as JSON").check()
     card.get_by_label("Arguments as JSON").fill("{")
     expect(card.get_by_text("is not JSON yet")).to_be_visible()

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.api.project import Project, call, result_of
 from tests.browser.conftest import Opens
-from tests.browser.window import Scheme, Window
+from tests.browser.window import Scheme, Window, button
 from tests.support.client import Json
 from tests.support.model_server import calls, text
 from tests.support.tool_server import Behaviour
@@ -89,18 +89,18 @@ def card_of(window: Window) -> Locator:
 
 def act(window: Window, name: str) -> Locator:
     card = card_of(window)
-    card.get_by_role("button", name=name, exact=True).click()
+    button(card, name).click()
     return card
 
 
 def editing(window: Window) -> Locator:
     card = act(window, "Edit arguments")
-    expect(card.get_by_text("Nothing yet.")).to_be_visible()
+    expect(card.get_by_text("No changes yet.")).to_be_visible()
     return card
 
 
 def send(window: Window) -> None:
-    act(window, "Send with these arguments")
+    act(window, "Approve with changes")
     expect(card_of(window)).to_have_count(0)
 
 
@@ -151,8 +151,8 @@ def test_a_text_is_given_in_the_tools_place(project: Project, opens: Opens) -> N
     run = asks(project)
     window = opens()
     card = act(window, "Respond")
-    card.get_by_label("What the model reads in the tool's place").fill('{"paid": 1}')
-    act(window, "Give this as the result")
+    card.get_by_label("Result for the model").fill('{"paid": 1}')
+    act(window, "Send this result")
     expect(card).to_have_count(0)
     project.end(run)
     [ledger] = project.client.tool_calls(run["id"])
@@ -164,15 +164,15 @@ def test_json_is_given_in_the_tools_place_once_it_is_json(project: Project, open
     run = asks(project)
     window = opens()
     card = act(window, "Respond")
-    card.get_by_label("What the model reads in the tool's place").fill('{"paid":\n 1')
+    card.get_by_label("Result for the model").fill('{"paid":\n 1')
     card.get_by_label("JSON").check()
     expect(card.get_by_text("is not JSON yet")).to_be_visible()
-    act(window, "Give this as the result")
-    field = card.get_by_label("What the model reads in the tool's place")
+    act(window, "Send this result")
+    field = card.get_by_label("Result for the model")
     expect(field).to_have_attribute("aria-invalid", "true")
     field.fill(f'{{"paid": {NUMBER}}}')
     expect(card.get_by_text("is not JSON yet")).to_have_count(0)
-    act(window, "Give this as the result")
+    act(window, "Send this result")
     expect(card).to_have_count(0)
     project.end(run)
     [ledger] = project.client.tool_calls(run["id"])
@@ -232,7 +232,7 @@ def test_an_edit_says_what_is_wrong_shows_what_changes_and_sends_that(
     run = asks(project)
     window = opens()
     card = editing(window)
-    go = card.get_by_role("button", name="Send with these arguments")
+    go = card.get_by_role("button", name="Approve with changes")
     expect(go).to_be_disabled()
     amount = card.get_by_role("textbox", name="amount")
     amount.fill("501")
@@ -255,6 +255,68 @@ def test_an_edit_says_what_is_wrong_shows_what_changes_and_sends_that(
     assert "A person changed the arguments" in result_of(project.asked(), "c1")
     [approval] = project.client.call("GET", "/v1/approvals", run_id=run["id"])["data"]
     assert (approval["status"], approval["message"]) == ("edited", "Half of it.")
+
+
+def test_while_a_panel_is_open_only_its_own_button_decides(project: Project, opens: Opens) -> None:
+    run = asks(project)
+    window = opens()
+    card = card_of(window)
+    card.get_by_label("How far the decision counts").select_option("run")
+    buttons = card.locator(".actions button:visible")
+    for way, decides in (("Reject", "Reject the call"), ("Respond", "Send this result")):
+        act(window, way)
+        expect(card.locator(".panel textarea")).to_be_visible()
+        expect(buttons).to_have_text([decides, "Back"])
+        act(window, "Back")
+    expect(card.locator("button.primary:visible")).to_have_text(["Approve and remember"])
+    editing(window)
+    card.get_by_role("textbox", name="amount").fill("79")
+    expect(card.locator("button.primary:visible")).to_have_text(["Approve with changes"])
+    for name in ("Approve", "Approve and remember", "Reject", "Edit arguments", "Respond"):
+        expect(button(card, name)).to_have_count(0)
+    expect(card.get_by_label("How far the decision counts")).to_be_hidden()
+    expect(card.get_by_text("An edit applies to this call only.")).to_be_visible()
+    send(window)
+    assert sent(project, run)["amount"] == 79
+
+
+def test_an_edit_survives_a_reload_until_it_is_given_up(project: Project, opens: Opens) -> None:
+    run = asks(project)
+    window = opens()
+    card = editing(window)
+    card.get_by_role("textbox", name="amount").fill("79.10")
+    card.get_by_label("Note").fill("Half of it.")
+    window.page.reload()
+    expect(card.get_by_label("Note")).to_have_value("Half of it.")
+    assert changes(card) == ["amount 89.0 → 79.10"]
+    act(window, "Back")
+    window.page.reload()
+    expect(button(card, "Approve")).to_be_visible()
+    card = editing(window)
+    card.get_by_role("textbox", name="amount").fill("79")
+    send(window)
+    assert sent(project, run)["amount"] == 79
+    assert window.page.evaluate("sessionStorage.length") == 0
+
+
+def test_the_note_of_an_edit_is_shown_in_the_run(project: Project, opens: Opens) -> None:
+    run = asks(project)
+    window = opens()
+    card = editing(window)
+    card.get_by_role("textbox", name="amount").fill("79")
+    card.get_by_label("Note").fill("Half of it.")
+    send(window)
+    window.go(f"#/runs/{run['id']}")
+    expect(window.page.locator(".decision")).to_contain_text("Half of it.")
+
+
+def test_each_button_is_named_after_its_call(project: Project, opens: Opens) -> None:
+    asks(project, '{"order": "A-1017", "amount": 89.0}')
+    card = card_of(opens())
+    expect(card).to_be_visible()
+    names = [one.get_attribute("aria-label") for one in card.locator(".actions button").all()]
+    ways = ("Approve", "Reject", "Edit arguments", "Respond")
+    assert names == [f"{way}: refund A-1017, 89.0" for way in ways]
 
 
 def test_every_shape_of_a_schema_has_its_field(project: Project, opens: Opens) -> None:
@@ -341,7 +403,7 @@ def test_what_the_server_refuses_is_said_at_its_field(project: Project, opens: O
     card = editing(window)
     field = card.get_by_role("textbox", name="x")
     field.fill("-")
-    act(window, "Send with these arguments")
+    act(window, "Approve with changes")
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(card.locator(".wrong:visible")).to_contain_text("hostname")
 
@@ -351,7 +413,7 @@ def test_a_tool_that_has_changed_since_is_edited_as_json(project: Project, opens
     project.client.call("PATCH", "/v1/tools/refund", {"description": "Another."})
     window = opens()
     card = editing(window)
-    expect(card.get_by_text("The tool has changed since it was asked")).to_be_visible()
+    expect(card.get_by_text("the tool has changed since the call was requested")).to_be_visible()
     expect(card.get_by_label("Arguments as JSON")).to_be_visible()
 
 
@@ -375,7 +437,8 @@ def test_open_panels_keep_nobody_out(
     window = opens(scheme=scheme, phone=scheme == "dark")
     act(window, way)
     expect(card_of(window).get_by_role("button", name="Back")).to_be_visible()
-    card_of(window).get_by_label("How far the decision counts").select_option("run")
+    if way == "Reject":
+        card_of(window).get_by_label("How far the decision counts").select_option("run")
     if way == "Edit arguments":
         card_of(window).get_by_role("textbox", name="amount").fill("-1")
         expect(card_of(window).get_by_text("must be 0 or more")).to_be_visible()

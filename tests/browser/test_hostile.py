@@ -13,7 +13,7 @@ from tests.api.project import Project, call
 from tests.browser.conftest import Opens
 from tests.browser.hostile import ALL, FOLDED, LONG, ONE, SHORT
 from tests.browser.reading import read, read_all, unfold, unharmed, unmarked
-from tests.browser.window import Window
+from tests.browser.window import Window, button
 from tests.support.client import Json
 from tests.support.model_server import Answer, HttpError, calls, text
 from tests.support.serving import Hold
@@ -99,7 +99,7 @@ def test_a_call_is_shown_changed_and_sent_to_the_letter(project: Project, opens:
     form.get_by_label("times").fill("2")
     expect(card.locator(".change")).to_have_count(1)
     assert card.locator(".change").inner_text().split() == ["times", "1", "→", "2"]
-    card.get_by_role("button", name="Send with these arguments").click()
+    card.get_by_role("button", name="Approve with changes").click()
     expect(card).to_have_count(0)
     project.end(run)
     [hit] = project.hits("pay")
@@ -210,8 +210,9 @@ def test_what_people_say_is_shown_as_it_is(project: Project, opens: Opens) -> No
     cards.first.get_by_role("button", name="Edit arguments").press("Enter")
     cards.first.get_by_label("slow").fill("a" * 60 + "!")
     expect(cards.first.locator(".change")).to_have_count(1)
-    for name, what in (("Reject", "Reject the call"), ("Respond", "Give this as the result")):
-        cards.first.get_by_role("button", name=name, exact=True).press("Enter")
+    button(cards.first, "Back").press("Enter")
+    for name, what in (("Reject", "Reject the call"), ("Respond", "Send this result")):
+        button(cards.first, name).press("Enter")
         cards.first.locator(".panel textarea").fill(FOLDED)
         unharmed(window)
         cards.first.locator(".panel textarea").fill(ONE)

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Request, Route, expect
 
 from tests.api.project import Project, at_once, call
 from tests.browser.conftest import Opens
-from tests.browser.window import Window
+from tests.browser.window import Window, button
 from tests.support.client import Json
 from tests.support.model_server import Answer, calls, text
 
@@ -317,7 +317,7 @@ def test_a_panel_is_left_with_escape_and_focus_returns(project: Project, opens: 
     project.tool(ASKS, approval="always")
     waiting(project)
     window = opens()
-    opener = card(window).get_by_role("button", name="Reject", exact=True)
+    opener = button(card(window), "Reject")
     opener.focus()
     window.page.keyboard.press("Enter")
     expect(card(window).get_by_label("Reason")).to_be_focused()
@@ -334,7 +334,7 @@ def test_a_half_written_reason_stays_while_other_calls_come_and_go(
     project.tool("soon", approval="always", approval_expires_seconds=1800)
     waiting(project, "one")
     window = opens()
-    card(window).get_by_role("button", name="Reject", exact=True).click()
+    button(card(window), "Reject").click()
     window.page.keyboard.type("Too ")
     other = waiting(project, "two", tool="soon")
     expect(cards(window)).to_have_count(2)
@@ -354,7 +354,7 @@ def test_what_is_typed_stays_where_it_is_when_its_card_moves_up(
     waiting(project, "two")
     window = opens()
     expect(cards(window).nth(1)).to_contain_text(ASKS)
-    card(window).get_by_role("button", name="Reject", exact=True).click()
+    button(card(window), "Reject").click()
     window.page.keyboard.type("Too ")
     window.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(hours=23, minutes=30))
     expect(cards(window).nth(0)).to_contain_text(ASKS)

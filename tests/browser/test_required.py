@@ -8,7 +8,7 @@ from tests.api.project import Project, call, result_of
 from tests.api.test_client_tools_api import waiting
 from tests.api.test_input_required_api import asking
 from tests.browser.conftest import Opens
-from tests.browser.window import Scheme, Window
+from tests.browser.window import Scheme, Window, button
 from tests.support.client import Json
 from tests.support.model_server import calls, text
 from tests.support.tool_server import Behaviour
@@ -25,7 +25,7 @@ def card_of(window: Window) -> Locator:
 
 
 def act(window: Window, name: str) -> Locator:
-    card_of(window).get_by_role("button", name=name, exact=True).click()
+    button(card_of(window), name).click()
     return card_of(window)
 
 
@@ -77,8 +77,8 @@ def test_a_result_that_a_client_owes_is_given_by_hand(project: Project, opens: O
     window = opens()
     expect(card_of(window)).to_contain_text("Result wanted")
     expect(window.page).to_have_title("Inbox · Runward")
-    act(window, "Give the result").get_by_label("The result").fill("21.5 degrees")
-    act(window, "Give this as the result")
+    act(window, "Give the result").get_by_role("textbox", name="The result").fill("21.5 degrees")
+    act(window, "Send this result")
     gone(window)
     project.end(run)
     assert result_of(project.asked(), "c1") == "21.5 degrees"
@@ -120,5 +120,5 @@ def test_its_open_panels_keep_nobody_out(project: Project, opens: Opens, scheme:
         act(window, way)
         expect(card_of(window).get_by_role("button", name="Back")).to_be_visible()
         assert window.serious_findings() == []
-    window.page.keyboard.press("Escape")
-    expect(card_of(window).get_by_role("button", name="Send it again")).to_be_focused()
+        window.page.keyboard.press("Escape")
+        expect(button(card_of(window), way)).to_be_focused()

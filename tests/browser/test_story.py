@@ -153,7 +153,7 @@ def decide_with_other_arguments(ada: Window, ben: Window) -> None:
     expect(ada.page.get_by_text("Waits for a decision", exact=True)).to_be_visible()
     ada.page.get_by_role("button", name="Edit arguments").click()
     ada.page.get_by_label("amount").fill("79")
-    ada.page.get_by_role("button", name="Send with these arguments").click()
+    ada.page.get_by_role("button", name="Approve with changes").click()
     expect(asked).to_have_count(0)
     expect(ben.page).to_have_title("Inbox · Runward")
     told = ben.page.locator(".note").filter(has_text="refund")

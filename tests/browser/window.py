@@ -5,6 +5,7 @@ Content-Security-Policy is not broken, no request goes anywhere but to the servi
 opens, and nobody calls `ran`, as planted scripts would (tests/browser/hostile.py).
 """
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
     Dialog,
+    Locator,
     Page,
     Request,
     expect,
@@ -37,6 +39,11 @@ addEventListener("securitypolicyviolation", (event) =>
 """
 
 expect.set_options(timeout=PATIENCE_MS)
+
+
+def button(place: Locator, label: str) -> Locator:
+    """The button with exactly this label. Its accessible name may go on with what it acts on."""
+    return place.get_by_role("button", name=re.compile(rf"^{re.escape(label)}(:|$)"))
 
 
 @dataclass

@@ -50,10 +50,10 @@ export function answerField(label, help) {
  * @param {string} label
  * @param {string} help
  * @param {number} rows 1: one line.
- * @returns {{element: HTMLElement, read: () => string}}
+ * @returns {{element: HTMLElement, read: () => string, write: (words: string) => void}}
  */
 export function wordsField(label, help, rows) {
   const id = `answer${++fields}`;
   const input = rows === 1 ? h("input", { id, type: "text", maxlength: "4096", autocomplete: "off" }) : h("textarea", { id, rows: String(rows), maxlength: "4096" });
-  return { element: h("div", { class: "field" }, h("label", { for: id }, label, " ", h("span", { class: "soft" }, help)), input), read: () => input.value.trim() };
+  return { element: h("div", { class: "field" }, h("label", { for: id }, label, " ", h("span", { class: "soft" }, help)), input), read: () => input.value.trim(), write: (words) => void (input.value = words) };
 }

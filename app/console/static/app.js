@@ -2,6 +2,7 @@
 
 import { Problem, session, signOut, whenSignedOut } from "./api.js";
 import { fill, h, note, text } from "./dom.js";
+import { removeEdits } from "./edits.js";
 import { agent } from "./agent.js";
 import { agents } from "./agents.js";
 import { inbox } from "./inbox.js";
@@ -86,7 +87,10 @@ function title(waiting) {
 function menu(who) {
   const badge = h("span", { class: "count", hidden: true });
   const out = h("button", { type: "button", class: "quiet small" }, "Sign out");
-  out.addEventListener("click", () => void signOut().then(() => location.reload(), (error) => note(text(error.message), "error")));
+  out.addEventListener("click", () => void signOut().then(() => {
+    removeEdits();
+    location.reload();
+  }, (error) => note(text(error.message), "error")));
   fill(top_,
     h("a", { class: "brand", href: "#/inbox" }, "Runward"),
     h("nav", { "aria-label": "Console" }, VIEWS.flatMap(({ menu: entry, scope }) => (entry && (!scope || who.scopes.includes(scope)) ? [h("a", { href: entry[0] }, entry[1], entry[1] === "Inbox" ? [" ", badge] : null)] : []))),

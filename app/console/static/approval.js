@@ -4,7 +4,8 @@ import { Problem, get, send } from "./api.js";
 import { busy, choosing } from "./choosing.js";
 import { editing, rejecting, rememberChoice, responding } from "./deciding.js";
 import { add, fill, h, note, text } from "./dom.js";
-import { KEEPS_NUMBERS } from "./exact.js";
+import { removeEdit, storedEdit } from "./edits.js";
+import { KEEPS_NUMBERS, isObject } from "./exact.js";
 import { ago, moment, roughly } from "./format.js";
 import { story } from "./story.js";
 import { rows } from "./values.js";
@@ -26,16 +27,19 @@ const URGENT_MS = 600_000;
 export function approvalCard(approval, { inRun = false, may, decided }) {
   const title = `t-${approval.id}`;
   const when = h("p", { class: "when" });
-  const remember = rememberChoice(() => fill(approveButton(), remember.on() ? "Approve and remember" : "Approve"));
   const allowed = new Set(approval.allowed_decisions);
-  const { actions, panel } = choosing(approval.id, [
+  const remember = rememberChoice(() => rename("approve", remember.on() ? "Approve and remember" : "Approve"));
+  const { actions, panel, open, rename } = choosing(approval.id, subject(approval), [
     { label: "Approve", kind: /** @type {const} */ ("primary"), name: "approve", act: () => void decide({ decision: "approve", ...remember.read() }) },
-    { label: "Reject", kind: /** @type {const} */ ("danger"), name: "reject", panel: (/** @type {HTMLElement} */ back) => rejecting(decide, remember.read, back) },
+    { label: "Reject", kind: /** @type {const} */ ("danger"), name: "reject", panel: (/** @type {HTMLElement} */ back) => rejecting(decide, remember, back) },
     { label: "Edit arguments", name: "edit", panel: (/** @type {HTMLElement} */ back) => editing(approval, decide, back) },
     { label: "Respond", name: "respond", panel: (/** @type {HTMLElement} */ back) => responding(decide, back) },
-  ].filter(({ name }) => allowed.has(name)));
+  ].filter(({ name }) => allowed.has(name)), (closed) => {
+    if (closed === "edit") removeEdit(approval.id);
+    if (closed === "reject") add(actions, remember.element);
+  });
   if (allowed.has("approve") || allowed.has("reject")) add(actions, remember.element);
-  const approveButton = () => /** @type {HTMLElement} */ (actions.querySelector("button.primary") ?? h("button"));
+  if (may && allowed.has("edit") && storedEdit(approval.id)) void open("edit");
 
   const call = h("div", { class: "stack" },
     approval.url ? h("p", { class: "where" }, h("span", { class: "soft small" }, "Sent to "), h("code", { class: "url" }, text(approval.url))) : h("p", { class: "where soft" }, "Runs in this installation, at no address"),
@@ -65,6 +69,7 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
       const headers = { "Idempotency-Key": crypto.randomUUID() };
       const answer = await send("POST", `v1/approvals/${approval.id}/decision`, { digest: approval.digest, ...body }, headers);
       release();
+      removeEdit(approval.id);
       decided(answer);
     } catch (error) {
       release();
@@ -77,4 +82,13 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
 
   tick();
   return { element, tick };
+}
+
+const SUBJECT_CHARACTERS = 60;
+
+/** Names a call for a screen reader: the tool, and the first arguments that are short. @param {any} approval */
+function subject(approval) {
+  const values = isObject(approval.arguments) ? Object.values(approval.arguments) : [];
+  const short = values.map((value) => (typeof value === "string" ? value : (JSON.stringify(value) ?? ""))).filter((value) => value.length > 0 && value.length < SUBJECT_CHARACTERS / 2);
+  return `${approval.tool} ${short.join(", ")}`.slice(0, SUBJECT_CHARACTERS).trim();
 }

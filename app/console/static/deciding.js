@@ -4,6 +4,7 @@
 import { get } from "./api.js";
 import { answerField, wordsField } from "./answer.js";
 import { fill, h, text } from "./dom.js";
+import { removeEdit, storeEdit, storedEdit } from "./edits.js";
 import { alike, differences } from "./exact.js";
 import { form } from "./form.js";
 import { one } from "./values.js";
@@ -37,18 +38,18 @@ export function rememberChoice(changed) {
   };
 }
 
-/** @param {Decide} decide @param {() => any} remember @param {HTMLElement} back */
+/** @param {Decide} decide @param {ReturnType<typeof rememberChoice>} remember @param {HTMLElement} back */
 export function rejecting(decide, remember, back) {
   const reason = wordsField("Reason", "optional; the model reads it", 3);
-  const go = h("button", { type: "button", class: "danger" }, "Reject the call");
-  go.addEventListener("click", () => decide({ decision: "reject", ...(reason.read() && { message: reason.read() }), ...remember() }));
-  return [reason.element, h("div", { class: "actions" }, go, back)];
+  const go = h("button", { type: "button", class: "primary danger" }, "Reject the call");
+  go.addEventListener("click", () => decide({ decision: "reject", ...(reason.read() && { message: reason.read() }), ...remember.read() }));
+  return [reason.element, remember.element, h("div", { class: "actions" }, go, back)];
 }
 
 /** @param {Decide} decide @param {HTMLElement} back */
 export function responding(decide, back) {
-  const field = answerField("What the model reads in the tool's place", "the tool is not called");
-  const go = h("button", { type: "button", class: "primary" }, "Give this as the result");
+  const field = answerField("Result for the model", "used in place of the tool's result; the tool is not called");
+  const go = h("button", { type: "button", class: "primary" }, "Send this result");
   go.addEventListener("click", () => {
     const read = field.read();
     if (read) decide({ decision: "respond", output: read.output });
@@ -65,24 +66,31 @@ export function responding(decide, back) {
 export async function editing(approval, decide, back) {
   const tool = await get(`v1/tools/${encodeURIComponent(approval.tool)}`).catch(() => null);
   const current = tool?.version === approval.tool_version;
-  const why = tool && !current ? "The tool has changed since it was asked, so there is no form." : tool ? null : "The tool's schema cannot be read with this key, so there is no form.";
+  const why = tool && !current ? "There is no form because the tool has changed since the call was requested." : tool ? null : "There is no form because this key cannot read the tool's schema.";
   const changes = h("div", { class: "changes", role: "status" });
-  const go = h("button", { type: "button", class: "primary" }, "Send with these arguments");
-  const note = wordsField("Note", "optional; kept with the decision", 1);
+  const go = h("button", { type: "button", class: "primary" }, "Approve with changes");
+  const note = wordsField("Note", "optional; stored with the decision", 1);
+  const stored = storedEdit(approval.id);
+  note.write(stored?.message ?? "");
   /** @type {any} */
   let edited;
-  const made = form(current ? tool.parameters : null, approval.arguments, (value) => {
+  const store = () => edited !== undefined && storeEdit(approval.id, { arguments: edited, message: note.read() });
+  const made = form(current ? tool.parameters : null, stored?.arguments ?? approval.arguments, (value) => {
     edited = value;
     const changed = value === undefined ? [] : differences(approval.arguments, value);
     go.disabled = changed.length === 0;
-    fill(changes, value === undefined ? h("p", { class: "soft" }, "First mend what is marked in red.") : changed.length ? changed.map(change) : h("p", { class: "soft" }, "Nothing yet."));
+    fill(changes, value === undefined ? h("p", { class: "soft" }, "Fix the highlighted fields.") : changed.length ? changed.map(change) : h("p", { class: "soft" }, "No changes yet."));
+    if (changed.length) store();
+    else if (value !== undefined) removeEdit(approval.id);
   });
+  note.element.addEventListener("input", store);
   go.addEventListener("click", () => decide({ decision: "edit", arguments: edited, ...(note.read() && { message: note.read() }) }, made.refused));
   made.look();
   return [
     h("div", { class: "editing" },
       h("div", { class: "stack" }, why ? h("p", { class: "soft" }, why) : null, made.element),
-      h("div", { class: "stack aside" }, h("h3", null, "What changes"), changes, note.element, h("div", { class: "actions" }, go, back))),
+      h("div", { class: "stack aside" }, h("h3", null, "Changes"), changes, note.element,
+        h("p", { class: "soft small" }, "An edit applies to this call only."), h("div", { class: "actions" }, go, back))),
   ];
 }
 

@@ -65,34 +65,34 @@ export function requiredAction(action, { runId, may, done }) {
   /** A panel that says what went wrong. @param {string} label @param {(message: string) => void} give */
   const failure = (label, give) => (/** @type {HTMLElement} */ back) => {
     const field = wordsField(label, "the model reads it", 3);
-    const button = h("button", { type: "button", class: "danger" }, "Let it fail");
+    const button = h("button", { type: "button", class: "primary danger" }, "Let it fail");
     button.addEventListener("click", () => give(field.read()));
     return [field.element, h("div", { class: "actions" }, button, back)];
   };
 
   const ways = {
     resolve: [
-      { label: "It was done", panel: output("What it answered", "the model reads it as the call's result", "Settle as done", (value) => void settle("resolve", { resolution: "completed", output: value })) },
-      { label: "It failed", kind: /** @type {const} */ ("danger"), panel: failure("What went wrong", (message) => void settle("resolve", { resolution: "failed", message })) },
-      { label: "Send it again", panel: (/** @type {HTMLElement} */ back) => {
-        const button = h("button", { type: "button", class: "danger" }, "It did not take effect: send it again");
+      { name: "done", label: "It was done", panel: output("What it answered", "the model reads it as the call's result", "Settle as done", (value) => void settle("resolve", { resolution: "completed", output: value })) },
+      { name: "failed", label: "It failed", kind: /** @type {const} */ ("danger"), panel: failure("What went wrong", (message) => void settle("resolve", { resolution: "failed", message })) },
+      { name: "retry", label: "Send it again", panel: (/** @type {HTMLElement} */ back) => {
+        const button = h("button", { type: "button", class: "primary danger" }, "It did not take effect: send it again");
         button.addEventListener("click", () => void settle("resolve", { resolution: "retry" }));
         return [h("p", null, "Only if you know that the first one did not take effect. Otherwise it happens twice."), h("div", { class: "actions" }, button, back)];
       } },
     ],
     tool_result: [
-      { label: "Give the result", panel: output("The result", "the model reads it", "Give this as the result", (value) => void settle("result", { output: value })) },
-      { label: "Say that it failed", kind: /** @type {const} */ ("danger"), panel: failure("What went wrong", (message) => void settle("result", { error: message || "The client could not run the tool." })) },
+      { name: "result", label: "Give the result", panel: output("The result", "the model reads it", "Send this result", (value) => void settle("result", { output: value })) },
+      { name: "error", label: "Say that it failed", kind: /** @type {const} */ ("danger"), panel: failure("What went wrong", (message) => void settle("result", { error: message || "The client could not run the tool." })) },
     ],
     asks: [
-      { label: "Answer", panel: output("The answer", "the tool gets it", "Send the answer", (value) => void settle("result", { output: value })) },
-      { label: "Let it fail", kind: /** @type {const} */ ("danger"), panel: failure("Why there is no answer", (message) => void settle("result", { error: message || "Nobody answered what the tool asked." })) },
+      { name: "answer", label: "Answer", panel: output("The answer", "the tool gets it", "Send the answer", (value) => void settle("result", { output: value })) },
+      { name: "error", label: "Let it fail", kind: /** @type {const} */ ("danger"), panel: failure("Why there is no answer", (message) => void settle("result", { error: message || "Nobody answered what the tool asked." })) },
     ],
     callback: [],
   }[/** @type {"resolve" | "tool_result" | "asks" | "callback"} */ (type)];
   const key = `${run} ${action.call_id}`;
   const allowed = scope !== null && may.includes(scope);
-  const { actions, panel } = choosing(key, ways);
+  const { actions, panel } = choosing(key, action.tool, ways);
   element = h("section", { class: "required", "aria-label": `${title}: ${action.tool}`, "data-key": `required ${key}` },
     h("p", null, h("strong", null, title), h("span", { class: "soft" }, ". ", lead)),
     type === "asks" ? [h("h3", null, "It asks"), words(action.requests, `asks ${key}`)] : null,
