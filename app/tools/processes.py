@@ -20,13 +20,12 @@ from app.domain.json import JsonObject, compact, parse
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.tools.base import Report
 from app.tools.context import CallFacts
+from app.tools.environment import child_environment
 
 log = structlog.get_logger()
 
 MAX_LINE: Final = 33_554_432
 """Bytes of one answer, base64 included."""
-_KEPT_BACK: Final = ("RUNWARD_", "DATABASE_URL")
-"""Of the environment: what begins so is the service's own."""
 
 
 class Processes:
@@ -51,7 +50,7 @@ class Processes:
                 *(sys.executable, "-P", "-m", "app.tools.isolated"),
                 stdin=PIPE,
                 stdout=PIPE,
-                env=_environment(),
+                env=child_environment(),
                 limit=MAX_LINE,
                 start_new_session=True,
             )
@@ -117,8 +116,3 @@ def _kill(process: Process) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def _environment() -> dict[str, str]:
-    mine = {k: v for k, v in os.environ.items() if not k.startswith(_KEPT_BACK)}
-    return mine | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}

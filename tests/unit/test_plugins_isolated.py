@@ -13,6 +13,7 @@ import pytest
 from app.domain.json import JsonObject
 from app.domain.outcomes import Done, Failed, Why
 from app.tools import PluginError, tool
+from app.tools.environment import INHERITED
 from app.tools.loading import collect
 from app.tools.plugins import PluginHost
 from app.tools.testing import run_tool
@@ -147,15 +148,15 @@ async def test_arguments_are_checked_in_the_process_too() -> None:
     assert "arguments.x" in found.message
 
 
-async def test_the_services_own_settings_stay_out_of_the_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("RUNWARD_SECRET_KEY", "x" * 32)
-    monkeypatch.setenv("DATABASE_URL", "postgresql://nowhere")
-    monkeypatch.setenv("MINE", "1")
+async def test_the_process_inherits_only_what_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = ("RUNWARD_SECRET_KEY", "DATABASE_URL", "OPENAI_API_KEY", "AWS_SESSION_TOKEN", "MINE")
+    for name in secrets:
+        monkeypatch.setenv(name, "canary")
+    monkeypatch.setenv("TZ", "Europe/Rome")
     output: Any = (await run_tool(samples.environment, {})).output
-    assert output["MINE"] == "1"
-    assert not [name for name in output if name.startswith(("RUNWARD_", "DATABASE_URL"))]
+    assert output["TZ"] == "Europe/Rome"
+    assert "canary" not in output.values()
+    assert set(output) <= INHERITED | {"PYTHONPATH", "LC_CTYPE"}  # Python itself sets the last
 
 
 async def test_no_more_processes_run_than_are_allowed() -> None:

@@ -1,0 +1,18 @@
+"""The environment of the Python processes that the service starts."""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+INHERITED: Final = frozenset(
+    {"HOME", "LANG", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR"}
+    | {"SSL_CERT_FILE", "TERM", "TMPDIR", "TZ", "USER"}
+)
+"""None of them is a secret; providers' keys and the service's own settings are left out."""
+
+
+def child_environment() -> Mapping[str, str]:
+    """The inherited variables, and the service's own import path."""
+    kept = {name: value for name, value in os.environ.items() if name in INHERITED}
+    return kept | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
