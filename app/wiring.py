@@ -63,6 +63,7 @@ from app.tools.mcp import Mcp
 from app.tools.mcp_access import ensure_access
 from app.tools.mcp_link import Server
 from app.tools.plugins import PluginHost
+from app.tools.rules import RuleEvaluator
 from app.tools.signed_post import SignedPosts
 from app.tools.webhook import Webhook
 
@@ -133,7 +134,6 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         mcp = _closed_with(stack, _mcp(settings, database, vault, egress))
         feed = Feed(Relay(database.autocommit))
         toolbox = Toolbox(database.pool, vault)
-        policies = Policies(database.pool, vault)
         posts = SignedPosts(egress)
         webhook = Webhook(posts)
         public_url = settings.public_url or f"http://{settings.host}:{settings.port}"
@@ -147,8 +147,9 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             prices=_prices(settings),
             executors=_executors(webhook, plugins, mcp),
             plugins=plugins,
+            rules=_closed_with(stack, RuleEvaluator()),
             guards=Guards(posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook),
-            policies=policies,
+            policies=Policies(database.pool, vault),
             feed=feed,
             notices=await stack.enter_async_context(Notices(toolbox, webhook)),
             callback=_callbacks(vault, public_url),
@@ -164,7 +165,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             toolbox=toolbox,
             plugins=plugins,
             mcp=mcp,
-            policies=policies,
+            policies=engine.policies,
             models=models,
             egress=egress,
             engine=engine,

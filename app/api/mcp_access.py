@@ -10,7 +10,6 @@ from app.domain.errors import FieldError
 from app.domain.ids import ProjectId
 from app.domain.mcp_auth import Credentials, Filled
 from app.domain.mcp_servers import ListedTool, McpServerSpec
-from app.domain.rules import RuleError, compile_rule
 from app.domain.tools import When
 from app.egress.targets import TargetError
 from app.store import mcp_credentials
@@ -65,10 +64,9 @@ async def ensure_server(
     else:
         errors += _command_problems(services, spec, given)
     if isinstance(spec.approval, When):
-        try:
-            compile_rule(spec.approval.when)
-        except RuleError as error:
-            errors.append(FieldError("approval.when", str(error)))
+        problem = await services.engine.rules.problem(project_id, spec.approval.when)
+        if problem is not None:
+            errors.append(FieldError("approval.when", problem))
     if errors:
         raise e.InvalidRequestError(errors=errors)
     return filled

@@ -28,8 +28,7 @@ from app.api.services import Using
 from app.domain import errors as e
 from app.domain.builtins import is_reserved
 from app.domain.errors import FieldError
-from app.domain.ids import CallId, RunId
-from app.domain.rules import RuleError, compile_rule
+from app.domain.ids import CallId, ProjectId, RunId
 from app.domain.schema import check_schema
 from app.domain.scopes import Principal
 from app.domain.toolbox import Tool as CompiledTool
@@ -66,7 +65,7 @@ async def register_tool(
         raise e.InvalidRequestError(
             errors=[FieldError("name", "is reserved for Runward's own tools")]
         )
-    await check_tool(services, spec)
+    await check_tool(services, who.project_id, spec)
     secret = signing.make_secret()
 
     async def register(tx: Tx) -> NewTool:
@@ -119,7 +118,7 @@ async def change_tool(
     if errors := patch.refused(before.spec):
         raise e.InvalidRequestError(errors=errors)
     code = await _code_of(services, who, before.spec, patch)
-    await check_tool(services, patched(before.spec, patch, code))
+    await check_tool(services, who.project_id, patched(before.spec, patch, code))
     async with services.database.pool.begin() as tx:
         former = await registry.lock_tool(tx, who.project_id, name)
         if former is None or former.spec.type != before.spec.type:
@@ -174,7 +173,7 @@ async def rotate_tool_secret(
     return shown
 
 
-async def check_tool(services: Services, spec: ToolSpec) -> None:
+async def check_tool(services: Services, project_id: ProjectId, spec: ToolSpec) -> None:
     """What the model of the request cannot see: schemas, rules, headers, the target. Raises
     InvalidRequestError that names every path."""
     errors: list[FieldError] = list(check_schema(spec.parameters, strict=spec.strict))
@@ -184,10 +183,9 @@ async def check_tool(services: Services, spec: ToolSpec) -> None:
         )
     for field, rule in (("approval.when", spec.approval), ("enabled.when", spec.enabled)):
         if isinstance(rule, When):
-            try:
-                compile_rule(rule.when)
-            except RuleError as error:
-                errors.append(FieldError(field, str(error)))
+            problem = await services.engine.rules.problem(project_id, rule.when)
+            if problem is not None:
+                errors.append(FieldError(field, problem))
     errors += await check_guards(services, spec.guardrails, stages=TOOL_STAGES)
     errors += await _target_problems(services, spec)
     if errors:

@@ -27,7 +27,7 @@ from app.domain.state import (
     SegmentKind,
 )
 from app.domain.team import take_handoff
-from app.domain.toolbox import Asked, Surroundings, Tool, asked, needs_approval
+from app.domain.toolbox import Asked, Tool, asked, needs_approval
 
 MAX_CALL_ID: Final = 512
 """Characters. A longer id is replaced by one of ours."""
@@ -46,15 +46,14 @@ class UnusableResponseError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the model was shown in this turn, and what rules may look at."""
+    """What the model was shown in this turn, and the answers about its calls."""
 
     tools: Mapping[str, Tool]
-    around: Surroundings
     mint: Callable[[], UUID]
     shown: int | None = None
     """How many segments of the conversation; None: all that there are."""
     answered: Mapping[Asked, bool] = field(default_factory=dict[Asked, bool])
-    """What plugins' own functions said about calls."""
+    """The answers of rules and of plugins' functions about calls."""
     verdicts: Mapping[Asked, Verdict] = field(default_factory=dict[Asked, Verdict])
     """Of guardrails that are asked before a person is."""
     hidden: frozenset[str] = frozenset()
@@ -242,7 +241,7 @@ def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: 
     if tool.spec.type == "handoff":
         assert tool.spec.agent is not None
         return settle(state, changes, call, take_handoff(state, tool.spec.agent))
-    if not needs_approval(tool, call.arguments, turn.around, turn.answered):
+    if not needs_approval(tool, call.arguments, turn.answered):
         return state.with_call(call)
     verdict = turn.verdicts.get(asked(call.tool, call.arguments))
     if isinstance(verdict, Reject | Fail):

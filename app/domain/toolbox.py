@@ -1,14 +1,11 @@
-"""A tool version made ready for use: its schema and rules compiled, once."""
+"""A tool version made ready for use: its schemas compiled, once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from pydantic import JsonValue
-
 from app.domain.json import JsonObject, canonical
-from app.domain.rules import Rule, RuleFailure, compile_rule
 from app.domain.schema import Validator
 from app.domain.tools import ByCallable, ToolSpec, When
 
@@ -26,42 +23,28 @@ class Tool:
     version: int
     arguments: Validator
     output: Validator | None
-    approval: Rule | None
-    enabled: Rule | None
 
     @property
     def name(self) -> str:
         return self.spec.name
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What rules may look at besides the arguments and the tool."""
-
-    context: JsonObject | None
-    run: Mapping[str, JsonValue]
-
-
 def compile_tool(spec: ToolSpec, version: int) -> Tool:
-    """Raises ValueError for a schema or rule that registration would have refused."""
+    """Raises ValueError for a schema that registration would have refused."""
     return Tool(
         spec=spec,
         version=version,
         arguments=Validator(spec.parameters, strict=spec.strict),
         output=None if spec.output_schema is None else Validator(spec.output_schema, at="output"),
-        approval=compile_rule(spec.approval.when) if isinstance(spec.approval, When) else None,
-        enabled=compile_rule(spec.enabled.when) if isinstance(spec.enabled, When) else None,
     )
 
 
-def is_enabled(tool: Tool, around: Surroundings, answered: Mapping[str, bool] = _NOBODY) -> bool:
-    """A rule that fails hides the tool. `answered`: what callables of tools said, by the tool's
-    name; one that was not asked hides its tool too."""
-    if isinstance(tool.spec.enabled, ByCallable):
+def is_enabled(tool: Tool, answered: Mapping[str, bool] = _NOBODY) -> bool:
+    """Whether the model sees the tool. `answered`: the answers of tools' rules and callables, by
+    the tool's name. A tool whose rule or callable was not asked is hidden."""
+    if isinstance(tool.spec.enabled, When | ByCallable):
         return answered.get(tool.name, False)
-    if tool.enabled is None:
-        return tool.spec.enabled is True
-    return tool.enabled.decide(_variables(tool, {}, around)) is True
+    return tool.spec.enabled
 
 
 def asked(tool: str, arguments: JsonObject) -> Asked:
@@ -70,30 +53,20 @@ def asked(tool: str, arguments: JsonObject) -> Asked:
 
 
 def needs_approval(
-    tool: Tool,
-    arguments: JsonObject,
-    around: Surroundings,
-    answered: Mapping[Asked, bool] = _NOTHING,
+    tool: Tool, arguments: JsonObject, answered: Mapping[Asked, bool] = _NOTHING
 ) -> bool:
-    """A rule that fails means that a person is asked. `answered`: what callables said about
-    calls; where one was not asked, a person is."""
-    if isinstance(tool.spec.approval, ByCallable):
+    """Whether a call needs a person's approval. `answered`: the answers of rules and callables
+    about calls. A call about which none was asked needs one."""
+    if isinstance(tool.spec.approval, When | ByCallable):
         return answered.get(asked(tool.name, arguments), True)
-    if tool.approval is None:
-        return tool.spec.approval == "always"
-    answer = tool.approval.decide(_variables(tool, arguments, around))
-    return isinstance(answer, RuleFailure) or answer
+    return tool.spec.approval == "always"
 
 
-def _variables(tool: Tool, arguments: JsonObject, around: Surroundings) -> dict[str, JsonValue]:
+def rule_values(tool: Tool, arguments: JsonObject) -> JsonObject:
+    """The values of the variables that differ from rule to rule."""
     about: JsonObject = {
         "name": tool.name,
         "version": tool.version,
         "metadata": tool.spec.metadata,
     }
-    return {
-        "args": arguments,
-        "context": around.context or {},
-        "run": dict(around.run),
-        "tool": about,
-    }
+    return {"args": arguments, "tool": about}

@@ -156,7 +156,7 @@ class Execution(LeasedRun):
         refused = await turn.refused_input(guarding, state)
         if refused is not None:
             return await self._finish(refused)
-        self._enabled = await enabled_now(self._tools, state, engine.plugins)
+        self._enabled = await enabled_now(self._tools, self._state, self._engine)
         tools = {**self._enabled, **self._made}
         judging = turn.judged(engine, guarding, state, response, tools, self._armed_tool)
         judged = await self._unless_stopped(judging)
@@ -232,14 +232,14 @@ class Execution(LeasedRun):
 
     async def _shown_now(self) -> dict[str, Tool]:
         """What the model is shown in this turn."""
-        self._enabled = await enabled_now(self._tools, self._state, self._engine.plugins)
+        self._enabled = await enabled_now(self._tools, self._state, self._engine)
         return shown(self._state, self._enabled, self._made)
 
     def _searched(self) -> dict[str, Any]:
         return {name: tool.spec for name, tool in self._enabled.items()}
 
     async def _run_tools(self, calls: tuple[CallId, ...]) -> bool:
-        self._enabled = await enabled_now(self._tools, self._state, self._engine.plugins)
+        self._enabled = await enabled_now(self._tools, self._state, self._engine)
         usable: Mapping[str, Tool] = {**self._enabled, **self._made, **BUILTINS}
         for call_id in calls:
             call = self._state.calls[call_id]

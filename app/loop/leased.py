@@ -26,6 +26,7 @@ from app.store.notify import Feed
 from app.tools.base import Tool as Executor
 from app.tools.guards import Guards
 from app.tools.plugins import PluginHost
+from app.tools.rules import RuleEvaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Engine:
     executors: Mapping[str, Executor]
     """By type of tool."""
     plugins: PluginHost
+    rules: RuleEvaluator
     guards: Guards
     policies: Policies
     feed: Feed

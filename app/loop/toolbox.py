@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -15,12 +15,13 @@ from app.domain.calls import Call
 from app.domain.ids import Prefix, ProjectId, show
 from app.domain.json import JsonObject
 from app.domain.state import RunState
-from app.domain.toolbox import Asked, Surroundings, Tool, asked, compile_tool, is_enabled
-from app.domain.tools import ByCallable, HostedKind
+from app.domain.toolbox import Asked, Tool, asked, compile_tool, is_enabled, rule_values
+from app.domain.tools import ByCallable, HostedKind, When
 from app.store import registry
 from app.store.vault import Vault
 from app.tools.context import PolicyContext
 from app.tools.plugins import PluginHost
+from app.tools.rules import Question, RuleEvaluator
 
 MAX_KEPT: Final = 4096
 """Tool versions in memory."""
@@ -48,12 +49,6 @@ class ToolSet:
             if (name, state.pinned.get(name)) in self._armed
         }
 
-    def enabled(self, state: RunState) -> dict[str, Tool]:
-        """Rules are asked together, so that they all see the same."""
-        around = surroundings(state)
-        current = self.current(state)
-        return {name: tool for name, tool in current.items() if is_enabled(tool, around)}
-
     def version(self, name: str, version: int) -> Armed:
         """Raises KeyError."""
         return self._armed[name, version]
@@ -63,26 +58,31 @@ class ToolSet:
         return self._armed.get((call.tool, call.version or 0))
 
 
-def surroundings(state: RunState) -> Surroundings:
-    """What rules may look at."""
-    run: JsonObject = {"id": show(Prefix.RUN, state.id), "agent": state.agent, "turn": state.turn}
-    return Surroundings(state.context, run)
+class Deciders(Protocol):
+    """Evaluate the rules and callables of tools."""
+
+    @property
+    def plugins(self) -> PluginHost: ...
+    @property
+    def rules(self) -> RuleEvaluator: ...
 
 
-async def enabled_now(tools: ToolSet, state: RunState, plugins: PluginHost) -> dict[str, Tool]:
-    """The tools that are shown in this turn. Rules and callables are asked together, so that they
-    all see the same; a tool of a plugin that this process has not loaded is not shown."""
+async def enabled_now(tools: ToolSet, state: RunState, deciders: Deciders) -> dict[str, Tool]:
+    """The tools that are shown in this turn. A tool of a plugin that this process has not loaded
+    is not shown."""
     current = tools.current(state)
     by_callable = [t for t in current.values() if isinstance(t.spec.enabled, ByCallable)]
-    about = _about(state)
+    by_rule = {t.name: t.spec.enabled for t in current.values() if isinstance(t.spec.enabled, When)}
+    plugins, about = deciders.plugins, _about(state)
     answers = await asyncio.gather(*(plugins.is_enabled(t.spec, about) for t in by_callable))
     answered = {tool.name: answer for tool, answer in zip(by_callable, answers, strict=True)}
-    around = surroundings(state)
+    questions = [Question(r.when, rule_values(current[name], {})) for name, r in by_rule.items()]
+    decided = await deciders.rules.decide(state.project_id, questions, _shared(state))
+    answered |= {name: one is True for name, one in zip(by_rule, decided, strict=True)}
     return {
         name: tool
         for name, tool in current.items()
-        if is_enabled(tool, around, answered)
-        and (tool.spec.type != "plugin" or tool.name in plugins)
+        if is_enabled(tool, answered) and (tool.spec.type != "plugin" or tool.name in plugins)
     }
 
 
@@ -90,23 +90,39 @@ async def approvals_asked(
     tools: Mapping[str, Tool],
     calls: Iterable[tuple[str, JsonObject]],
     state: RunState,
-    plugins: PluginHost,
+    deciders: Deciders,
 ) -> dict[Asked, bool]:
-    """What callables say about calls, each a tool's name and its arguments; for
+    """The answers of rules and callables about calls, each a tool's name and its arguments; for
     `needs_approval`. Names that are not among `tools`, and calls that their schema refuses, are
     not asked about."""
     wanted = {
-        asked(name, arguments): (tools[name].spec, arguments)
+        asked(name, arguments): (tools[name], arguments)
         for name, arguments in calls
         if name in tools
-        and isinstance(tools[name].spec.approval, ByCallable)
+        and isinstance(tools[name].spec.approval, When | ByCallable)
         and not tools[name].arguments.problems(arguments)
     }
-    about = _about(state)
+    by_callable = {
+        key: one for key, one in wanted.items() if isinstance(one[0].spec.approval, ByCallable)
+    }
+    by_rule = {
+        key: Question(tool.spec.approval.when, rule_values(tool, arguments))
+        for key, (tool, arguments) in wanted.items()
+        if isinstance(tool.spec.approval, When)
+    }
+    plugins, about = deciders.plugins, _about(state)
     answers = await asyncio.gather(
-        *(plugins.needs_approval(spec, arguments, about) for spec, arguments in wanted.values())
+        *(plugins.needs_approval(t.spec, arguments, about) for t, arguments in by_callable.values())
     )
-    return dict(zip(wanted, answers, strict=True))
+    decided = await deciders.rules.decide(state.project_id, list(by_rule.values()), _shared(state))
+    answered = dict(zip(by_callable, answers, strict=True))
+    return answered | {key: one is not False for key, one in zip(by_rule, decided, strict=True)}
+
+
+def _shared(state: RunState) -> JsonObject:
+    """The values of the variables that all rules of a turn see."""
+    run: JsonObject = {"id": show(Prefix.RUN, state.id), "agent": state.agent, "turn": state.turn}
+    return {"context": state.context, "run": run}
 
 
 def _about(state: RunState) -> PolicyContext:

@@ -15,7 +15,7 @@ from app.llm.base import ModelError
 from app.loop.ask_model import Note, ask_model, request_for
 from app.loop.guarding import AskedCall, Guarding, instead_of_model
 from app.loop.leased import Engine
-from app.loop.toolbox import Armed, approvals_asked, surroundings
+from app.loop.toolbox import Armed, approvals_asked
 from app.store.ids import mint
 
 HOOK_FAILED: Final = "hook_failed"
@@ -75,18 +75,17 @@ async def judged(
     shown: Mapping[str, Tool],
     armed: Callable[[Tool], Armed],
 ) -> Turn:
-    """What is known about the calls of a response before they enter the ledger: what plugins say
-    about approval, and guardrails before a person is asked."""
+    """What is known about the calls of a response before they enter the ledger: what rules
+    and plugins say about approval, and guardrails before a person is asked."""
     requests = requests_of(response, shown)
-    around = surroundings(state)
-    answered = await approvals_asked(shown, requests, state, engine.plugins)
+    answered = await approvals_asked(shown, requests, state, engine)
     gated = [
         AskedCall(armed(shown[name]), arguments)
         for name, arguments in requests
-        if needs_approval(shown[name], arguments, around, answered)
+        if needs_approval(shown[name], arguments, answered)
     ]
     verdicts = await guarding.pre_approval(state, gated)
-    return Turn(shown, around, mint, answered=answered, verdicts=verdicts)
+    return Turn(shown, mint, answered=answered, verdicts=verdicts)
 
 
 def stopped_by(verdict: Reject | Fail) -> Finish:

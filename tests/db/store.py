@@ -18,7 +18,7 @@ from app.domain.response import ModelResponse, RequestedCall
 from app.domain.run import Move
 from app.domain.settle import conclude, start
 from app.domain.state import Changes, RunState, Segment, SegmentKind
-from app.domain.toolbox import Surroundings, Tool, compile_tool
+from app.domain.toolbox import Tool, compile_tool
 from app.domain.tools import ToolSpec
 from app.store import keys, registry, runs
 from app.store.accept import AcceptWriter
@@ -276,7 +276,7 @@ def pay(id_: str, amount: int = 7) -> RequestedCall:
 
 
 def taken(state: RunState, tool: Tool, *calls: RequestedCall) -> tuple[RunState, Changes]:
-    turn = Turn({tool.name: tool}, Surroundings(None, {}), mint)
+    turn = Turn({tool.name: tool}, mint)
     return take_response(state, ModelResponse.of("", calls), turn)
 
 

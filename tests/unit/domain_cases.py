@@ -15,7 +15,7 @@ from app.domain.plan import Turn, take_response
 from app.domain.response import ModelResponse, RequestedCall, Usage
 from app.domain.run import RunStatus
 from app.domain.state import Changes, Child, Member, Remembered, RunState, Segment, SegmentKind
-from app.domain.toolbox import Surroundings, Tool, compile_tool
+from app.domain.toolbox import Tool, compile_tool
 from app.domain.tools import ToolSpec
 
 AGENT: Final = "clerk"
@@ -128,9 +128,9 @@ def response(*calls: RequestedCall, text: str = "", **fields: Any) -> ModelRespo
     return ModelResponse.of(text, calls, **fields)
 
 
-def turn_with(*tools: Tool, context: JsonObject | None = None, mint: Mint | None = None) -> Turn:
+def turn_with(*tools: Tool, mint: Mint | None = None) -> Turn:
     shown = {one.name: one for one in tools}
-    return Turn(shown, Surroundings(context, {"turn": 1}), mint or Mint())
+    return Turn(shown, mint or Mint())
 
 
 def taken(

@@ -57,7 +57,7 @@ from app.domain.team import (
     start_child,
     with_usage_of,
 )
-from app.domain.toolbox import Surroundings, Tool
+from app.domain.toolbox import Tool, asked
 from tests.unit.domain_cases import AGENT, Mint, child, member, tool
 
 Choose: TypeAlias = Callable[[Sequence[Any]], Any]
@@ -211,8 +211,9 @@ class Drive:
         if self.choose([False, False, False, True]):
             self._hear("Wait!")
         made = {**self.tools, **handoff_tools(self.run.config, self.run.team)}
-        around = Surroundings(None, {"turn": self.run.turn})
-        turn = Turn({} if ask.tools_off else made, around, self.mint, shown=len(shown))
+        answered = {asked("ask", {"n": n}): n > 1 for n in range(10)}
+        usable = {} if ask.tools_off else made
+        turn = Turn(usable, self.mint, shown=len(shown), answered=answered)
         try:
             after, changes = take_response(self.run, self._response(list(made)), turn)
         except UnusableResponseError as error:

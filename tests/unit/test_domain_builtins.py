@@ -26,7 +26,7 @@ from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.schema import strict_form
 from app.domain.settle import completed
 from app.domain.state import RunState
-from app.domain.toolbox import Surroundings, is_enabled, needs_approval
+from app.domain.toolbox import is_enabled, needs_approval
 from app.domain.tools import ToolSpec
 from tests.unit.domain_cases import call, state, tool
 
@@ -73,11 +73,10 @@ def refusal(name: str, run: RunState | None = None, **arguments: Any) -> str:
 @pytest.mark.parametrize("name", sorted(BUILTINS))
 def test_a_built_in_tool_may_always_be_called_again(name: str) -> None:
     one = BUILTINS[name]
-    around = Surroundings(None, {})
     assert (one.name, one.version, one.spec.type) == (name, 0, "builtin")
     assert one.spec.idempotent
-    assert is_enabled(one, around)
-    assert not needs_approval(one, {}, around)
+    assert is_enabled(one)
+    assert not needs_approval(one, {})
     assert strict_form(one.spec.parameters)["additionalProperties"] is False
 
 

@@ -24,7 +24,7 @@ from app.domain.json import canonical, cleaned, compact, digest, parse, same
 from app.domain.response import Usage
 from app.domain.scopes import READ_RUNS, Principal, Scope
 from app.domain.state import ApprovalRequest, Changes, Segment, SegmentKind
-from app.domain.toolbox import Surroundings, asked, is_enabled, needs_approval
+from app.domain.toolbox import asked, is_enabled, needs_approval
 from app.domain.tools import ToolSpec
 from tests.unit.domain_cases import AGENT, call, state, tool
 
@@ -301,54 +301,29 @@ def test_any_other_name_is_refused(name: str) -> None:
         ToolSpec(name=name, parameters={})
 
 
-GOLD = Surroundings({"tier": "gold"}, {"turn": 3})
-NOBODY = Surroundings(None, {"turn": 3})
+@pytest.mark.parametrize(("enabled", "answer"), [(True, True), (False, False)])
+def test_a_tool_is_shown_or_hidden_as_its_spec_says(*, enabled: bool, answer: bool) -> None:
+    assert is_enabled(tool(enabled=enabled)) is answer
 
 
-@pytest.mark.parametrize(
-    ("enabled", "around", "answer"),
-    [
-        (True, NOBODY, True),
-        (False, NOBODY, False),
-        ({"when": "context.tier == 'gold'"}, GOLD, True),
-        ({"when": "context.tier == 'iron'"}, GOLD, False),
-        ({"when": "context.tier == 'gold'"}, NOBODY, False),
-        ({"when": "run.turn < 3 || tool.metadata.always"}, GOLD, True),
-    ],
-)
-def test_a_tool_is_shown_by_its_rule_and_hidden_where_that_fails(
-    enabled: Any, around: Surroundings, *, answer: bool
-) -> None:
-    shown = tool(enabled=enabled, metadata={"always": True})
-    assert is_enabled(shown, around) is answer
+@pytest.mark.parametrize(("approval", "answer"), [("never", False), ("always", True)])
+def test_a_call_needs_approval_as_its_tool_s_spec_says(approval: str, *, answer: bool) -> None:
+    assert needs_approval(tool(approval=approval), {"amount": 500}) is answer
 
 
-@pytest.mark.parametrize(
-    ("approval", "answer"),
-    [
-        ("never", False),
-        ("always", True),
-        ({"when": "args.amount > 100"}, True),
-        ({"when": "args.amount > 1000"}, False),
-        ({"when": "args.missing > 1"}, True),
-        ({"when": "tool.name == 'lookup' && tool.version == 7"}, True),
-    ],
-)
-def test_a_person_is_asked_by_the_tool_s_rule_and_where_that_fails(
-    approval: Any, *, answer: bool
-) -> None:
-    gated = tool(version=7, approval=approval)
-    assert needs_approval(gated, {"amount": 500}, GOLD) is answer
+POLICIES = pytest.mark.parametrize("policy", [{"callable": "plugin:rule"}, {"when": "true"}])
 
 
+@POLICIES
 @pytest.mark.parametrize(("answered", "answer"), [({}, False), ({"lookup": True}, True)])
-def test_a_tool_is_hidden_until_its_callable_shows_it(
-    answered: dict[str, bool], *, answer: bool
+def test_a_tool_is_hidden_until_its_rule_or_callable_shows_it(
+    policy: Any, answered: dict[str, bool], *, answer: bool
 ) -> None:
-    shown = tool(enabled={"callable": "plugin:shown"})
-    assert is_enabled(shown, GOLD, answered) is answer
+    shown = tool(enabled=policy)
+    assert is_enabled(shown, answered) is answer
 
 
+@POLICIES
 @pytest.mark.parametrize(
     ("answered", "answer"),
     [
@@ -358,11 +333,11 @@ def test_a_tool_is_hidden_until_its_callable_shows_it(
         ({asked("other", {"b": 1, "a": 2}): False}, True),
     ],
 )
-def test_a_person_is_asked_unless_the_callable_said_that_nobody_has_to(
-    answered: dict[tuple[str, str], bool], *, answer: bool
+def test_a_person_is_asked_unless_the_rule_or_callable_said_that_nobody_has_to(
+    policy: Any, answered: dict[tuple[str, str], bool], *, answer: bool
 ) -> None:
-    gated = tool(approval={"callable": "plugin:gated"})
-    assert needs_approval(gated, {"a": 2, "b": 1}, GOLD, answered) is answer
+    gated = tool(approval=policy)
+    assert needs_approval(gated, {"a": 2, "b": 1}, answered) is answer
 
 
 def test_a_tool_is_compiled_with_its_schemas() -> None:

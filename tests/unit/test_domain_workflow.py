@@ -20,7 +20,6 @@ from app.domain.run import RunStatus
 from app.domain.schema import Validator
 from app.domain.state import Changes, RunState, Segment, SegmentKind
 from app.domain.team import hand_over, handoff_tools, step_tools
-from app.domain.toolbox import Surroundings
 from app.domain.workflow import opening_text
 from tests.unit.domain_cases import (
     AGENT,
@@ -51,8 +50,7 @@ def delegate(run: RunState, **how: Any) -> RunState:
     """The next steps are calls now, ready to start."""
     action = next_action(run, **how)
     assert isinstance(action, Delegate)
-    around = Surroundings(None, {})
-    run, changes = take_response(run, action.response, Turn(step_tools(run.config), around, Mint()))
+    run, changes = take_response(run, action.response, Turn(step_tools(run.config), Mint()))
     assert "message.completed" not in types(changes)
     return run
 

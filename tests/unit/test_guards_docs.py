@@ -12,8 +12,8 @@ from app.domain import texts
 from app.domain.agents import AgentConfig
 from app.domain.guards import Instead, Reject
 from app.domain.rules import RuleError, RuleFailure, compile_rule
-from app.domain.toolbox import Surroundings, compile_tool, is_enabled, needs_approval
-from app.domain.tools import ToolSpec
+from app.domain.toolbox import compile_tool, rule_values
+from app.domain.tools import ToolSpec, When
 from app.tools import GuardContext
 from tests.docs.blocks import blocks
 from tests.unit.test_docs import DOCS, ROOT, read
@@ -71,9 +71,11 @@ def test_every_rule_that_is_shown_as_bad_is_refused(rule: str, said: str) -> Non
 def test_the_tool_that_is_shown_asks_about_what_it_says(
     amount: int, context: Any, *, asked: bool
 ) -> None:
-    compiled = compile_tool(tool(), 1)
-    around = Surroundings(context, {"id": "run_1", "agent": None, "turn": 1})
-    assert needs_approval(compiled, {"order": "A-1", "amount": amount}, around) is asked
+    spec = tool()
+    assert isinstance(spec.approval, When)
+    values = rule_values(compile_tool(spec, 1), {"order": "A-1", "amount": amount})
+    decided = compile_rule(spec.approval.when).decide({**values, "context": context})
+    assert (decided is not False) is asked
 
 
 @pytest.mark.parametrize(
@@ -88,9 +90,10 @@ def test_the_tool_that_is_shown_asks_about_what_it_says(
 def test_the_tool_that_is_shown_is_hidden_where_it_says(
     context: Any, turn: int, *, shown: bool
 ) -> None:
-    compiled = compile_tool(tool(), 1)
-    around = Surroundings(context, {"id": "run_1", "agent": None, "turn": turn})
-    assert is_enabled(compiled, around) is shown
+    spec = tool()
+    assert isinstance(spec.enabled, When)
+    values = {"context": context, "run": {"id": "run_1", "agent": None, "turn": turn}}
+    assert (compile_rule(spec.enabled.when).decide(values) is True) is shown
 
 
 def test_the_policy_of_the_example_is_one() -> None:

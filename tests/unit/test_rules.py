@@ -1,7 +1,5 @@
 """Rules in CEL: what they answer, and that every failure is one, quickly."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +54,7 @@ def test_numbers_of_both_kinds_compare_as_numbers(amount: float, limit: int) -> 
         ("args.text == 'x'", {"text": "\ud800"}),
         ("args.amount", {"amount": 1}),
         ("args.amount", {"amount": "true"}),
-        ("args.list.all(a, args.list.all(b, a != b))", {"list": list(range(2000))}),
+        ("args.list.all(a, args.list.all(b, a + b >= 0))", {"list": list(range(2000))}),
     ],
 )
 def test_a_rule_that_cannot_answer_is_a_failure_and_never_an_answer(
@@ -104,28 +102,22 @@ def test_a_bad_rule_is_refused_with_the_place(rule: str, said: str) -> None:
         compile_rule(rule)
 
 
-@pytest.mark.parametrize(
-    ("rule", "args"),
-    [
-        ("||".join(["args.s.matches('(.|x){900}y')"] * 100), {"s": "x" * 65_536}),
-        ("args.s.matches('(.|x){900}y')", {"s": "x" * 1_000_000}),
-        (
-            "args.l.all(a, size(args.s + args.s) > 0)",
-            {"l": list(range(9_000)), "s": "x" * 100_000},
-        ),
-        (
-            "[args.s + args.s].exists(a, [a + a + a].exists(b, [b + b + b].exists(c, c == '')))",
-            {"s": "x" * 500_000},
-        ),
-    ],
-)
-def test_a_rule_that_would_take_long_fails_at_once(rule: str, args: JsonObject) -> None:
-    compiled = compile_rule(rule)
-    begun = time.process_time()
-    assert compiled.decide({"args": args}) == RuleFailure("The values are too large for this rule.")
-    assert time.process_time() - begun < 1
+@pytest.mark.parametrize("quote", ["'", '"', "'''"])
+def test_a_quote_in_a_comment_hides_no_macro(quote: str) -> None:
+    deep = "args.l.all(a, args.l.all(b, args.l.all(c, args.l.all(d, true))))"
+    wide = "[args.s]" + ".map(x, x + x)" * 26 + " == []"
+    for hidden in (deep, wide):
+        with pytest.raises(RuleError, match="lists inside lists"):
+            compile_rule(f"// {quote}\n{hidden} // {quote}")
 
 
-def test_only_the_variables_that_a_rule_names_count_against_its_work() -> None:
-    rule = compile_rule("args.x == 'args.big, run.big'")
-    assert rule.decide({"args": {"x": 1}, "run": {"big": "x" * 50_000_000}}) is False
+def test_quotes_and_words_in_comments_and_strings_count_for_nothing() -> None:
+    rule = "args.x == '.map(.map(.map(.map( // \\'' // it isn't .all(.all(.all(.all("
+    assert decide(rule, {"x": ".map(.map(.map(.map( // '"}) is True
+
+
+def test_a_rule_is_given_only_the_variables_that_it_names() -> None:
+    rule = compile_rule("args.x == 'run' // context")
+    assert (
+        rule.decide({"args": {"x": 1}, "run": {"big": 2**70}, "context": {"big": 2**70}}) is False
+    )

@@ -1,0 +1,193 @@
+"""Rules of users run in a process of their own: what it answers, and that it can be ended."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import JsonValue
+
+from app.domain.ids import ProjectId
+from app.domain.json import JsonObject
+from app.domain.rules import RuleFailure
+from app.domain.toolbox import asked
+from app.loop.toolbox import Armed, ToolSet, approvals_asked, enabled_now
+from app.tools.loading import collect
+from app.tools.plugins import PluginHost
+from app.tools.rules import TOO_SLOW, Question, RuleEvaluator
+from tests.unit.domain_cases import state, tool
+from tests.unit.test_plugins_isolated import is_alive
+
+OURS, THEIRS = ProjectId(UUID(int=1)), ProjectId(UUID(int=2))
+SLOW = "args.s.matches('(.|x){900}y')"
+TEXT: JsonObject = {"args": {"s": "x" * 1_000_000}}
+LARGE = "[args.s].map(x, [x + x + x + x]).map(x, [x[0] + x[0] + x[0] + x[0]]) == []"
+
+
+@pytest.fixture
+async def rules() -> AsyncGenerator[RuleEvaluator]:
+    evaluator = RuleEvaluator()
+    yield evaluator
+    await evaluator.aclose()
+
+
+async def decide(rules: RuleEvaluator, rule: str, values: Any, project: ProjectId = OURS) -> Any:
+    [answer] = await rules.decide(project, [Question(rule, values)], {})
+    return answer
+
+
+def process_of(rules: RuleEvaluator) -> int:
+    process = rules._normal._process  # pyright: ignore[reportPrivateUsage]
+    assert process is not None
+    return process.pid
+
+
+async def test_every_rule_has_its_answer_in_order(rules: RuleEvaluator) -> None:
+    shared: dict[str, JsonValue] = {"context": {"tier": "gold"}, "run": {"turn": 2}}
+    questions = [
+        Question("args.amount > 100 && context.tier == 'gold'", {"args": {"amount": 500}}),
+        Question("args.amount > 100", {"args": {"amount": 5}}),
+        Question("args.nothing > 100", {"args": {}}),
+        Question("args.x >", {}),
+        Question("run.turn == 2 && tool.name == 'pay'", {"tool": {"name": "pay"}}),
+    ]
+    answers = await rules.decide(OURS, questions, shared)
+    assert [isinstance(one, RuleFailure) or one for one in answers] == [
+        *(True, False, True, True, True)
+    ]
+    assert [isinstance(one, RuleFailure) for one in answers] == [False, False, True, True, False]
+
+
+async def test_no_process_is_started_for_no_rule(rules: RuleEvaluator) -> None:
+    assert await rules.decide(OURS, [], {}) == []
+    assert rules._normal._process is None  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize(("rule", "problem"), [("args.x > 1", None), ("args.x >", "Line 1")])
+async def test_a_rule_is_compiled_where_it_is_evaluated(
+    rules: RuleEvaluator, rule: str, problem: str | None
+) -> None:
+    found = await rules.problem(OURS, rule)
+    assert (found or "").startswith(problem or "") and (found is None) is (problem is None)
+
+
+async def test_a_rule_that_takes_too_long_is_ended_with_its_process_and_the_next_is_answered(
+    rules: RuleEvaluator,
+) -> None:
+    before = [Question("true", {}), Question(SLOW, TEXT), Question("true", {})]
+    answers = await rules.decide(OURS, before, {})
+    assert answers == [True, RuleFailure(TOO_SLOW), RuleFailure(TOO_SLOW)]
+    assert await decide(rules, "args.x == 1", {"args": {"x": 1}}) is True
+    assert await decide(rules, "args.x == 1", {"args": {"x": 1}}, THEIRS) is True
+
+
+async def test_other_projects_do_not_wait_for_one_whose_rules_are_slow(
+    rules: RuleEvaluator,
+) -> None:
+    await decide(rules, SLOW, TEXT)
+    slow = [asyncio.create_task(decide(rules, SLOW, TEXT)) for _ in range(3)]
+    await asyncio.sleep(0)
+    for _ in range(20):
+        assert await decide(rules, "args.x == 1", {"args": {"x": 1}}, THEIRS) is True
+    assert not all(task.done() for task in slow)
+    assert await asyncio.gather(*slow) == [RuleFailure(TOO_SLOW)] * 3
+
+
+async def test_a_rule_that_makes_values_too_large_fails(rules: RuleEvaluator) -> None:
+    large: JsonObject = {"args": {"s": "x" * 16_000_000}}
+    assert isinstance(await decide(rules, LARGE, large), RuleFailure)
+    assert await decide(rules, "true", {}) is True
+
+
+async def test_a_value_that_cannot_be_sent_fails(rules: RuleEvaluator) -> None:
+    for values in ({"args": {"x": "\ud800"}}, {"args": {"x": 10**5000}}):
+        assert isinstance(await decide(rules, "args.x == 'x'", values), RuleFailure)
+    assert await decide(rules, "true", {}) is True
+
+
+async def test_an_answer_that_nobody_waits_for_is_not_taken_for_the_next(
+    rules: RuleEvaluator,
+) -> None:
+    assert await decide(rules, "true", {}) is True
+    first = process_of(rules)
+    abandoned = asyncio.create_task(decide(rules, SLOW, TEXT))
+    while not rules._normal.turn.locked():  # pyright: ignore[reportPrivateUsage]
+        await asyncio.sleep(0)
+    abandoned.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await abandoned
+    assert await decide(rules, "args.x == 1", {"args": {"x": 2}}) is False
+    assert process_of(rules) != first
+    assert not is_alive(first)
+
+
+async def test_a_process_that_was_ended_from_outside_is_replaced(rules: RuleEvaluator) -> None:
+    assert await decide(rules, "true", {}) is True
+    first = process_of(rules)
+    os.kill(first, signal.SIGTERM)  # what a supervisor sends to all processes of the service
+    assert await decide(rules, "true", {}) is True
+    assert process_of(rules) == first
+    os.kill(first, signal.SIGKILL)
+    await rules._normal._process.wait()  # pyright: ignore
+    assert await decide(rules, "true", {}) is True
+    assert process_of(rules) != first
+
+
+async def test_the_process_ends_with_the_evaluator() -> None:
+    rules = RuleEvaluator()
+    assert await decide(rules, "true", {}) is True
+    pid = process_of(rules)
+    await rules.aclose()
+    assert not is_alive(pid)
+
+
+async def test_it_knows_no_secrets(rules: RuleEvaluator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNWARD_SECRET_KEY", "canary")
+    monkeypatch.setenv("OPENAI_API_KEY", "canary")
+    assert await decide(rules, "true", {}) is True
+    with open(f"/proc/{process_of(rules)}/environ", "rb") as environment:
+        assert b"canary" not in environment.read()
+
+
+# What the loop asks it.
+
+
+@dataclass(frozen=True)
+class Engine:
+    plugins: PluginHost
+    rules: RuleEvaluator
+
+
+async def test_a_call_needs_approval_by_its_tool_s_rule_and_where_that_fails(
+    rules: RuleEvaluator,
+) -> None:
+    gated = tool("pay", approval={"when": "args.amount > 100 || context.tier != 'gold'"})
+    calls: list[tuple[str, JsonObject]] = [("pay", {"amount": 50}), ("pay", {"amount": 500})]
+    deciders = Engine(PluginHost(collect(())), rules)
+    for context, few in (({"tier": "gold"}, False), ({"tier": "tin"}, True), (None, True)):
+        run = state(context=context)
+        answered = await approvals_asked({"pay": gated}, calls, run, deciders)
+        assert answered == {asked("pay", {"amount": 50}): few, asked("pay", {"amount": 500}): True}
+
+
+async def test_a_tool_is_shown_by_its_rule_and_hidden_where_that_fails(
+    rules: RuleEvaluator,
+) -> None:
+    made = [
+        tool("gold", enabled={"when": "context.tier == 'gold'"}),
+        tool("first", enabled={"when": "run.turn < 1 || tool.metadata.always"}),
+        tool("later", enabled={"when": "run.turn > 5"}),
+        tool("plain"),
+    ]
+    tools = ToolSet({(one.name, 1): Armed(one, ()) for one in made})
+    run = state(
+        config={"tools": tuple(one.name for one in made)},
+        context={"tier": "gold"},
+        pinned={one.name: 1 for one in made},
+    )
+    shown = await enabled_now(tools, run, Engine(PluginHost(collect(())), rules))
+    assert list(shown) == ["gold", "first", "plain"]
