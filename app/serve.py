@@ -17,7 +17,7 @@ from app.api.routers import ROUTERS
 from app.console import pages, session
 from app.domain.errors import OperatorError
 from app.settings import Settings
-from app.store import keys, plugin_sync
+from app.store import keys, plugin_sync, readiness
 from app.store.notify import Listener
 from app.tools import signing
 from app.wiring import Services, open_services
@@ -55,6 +55,8 @@ async def run_process(
     """Until SIGTERM or SIGINT. `ready` is called once requests are answered."""
     async with open_services(settings, database_url) as services, stop_signal() as stop:
         services.mcp_wait = settings.mcp_wait_seconds
+        async with services.database.pool.begin() as tx:
+            await readiness.prepare(tx, services.vault)
         if settings.bootstrap_key is not None:
             async with services.database.pool.begin() as tx:
                 secret = settings.bootstrap_key.get_secret_value()

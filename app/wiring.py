@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.calls import Call
+from app.domain.errors import McpUnreachableError
 from app.domain.ids import ProjectId, RunId
 from app.domain.items import Item
 from app.domain.mcp_servers import ListedTool
@@ -51,7 +52,7 @@ from app.store.notify import Feed
 from app.store.relay import Relay
 from app.store.runs import NewRun
 from app.store.secrets import read_secrets
-from app.store.vault import Vault
+from app.store.vault import SecretUnreadableError, Vault
 from app.tools import mcp_sdk, signing
 from app.tools.agent import AgentTool
 from app.tools.base import Tool
@@ -302,8 +303,11 @@ def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -
             found = await mcp_servers.get_server(tx, project_id, name)
             if found is None:
                 return None
-            given = found.credentials(vault)
-            filled = await mcp_credentials.fill(tx, vault, project_id, name, given)
+            try:
+                given = found.credentials(vault)
+                filled = await mcp_credentials.fill(tx, vault, project_id, name, given)
+            except SecretUnreadableError as error:
+                raise McpUnreachableError(f"MCP server '{name}': {error}.") from error
         ensure_access(found.spec, filled)
         tokens = StoredRefreshTokens(database.pool, vault, project_id, name, found.id)
         return Server(

@@ -1,11 +1,12 @@
 """Is the process alive, can it serve, what can it do, and how is it doing."""
 
-from typing import get_args
+import asyncio
+from typing import Final, get_args
 
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from app.api.answers import answer
 from app.api.auth import AnyKey
@@ -17,7 +18,10 @@ from app.domain import errors as e
 from app.domain.agents import AgentKind
 from app.domain.builtins import BUILTINS
 from app.domain.guards import Moment, RunStage, ToolStage
-from app.store.db import DATABASE_ERRORS, is_outage
+from app.store import readiness
+from app.store.db import DATABASE_ERRORS, READ_ONLY, is_outage, sqlstate
+
+READY_SECONDS: Final = 5.0
 
 probes: APIRouter = router("Service", prefix="")
 routes: APIRouter = router("Service")
@@ -31,17 +35,26 @@ async def healthz() -> Response:
 
 @probes.get("/readyz", response_model=Ready)
 async def readyz(services: Using) -> Response:
-    """The process can serve: its database answers, and it is not stopping. Else 503."""
+    """The process can serve: it is not stopping, the database answers and takes writes, its schema
+    is this version's or a newer one's, and the secret key is its own. Otherwise 503."""
     if services.stopping.is_set():
         raise e.UnavailableError("This process is stopping.", retry_after=1)
     try:
-        async with services.autocommit.connect() as tx:
-            await tx.execute(text("SELECT 1"))
+        async with services.autocommit.connect() as tx, asyncio.timeout(READY_SECONDS):
+            await readiness.check(tx, services.vault)
+    except e.OperatorError as error:
+        raise e.UnavailableError(str(error), retry_after=1) from error
     except DATABASE_ERRORS as error:
         if not is_outage(error):
             raise
-        raise e.UnavailableError("The database cannot be reached.", retry_after=1) from error
+        raise e.UnavailableError(_why(error), retry_after=1) from error
     return answer({"status": "ready"})
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, DBAPIError) and sqlstate(error) == READ_ONLY:
+        return "The database does not accept writes: it is a standby, or set read-only."
+    return "The database cannot be reached."
 
 
 @probes.get("/metrics", response_class=PlainTextResponse)

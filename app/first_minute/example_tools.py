@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from app.domain.json import parse
 from app.domain.tools import ToolSpec
-from app.store import keys, registry
+from app.store import keys, readiness, registry
 from app.store.db import Tx, open_database
 from app.store.keys import DEFAULT_PROJECT
 from app.store.registry import RegisteredTool
@@ -47,6 +47,7 @@ async def served(
     server = None
     try:
         async with database.pool.begin() as tx:
+            await readiness.prepare(tx, vault)
             await keys.ensure_default_project(tx)
             found = {name: await registry.get_tool(tx, DEFAULT_PROJECT, name) for name in NAMES}
             ours = [name for name, tool in found.items() if tool is None or _is_ours(tool)]

@@ -47,6 +47,7 @@ from app.loop.toolbox import Armed, ToolSet, enabled_now
 from app.store.commit import Ending, Moved
 from app.store.db import patiently
 from app.store.ids import mint
+from app.store.vault import SecretUnreadableError
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -84,6 +85,8 @@ class Execution(LeasedRun):
                 pass
         except LeaseLostError:
             log.info("lease_lost", run=show(Prefix.RUN, self._state.id), fence=self._state.fence)
+        except SecretUnreadableError as error:
+            await self._hand_back_unread(error)
         finally:
             await self._in_flight.close()
 

@@ -3,14 +3,18 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
+
+import structlog
 
 from app.domain.abandoned import abandoned
 from app.domain.calls import Call
-from app.domain.ids import ProjectId, RunId
+from app.domain.ids import Prefix, ProjectId, RunId, show
 from app.domain.items import Item
+from app.domain.run import Move
 from app.domain.state import Changes, RunState
 from app.llm.prices import Prices
 from app.loop.beyond import beyond
@@ -23,10 +27,16 @@ from app.loop.toolbox import Toolbox
 from app.store.commit import Committed, Ending, Moved, Step, Written
 from app.store.events import shown_now
 from app.store.notify import Feed
+from app.store.vault import SecretUnreadableError
 from app.tools.base import Tool as Executor
 from app.tools.guards import Guards
 from app.tools.plugins import PluginHost
 from app.tools.rules import RuleEvaluator
+
+log = structlog.get_logger()
+
+UNREADABLE_DELAY: Final = timedelta(seconds=10)
+"""Before a run whose secrets this process could not decrypt is claimed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +165,13 @@ class LeasedRun(ABC):
             else:  # a lost connection had hidden the commit, and with it the events' numbers
                 self._engine.feed.hint(state.id)
         return written
+
+    async def _hand_back_unread(self, error: SecretUnreadableError) -> None:
+        """Another process may have the key, so this claim does not count as one that crashed."""
+        log.error("secret_unreadable", run=show(Prefix.RUN, self._state.id), reason=str(error))
+        later = Ending(Move.RELEASE, delay=UNREADABLE_DELAY, keep_claim=True)
+        with suppress(LeaseLostError):
+            await self._write(self._state, self._changes, seen=None, ending=later)
 
     async def _look(self) -> None:
         """After a nudge: take over what others changed. Raises LeaseLostError."""

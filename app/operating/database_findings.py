@@ -17,7 +17,7 @@ from app.first_minute.kept import secret_key_of
 from app.first_minute.main import LOOPBACK
 from app.operating.findings import Finding, secret_key
 from app.settings import Settings
-from app.store import embedded, inspection, migrations
+from app.store import embedded, inspection, migrations, readiness
 from app.store.db import (
     DATABASE_ERRORS,
     Database,
@@ -29,6 +29,7 @@ from app.store.db import (
 )
 from app.store.embedded_home import EmbeddedError
 from app.store.inspection import KnownTool
+from app.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
 from app.store.vault import Vault
 
 WARN_SECONDS: Final = 2.0
@@ -112,6 +113,7 @@ async def _of_reachable(
     yield Finding("migrations", "ok", "the schema is this version's, or a newer one's")
     async with database.pool.connect() as tx:
         yield await _secret_key(settings, tx)
+    async with database.pool.connect() as tx:
         known = await inspection.webhooks(tx, MAX_TOOLS)
     async for finding in _of_tools(settings, known):
         yield finding
@@ -139,14 +141,12 @@ async def _secret_key(settings: Settings, tx: Tx) -> Finding:
     finding = secret_key(settings)
     if settings.secret_key is None:
         return finding
-    if not await inspection.opens(tx, Vault(settings.secret_key.get_secret_value())):
-        return Finding(
-            "secret key",
-            "fail",
-            "this is not the key that the database's secrets were stored with",
-            "Set the RUNWARD_SECRET_KEY that the other processes have. If it is lost, so are the "
-            "API keys and the stored secrets.",
-        )
+    try:
+        await readiness.check(tx, Vault(settings.secret_key.get_secret_value()))
+    except WrongSecretKeyError as error:
+        return Finding("secret key", "fail", *str(error).split(". ", 1))
+    except UnmigratedDatabaseError:  # no process has been started on it yet
+        pass
     if settings.database_url is None:
         return Finding("secret key", "ok", "the one that is kept with the data opens its secrets")
     return finding

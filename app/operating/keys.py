@@ -13,7 +13,7 @@ from app.domain.scopes import Scope
 from app.first_minute.kept import secret_key_of
 from app.operating.environment import database_url, read_settings, run, shared, stop
 from app.settings import Settings
-from app.store import embedded, keys, migrations
+from app.store import embedded, keys, migrations, readiness
 from app.store.db import Tx, open_database
 from app.store.vault import Vault
 
@@ -93,7 +93,9 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
         database = open_database(url, pool_size=1)
         stack.push_async_callback(database.close)
         tx = await stack.enter_async_context(database.pool.begin())
-        yield tx, Vault(secret.get_secret_value())
+        vault = Vault(secret.get_secret_value())
+        await readiness.prepare(tx, vault)
+        yield tx, vault
 
 
 def _shown(key: keys.Key) -> Json:

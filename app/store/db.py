@@ -30,7 +30,8 @@ _IDLE_TIMEOUT: Final = "30s"
 DATABASE_ERRORS: Final = (DBAPIError, exc.TimeoutError, OSError)
 """What a statement may raise; ask `is_outage` about it. exc.TimeoutError: no connection of the
 pool came free."""
-_OUTAGE: Final = ("08", "40", "53", "55", "57", "58", "25006")
+READ_ONLY: Final = "25006"
+_OUTAGE: Final = ("08", "40", "53", "55", "57", "58", READ_ONLY)
 """SQLSTATE classes: connection, rollback, resources, lock not available, operator, system; and
 "read only", which the old primary says after a failover."""
 

@@ -2,20 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
-from cryptography.exceptions import InvalidTag
 from sqlalchemy import func, select
 
 from app.domain.json import JsonObject
 from app.store.db import Tx
-from app.store.registry import SECRET_COLUMN
-from app.store.secrets import VALUE_COLUMN
-from app.store.tables import secrets, tool_versions, tools
-from app.store.vault import Vault
-
-MAX_SEALED: Final = 20
-"""Of each table: all are sealed with one key."""
+from app.store.tables import tool_versions, tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +40,3 @@ async def webhooks(tx: Tx, limit: int) -> list[KnownTool]:
         .limit(limit)
     )
     return [KnownTool(row.name, row.url, row.about or {}) for row in found]
-
-
-async def opens(tx: Tx, vault: Vault) -> bool:
-    """Whether the vault's key is the one that the stored secrets were sealed with. True also
-    where there are none."""
-    for table, box, column in (
-        (tools, tools.c.secret, SECRET_COLUMN),
-        (secrets, secrets.c.value, VALUE_COLUMN),
-    ):
-        rows = await tx.execute(
-            select(table.c.project_id, table.c.name, box.label("box")).limit(MAX_SEALED)
-        )
-        for row in rows:
-            try:
-                vault.open(row.box, column=column, project_id=row.project_id, row=row.name)
-            except InvalidTag:
-                return False
-    return True

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
@@ -18,6 +17,7 @@ from sqlalchemy import JSON, Column, Connection, NullPool, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from app.store.db import sqlalchemy_url
+from app.store.readiness import MIGRATIONS
 
 LOCK_KEY = 0x52756E77617264
 """Of the session's advisory lock: "Runward" in ASCII."""
@@ -65,11 +65,8 @@ def default_differs(
 
 
 def _config() -> Config:
-    checkout = Path(__file__).parents[2] / "migrations"
-    wheel = Path(__file__).parents[1] / "_migrations"
     config = Config()
-    folder = checkout if (checkout / "env.py").exists() else wheel
-    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     return config
 
 

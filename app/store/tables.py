@@ -52,6 +52,7 @@ __all__ = [
     "api_keys",
     "approvals",
     "console_sessions",
+    "deployment",
     "idempotency_keys",
     "late_callbacks",
     "mcp_servers",
@@ -372,3 +373,12 @@ idempotency_keys = Table(
     PrimaryKeyConstraint("project_id", "key"),
     Index("idempotency_keys_expiry", "expires_at"),
 )
+
+deployment = Table(
+    "deployment",
+    metadata,
+    Column("id", Boolean, primary_key=True, server_default=text("true")),
+    Column("canary", LargeBinary, nullable=False),
+    CheckConstraint("id", name="one_row"),
+)
+"""One row. `canary` is sealed with the secret key, so that each start can check its own."""

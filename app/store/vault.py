@@ -11,12 +11,18 @@ import os
 from typing import Final
 from uuid import UUID
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 _NONCE_BYTES: Final = 12
 MIN_KEY_CHARACTERS: Final = 32
+
+
+class SecretUnreadableError(Exception):
+    """A stored secret cannot be decrypted: it was sealed with another key or for another row, or
+    altered. The message names its column and row."""
 
 
 class Vault:
@@ -37,9 +43,12 @@ class Vault:
         return nonce + self._cipher.encrypt(nonce, secret.encode(), _where(column, project_id, row))
 
     def open(self, sealed: bytes, *, column: str, project_id: UUID, row: str) -> str:
-        """Raises cryptography.exceptions.InvalidTag: another key, another place, or altered."""
+        """Raises SecretUnreadableError."""
         nonce, box = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
-        return self._cipher.decrypt(nonce, box, _where(column, project_id, row)).decode()
+        try:
+            return self._cipher.decrypt(nonce, box, _where(column, project_id, row)).decode()
+        except (InvalidTag, ValueError):
+            raise SecretUnreadableError(f"{column} of '{row}' cannot be decrypted") from None
 
     def key_digest(self, api_key: str) -> bytes:
         """HMAC-SHA-256 of an API key, under a pepper that is not in the database."""

@@ -5,7 +5,6 @@ from ipaddress import ip_network
 from uuid import UUID
 
 import pytest
-from cryptography.exceptions import InvalidTag
 from sqlalchemy import text
 
 from app.domain.mcp_auth import Credentials, OAuth, OAuthClient, SecretRef
@@ -13,6 +12,7 @@ from app.domain.mcp_servers import McpServerSpec
 from app.egress.client import Egress
 from app.store.mcp_credentials import StoredRefreshTokens, seal
 from app.store.mcp_servers import add_server, get_server
+from app.store.vault import SecretUnreadableError
 from app.tools.mcp_oauth import AccessTokens
 from tests.db.store import PROJECT, Store
 from tests.support.oauth_server import CLIENT, AuthServer
@@ -120,5 +120,5 @@ async def test_what_a_server_is_logged_in_to_with_is_sealed_to_its_place(store: 
         await tx.execute(text(moving))
         moved = await get_server(tx, PROJECT, "other")
         assert moved is not None
-        with pytest.raises(InvalidTag):
+        with pytest.raises(SecretUnreadableError):
             moved.credentials(store.vault)

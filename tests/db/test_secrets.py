@@ -4,11 +4,11 @@ import asyncio
 from uuid import UUID
 
 import pytest
-from cryptography.exceptions import InvalidTag
 from sqlalchemy import text
 
 from app.store.notify import Listener
 from app.store.secrets import delete_secret, put_secret, read_secrets
+from app.store.vault import SecretUnreadableError
 from tests.db.store import PROJECT, Store
 
 
@@ -28,7 +28,7 @@ async def test_a_row_that_is_moved_to_another_name_does_not_open(store: Store) -
         await put_secret(tx, store.vault, PROJECT, "high", "worth a lot")
         moved = "UPDATE secrets SET value = (SELECT value FROM secrets WHERE name = 'high')"
         await tx.execute(text(f"{moved} WHERE name = 'low'"))
-        with pytest.raises(InvalidTag):
+        with pytest.raises(SecretUnreadableError):
             await read_secrets(tx, store.vault, PROJECT, ["low"])
 
 

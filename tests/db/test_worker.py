@@ -20,6 +20,7 @@ from app.domain.state import RunState, Segment, SegmentKind
 from app.settings import Settings
 from app.store import sweep
 from app.store.commit import Ending
+from app.store.runs import MAX_CLAIMS
 from app.store.sweep import Held
 from app.tools.base import Invocation
 from app.wiring import Services, open_services
@@ -207,8 +208,8 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench_on(store: Store) -> AsyncGenerator[Bench]:
-    settings = Settings.model_validate({"secret_key": "k" * 32})
+async def bench_on(store: Store, *, secret_key: str = "k" * 32) -> AsyncGenerator[Bench]:
+    settings = Settings.model_validate({"secret_key": secret_key})
     await store.register()
     async with open_services(settings, store.url) as services:
         yield Bench(store, services)
@@ -254,6 +255,25 @@ async def test_a_call_that_takes_longer_than_the_drain_is_cut_off(bench: Bench) 
     assert (await bench.store.head(run.id)).status == "in_progress"
     assert await bench.store.phases(run.id) == {"call_1": "started"}
     assert bench.pay.cut_off == 1
+
+
+async def test_a_run_whose_secrets_cannot_be_decrypted_is_handed_back(store: Store) -> None:
+    """Again and again it is no crash: a worker with the key completes the run."""
+    later = "SELECT available_at > clock_timestamp() + '5 s'::interval FROM runs WHERE id = :id"
+    async with bench_on(store, secret_key="another key" * 3) as bench:
+        run = await bench.accept("pay(amount=7)", tools=["pay"])
+        async with bench.working() as worker:
+            for claims in range(1, MAX_CLAIMS + 2):
+                await store.until("SELECT fence FROM runs WHERE id = :id", claims, id=run.id)
+                await store.until(later, True, id=run.id)
+                await store.sql("UPDATE runs SET available_at = now() WHERE id = :id", id=run.id)
+                worker.wake()
+    assert (await store.head(run.id)).claims == 0
+    async with bench_on(store) as bench:
+        bench.pay.answer.set()
+        await store.sql("UPDATE runs SET available_at = now() WHERE id = :id", id=run.id)
+        async with bench.working():
+            await bench.until_status(run, "completed")
 
 
 async def test_a_run_that_is_just_being_claimed_is_handed_back_too(store: Store) -> None:

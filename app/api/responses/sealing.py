@@ -5,14 +5,13 @@ import zlib
 from collections.abc import Sequence
 from typing import Final, cast
 
-from cryptography.exceptions import InvalidTag
 from pydantic import JsonValue
 
 from app.api.responses.conversing import Unseal, refused
 from app.domain.ids import ProjectId
 from app.domain.items import Item, item_from_json, item_to_json
 from app.domain.json import JsonObject, compact, parse
-from app.store.vault import Vault
+from app.store.vault import SecretUnreadableError, Vault
 
 MAX_BYTES: Final = 4_194_304
 """Of the items of one conversation, as JSON."""
@@ -35,7 +34,7 @@ def unsealer(vault: Vault, project_id: ProjectId) -> Unseal:
         try:
             raw = base64.b64decode(sealed, validate=True)
             packed = vault.open(raw, column=_COLUMN, project_id=project_id, row="")
-        except (InvalidTag, ValueError):
+        except (SecretUnreadableError, ValueError):
             raise refused("input", f"encrypted_content {_UNKNOWN}") from None
         found = cast("list[JsonValue]", parse(zlib.decompress(base64.b64decode(packed)).decode()))
         return [item_from_json(cast("JsonObject", one)) for one in found]

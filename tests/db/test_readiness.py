@@ -1,0 +1,117 @@
+"""Ready means that the database answers and takes writes, is migrated, and opens with the key."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import pytest
+from alembic.script import ScriptDirectory
+from sqlalchemy import make_url
+
+from app.api.health import readyz
+from app.domain.errors import OperatorError, UnavailableError
+from app.serve import run_process
+from app.settings import Settings
+from app.store import readiness
+from app.store.db import open_database
+from app.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
+from app.store.vault import Vault
+from app.wiring import Services, open_services
+from tests.db.store import Store
+
+KEY: Final = "the key of this deployment, and no other one"
+OTHER: Final = "another key, which is as long as the first one"
+
+
+def settings(key: str) -> Settings:
+    return Settings.model_validate({"secret_key": key, "bootstrap_key": "b" * 32})
+
+
+async def start(url: str, key: str) -> None:
+    database = open_database(url, pool_size=1)
+    try:
+        async with database.pool.begin() as tx:
+            await readiness.prepare(tx, Vault(key))
+    finally:
+        await database.close()
+
+
+@asynccontextmanager
+async def services_of(url: str, key: str) -> AsyncGenerator[Services]:
+    async with open_services(settings(key), url) as services:
+        yield services
+
+
+async def run(command: str, key: str, url: str) -> None:
+    serves = command == "api"
+    await run_process(settings(key), url, serves=serves, works=not serves)
+
+
+async def refusal(services: Services) -> str:
+    with pytest.raises(UnavailableError) as refused:
+        await readyz(services)
+    return refused.value.detail
+
+
+async def test_the_first_start_settles_the_secret_key(database_url: str) -> None:
+    await start(database_url, KEY)
+    await start(database_url, KEY)
+    with pytest.raises(WrongSecretKeyError, match="RUNWARD_SECRET_KEY is not the key"):
+        await start(database_url, OTHER)
+    await start(database_url, KEY)
+
+
+@pytest.mark.parametrize("command", ["api", "worker"])
+async def test_a_process_with_another_key_does_not_start(store: Store, command: str) -> None:
+    await start(store.url, KEY)
+    with pytest.raises(WrongSecretKeyError):
+        await run(command, OTHER, store.url)
+    assert await store.value("SELECT count(*) FROM api_keys WHERE name = 'bootstrap'") == 0
+
+
+@pytest.mark.parametrize("command", ["api", "worker"])
+async def test_a_process_on_an_unmigrated_database_says_what_to_do(
+    empty_database_url: str, command: str
+) -> None:
+    with pytest.raises(OperatorError, match=r"not migrated\. Run: runward migrate"):
+        await run(command, KEY, empty_database_url)
+
+
+async def test_an_older_schema_is_refused_and_a_newer_one_is_not(store: Store) -> None:
+    await start(store.url, KEY)
+    await store.sql("UPDATE alembic_version SET version_num = 'from_the_future'")
+    await start(store.url, KEY)
+    await store.sql("UPDATE alembic_version SET version_num = '0003'")
+    with pytest.raises(UnmigratedDatabaseError, match="revision 0003"):
+        await start(store.url, KEY)
+
+
+async def test_ready_means_that_runs_can_be_accepted(store: Store) -> None:
+    await start(store.url, KEY)
+    name = make_url(store.url).database
+    read_only = f'ALTER DATABASE "{name}" SET default_transaction_read_only = on'
+    async with services_of(store.url, KEY) as services:
+        assert (await readyz(services)).status_code == 200
+        await store.sql("UPDATE alembic_version SET version_num = '0003'")
+        assert "revision 0003" in await refusal(services)
+        await store.sql("UPDATE alembic_version SET version_num = 'from_the_future'")
+        assert (await readyz(services)).status_code == 200
+        await store.sql(read_only)
+    async with services_of(store.url, KEY) as services:
+        assert "does not accept writes" in await refusal(services)
+
+
+async def test_a_process_with_another_key_is_not_ready(database_url: str) -> None:
+    await start(database_url, KEY)
+    async with services_of(database_url, OTHER) as services:
+        assert "RUNWARD_SECRET_KEY" in await refusal(services)
+
+
+async def test_an_unmigrated_database_is_not_ready(empty_database_url: str) -> None:
+    async with services_of(empty_database_url, KEY) as services:
+        assert "not migrated" in await refusal(services)
+
+
+def test_the_names_of_the_files_are_in_the_order_of_the_revisions() -> None:
+    scripts = ScriptDirectory(str(readiness.MIGRATIONS)).walk_revisions()
+    assert tuple(reversed([one.revision for one in scripts])) == readiness.revisions()
