@@ -16,6 +16,9 @@ from app.domain.json import JsonObject, cleaned, compact, parse
 from app.domain.schema_explain import MAX_PROBLEMS, MAX_SHOWN, Explanation, shown
 from app.domain.schema_strict import NullRemover, closed, strict_form, strict_problems
 from app.domain.schema_walk import (
+    MAX_CHAIN,
+    Effort,
+    LongChainError,
     Pointer,
     Subschemas,
     expansion,
@@ -95,7 +98,7 @@ class Validator:
         for optional properties left out."""
         if not self._strict or self._validator.is_valid(value):
             return value
-        return cast(JsonObject, NullRemover(self._parts).clean(value))
+        return cast(JsonObject, NullRemover(self._parts, Effort(value)).clean(value))
 
     def problems(self, value: JsonValue) -> list[Problem]:
         """At most MAX_PROBLEMS. Empty: `without_nulls(value)` fits."""
@@ -103,9 +106,7 @@ class Validator:
             value = self.without_nulls(value)
         if self._validator.is_valid(value):
             return []
-        explanation = Explanation(self._parts)
-        explanation.look(value, self._at)
-        return explanation.problems
+        return Explanation(self._parts, Effort(value)).explain(value, self._at)
 
 
 def parse_arguments(raw: str) -> JsonObject | list[Problem]:
@@ -177,7 +178,13 @@ def _reference_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
 
 
 def _compile_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
-    if expansion(schema) > MAX_EXPANSION:
+    try:
+        size = expansion(schema)
+    except LongChainError:
+        text = f"must not refer through more than {MAX_CHAIN} references in a row; refer directly"
+        yield (), text
+        return
+    if size > MAX_EXPANSION:
         yield (
             (),
             f"describes more than {MAX_EXPANSION} subschemas once its references are followed; "

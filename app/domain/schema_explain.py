@@ -13,14 +13,13 @@ from pydantic import JsonValue
 
 from app.domain.errors import FieldError
 from app.domain.json import JsonObject, compact
-from app.domain.schema_walk import Pointer, Subschemas
+from app.domain.schema_walk import Effort, Pointer, Subschemas
 
 MAX_PROBLEMS: Final = 10
-MAX_STEPS: Final = 2_000
-"""Parts of the value that are looked at."""
 MAX_SHOWN: Final = 80
 """Characters of a value, a name or a list that are quoted."""
 
+_NO_MATCH: Final = "does not match the tool's schema"
 _TYPES: Final = {
     "string": "text",
     "number": "a number",
@@ -54,21 +53,30 @@ _WORDS: Final[dict[str, Callable[[JsonValue], str]]] = {
 class Explanation:
     """Collects at most MAX_PROBLEMS problems, in the order of the schema."""
 
-    def __init__(self, parts: Subschemas) -> None:
+    def __init__(self, parts: Subschemas, effort: Effort) -> None:
         self.problems: list[FieldError] = []
         self._parts = parts
-        self._steps = MAX_STEPS
+        self._effort = effort
+
+    def explain(self, value: JsonValue, path: str) -> list[FieldError]:
+        """Return what is wrong with a value that is not valid: at least one problem."""
+        self.look(value, path)
+        if not self.problems:  # its mistake is behind the parts that were looked at
+            self.problems.append(FieldError(path, _NO_MATCH))
+        return self.problems
 
     def look(self, value: JsonValue, path: str, pointer: Pointer = ()) -> None:
-        self._steps -= 1
-        if self._is_enough() or self._parts.is_valid(pointer, value):
+        self._effort.step()
+        if self._is_enough() or not self._effort.compare(value):
+            return
+        if self._parts.is_valid(pointer, value):
             return
         before = len(self.problems)
         pointer, schema = self._parts.resolve(pointer)
         if isinstance(schema, dict):
             self._look_at(value, path, pointer, schema)
         if len(self.problems) == before:
-            self._add(path, "does not match the tool's schema", value)
+            self._add(path, _NO_MATCH, value)
 
     def _look_at(self, value: JsonValue, path: str, pointer: Pointer, schema: JsonObject) -> None:
         self._plain(value, path, schema)
@@ -91,14 +99,14 @@ class Explanation:
 
     def _plain(self, value: JsonValue, path: str, schema: JsonObject) -> None:
         """The keywords that speak of this value alone."""
-        if "type" in schema and not jsonschema_rs.is_valid({"type": schema["type"]}, value):
-            self._add(path, _WORDS["type"](schema["type"]), value)
-            return
         for keyword, words in _WORDS.items():
-            if keyword in schema and not jsonschema_rs.is_valid(
-                {keyword: schema[keyword]}, value, validate_formats=True
-            ):
+            if keyword not in schema or not self._effort.compare(value):
+                continue
+            alone: JsonObject = {keyword: schema[keyword]}
+            if not jsonschema_rs.is_valid(alone, value, validate_formats=True):
                 self._add(path, words(schema[keyword]), value)
+                if keyword == "type":
+                    return
 
     def _members(self, value: JsonObject, path: str, pointer: Pointer, schema: JsonObject) -> None:
         declared = schema.get("properties")
@@ -132,17 +140,20 @@ class Explanation:
                 self.look(item, f"{path}.{i}", (*pointer, "items"))
 
     def _union(self, value: JsonValue, path: str, branches: list[Pointer]) -> None:
-        valid = sum(self._parts.is_valid(branch, value) for branch in branches)
+        valid = sum(self._is_valid(branch, value) for branch in branches)
         if valid > 1 and branches[0][-2] == "oneOf":
             self._add(path, f"must match one of {len(branches)} alternatives, and matches {valid}")
         if valid:
             return
-        plausible = self._parts.plausible(branches, value)
+        plausible = self._parts.plausible(branches, value, self._effort)
         if len(plausible) == 1:
             self.look(value, path, plausible[0])
             return
         choices = dict.fromkeys(self._summary(branch) for branch in plausible or branches)
         self._add(path, f"must be {_short(' or '.join(choices), 3 * MAX_SHOWN)}", value)
+
+    def _is_valid(self, pointer: Pointer, value: JsonValue) -> bool:
+        return self._effort.compare(value) and self._parts.is_valid(pointer, value)
 
     def _summary(self, pointer: Pointer) -> str:
         schema = self._parts.resolve(pointer)[1]
@@ -162,7 +173,7 @@ class Explanation:
             self.problems.append(FieldError(path, message))
 
     def _is_enough(self) -> bool:
-        return len(self.problems) >= MAX_PROBLEMS or self._steps < 0
+        return len(self.problems) >= MAX_PROBLEMS or self._effort.is_spent
 
 
 def shown(value: JsonValue) -> str:

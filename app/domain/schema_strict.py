@@ -18,7 +18,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from app.domain.json import JsonObject
-from app.domain.schema_walk import Pointer, Subschemas, rebuilt, walk
+from app.domain.schema_walk import Effort, Pointer, Subschemas, rebuilt, walk
 
 NOT_STRICT: Final = (
     *("not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies"),
@@ -95,7 +95,7 @@ def _strict(schema: JsonValue) -> JsonValue:
         properties = node.get("properties")
         if not isinstance(properties, dict):
             properties = {}
-        required = _required(schema)
+        required = frozenset(_required(schema))
         node["properties"] = {
             name: child if name in required else _nullable(child)
             for name, child in properties.items()
@@ -148,17 +148,16 @@ def _nullable(schema: JsonValue) -> JsonValue:
 class NullRemover:
     """Leaves out nulls of optional properties, in a value that is not valid with them.
 
-    `steps`: how many parts of the value are looked at before it gives up and changes no more;
-    unions inside unions would otherwise take for ever.
+    `effort`: when it is spent, the rest of the value stays as it is; unions inside unions would
+    otherwise take for ever.
     """
 
-    def __init__(self, parts: Subschemas, steps: int = 2_000) -> None:
+    def __init__(self, parts: Subschemas, effort: Effort) -> None:
         self._parts = parts
-        self._steps = steps
+        self._effort = effort
 
     def clean(self, value: JsonValue, pointer: Pointer = ()) -> JsonValue:
-        self._steps -= 1
-        if self._steps < 0:
+        if not self._effort.step():
             return value
         pointer, schema = self._parts.resolve(pointer)
         if not isinstance(schema, dict):
@@ -175,8 +174,10 @@ class NullRemover:
         return value
 
     def _through(self, branches: list[Pointer], value: JsonValue) -> JsonValue:
-        for branch in self._parts.plausible(branches, value):
+        for branch in self._parts.plausible(branches, value, self._effort):
             candidate = self.clean(value, branch)
+            if not self._effort.compare(value):
+                return value
             if self._parts.is_valid(branch, candidate):
                 return candidate
         return value
@@ -185,7 +186,7 @@ class NullRemover:
         properties = schema.get("properties")
         if not isinstance(properties, dict):
             return value
-        required = _required(schema)
+        required = frozenset(_required(schema))
         kept: JsonObject = {}
         for name, item in value.items():
             at = (*pointer, "properties", name)

@@ -15,6 +15,14 @@ from app.domain.json import JsonObject
 Pointer: TypeAlias = tuple[str, ...]
 
 ROOT_URI: Final = "urn:runward:schema"
+EFFORT: Final = 50_000
+EFFORT_PER_PART: Final = 8
+"""How many parts of a value are compared with subschemas in all: some milliseconds, and for each
+part of a large value this many times."""
+MAX_CHAIN: Final = 100
+"""References that lead to each other, one after the other."""
+MAX_STEPS: Final = 10_000
+"""Parts of a value that are looked at one by one."""
 DEFINITIONS: Final = ("$defs", "definitions")
 
 _MAPS: Final = (*DEFINITIONS, "properties", "patternProperties", "dependentSchemas")
@@ -99,30 +107,81 @@ def follow(root: JsonValue, pointer: Pointer) -> JsonValue:
     return at
 
 
+class LongChainError(ValueError):
+    """References lead to references more than MAX_CHAIN times."""
+
+
 def expansion(root: JsonObject) -> int:
     """How many subschemas the schema would have with every reference replaced by its target,
-    recursion counted once. Work and memory of a validation can grow with it."""
-    sizes: dict[str, int] = {}
+    recursion counted once. Work and memory of a validation can grow with it. Raises
+    LongChainError."""
+    return _Expansion(root).size(root)
 
-    def size(schema: JsonValue) -> int:
+
+class _Expansion:
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._sizes: dict[str, int] = {}
+        self._chain = 0
+
+    def size(self, schema: JsonValue) -> int:
         total = 1
         if not isinstance(schema, dict):
             return total
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            total += of(reference)
+            total += self._of(reference)
         for step, child in below(schema):
             if step[0] not in DEFINITIONS:
-                total += size(child)
+                total += self.size(child)
         return total
 
-    def of(reference: str) -> int:
-        if reference not in sizes:
-            sizes[reference] = 1  # what a recursion finds
-            sizes[reference] = size(follow(root, pointer_of(reference) or ()))
-        return sizes[reference]
+    def _of(self, reference: str) -> int:
+        if reference not in self._sizes:
+            if self._chain >= MAX_CHAIN:
+                raise LongChainError
+            self._sizes[reference] = 1  # what a recursion finds
+            self._chain += 1
+            self._sizes[reference] = self.size(follow(self._root, pointer_of(reference) or ()))
+            self._chain -= 1
+        return self._sizes[reference]
 
-    return size(root)
+
+class Effort:
+    """Limit the work of comparing one value with subschemas.
+
+    Each comparison costs as many parts as the compared value has, because the validator reads all
+    of them. The total is linear in the size of the value, however unions are nested. A limit on
+    steps bounds the part of the work that Python does."""
+
+    def __init__(self, value: JsonValue) -> None:
+        self._sizes: dict[int, int] = {}
+        self._value = value  # kept, so that the ids of its containers stay taken
+        self._left = EFFORT + EFFORT_PER_PART * self._measure(value)
+        self._steps = MAX_STEPS
+
+    @property
+    def is_spent(self) -> bool:
+        return self._left < 0 or self._steps < 0
+
+    def step(self) -> bool:
+        """Look at one more part. False: the limit is reached."""
+        self._steps -= 1
+        return not self.is_spent
+
+    def compare(self, value: JsonValue) -> bool:
+        """Compare `value`, a part of the whole, once more. False: the limit is reached."""
+        self._left -= self._sizes.get(id(value), 1)
+        return not self.is_spent
+
+    def _measure(self, value: JsonValue) -> int:
+        """Store the size of each container, which is at most MAX_ARGUMENTS_DEPTH deep."""
+        if not isinstance(value, (dict, list)):
+            return 1
+        children = value.values() if isinstance(value, dict) else value
+        size = 1 + sum(map(self._measure, children))
+        self._sizes[id(value)] = size
+        return size
 
 
 class Subschemas:
@@ -145,10 +204,12 @@ class Subschemas:
             pointer = target
         return pointer, follow(self.root, pointer)
 
-    def plausible(self, branches: Iterable[Pointer], value: JsonValue) -> list[Pointer]:
+    def plausible(
+        self, branches: Iterable[Pointer], value: JsonValue, effort: Effort
+    ) -> list[Pointer]:
         """Those of `branches` that `value` seems meant for: its type, and the constants that
         its properties must have, fit."""
-        return [pointer for pointer in branches if _fits(self, pointer, value)]
+        return [one for one in branches if effort.compare(value) and _fits(self, one, value)]
 
     def is_valid(self, pointer: Pointer, value: JsonValue) -> bool:
         if pointer not in self._compiled:

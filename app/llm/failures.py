@@ -14,6 +14,11 @@ from pydantic_core import from_json
 from app.domain.json import cleaned_text
 from app.llm.base import ModelError
 
+MAX_CALLS: Final = 256
+"""Tool calls in one response. A run may make 200 in all."""
+MAX_OUTPUT_ITEMS: Final = 4096
+"""Messages, thoughts, calls and hosted calls in one response."""
+MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
 MAX_REASON: Final = 500  # characters of the vendor's own words
 TRANSIENT: Final = frozenset({408, 409, 425, 429})  # and everything from 500
 SECRETIVE: Final = frozenset({401, 403})
@@ -106,6 +111,16 @@ def silent(seconds: float) -> ModelError:
 
 def too_large(max_bytes: int) -> ModelError:
     text = f"The model's answer is larger than {max_bytes} bytes."
+    return ModelError("model_response_too_large", text, transient=False)
+
+
+def too_many_calls() -> ModelError:
+    text = f"The model's answer asks for more than {MAX_CALLS} tool calls."
+    return ModelError("model_response_too_large", text, transient=False)
+
+
+def too_many_items() -> ModelError:
+    text = f"The model's answer has more than {MAX_OUTPUT_ITEMS} items."
     return ModelError("model_response_too_large", text, transient=False)
 
 

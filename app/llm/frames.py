@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from pydantic_core import from_json
 
@@ -41,6 +41,51 @@ class EventLines:
                 events.append(b"\n".join(data))
                 data.clear()
         return events
+
+
+class Braces:
+    """Find the end of a JSON object that comes in pieces, reading each character once.
+
+    Its keys and values are not checked: a parser has to, once `closed` is true."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_text = False
+        self._escaped = False
+        self._state: Literal["before", "inside", "closed", "broken"] = "before"
+
+    @property
+    def closed(self) -> bool:
+        """The object has ended, and nothing but spaces has followed."""
+        return self._state == "closed"
+
+    def feed(self, piece: str) -> None:
+        for char in piece:
+            if self._state != "inside":
+                self._outside(char)
+            elif self._escaped:
+                self._escaped = False
+            elif self._in_text:
+                self._escaped = char == "\\"
+                self._in_text = char != '"'
+            else:
+                self._inside(char)
+
+    def _outside(self, char: str) -> None:
+        if char == "{" and self._state == "before":
+            self._state, self._depth = "inside", 1
+        elif not char.isspace():
+            self._state = "broken"
+
+    def _inside(self, char: str) -> None:
+        if char == '"':
+            self._in_text = True
+        elif char in "{[":
+            self._depth += 1
+        elif char in "}]":
+            self._depth -= 1
+            if self._depth == 0:
+                self._state = "closed"
 
 
 def parse_object(data: bytes) -> Frame:

@@ -14,8 +14,14 @@ from app.domain.items import Reasoning
 from app.domain.json import cleaned_text, compact
 from app.domain.response import ModelResponse, RequestedCall, Usage
 from app.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
-from app.llm.failures import broken_stream, invalid_response, reported_failure
-from app.llm.frames import Frame, count, joined, mapping, parse_object
+from app.llm.failures import (
+    MAX_CALLS,
+    broken_stream,
+    invalid_response,
+    reported_failure,
+    too_many_calls,
+)
+from app.llm.frames import Braces, Frame, count, joined, mapping, parse_object
 
 VENDOR: Final = "openai"
 DONE: Final = b"[DONE]"
@@ -30,17 +36,32 @@ FINISHES: Final = {
 CUT_OFF: Final = frozenset({"length", "content_filter"})
 
 
+MAX_NAME: Final = 1024
+"""Characters of a call's name. No tool has so long a name; the rest of one is not kept."""
+
+
 @dataclass(slots=True)
 class _Call:
     position: int
-    index: int | None
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
+    _braces: Braces = field(default_factory=Braces)
+    _counted: int = 0
+    _complete: bool | None = None
 
     @property
     def complete(self) -> bool:
-        return _is_object("".join(self.arguments))
+        """Whether the arguments are a whole JSON object. Reads each piece once, and parses once at
+        most, when the last brace is closed."""
+        for piece in self.arguments[self._counted :]:
+            self._braces.feed(piece)
+        self._counted = len(self.arguments)
+        if not self._braces.closed:
+            return False
+        if self._complete is None:
+            self._complete = _is_object("".join(self.arguments))
+        return self._complete
 
 
 class Merge:
@@ -52,6 +73,7 @@ class Merge:
         self._refusal: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[_Call] = []
+        self._latest: dict[tuple[int | None, str], _Call] = {}
         self._finish: str | None = None
         self._usage = Usage()
         self.done = False
@@ -135,28 +157,32 @@ class Merge:
             entry = mapping(value)
             self._take_call(entry, entry.get("index") if streamed else at)
 
-    def _take_call(self, entry: Frame, index: int | None) -> None:
+    def _take_call(self, entry: Frame, index: Any) -> None:
+        """A piece belongs to the latest call of its index and id, as far as it has them."""
         function = mapping(entry.get("function"))
-        call_id, name = str(entry.get("id") or ""), str(function.get("name") or "")
+        call_id, name = str(entry.get("id") or ""), str(function.get("name") or "")[:MAX_NAME]
         piece: Any = function.get("arguments")
         text = piece if isinstance(piece, str) else "" if piece is None else compact(piece)
-        call = self._call_of(index, call_id)
+        place = index if isinstance(index, int) else None
+        call = self._latest.get((place, call_id))
         if call is None or (name and _begins_another(call, call_id, name, text)):
-            call = _Call(len(self._calls), index, call_id)
-            self._calls.append(call)
+            call = self._begun(place, call_id)
         if name and name != call.name and not call.arguments:
-            call.name += name
+            call.name = (call.name + name)[:MAX_NAME]
         if text:
             call.arguments.append(text)
         self._on_delta(ArgumentsDelta(call.position, call.id, call.name, cleaned_text(text)))
 
-    def _call_of(self, index: int | None, call_id: str) -> _Call | None:
-        """The latest call that a piece may belong to: without an id, the latest of its index."""
-        for call in reversed(self._calls):
-            same_index = index is None or call.index == index
-            if same_index and (not call_id or call.id == call_id):
-                return call
-        return None
+    def _begun(self, index: int | None, call_id: str) -> _Call:
+        """Raises ModelError for one call too many."""
+        if len(self._calls) >= MAX_CALLS:
+            raise too_many_calls()
+        call = _Call(len(self._calls), call_id)
+        self._calls.append(call)
+        for place in {index, None}:
+            for known in {call_id, ""}:
+                self._latest[place, known] = call
+        return call
 
     def _requested(self) -> tuple[RequestedCall, ...]:
         """The last call is cut off if the response was; without a finish reason, if it is no
@@ -167,7 +193,7 @@ class Merge:
         ]
         cut = self._finish is not None and FINISHES.get(self._finish) in CUT_OFF
         if calls and self._finish is None:
-            cut = not self._calls[-1].complete
+            cut = not _is_object("".join(self._calls[-1].arguments))
         if calls and cut:
             last = calls.pop()
             calls.append(RequestedCall(last.call_id, last.name, last.arguments, truncated=True))

@@ -66,7 +66,7 @@ def is_strict(schema: JsonValue) -> bool:
         required = schema.get("required", [])
         if schema.get("additionalProperties") is not False or not isinstance(required, list):
             return False
-        if not all(name in required for name in properties):
+        if not properties.keys() <= {name for name in required if isinstance(name, str)}:
             return False
     children = [
         child for key, child in schema.items() if key not in ("properties", "enum", "const")

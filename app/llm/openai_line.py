@@ -22,6 +22,7 @@ from app.domain.response import ModelResponse
 from app.egress.connections import RefusedAddressError
 from app.llm import failures
 from app.llm.base import ModelError
+from app.llm.failures import MAX_RESPONSE_BYTES
 from app.llm.frames import EventLines
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ NO_KEY: Final = "none"
 CONNECT_SECONDS: Final = 10.0
 DRAIN_SECONDS: Final = 0.25
 """How long the end of a finished stream is awaited, so that its connection can be used again."""
-MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
 MAX_ERROR_BYTES: Final = 64 * 1024
+PAUSE_BYTES: Final = 64 * 1024
+"""Read from a stream before the event loop gets its turn."""
 
 
 Transports: TypeAlias = Callable[[], "httpx2.AsyncBaseTransport"]
@@ -151,7 +153,9 @@ class OpenAILine:
 
 
 async def _merge(response: "httpx2.Response", merge: Merging) -> ModelResponse:
-    lines, size = EventLines(), 0
+    """Chunks that are here already come without a pause, so the event loop gets one now and then:
+    deadlines are seen, and other runs go on."""
+    lines, size, paused_at = EventLines(), 0, 0
     chunks = _chunks(response)
     async for chunk in chunks:
         size += len(chunk)
@@ -159,6 +163,9 @@ async def _merge(response: "httpx2.Response", merge: Merging) -> ModelResponse:
             raise failures.too_large(MAX_RESPONSE_BYTES)
         for frame in lines.feed(chunk):
             merge.feed(frame)
+        if size - paused_at > PAUSE_BYTES:
+            paused_at = size
+            await asyncio.sleep(0)
         if merge.done:
             await _drain(chunks)
             return merge.result()

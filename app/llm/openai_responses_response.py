@@ -14,9 +14,18 @@ from app.domain.items import Message, Native, Reasoning
 from app.domain.json import JsonObject, cleaned, cleaned_text
 from app.domain.response import ModelResponse, Output, RequestedCall, Usage
 from app.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
-from app.llm.failures import broken_stream, invalid_response, reported_failure
+from app.llm.failures import (
+    MAX_CALLS,
+    MAX_OUTPUT_ITEMS,
+    broken_stream,
+    invalid_response,
+    reported_failure,
+    too_many_calls,
+    too_many_items,
+)
 from app.llm.frames import Frame, count, mapping, parse_object
 from app.llm.openai_responses_hosted import hosted_call
+from app.llm.openai_responses_items import in_order
 from app.llm.openai_responses_native import APPROVAL, KINDS, arguments_of, objects, said_in
 from app.llm.openai_responses_request import LEADS_TO
 from app.llm.openai_responses_tools import VENDOR, Offered
@@ -52,7 +61,7 @@ class Merge:
         self._on_delta = on_delta
         self._offered = offered
         self._calls: dict[int, tuple[int, str, str]] = {}  # by place: position, id, name
-        self._items: dict[int, Frame] = {}
+        self._items: dict[int | str, tuple[int, Frame]] = {}  # by id, or by place
         self._response: Frame | None = None
         self.done = False
 
@@ -87,12 +96,17 @@ class Merge:
             case "response.output_item.added":
                 self._show_opened(mapping(event.get("item")), place)
             case "response.output_item.done":
-                self._items[place] = mapping(event.get("item"))
+                item = mapping(event.get("item"))
+                self._items[str(item.get("id") or "") or place] = place, item
+                if len(self._items) > MAX_OUTPUT_ITEMS:
+                    raise too_many_items()
             case _:
                 pass
 
     def _show_opened(self, item: Frame, place: int) -> None:
         if item.get("type") == "function_call":
+            if len(self._calls) >= MAX_CALLS:
+                raise too_many_calls()
             about = str(item.get("call_id") or ""), str(item.get("name") or "")
             self._calls[place] = (len(self._calls), *about)
             self._show_call(place, "")
@@ -120,6 +134,8 @@ class Merge:
             finish = FINISHES.get(str(reason), "other")
         output = list(_outputs(self._whole_items(response), self._offered))
         calls = [at for at, one in enumerate(output) if isinstance(one, RequestedCall)]
+        if len(calls) > MAX_CALLS:
+            raise too_many_calls()
         if calls and status == "incomplete":
             last = output[calls[-1]]
             assert isinstance(last, RequestedCall)
@@ -129,15 +145,13 @@ class Merge:
         return ModelResponse(tuple(output), finish, _usage(mapping(response.get("usage"))))
 
     def _whole_items(self, response: Frame) -> list[JsonObject]:
-        """Those that came one by one, and what only the end of the stream tells of."""
+        """Those that came one by one, and those that only the end of the stream lists."""
         listed: Any = response.get("output")
-        found = dict(enumerate(cast(list[Any], listed) if isinstance(listed, list) else []))
-        found |= self._items
-        return [
-            cast(JsonObject, cleaned(cast(JsonObject, item))[0])
-            for _, item in sorted(found.items())
-            if isinstance(item, dict)
-        ]
+        streamed = [item for _, item in sorted(self._items.values(), key=lambda one: one[0])]
+        items = in_order(streamed, cast(list[Any], listed) if isinstance(listed, list) else [])
+        if len(items) > MAX_OUTPUT_ITEMS:
+            raise too_many_items()
+        return [cast(JsonObject, cleaned(cast(JsonObject, item))[0]) for item in items]
 
     def _show_call(self, place: int, text: str) -> None:
         if place in self._calls:

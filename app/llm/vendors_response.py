@@ -30,7 +30,15 @@ from app.domain.response import ModelResponse as Answer
 from app.domain.response import Output, RequestedCall, Usage
 from app.domain.tools import ToolSpec
 from app.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
-from app.llm.failures import invalid_response
+from app.llm.failures import (
+    MAX_CALLS,
+    MAX_OUTPUT_ITEMS,
+    MAX_RESPONSE_BYTES,
+    invalid_response,
+    too_large,
+    too_many_calls,
+    too_many_items,
+)
 from app.llm.vendors_access import VendorName
 from app.llm.vendors_parts import hosted_calls, native, reasoning
 
@@ -50,9 +58,12 @@ class Shown:
         self._on_delta = on_delta
         self._one_call = one_call
         self._calls: dict[int, _Call] = {}
+        self._parts = 0
+        self._characters = 0
         self.begun = False
 
     def feed(self, event: ModelResponseStreamEvent) -> None:
+        """Raises ModelError for an answer that is larger than one may be."""
         self.begun = True
         match event:
             case PartStartEvent():
@@ -60,7 +71,7 @@ class Shown:
             case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
                 self._say(text)
             case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text))):
-                self._on_delta(ReasoningDelta(cleaned_text(text)))
+                self._think(text)
             case PartDeltaEvent(index=index, delta=ToolCallPartDelta() as delta):
                 if (call := self._calls.get(index)) is not None:
                     call.name += delta.tool_name_delta or ""
@@ -70,14 +81,19 @@ class Shown:
                 pass
 
     def _begin(self, index: int, part: ModelResponsePart) -> None:
+        self._parts += 1
+        if self._parts > MAX_OUTPUT_ITEMS:
+            raise too_many_items()
         match part:
             case TextPart(content=text):
                 self._say(text)
             case ThinkingPart(content=text):
-                self._on_delta(ReasoningDelta(cleaned_text(text)))
+                self._think(text)
             case NativeToolCallPart():
-                self._on_delta(ReasoningDelta(""))
+                self._think("")
             case ToolCallPart():
+                if len(self._calls) >= MAX_CALLS:
+                    raise too_many_calls()
                 call = _Call(len(self._calls), part.tool_call_id, part.tool_name)
                 self._calls[index] = call
                 self._ask(call, part.args)
@@ -86,12 +102,23 @@ class Shown:
 
     def _say(self, text: str) -> None:
         if text:
+            self._count(text)
             self._on_delta(TextDelta(cleaned_text(text)))
 
+    def _think(self, text: str) -> None:
+        self._count(text)
+        self._on_delta(ReasoningDelta(cleaned_text(text)))
+
+    def _count(self, text: str) -> None:
+        self._characters += len(text)
+        if self._characters > MAX_RESPONSE_BYTES:
+            raise too_large(MAX_RESPONSE_BYTES)
+
     def _ask(self, call: "_Call", arguments: object) -> None:
+        text = _written(arguments)
+        self._count(text)
         if call.position and self._one_call:
             return
-        text = _written(arguments)
         self._on_delta(ArgumentsDelta(call.position, call.id, call.name, cleaned_text(text)))
 
 
@@ -122,8 +149,7 @@ def answered(
     why = str(details.get("finish_reason") or details.get("block_reason") or "")
     if why.upper().startswith(_UNREADABLE_CALL):
         raise invalid_response(f"the vendor could not read the model's call ({why})")
-    output = reader.output
-    calls = [at for at, one in enumerate(output) if isinstance(one, RequestedCall)]
+    output, calls = reader.finished()
     finish = _FINISHES.get(last.finish_reason or "", "tool_calls" if calls else "other")
     if finish == "content_filter" and (why in _REFUSALS or not reader.has_text):
         told = details.get("refusal") or details.get("block_reason_message") or reader.text
@@ -153,6 +179,8 @@ class _Reader:
     tools: tuple[ToolSpec, ...]
     vendor: VendorName
     output: list[Output] = field(default_factory=list[Output])
+    _pieces: list[str] = field(default_factory=list[str])
+    """Of one text that is still being read."""
 
     @property
     def has_text(self) -> bool:
@@ -171,19 +199,39 @@ class _Reader:
                     for one in some
                     if isinstance(one, NativeToolCallPart | NativeToolReturnPart)
                 ]
+                self.end_text()
                 self.output += hosted_calls(native_parts, self.tools, self.vendor)
             else:
                 for part in some:
                     self._read(part)
 
+    def finished(self) -> tuple[list[Output], list[int]]:
+        """The output, and where in it calls are. Raises ModelError for too many of either."""
+        self.end_text()
+        calls = [at for at, one in enumerate(self.output) if isinstance(one, RequestedCall)]
+        if len(calls) > MAX_CALLS:
+            raise too_many_calls()
+        if len(self.output) > MAX_OUTPUT_ITEMS:
+            raise too_many_items()
+        return self.output, calls
+
+    def end_text(self) -> None:
+        if text := "".join(self._pieces):
+            self.output.append(Message("assistant", text))
+        self._pieces.clear()
+
     def _read(self, part: ModelResponsePart) -> None:
+        kept = native(part, self.vendor)
+        if isinstance(part, TextPart) and kept is None:
+            self._pieces.append(cleaned_text(part.content))
+            return
+        self.end_text()
         match part:
             case TextPart():
-                self._read_text(part)
+                self.output.append(Message("assistant", cleaned_text(part.content), native=kept))
             case ThinkingPart():
                 self.output.append(reasoning(part, self.vendor))
             case ToolCallPart():
-                kept = native(part, self.vendor)
                 call_id, name = cleaned_text(part.tool_call_id), cleaned_text(part.tool_name)
                 call = RequestedCall(call_id, name, _written(part.args) or "{}", native=kept)
                 self.output.append(call)
@@ -191,23 +239,9 @@ class _Reader:
                 kind = "image" if content.is_image else "file"
                 data = b64encode(content.data).decode()
                 media = MediaPart(kind, data=data, media_type=content.media_type)
-                kept = native(part, self.vendor)
                 self.output.append(Message("assistant", (media,), native=kept))
             case _:
                 raise invalid_response(f"it holds a part of the kind '{part.part_kind}'")
-
-    def _read_text(self, part: TextPart) -> None:
-        """Pieces with nothing of the vendor's own are one text."""
-        kept = native(part, self.vendor)
-        text = cleaned_text(part.content)
-        match self.output:
-            case [*_, Message(content=str(before), native=None) as last] if kept is None:
-                self.output[-1] = replace(last, content=before + text)
-                return
-            case _:
-                pass
-        if text or kept is not None:
-            self.output.append(Message("assistant", text, native=kept))
 
 
 def _is_hosted(part: ModelResponsePart) -> bool:

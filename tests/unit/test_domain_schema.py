@@ -14,7 +14,7 @@ from app.domain.schema import (
     strict_form,
 )
 from app.domain.schema_strict import NullRemover
-from app.domain.schema_walk import Subschemas, follow, pointer_of
+from app.domain.schema_walk import MAX_STEPS, Effort, Subschemas, follow, pointer_of
 
 CARD: JsonObject = {
     "type": "object",
@@ -201,9 +201,19 @@ def test_leaving_out_nulls_gives_up_at_its_limit() -> None:
         "type": "array",
         "items": {"type": "object", "properties": {"a": {"type": "string"}}},
     }
-    value: Any = [{"a": None}, {"a": None}, {"a": None}]
-    assert NullRemover(Subschemas(schema)).clean(value) == [{}, {}, {}]
-    assert NullRemover(Subschemas(schema), steps=2).clean(value) == [{}, *value[1:]]
+    value: Any = [{"a": None}] * (MAX_STEPS + 1)
+    assert NullRemover(Subschemas(schema), Effort(value)).clean(value) == [
+        *([{}] * (MAX_STEPS - 1)),
+        *([{"a": None}] * 2),
+    ]
+
+
+def test_a_mistake_behind_thousands_of_parts_that_fit_is_found() -> None:
+    schema: JsonObject = {"type": "array", "items": {"type": "integer"}}
+    [problem] = Validator({"type": "object", "properties": {"a": schema}}).problems(
+        {"a": [*([1] * 3 * MAX_STEPS), "x"]}
+    )
+    assert problem == Problem("arguments", "does not match the tool's schema")
 
 
 def test_arguments_that_are_no_object_have_one_problem() -> None:

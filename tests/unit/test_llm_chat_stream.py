@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.domain.response import ModelResponse, Usage
 from app.llm.base import ArgumentsDelta, Delta, ModelError, TextDelta
+from app.llm.failures import MAX_CALLS
 from app.llm.frames import EventLines
 from app.llm.openai_chat_response import Merge
 
@@ -311,3 +312,31 @@ def test_any_chunking_of_a_stream_gives_the_same_response(
 
 def test_data_over_several_lines_is_one_event() -> None:
     assert EventLines().feed(b'data: {"a":\ndata: 1}\n\n') == [b'{"a":\n1}']
+
+
+def test_more_calls_than_a_response_may_have_are_refused_while_they_are_read() -> None:
+    merge, fed = Merge(lambda _: None), 0
+    with pytest.raises(ModelError) as refused:
+        for fed in range(10 * MAX_CALLS):
+            merge.feed(frame(piece(fed, f"c{fed}", "add", "{}")))
+    assert fed == MAX_CALLS
+    assert (refused.value.code, refused.value.transient) == ("model_response_too_large", False)
+    assert "more than 256 tool calls" in refused.value.message
+
+
+def test_pieces_that_all_name_their_call_are_one_call_however_they_are_cut() -> None:
+    arguments = '{"a": "}{\\\\\\"", "b": [{}, "\\\\"]}'
+    pieces = [piece(0, "c1", "add", char) for char in arguments]
+    assert calls_of(*pieces) == [("c1", "add", arguments)]
+    both = [*pieces, piece(0, "c1", "add", '{"a": 1}')]
+    assert calls_of(*both) == [("c1", "add", arguments), ("c1", "add", '{"a": 1}')]
+
+
+def test_a_name_has_an_end() -> None:
+    [(_, name, _)] = calls_of(*(piece(0, "c1", f"name_{at}_") for at in range(1000)))
+    assert len(name) == 1024
+
+
+def test_an_index_that_is_no_number_is_none() -> None:
+    entry: Any = {"index": [], "id": "c1", "function": {"name": "add", "arguments": "{}"}}
+    assert calls_of({"tool_calls": [entry]}) == [("c1", "add", "{}")]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any, TypeAlias
 
+import httpx2
 import pytest
 from aiohttp import web
 
@@ -382,3 +383,27 @@ async def test_concurrent_first_calls_share_one_client(
     server.respond("m", lambda _: Answer(text="hi"))
     responses = await asyncio.gather(*(ask(model) for _ in range(8)))
     assert [r.text for r in responses] == ["hi"] * 8
+
+
+class _Flood(httpx2.AsyncBaseTransport, httpx2.AsyncByteStream):
+    """A server whose whole stream is here already, so that reading it never waits."""
+
+    def __init__(self, chunks: int) -> None:
+        self.left = chunks
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=self)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while self.left:
+            self.left -= 1
+            yield b": nothing new\n" * 1000
+
+
+async def test_a_deadline_is_seen_while_a_stream_comes_without_a_pause() -> None:
+    flood = _Flood(1000)
+    model = OpenAIChat("sk-test", "http://models.example/v1", lambda: flood)
+    failed = await failure(model, timeout_seconds=0.0)
+    assert failed.code == "model_timeout"
+    assert flood.left > 900
+    await model.aclose()

@@ -9,6 +9,7 @@ from app.domain.items import HostedCall, Message, Native, Reasoning
 from app.domain.response import ModelResponse, RequestedCall, Usage
 from app.domain.tools import Hosted, ToolSpec
 from app.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
+from app.llm.failures import MAX_CALLS, MAX_OUTPUT_ITEMS
 from app.llm.openai_functions import Functions
 from app.llm.openai_responses_response import Merge
 from app.llm.openai_responses_tools import Offered, function_tool
@@ -20,7 +21,13 @@ USAGE = {
     "output_tokens": 4,
     "output_tokens_details": {"reasoning_tokens": 2},
 }
-CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "a", "arguments": "{}"}
+CALL: dict[str, Any] = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "c1",
+    "name": "a",
+    "arguments": "{}",
+}
 
 
 def mcp(name: str, label: str) -> ToolSpec:
@@ -241,3 +248,57 @@ def test_an_answer_that_was_cancelled_or_is_none_is_no_answer() -> None:
         with pytest.raises(ModelError) as failed:
             merge_of().whole(data)
         assert failed.value.code == "model_invalid_response"
+
+
+def streamed(*done: tuple[Any, dict[str, Any]], listed: list[dict[str, Any]]) -> ModelResponse:
+    merge = merge_of()
+    for place, item in done:
+        where = {} if place is None else {"output_index": place}
+        merge.feed(event("output_item.done", item=item, **where))
+    merge.feed(event("completed", response={"status": "completed", "output": listed}))
+    return merge.result()
+
+
+THOUGHT: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": []}
+SAID = message(part("Hi"))
+
+
+@pytest.mark.parametrize("places", [(0, 1, 2), (0, 2, 5), (3, 7, 9), (0, 0, 0), (None, None, None)])
+def test_items_of_a_stream_come_once_wherever_it_places_them(places: Any) -> None:
+    items = [THOUGHT, SAID, CALL]
+    for listed in (items, []):
+        response = streamed(*zip(places, items, strict=True), listed=listed)
+        assert [type(one) for one in response.output] == [Reasoning, Message, RequestedCall]
+        assert response.text == "Hi"
+
+
+def test_items_whose_ids_differ_at_the_end_come_once() -> None:
+    renamed = [{**item, "id": f"other_{at}"} for at, item in enumerate((THOUGHT, SAID))]
+    response = streamed((0, THOUGHT), (4, SAID), listed=[*renamed, CALL])
+    assert [type(one) for one in response.output] == [Reasoning, Message, RequestedCall]
+    nameless = [{k: v for k, v in item.items() if k != "id"} for item in (SAID, SAID)]
+    response = streamed((0, nameless[0]), (3, nameless[1]), listed=nameless)
+    assert response.text == "HiHi"
+
+
+def test_an_item_that_the_end_leaves_out_keeps_its_place() -> None:
+    response = streamed((0, THOUGHT), (3, SAID), (8, CALL), listed=[THOUGHT, CALL])
+    assert [type(one) for one in response.output] == [Reasoning, Message, RequestedCall]
+
+
+def test_more_calls_or_items_than_a_response_may_have_are_refused_while_they_are_read() -> None:
+    merge, fed = merge_of(), 0
+    with pytest.raises(ModelError) as refused:
+        for fed in range(10 * MAX_CALLS):
+            item = CALL | {"id": f"fc_{fed}", "call_id": f"c{fed}"}
+            merge.feed(event("output_item.added", output_index=fed, item=item))
+    assert fed == MAX_CALLS
+    assert (refused.value.code, refused.value.transient) == ("model_response_too_large", False)
+    merge = merge_of()
+    with pytest.raises(ModelError):
+        for fed in range(2 * MAX_OUTPUT_ITEMS):
+            item = {"type": "reasoning", "id": f"rs_{fed}"}
+            merge.feed(event("output_item.done", output_index=fed, item=item))
+    assert fed == MAX_OUTPUT_ITEMS
+    assert failure(output=[CALL] * (MAX_CALLS + 1)).code == "model_response_too_large"
+    assert failure(output=[THOUGHT] * (MAX_OUTPUT_ITEMS + 1)).code == "model_response_too_large"

@@ -2,17 +2,23 @@
 and every way to fail."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic_ai import ModelResponse as PydanticResponse
+from pydantic_ai import TextPart, ToolCallPart
 
 from app.domain.ids import CallId
 from app.domain.items import Message, Native, Reasoning, ToolResult
+from app.domain.json import compact
 from app.domain.response import Loss, RequestedCall, Usage
 from app.llm.base import ArgumentsDelta, ModelError, ReasoningDelta, TextDelta
+from app.llm.failures import MAX_CALLS
 from app.llm.vendors_access import VendorName
+from app.llm.vendors_response import answered
+from tests.support.operations import counted_operations
 from tests.support.serving import Hold
 from tests.support.spoken import Call, Fails, Says, Text, Thought, says
 from tests.support.vendors import Vendors
@@ -314,3 +320,45 @@ async def test_closing_ends_the_connections_and_opening_makes_new_ones(
     assert (await vendor.ask(user(), tools=(tool,))).text == "one"
     await vendor.model.aclose()
     assert (await vendor.ask(user(), tools=(tool,))).text == "two"
+
+
+LARGE: dict[str, tuple[int, Callable[[int], Says]]] = {
+    "calls": (MAX_CALLS // 4, lambda n: says(*(Call(f"c{at}", "add") for at in range(n)))),
+    "text": (100, lambda n: replace(says("a" * n), pieces=n)),
+    "thoughts": (50, lambda n: says(*(Thought(f"{at}") for at in range(n)), "Done.")),
+    "arguments": (
+        100,
+        lambda n: replace(says(Call("c", "add", compact({"x": "a" * n}))), pieces=n),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+async def test_four_times_the_answer_takes_four_times_the_work(vendor: Vendor, kind: str) -> None:
+    count, make = LARGE[kind]
+    script(vendor, make(1), make(count), make(4 * count))
+    work: list[int] = []
+    for _ in range(3):
+        with counted_operations() as operations:
+            await vendor.ask(user())
+        work.append(operations.lines)
+    assert work[2] <= 5 * work[1]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_more_calls_than_a_response_may_have_are_refused(
+    vendor: Vendor, *, stream: bool
+) -> None:
+    script(vendor, says(*(Call(f"c{at}", "add") for at in range(MAX_CALLS + 1))))
+    failed = await failure(vendor, settings={"stream": stream})
+    assert (failed.code, failed.transient) == ("model_response_too_large", False)
+    calls = {one.call_id for one in vendor.deltas if isinstance(one, ArgumentsDelta)}
+    assert len(calls) == (MAX_CALLS if stream else 0)
+
+
+async def test_a_text_in_many_parts_is_one_message() -> None:
+    parts = [TextPart("a" * 10) for _ in range(1000)]
+    answer = PydanticResponse([*parts, ToolCallPart("add", "{}", "c1"), TextPart("b")])
+    [message, call, end] = answered([answer], (), "anthropic").output
+    assert (message, end) == (Message("assistant", "a" * 10_000), Message("assistant", "b"))
+    assert isinstance(call, RequestedCall)

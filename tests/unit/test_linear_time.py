@@ -1,0 +1,231 @@
+"""Foreign data is read in linear time: four times the input takes about four times the work."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from app.domain.json import JsonObject
+from app.domain.mcp_servers import ListedTool, McpServerSpec, offered
+from app.domain.schema import Validator, check_schema, parse_arguments
+from app.domain.schema_strict import NullRemover, closed, strict_form, strict_problems
+from app.domain.schema_walk import Effort, Subschemas
+from app.llm.base import ModelError
+from app.llm.failures import MAX_CALLS
+from app.llm.frames import EventLines
+from app.llm.openai_chat_response import Merge as ChatMerge
+from app.llm.openai_functions import Functions, is_strict
+from app.llm.openai_responses_response import Merge as ResponsesMerge
+from app.llm.openai_responses_tools import Offered, function_tool
+from tests.support.operations import CountedText, counted_calls, counted_operations
+
+ALLOWED: Final = 5.0
+"""How much more work four times the input may take."""
+
+
+def no_delta(_delta: object) -> None:
+    pass
+
+
+def chat_frame(*pieces: JsonObject, **delta: Any) -> bytes:
+    choice = {"index": 0, "delta": {**delta, **({"tool_calls": [*pieces]} if pieces else {})}}
+    return json.dumps({"choices": [choice]}).encode()
+
+
+def chat_piece(index: int, arguments: str = "{}", call_id: str | None = None) -> JsonObject:
+    function: JsonObject = {"name": "add", "arguments": arguments}
+    return {"index": index, "id": call_id or f"call_{index}", "function": function}
+
+
+def feed_chat(frames: list[bytes]) -> None:
+    merge = ChatMerge(no_delta)
+    with suppress(ModelError):
+        for frame in frames:
+            merge.feed(frame)
+        merge.feed(b"[DONE]")
+        merge.result()
+
+
+def chat_calls(count: int) -> None:
+    feed_chat([chat_frame(chat_piece(at)) for at in range(count)])
+
+
+def chat_calls_of_one_index(count: int) -> None:
+    feed_chat([chat_frame(chat_piece(0, call_id=f"c{at}")) for at in range(count)])
+
+
+def chat_calls_of_one_frame(count: int) -> None:
+    feed_chat([chat_frame(*(chat_piece(at) for at in range(count)))])
+
+
+def chat_body(count: int) -> None:
+    message = {"tool_calls": [chat_piece(at) for at in range(count)]}
+    with suppress(ModelError):
+        ChatMerge(no_delta).whole(json.dumps({"choices": [{"message": message}]}).encode())
+
+
+def chat_named_pieces(count: int) -> None:
+    feed_chat([chat_frame(chat_piece(0, "1")) for _ in range(count)])
+
+
+def chat_text(count: int) -> None:
+    feed_chat([chat_frame(content="word ") for _ in range(count)])
+
+
+def responses_item(at: int) -> JsonObject:
+    return {
+        "type": "function_call",
+        "id": f"fc_{at}",
+        "call_id": f"call_{at}",
+        "name": "add",
+        "arguments": "{}",
+    }
+
+
+def responses_stream(count: int) -> None:
+    merge = ResponsesMerge(no_delta, Offered((), Functions(function_tool)))
+    items = [responses_item(at) for at in range(count)]
+    with suppress(ModelError):
+        for at, item in enumerate(items):
+            for kind in ("added", "done"):
+                event = {"type": f"response.output_item.{kind}", "output_index": at, "item": item}
+                merge.feed(json.dumps(event).encode())
+        end = {"type": "response.completed", "response": {"status": "completed", "output": items}}
+        merge.feed(json.dumps(end).encode())
+        merge.result()
+
+
+def responses_body(count: int) -> None:
+    output = [responses_item(at) for at in range(count)]
+    with suppress(ModelError):
+        ResponsesMerge(no_delta, Offered((), Functions(function_tool))).whole(
+            json.dumps({"output": output, "status": "completed"}).encode()
+        )
+
+
+def event_lines(count: int) -> None:
+    lines = EventLines()
+    for _ in range(count):
+        lines.feed(b"data: {}")
+    lines.feed(b"\n\n" * count)
+    lines.end()
+
+
+def counted_names(count: int) -> list[str]:
+    return [CountedText(f"property_{at}") for at in range(count)]
+
+
+def object_schema(count: int) -> JsonObject:
+    names = counted_names(count)
+    return {
+        CountedText("type"): "object",
+        CountedText("properties"): {name: {"type": "string"} for name in names},
+        CountedText("required"): [*names],
+        CountedText("additionalProperties"): False,
+    }
+
+
+def strict_schema(count: int) -> None:
+    schema = object_schema(count)
+    assert not list(strict_problems(schema))
+    strict_form(schema)
+    closed(schema)
+
+
+def strictness(count: int) -> None:
+    assert is_strict(object_schema(count))
+
+
+def nulls_of_a_strict_tool(count: int) -> None:
+    schema = object_schema(count)
+    value: JsonObject = dict.fromkeys(counted_names(count))
+    assert NullRemover(Subschemas(schema), Effort(value)).clean(value) == value
+
+
+def union_of_unions(count: int) -> None:
+    """Every level fits only the second branch, and each is tried with the whole rest."""
+    tree: JsonObject = {"$ref": "#/$defs/tree"}
+    branches: list[JsonValue] = [
+        {"type": "object", "properties": {"at": tree, kind: {}}} for kind in ("left", "right")
+    ]
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"at": tree},
+        "$defs": {"tree": {"anyOf": [*branches, {"type": "integer"}]}},
+    }
+    value: Any = [1] * count
+    for _ in range(40):
+        value = {"at": value}
+    assert Validator(schema, strict=True).problems(value)
+
+
+def references(count: int) -> None:
+    """Each points to the next: a chain, and all of them at once."""
+    assert check_schema(chained(count), strict=True) == []
+
+
+def chained(count: int) -> JsonObject:
+    chain: JsonObject = {f"d{at}": {"$ref": f"#/$defs/d{at + 1}"} for at in range(count)}
+    return {
+        "type": "object",
+        "properties": {f"p{at}": {"$ref": f"#/$defs/d{at}"} for at in range(count)},
+        "$defs": {**chain, f"d{count}": {"type": "string"}},
+    }
+
+
+def deep_arguments(count: int) -> None:
+    assert isinstance(parse_arguments("[" * 60 + "1," * count + "1" + "]" * 60), list)
+
+
+def mcp_list(count: int) -> None:
+    server = McpServerSpec(name="server", url="https://mcp.example")
+    parameters: JsonObject = {"type": "object", "properties": {}}
+    tools = [ListedTool(name=f"tool_{at}", parameters=parameters) for at in range(count)]
+    assert len(offered(server, tools).specs) == count
+
+
+INPUTS: Final[dict[Callable[[int], None], int]] = {
+    chat_calls: MAX_CALLS // 4,
+    chat_calls_of_one_index: MAX_CALLS // 4,
+    chat_calls_of_one_frame: MAX_CALLS // 4,
+    chat_body: MAX_CALLS // 4,
+    chat_named_pieces: 400,
+    chat_text: 400,
+    responses_stream: MAX_CALLS // 4,
+    responses_body: MAX_CALLS // 4,
+    event_lines: 400,
+    strict_schema: 200,
+    strictness: 200,
+    nulls_of_a_strict_tool: 200,
+    union_of_unions: 500,
+    references: 20,
+    deep_arguments: 1000,
+    mcp_list: 50,
+}
+
+
+@pytest.mark.parametrize("parse", INPUTS, ids=lambda parse: parse.__name__)
+def test_four_times_the_input_takes_four_times_the_work(parse: Callable[[int], None]) -> None:
+    parse(4)  # whatever is done only once
+    work: list[int] = []
+    for count in (INPUTS[parse], 4 * INPUTS[parse]):
+        with counted_operations() as operations:
+            parse(count)
+        work.append(operations.lines)
+    assert work[1] <= ALLOWED * work[0]
+
+
+def test_pieces_that_all_name_their_call_are_each_parsed_once() -> None:
+    pieces = [chat_frame(chat_piece(0, "1")) for _ in range(200)]
+    with counted_calls(from_json) as parsed:
+        feed_chat(pieces)
+    assert parsed[0] <= len(pieces) + 1
+
+
+def test_a_chain_of_references_has_a_limit() -> None:
+    [problem] = check_schema(chained(800), strict=True)
+    assert "more than 100 references in a row" in problem.message
