@@ -52,9 +52,17 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class RunTools:
-    """Start these calls now; none: wait for those that are in flight."""
+    """Start these calls now. There is at least one."""
 
     start: tuple[CallId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait for the calls that are in flight. `stopping`: the run is about to end, so no call is
+    retried."""
+
+    stopping: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,7 @@ class Finish:
     message: str | None = None
 
 
-Action: TypeAlias = AskModel | Delegate | HandOver | RunTools | Park | Finish
+Action: TypeAlias = AskModel | Delegate | HandOver | RunTools | Wait | Park | Finish
 
 
 def next_action(
@@ -96,7 +104,7 @@ def next_action(
     if stop is None and (ready := _startable(calls, state, caps or {})):
         return RunTools(ready)
     if running:
-        return RunTools(())
+        return Wait(stopping=stop is not None)
     if stop is not None:
         finishing = stop.status is RunStatus.CANCELLED and state.open_children
         return Park(tuple(call.id for call in state.open_children)) if finishing else stop

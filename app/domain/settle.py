@@ -283,6 +283,13 @@ def start(
     return state.with_call(started), started
 
 
+def put_back(state: RunState, changes: Changes, call: Call) -> RunState:
+    """Make a started call ready again: its last attempt has ended, and another one may follow."""
+    again = replace(call, phase=CallPhase.READY)
+    changes.put(again)
+    return state.with_call(again)
+
+
 def recover(state: RunState, changes: Changes, tool_of: Callable[[Call], Tool | None]) -> RunState:
     """Calls that were in flight when their worker was lost: an idempotent one is ready again,
     any other may have taken effect and is not repeated."""
@@ -291,9 +298,7 @@ def recover(state: RunState, changes: Changes, tool_of: Callable[[Call], Tool | 
             continue
         tool = tool_of(call)
         if tool is not None and (tool.spec.idempotent or tool.spec.type in _HARMLESS):
-            again = replace(call, phase=CallPhase.READY)
-            changes.put(again)
-            state = state.with_call(again)
+            state = put_back(state, changes, call)
         else:
             detail = "The worker was lost while the call was in flight."
             verdict = unknown(tool.spec, detail) if tool else AwaitResolution(detail)

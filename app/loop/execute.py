@@ -5,14 +5,13 @@ decides: that is `app.domain.decide`.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any, Final, TypeVar, assert_never
 
 import structlog
 
 from app.domain import team, texts
-from app.domain.builtins import BUILTINS, shown
 from app.domain.calls import Call, CallPhase
 from app.domain.decide import (
     Action,
@@ -22,6 +21,7 @@ from app.domain.decide import (
     HandOver,
     Park,
     RunTools,
+    Wait,
     next_action,
 )
 from app.domain.ids import CallId, Prefix, show
@@ -32,46 +32,29 @@ from app.domain.recheck import recheck
 from app.domain.resolve import ANSWERABLE, outcome_of_callback
 from app.domain.response import ModelResponse
 from app.domain.run import Move, RunStatus
-from app.domain.schema import Validator
-from app.domain.settle import StartChild, conclude, judge, recover, share, start
+from app.domain.settle import StartChild, conclude, judge, put_back, recover, share, start
 from app.domain.state import Changes, ChildRun, RunState, Segment, SegmentKind
-from app.domain.toolbox import Tool
 from app.loop import endings, turn
 from app.loop.ask_model import Downgraded, Note
-from app.loop.builtins import Builtin
-from app.loop.guarding import Guarding
-from app.loop.leased import Engine, LeasedRun, LeaseLostError, now
-from app.loop.policies import NO_POLICY
-from app.loop.run_tools import CallsInFlight, seconds_for
-from app.loop.toolbox import Armed, ToolSet, enabled_now
+from app.loop.equipped import EquippedRun
+from app.loop.leased import Engine, LeaseLostError
 from app.store.commit import Ending, Moved
 from app.store.db import patiently
 from app.store.ids import mint
 from app.store.vault import SecretUnreadableError
 
 log = structlog.get_logger()
+INTERNAL: Final = "internal_error"
+LOST_TRACK: Final = "Runward lost track of a tool call. This is a defect in Runward."
 T = TypeVar("T")
 
-MAX_PROGRESS: Final = 100
-"""Times that one call may say in one claim how far it is; what it says more is dropped."""
 
-
-class Execution(LeasedRun):
+class Execution(EquippedRun):
     """One claim of one run, from its load to its end, park or hand-back."""
 
     def __init__(self, engine: Engine, state: RunState) -> None:
         super().__init__(engine, state)
-        self._tools = ToolSet({})
-        self._made: dict[str, Tool] = {}
-        self._enabled: dict[str, Tool] = {}
-        self._guarding = Guarding(engine.guards, NO_POLICY)
-        builtin = Builtin(lambda: self._state, self._searched)
-        executors = {**engine.executors, "builtin": builtin}
-        self._in_flight = CallsInFlight(executors, engine.callback, self._guarding, self._reported)
-        self._reports: dict[CallId, int] = {}
         self._downgraded: set[Downgraded] = set()
-        self._schema: Validator | None = None
-        self._overdue_at: float | None = None
 
     async def run(self) -> None:
         """Returns when the run has ended, waits for someone, was handed back, or is lost."""
@@ -92,10 +75,10 @@ class Execution(LeasedRun):
 
     async def _step(self) -> bool:
         """Decide and do one thing. True: this claim is over."""
-        if self._lost:
-            raise LeaseLostError
-        if self._draining and not self._in_flight:
-            return await self._end(Ending(Move.RELEASE, keep_claim=True), self._changes)
+        if self._lost or self._nudged.is_set():
+            await self._look()
+        if self._draining:
+            return await self._drain()
         await self._take_in()
         return await self._do(self._decide())
 
@@ -109,6 +92,8 @@ class Execution(LeasedRun):
                 return await self._hand_over(agent)
             case RunTools(start=calls):
                 return await self._run_tools(calls)
+            case Wait(stopping=stopping):
+                return await self._await_calls(stopping=stopping)
             case Park():
                 changes = self._changes.copy()
                 return await self._end(endings.park(self._state, changes, action), changes)
@@ -118,11 +103,17 @@ class Execution(LeasedRun):
                 assert_never(action)
 
     def _decide(self) -> Action:
-        overdue = self._overdue_at is not None and now() >= self._overdue_at
         current = self._tools.current(self._state)
         caps = {name: tool.spec.concurrency for name, tool in current.items()}
         busy = self._in_flight.busy_with(self._state)
+        overdue = self._left is not None and self._left <= 0
         return next_action(self._state, overdue=overdue, busy=busy, caps=caps, schema=self._schema)
+
+    async def _drain(self) -> bool:
+        """Hand the run back once no call is in flight. Nothing starts meanwhile."""
+        if self._in_flight:
+            return await self._await_calls(stopping=True)
+        return await self._end(Ending(Move.RELEASE, keep_claim=True), self._changes)
 
     # Asking the model.
 
@@ -133,6 +124,8 @@ class Execution(LeasedRun):
             return False
         state, segments = self._state, len(self._state.segments)
         tools = await self._shown_now()
+        if self._nudged.is_set():
+            return False  # a tool may have changed: decide again
         engine, guarding = self._engine, self._guarding
         asking = turn.ask(engine, guarding, state, tools, action, self._tell)
         response = await self._unless_stopped(asking)
@@ -159,7 +152,7 @@ class Execution(LeasedRun):
         refused = await turn.refused_input(guarding, state)
         if refused is not None:
             return await self._finish(refused)
-        self._enabled = await enabled_now(self._tools, self._state, self._engine)
+        await self._find_enabled(state)
         tools = {**self._enabled, **self._made}
         judging = turn.judged(engine, guarding, state, response, tools, self._armed_tool)
         judged = await self._unless_stopped(judging)
@@ -184,18 +177,16 @@ class Execution(LeasedRun):
         return await self._finish(spoiled.finish)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """None: draining, or overdue; whoever takes the run next asks again."""
+        """None: draining, or overdue. Whoever takes the run next asks again."""
         asking = asyncio.create_task(work)
         try:
             while not asking.done():
-                left = None if self._overdue_at is None else self._overdue_at - now()
-                if left is not None and left <= 0:
+                if self._lost or self._nudged.is_set():
+                    await self._look()
+                left = self._left
+                if self._draining or (left is not None and left <= 0):
                     return None
                 await self._wait({asking}, left)
-                if not asking.done() and self._nudged.is_set():
-                    await self._look()
-                    if self._draining:
-                        return None
             return asking.result()
         finally:
             asking.cancel()
@@ -233,39 +224,27 @@ class Execution(LeasedRun):
 
     # Running tools.
 
-    async def _shown_now(self) -> dict[str, Tool]:
-        """What the model is shown in this turn."""
-        self._enabled = await enabled_now(self._tools, self._state, self._engine)
-        return shown(self._state, self._enabled, self._made)
-
-    def _searched(self) -> dict[str, Any]:
-        return {name: tool.spec for name, tool in self._enabled.items()}
-
     async def _run_tools(self, calls: tuple[CallId, ...]) -> bool:
-        self._enabled = await enabled_now(self._tools, self._state, self._engine)
-        usable: Mapping[str, Tool] = {**self._enabled, **self._made, **BUILTINS}
+        await self._find_enabled(replace(self._state, turn=self._state.turn - 1))
+        if self._nudged.is_set():
+            return False  # a tool may have changed: decide again
         for call_id in calls:
             call = self._state.calls[call_id]
-            self._state = recheck(self._state, self._changes, call, usable, mint)
-        ready = [
-            self._state.calls[call_id]
-            for call_id in calls
-            if self._state.calls[call_id].phase is CallPhase.READY
-        ]
-        if not ready and calls:
-            return False
-        await self._start(ready)
-        if self._in_flight:
-            await self._collect()
+            self._state = recheck(self._state, self._changes, call, self._callable, mint)
+        checked = [self._state.calls[call_id] for call_id in calls]
+        for call in checked:
+            if call.phase is not CallPhase.READY:
+                self._in_flight.forget(call.id)
+        await self._start([call for call in checked if call.phase is CallPhase.READY])
         return False
 
     async def _start(self, calls: list[Call]) -> None:
         """Commit that the calls start, together with all that is still unwritten; only then do
         they. If the run was changed meanwhile, nothing starts and it is decided again."""
         if not calls:
-            await self._record()
             return
         state, changes = self._state, self._changes.copy()
+        written_events = len(changes.events)
         started: list[Call] = []
         for call in calls:
             state, one = start(state, changes, call, seconds=self._seconds_for(call))
@@ -275,9 +254,22 @@ class Execution(LeasedRun):
             await self._record()
             await self._reload()
             return
-        self._state, self._changes = state, Changes()
+        self._state = state
+        self._changes = Changes(self._changes.events[written_events:])  # reported meanwhile
         for call in started:
             self._in_flight.launch(state, call, self._armed(call))
+
+    async def _await_calls(self, *, stopping: bool) -> bool:
+        """Wait for the calls in flight. A run that would wait for nothing would do so forever, and
+        block the process: it fails."""
+        if not self._in_flight:
+            log.error("nothing_in_flight", run=show(Prefix.RUN, self._state.id))
+            return await self._finish(Finish(RunStatus.FAILED, code=INTERNAL, message=LOST_TRACK))
+        if stopping:
+            self._in_flight.end_backoffs()
+        if await self._record():
+            await self._collect()
+        return False
 
     async def _take_in(self) -> None:
         """What has come back from elsewhere passes guardrails and hooks like any other result:
@@ -296,19 +288,19 @@ class Execution(LeasedRun):
                 self._in_flight.launch_late(self._state, call, self._armed(call), outcome)
 
     async def _collect(self) -> None:
-        """Wait for results, or for somebody's change; take in all that are there."""
+        """Wait for results, or for somebody's change; take in all that are there. A call that may
+        be retried is ready again, and is decided about like any other."""
         await self._wait(self._in_flight.tasks, None)
         if self._nudged.is_set():
             await self._look()
-        again: list[Call] = []
         for call_id, outcome in self._in_flight.take_done():
             call = self._state.calls[call_id]
+            if call.phase is CallPhase.SETTLED:
+                continue  # its time ran out meanwhile
             if outcome == "retry":
-                again.append(call)
-            elif call.phase is not CallPhase.SETTLED:  # else its time ran out meanwhile
+                self._state = put_back(self._state, self._changes, call)
+            else:
                 await self._conclude(call, outcome)
-        if again:
-            await self._start(again)
 
     async def _conclude(self, call: Call, outcome: Outcome) -> None:
         tool = self._armed(call).tool
@@ -329,21 +321,6 @@ class Execution(LeasedRun):
                 self._state = share(self._state, self._changes, call, outcome.state)
         self._state = conclude(self._state, self._changes, call, verdict)
 
-    def _reported(self, call: Call, progress: float | None, message: str | None) -> None:
-        """A tool says how far it is; it is written with the next step, and at once if there is
-        none."""
-        said = self._reports[call.id] = self._reports.get(call.id, 0) + 1
-        if said > MAX_PROGRESS:
-            return
-        self._changes.add(
-            "tool_call.progress",
-            call_id=call.id,
-            status="progress",
-            progress=progress,
-            message=message,
-        )
-        self.nudge()
-
     # Ending this claim.
 
     async def _finish(self, action: Finish) -> bool:
@@ -355,46 +332,3 @@ class Execution(LeasedRun):
             closed = await self._engine.children.cancel(self._state)
             self._engine.notices.tell(closed.abandoned)
         return over
-
-    async def _arm(self) -> None:
-        """Have every tool at hand that the run may show, shows now, or has open calls of."""
-        state = self._state
-        wanted = {*state.pinned.items(), *((t.name, t.version) for t in self._enabled.values())}
-        wanted |= {(c.tool, c.version) for c in state.open_calls if c.version}
-        toolbox, policies = self._engine.toolbox, self._engine.policies
-        policy = await patiently(lambda: policies.of(state.project_id))
-        self._guarding = self._in_flight.guarding = Guarding(self._engine.guards, policy)
-        self._tools = await patiently(lambda: toolbox.fetch(state.project_id, wanted))
-        self._made = team.made_tools(state.config, state.team)
-        if state.config.output_schema is not None and self._schema is None:
-            self._schema = Validator(state.config.output_schema, at="output")
-        if state.seconds_left is not None:
-            self._overdue_at = now() + state.seconds_left
-
-    def _armed(self, call: Call) -> Armed:
-        armed = self._tools.of(call)
-        if armed is not None:
-            return armed
-        return Armed({**self._made, **BUILTINS}[call.tool], ())
-
-    def _armed_tool(self, tool: Tool) -> Armed:
-        """One of those that the model is shown."""
-        if tool.version == team.MADE:
-            return Armed(tool, ())
-        return self._tools.version(tool.name, tool.version)
-
-    def _tool_of(self, call: Call) -> Tool | None:
-        armed = self._tools.of(call)
-        return armed.tool if armed else {**self._made, **BUILTINS}.get(call.tool)
-
-    @property
-    def _left(self) -> float | None:
-        """Seconds until the run's deadline."""
-        return None if self._overdue_at is None else self._overdue_at - now()
-
-    def _seconds_for(self, call: Call) -> float | None:
-        """A retry has what its first attempt left."""
-        if self._in_flight.was_tried(call):
-            return call.timeout_seconds
-        spec, limits = self._armed(call).tool.spec, self._state.config.limits
-        return seconds_for(spec, limits, self._engine.tool_timeout, self._left)

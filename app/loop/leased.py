@@ -78,7 +78,9 @@ class LeasedRun(ABC):
         self._engine = engine
         self._state = state
         self._changes = Changes()
+        self._loaded_at = now()
         self._nudged = asyncio.Event()
+        self._outdated = False
         self._draining = False
         self._lost = False
 
@@ -92,6 +94,7 @@ class LeasedRun(ABC):
 
     def nudge(self) -> None:
         """Somebody changed the run, or its tools: look."""
+        self._outdated = True
         self._nudged.set()
 
     def lose(self) -> None:
@@ -174,21 +177,29 @@ class LeasedRun(ABC):
             await self._write(self._state, self._changes, seen=None, ending=later)
 
     async def _look(self) -> None:
-        """After a nudge: take over what others changed. Raises LeaseLostError."""
+        """After a nudge: write what has happened, and take over what others changed. Raises
+        LeaseLostError."""
         self._nudged.clear()
         if self._lost:
             raise LeaseLostError
-        if self._changes.empty:
+        outdated = self._outdated
+        if await self._record() and outdated:
             await self._reload()
-        else:
-            await self._record()
 
     async def _reload(self) -> None:
+        self._outdated = False
+        began = now()
         state = await self._engine.load(self._state.project_id, self._state.id, self._state.fence)
         if state is None:
             raise LeaseLostError
-        self._state = replace(state, history=self._state.history)
+        self._state, self._loaded_at = replace(state, history=self._state.history), began
         await self._arm()
+
+    @property
+    def _left(self) -> float | None:
+        """Seconds until the run's deadline. None: it has none."""
+        left = self._state.seconds_left
+        return None if left is None else self._loaded_at + left - now()
 
     async def _wait(self, tasks: Collection[asyncio.Task[Any]], seconds: float | None) -> None:
         """Until one of the tasks is done, or a nudge comes."""

@@ -4,6 +4,7 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -26,13 +27,14 @@ from app.domain.settle import (
 from app.domain.state import RunState
 from app.domain.tools import ToolSpec
 from app.loop.guarding import Guarding
+from app.loop.policies import Policy
 from app.loop.toolbox import Armed
 from app.tools.base import Invocation, Tool
 
 log = structlog.get_logger()
 
 Retry: TypeAlias = Literal["retry"]
-"""A call's backoff is over: it may start again."""
+"""The pause before a call's next attempt is over: the call is ready again."""
 ReportOf: TypeAlias = Callable[[Call, float | None, str | None], None]
 """Progress of a call, from 0 to 1, and a message."""
 _SMALLEST: Final = 0.01
@@ -55,7 +57,8 @@ class CallsInFlight:
         self._report = report
         self._tasks: dict[CallId, asyncio.Task[Outcome | Retry]] = {}
         self._deadlines: dict[CallId, float] = {}
-        self._allowed: set[CallId] = set()
+        self._allowed: dict[CallId, tuple[str, Policy]] = {}
+        self._stopping = asyncio.Event()
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
@@ -99,6 +102,17 @@ class CallsInFlight:
                 del self._deadlines[call_id]
         return [(call_id, task.result()) for call_id, task in done]
 
+    def end_backoffs(self) -> None:
+        """No call is retried any more: the calls that wait for their next attempt end their wait,
+        now and from now on."""
+        self._stopping.set()
+
+    def forget(self, call_id: CallId) -> None:
+        """The call has changed before its next attempt: it has all of its time again, and is
+        shown to guardrails and hooks again."""
+        self._deadlines.pop(call_id, None)
+        self._allowed.pop(call_id, None)
+
     async def close(self) -> None:
         """Whatever is still in flight is cut off; the ledger says that it had started."""
         for task in self._tasks.values():
@@ -111,12 +125,13 @@ class CallsInFlight:
     async def _attempt(self, state: RunState, call: Call, armed: Armed) -> Outcome | Retry:
         """One attempt, what stands before and after it, and the pause before the next one."""
         early = None
-        if call.id not in self._allowed:
+        seen = call.digest, self.guarding.policy
+        if self._allowed.get(call.id) != seen:
             left = partial(self.seconds_left, call)
             early = await self.guarding.before_call(state, call, armed, left)
             if isinstance(early, Failed):
                 return early
-            self._allowed.add(call.id)
+            self._allowed[call.id] = seen
         outcome = early or await self._invoke(state, call, armed)
         return await self._checked(state, call, armed, outcome)
 
@@ -129,7 +144,7 @@ class CallsInFlight:
         verdict = judge(armed.tool, call, outcome, seconds_left=left, jitter=jitter())
         match verdict:
             case TryAgain(after=after):
-                await asyncio.sleep(after)
+                await self._back_off(after)
                 return "retry"
             case Result():
                 assert not isinstance(outcome, Waits)
@@ -140,6 +155,11 @@ class CallsInFlight:
             case _:
                 assert_never(verdict)
         return replace(outcome, permanent=True) if isinstance(outcome, Failed) else outcome
+
+    async def _back_off(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
 
     async def _invoke(self, state: RunState, call: Call, armed: Armed) -> Outcome:
         executor = self._executors.get(armed.tool.spec.type)

@@ -155,7 +155,8 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class TooEarly:
-    """The tool calls back before its 202 has arrived: ask again in a moment."""
+    """The tool calls back before its 202 has arrived, or before the call is retried: ask again in
+    a moment."""
 
 
 async def take_callback(
@@ -171,7 +172,7 @@ async def take_callback(
     call = next((call for call in state.calls.values() if call.uuid == ref.call), None)
     if call is None:
         raise e.CallbackNotFoundError
-    if call.phase is CallPhase.STARTED:
+    if call.phase is CallPhase.STARTED or (call.phase is CallPhase.READY and call.attempt > 0):
         return TooEarly()
     if asks_the_same(call, said):
         return None

@@ -524,6 +524,13 @@ async def test_a_callback_before_the_202_is_asked_to_come_again(store: Store) ->
     assert await store.phases(state.id) == {"c1": "started"}
 
 
+async def test_a_callback_before_the_retry_of_its_call_comes_too_early(store: Store) -> None:
+    """Its first attempt may have reached the tool."""
+    state = await store.started(pay("c1"))
+    await store.sql("UPDATE tool_calls SET phase = 'ready' WHERE run_id = :id", id=state.id)
+    assert await call_back(store, state, DONE) == outside.TooEarly()
+
+
 async def test_a_late_callback_is_kept_beside_the_run_and_changes_nothing(store: Store) -> None:
     state = await accepted_for_later(store)
     await cancel(store, state)

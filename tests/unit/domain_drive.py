@@ -19,7 +19,7 @@ from app.domain.approvals import (
 )
 from app.domain.calls import Call, CallPhase, Reason
 from app.domain.conversation import conversation
-from app.domain.decide import Action, AskModel, Finish, HandOver, Park, RunTools, next_action
+from app.domain.decide import Action, AskModel, Finish, HandOver, Park, RunTools, Wait, next_action
 from app.domain.ids import CallId, RunId
 from app.domain.items import Message
 from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
@@ -43,6 +43,7 @@ from app.domain.settle import (
     close_open_calls,
     conclude,
     judge,
+    put_back,
     recover,
     share,
     start,
@@ -146,7 +147,10 @@ class Drive:
                 changes = Changes()
                 self._commit(hand_over(self.run, changes, agent), changes)
             case RunTools(start=ids):
+                assert ids, "nothing starts"
                 self._run_tools(ids)
+            case Wait():
+                self._return(self.choose(self._flying()))
             case Park(waiting=waiting):
                 self._act_outside(self.run.calls[self.choose(waiting)])
             case Finish() as finish:
@@ -247,11 +251,11 @@ class Drive:
         for call_id in ids:
             if self.run.calls[call_id].phase is CallPhase.READY:
                 self._start(self.run.calls[call_id])
+
+    def _flying(self) -> list[Call]:
         flying = [one for one in self.run.turn_calls if one.phase is CallPhase.STARTED]
-        if flying:
-            self._return(self.choose(flying))
-        else:
-            assert ids, "nothing starts and nothing is in flight"
+        assert flying, "nothing is in flight"
+        return flying
 
     def _start(self, one: Call) -> None:
         changes = Changes()
@@ -270,9 +274,10 @@ class Drive:
             return
         if isinstance(outcome, Done) and outcome.state:
             run = share(run, changes, one, outcome.state)
-        self._commit(conclude(run, changes, one, verdict), changes)
         if isinstance(verdict, TryAgain):
-            self._start(one)
+            self._commit(put_back(run, changes, one), changes)
+            return
+        self._commit(conclude(run, changes, one, verdict), changes)
 
     # Child runs.
 

@@ -6,7 +6,7 @@ import pytest
 
 from app.domain import texts
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
-from app.domain.decide import Finish, Park, RunTools, next_action
+from app.domain.decide import Finish, Park, RunTools, Wait, next_action
 from app.domain.ids import CallId, RunId
 from app.domain.items import Message
 from app.domain.json import JsonObject
@@ -179,7 +179,7 @@ def test_a_run_waits_for_its_child_runs_when_it_is_cancelled_after_the_turn() ->
     ]
     run = state(calls, cancel_after_turn=True)
     assert next_action(run) == Park((CallId("c0"),))
-    assert next_action(run, busy=True) == RunTools(())
+    assert next_action(run, busy=True) == Wait(stopping=True)
     assert next_action(settled(run, "c0")) == Finish(RunStatus.CANCELLED)
 
 
@@ -195,7 +195,7 @@ def test_a_deadline_does_not_wait_for_child_runs() -> None:
 def test_what_came_back_is_looked_at_before_the_run_goes_on() -> None:
     run = state([call("c0", AT_CHILD), call("c1", position=1)])
     assert next_action(run, busy=True) == RunTools((CallId("c1"),))
-    assert next_action(settled(run, "c1"), busy=True) == RunTools(())
+    assert next_action(settled(run, "c1"), busy=True) == Wait()
     assert next_action(settled(run, "c1")) == Park((CallId("c0"),))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.domain.calls import CallOutcome, CallPhase, Reason
-from app.domain.decide import AskModel, Finish, Park, RunTools, next_action
+from app.domain.decide import AskModel, Finish, Park, RunTools, Wait, next_action
 from app.domain.ids import CallId
 from app.domain.items import Message, ToolCall
 from app.domain.response import Usage
@@ -31,8 +31,8 @@ def asking(*names: str, turn: int = 1) -> Segment:
     return Segment(SegmentKind.RESPONSE, turn, AGENT, items)
 
 
-def starts(*ids: str) -> RunTools:
-    return RunTools(tuple(CallId(one) for one in ids))
+def starts(*ids: str) -> RunTools | Wait:
+    return RunTools(tuple(CallId(one) for one in ids)) if ids else Wait()
 
 
 def with_results(*results: Any, **fields: Any) -> RunState:
@@ -176,7 +176,7 @@ LATE = Finish(RunStatus.INCOMPLETE, code="deadline", message="The deadline has p
 def test_a_run_that_must_stop_starts_nothing_and_waits_for_what_is_in_flight(
     run: dict[str, Any], now: dict[str, Any], stop: Finish
 ) -> None:
-    assert next_action(state(row_of(STARTED, READY), **run), **now) == starts()
+    assert next_action(state(row_of(STARTED, READY), **run), **now) == Wait(stopping=True)
     assert next_action(state(row_of(SETTLED, READY), **run), **now) == stop
     assert next_action(state(row_of(SETTLED, ASKED), **run), **now) == stop
     assert next_action(state(**run), **now) == stop
@@ -202,7 +202,8 @@ def test_a_failure_that_fails_the_run_stops_it_and_says_why(
     calls[0] = call("c0", SETTLED, result=failed(**fields, fails_run=True))
     stop = Finish(RunStatus.FAILED, code=code, message=message)
     assert next_action(state(calls)) == stop
-    assert next_action(state([*calls, call("c2", STARTED, position=2)])) == starts()
+    action = next_action(state([*calls, call("c2", STARTED, position=2)]))
+    assert action == Wait(stopping=True)
 
 
 def test_a_failure_stops_before_the_deadline_and_the_deadline_before_a_cancel() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
-from app.domain.decide import Action, AskModel, Finish, HandOver, Park, RunTools, next_action
+from app.domain.decide import Action, AskModel, Finish, HandOver, Park, RunTools, Wait, next_action
 from app.domain.ids import CallId
 from app.domain.items import Message, ToolCall
 from app.domain.response import Usage
@@ -230,7 +230,7 @@ def test_a_run_that_must_stop_starts_nothing_and_lets_what_is_in_flight_finish(c
     if not case.stops:
         return
     if case.waits:
-        assert action == RunTools(())
+        assert action == Wait(stopping=True)
     elif isinstance(action, Park):  # child runs finish their turn too
         assert case.run.cancel_after_turn
         assert [*action.waiting] == [one.id for one in case.run.open_children]

@@ -1,0 +1,101 @@
+"""Runs that the test's own process executes, with one tool that answers as the test says."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from app.domain.agents import AgentConfig
+from app.domain.calls import CallPhase
+from app.domain.items import Message
+from app.domain.outcomes import Outcome
+from app.domain.state import RunState, Segment, SegmentKind
+from app.loop.execute import Execution
+from app.settings import Settings
+from app.store.commit import Step, Written
+from app.tools.base import Invocation
+from app.wiring import Services, open_services
+from tests.db.store import Store, new_run
+
+Answer: TypeAlias = Callable[[Invocation], Awaitable[Outcome]]
+
+
+class Scripted:
+    """Implements Tool: the answers in their order, an outcome or a function that returns one."""
+
+    def __init__(self) -> None:
+        self.answers: list[Outcome | Answer] = []
+        self.calls: list[Invocation] = []
+
+    async def invoke(self, call: Invocation) -> Outcome:
+        self.calls.append(call)
+        answer = self.answers.pop(0)
+        return await answer(call) if callable(answer) else answer
+
+
+class Loop:
+    """`before_commit` runs before each step is sent to the gate."""
+
+    def __init__(self, store: Store, services: Services) -> None:
+        self.store = store
+        self.services = services
+        self.tool = Scripted()
+        self.before_commit: Callable[[Step], Awaitable[None]] | None = None
+        self.execution: Execution | None = None
+        self.steps: list[Step] = []
+        self.engine = replace(
+            services.engine,
+            executors={**services.engine.executors, "webhook": self.tool},
+            commit=self._commit,
+        )
+
+    async def _commit(self, step: Step) -> Written:
+        self.steps.append(step)
+        if self.before_commit is not None:
+            await self.before_commit(step)
+        return await self.services.engine.commit(step)
+
+    async def leased(self, message: str, *answers: Outcome | Answer, **config: Any) -> RunState:
+        """A claimed run of `offline:rules` with the tools of `config`."""
+        self.tool.answers += answers
+        agent = AgentConfig.model_validate({"model": "offline:rules", **config}, strict=False)
+        new = new_run(agent)
+        new.changes.segments[0] = Segment(SegmentKind.INPUT, 0, None, (Message("user", message),))
+        [result] = await self.store.acceptor.write([new])
+        assert not isinstance(result, BaseException)
+        [state] = [one for one in await self.store.claim(1) if one.id == new.id]
+        return state
+
+    async def execute(self, state: RunState) -> str:
+        """Execute one claim. Returns the status of the run afterward."""
+        self.execution = Execution(self.engine, state)
+        await self.execution.run()
+        return (await self.store.head(state.id)).status
+
+    @property
+    def current(self) -> Execution:
+        assert self.execution is not None
+        return self.execution
+
+    async def change(self, state: RunState) -> None:
+        """Change the run from outside, as the API does."""
+        async with self.store.pool.begin() as tx:
+            await self.store.bump(tx, state.id)
+
+    def before_start(self, attempt: int, act: Callable[[], Awaitable[object]]) -> None:
+        """Run `act` once, before the start of that attempt of a call is committed."""
+
+        async def watch(step: Step) -> None:
+            rows = {**step.changes.inserted, **step.changes.updated}.values()
+            if any((row.phase, row.attempt) == (CallPhase.STARTED, attempt) for row in rows):
+                self.before_commit = None
+                await act()
+
+        self.before_commit = watch
+
+
+@asynccontextmanager
+async def loop_on(store: Store) -> AsyncGenerator[Loop]:
+    settings = Settings.model_validate({"secret_key": "k" * 32})
+    async with open_services(settings, store.url) as services:
+        yield Loop(store, services)

@@ -1,0 +1,176 @@
+"""One claim of a run, executed in this process, while others change the run."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+
+from app.domain.ids import CallId
+from app.domain.outcomes import Done, Failed, Outcome, Why
+from app.domain.settle import start
+from app.domain.state import Changes
+from app.store import registry, runs
+from app.store.commit import Step
+from app.tools.base import Invocation
+from tests.db.execution import Loop, loop_on
+from tests.db.store import PROJECT, Store, pay, step, taken
+
+UNAVAILABLE: Final = Failed(Why.UNAVAILABLE, "503", status=503)
+QUICKLY: Final = {"max_attempts": 4, "initial_seconds": 0.01, "max_seconds": 0.01}
+SLOWLY: Final = {"max_attempts": 4, "initial_seconds": 60, "max_seconds": 300}
+REPEATABLE: Final[dict[str, Any]] = {"idempotent": True, "retry": SLOWLY, "timeout_seconds": 3600}
+
+THREE: Final = "pay(amount=1) pay(amount=2) pay(amount=3)"
+TWO_AT_ONCE: Final[dict[str, Any]] = {"tools": ["pay"], "limits": {"max_parallel_tool_calls": 2}}
+
+
+@pytest.fixture
+async def loop(store: Store) -> AsyncIterator[Loop]:
+    async with loop_on(store) as loop:
+        yield loop
+
+
+# Retries.
+
+
+async def test_a_retry_that_meets_an_outside_change_is_decided_again(loop: Loop) -> None:
+    await loop.store.register(idempotent=True, retry=QUICKLY)
+    run = await loop.leased("pay(amount=7)", UNAVAILABLE, Done("paid"), tools=["pay"])
+    loop.before_start(2, lambda: loop.change(run))
+    assert await loop.execute(run) == "completed"
+    log = await loop.store.log(run.id)
+    assert log.count("tool_call.started") == len(loop.tool.calls) == 2
+
+
+async def test_a_run_that_has_lost_track_of_a_call_fails_at_once(loop: Loop) -> None:
+    tool = await loop.store.register()
+    run = await loop.leased("hello", tools=["pay"])
+    state, changes = taken(run, tool, pay("c1"))
+    state, _ = start(state, changes, state.calls[CallId("c1")], seconds=30)
+    await loop.engine.commit(step(state, changes=changes))
+    assert await loop.execute(await loop.store.load(run.id)) == "failed"
+    assert (await loop.store.head(run.id)).error["code"] == "internal_error"
+    assert set((await loop.store.phases(run.id)).values()) == {"settled"}
+
+
+# A run that is about to stop starts nothing.
+
+
+async def test_a_worker_that_drains_starts_no_ready_call(loop: Loop) -> None:
+    await loop.store.register()
+
+    async def drain(_: Invocation) -> Outcome:
+        loop.current.drain()
+        return Done("paid")
+
+    async def outlast(_: Invocation) -> Outcome:
+        first = "SELECT phase FROM tool_calls WHERE run_id = :id AND call_id = 'call_1'"
+        await loop.store.until(first, "settled", id=run.id)
+        return Done("paid")
+
+    run = await loop.leased(THREE, drain, outlast, Done("paid"), **TWO_AT_ONCE)
+    assert await loop.execute(run) == "queued"
+    assert len(loop.tool.calls) == 2
+    assert (await loop.store.phases(run.id))["call_3"] == "ready"
+
+
+async def test_a_worker_that_drains_retries_nothing_and_does_not_wait_for_a_retry(
+    loop: Loop,
+) -> None:
+    await loop.store.register(**REPEATABLE)
+
+    async def drain(_: Invocation) -> Outcome:
+        loop.current.drain()
+        return UNAVAILABLE
+
+    run = await loop.leased("pay(amount=7)", drain, Done("paid"), tools=["pay"])
+    assert await loop.execute(run) == "queued"
+    assert await loop.store.phases(run.id) == {"call_1": "ready"}
+    [again] = await loop.store.claim(1)
+    assert await loop.execute(again) == "completed"
+    assert [call.attempt for call in loop.tool.calls] == [1, 2]
+
+
+async def test_a_run_that_is_cancelled_after_its_turn_retries_nothing(loop: Loop) -> None:
+    await loop.store.register(**REPEATABLE)
+
+    async def cancel(_: Invocation) -> Outcome:
+        async with loop.store.locked(run.id) as tx:
+            found = await runs.load(tx, PROJECT, run.id)
+            assert found is not None
+            await runs.change(tx, found[1], Changes(), cancel_requested=True)
+        loop.current.nudge()
+        return UNAVAILABLE
+
+    run = await loop.leased("pay(amount=7)", cancel, Done("paid"), tools=["pay"])
+    assert await loop.execute(run) == "cancelled"
+    assert len(loop.tool.calls) == 1
+
+
+async def test_a_run_that_a_call_has_failed_retries_no_other_call(loop: Loop) -> None:
+    await loop.store.register(**REPEATABLE)
+    await loop.store.register(name="check", on_error="fail_run")
+    broken = Failed(Why.ERROR, "500", status=500)
+    run = await loop.leased(
+        "pay(amount=7) check(amount=7)", UNAVAILABLE, broken, tools=["pay", "check"]
+    )
+    assert await loop.execute(run) == "failed"
+    assert len(loop.tool.calls) == 2
+
+
+# Tools that change meanwhile.
+
+
+async def test_a_deleted_tool_does_not_run_though_a_report_was_unwritten_when_the_notice_came(
+    loop: Loop,
+) -> None:
+    await loop.store.register(concurrency={"limit": 1})
+
+    async def delete(call: Invocation) -> Outcome:
+        async with loop.store.pool.begin() as tx:
+            await registry.delete_tool(tx, PROJECT, "pay")
+        loop.engine.toolbox.forget(PROJECT)
+        call.report(0.5, "half")
+        loop.current.nudge()
+        return Done("paid")
+
+    run = await loop.leased("pay(amount=1) pay(amount=2)", delete, Done("paid"), tools=["pay"])
+    assert await loop.execute(run) == "completed"
+    assert len(loop.tool.calls) == 1
+    result = (await loop.store.load(run.id)).calls[CallId("call_2")].result
+    assert result is not None
+    assert "not found" in str(result.output)
+
+
+async def test_a_call_is_made_in_the_turn_in_which_a_rule_showed_its_tool(loop: Loop) -> None:
+    await loop.store.register(enabled={"when": "run.turn < 1"})
+    run = await loop.leased("pay(amount=7)", Done("paid"), tools=["pay"])
+    assert await loop.execute(run) == "completed"
+    assert len(loop.tool.calls) == 1
+
+
+# Progress.
+
+
+async def test_progress_that_is_reported_while_a_step_commits_is_written(loop: Loop) -> None:
+    await loop.store.register()
+    third = asyncio.Event()
+
+    async def wait(_: Invocation) -> Outcome:
+        await third.wait()
+        return Done("paid")
+
+    async def release(_: Invocation) -> Outcome:
+        third.set()
+        return Done("paid")
+
+    async def report(step: Step) -> None:
+        if any(call.id == "call_3" and call.attempt for call in step.changes.updated.values()):
+            loop.before_commit = None
+            loop.tool.calls[1].report(0.5, "half")
+
+    run = await loop.leased(THREE, Done("paid"), wait, release, **TWO_AT_ONCE)
+    loop.before_commit = report
+    assert await loop.execute(run) == "completed"
+    assert (await loop.store.log(run.id)).count("tool_call.progress") == 1
