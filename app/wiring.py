@@ -49,6 +49,7 @@ from app.store.db import Database, check_safety, open_database, patiently
 from app.store.group import GroupCommit
 from app.store.mcp_credentials import StoredRefreshTokens
 from app.store.notify import Feed
+from app.store.quarantine import Quarantine
 from app.store.relay import Relay
 from app.store.runs import NewRun
 from app.store.secrets import read_secrets
@@ -116,6 +117,10 @@ class Services:
     free_slot: Callable[[], None] = _nothing
     adopt: Callable[[RunState], None] = _adopt_nothing
     wake_worker: Callable[[], None] = _nothing
+    quarantine: Quarantine = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.quarantine = Quarantine(self.database.pool)
 
 
 @asynccontextmanager

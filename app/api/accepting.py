@@ -7,6 +7,7 @@ from typing import Final
 
 from sqlalchemy.exc import DBAPIError
 
+from app.api.cancelling import cancel
 from app.api.idempotency import Once
 from app.api.models.start_run import StartRun
 from app.api.resolving import Resolved, resolve
@@ -17,7 +18,7 @@ from app.domain.run import RunStatus
 from app.domain.scopes import Principal
 from app.domain.sessions import OnConflict
 from app.domain.state import Changes, Place, RunState, Segment, SegmentKind, created
-from app.store import codec, idempotency, outside, sessions, views
+from app.store import codec, idempotency, sessions, views
 from app.store.accept import Accepted
 from app.store.db import Tx, sqlstate
 from app.store.ids import mint
@@ -131,9 +132,7 @@ async def accept_in_session(
                 break
         for run_id in taken.previous:
             with suppress(e.RunEndedError):
-                async with services.database.pool.begin() as tx:
-                    closed = await outside.cancel(tx, new.project_id, run_id, after_turn=False)
-                services.engine.notices.tell(closed.abandoned)
+                await cancel(services, new.project_id, run_id)
     else:
         raise e.SessionBusyError
     services.wake_worker()

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from app.api import mcp_results
 from app.api.accepting import Answered, accept
+from app.api.cancelling import cancel
 from app.api.idempotency import Once
 from app.api.mcp_listing import Target
 from app.api.mcp_refusals import RefusedError
@@ -23,7 +24,7 @@ from app.domain.ids import Prefix, RunId, parse
 from app.domain.json import JsonObject, cleaned_text, compact, digest
 from app.domain.schema import Validator
 from app.domain.scopes import Principal
-from app.store import outside, views
+from app.store import views
 from app.store.ids import mint
 from app.wiring import Services
 
@@ -142,7 +143,8 @@ class ToolCall:
         if self._accepting is None:
             return
         with suppress(e.AppError):
-            await cancel(self.services, self.who, (await self._accepting).run.id)
+            run_id = (await self._accepting).run.id
+            await cancel(self.services, self.who.project_id, run_id)
 
     async def _invalid(self, target: Target, arguments: JsonObject) -> str | None:
         """What the model is told about arguments that do not fit; nobody is asked and nothing is
@@ -205,11 +207,4 @@ async def cancel_request(
             tx, who.project_id, who.key_id, {REQUEST: session.request(request_id)}, since
         )
     if run_id is not None:
-        await cancel(services, who, run_id)
-
-
-async def cancel(services: Services, who: Principal, run_id: RunId) -> None:
-    """Raises RunEndedError where it has ended otherwise."""
-    async with services.database.pool.begin() as tx:
-        closed = await outside.cancel(tx, who.project_id, run_id, after_turn=False)
-    services.engine.notices.tell(closed.abandoned)
+        await cancel(services, who.project_id, run_id)

@@ -9,6 +9,7 @@ from app.api import shapes
 from app.api.accepting import Answered, accept
 from app.api.answers import answer
 from app.api.auth import RunsReader, RunsWriter
+from app.api.cancelling import cancel
 from app.api.continuing import go_on
 from app.api.idempotency import REPLAYED, Once, once
 from app.api.models.inputs import items_of
@@ -226,7 +227,5 @@ async def cancel_run(
 ) -> Response:
     """After the answer nothing new starts. Works whether or not a worker is alive."""
     after_turn = how is not None and how.mode == "after_turn"
-    async with services.database.pool.begin() as tx:
-        closed = await outside.cancel(tx, who.project_id, run_id, after_turn=after_turn)
-    services.engine.notices.tell(closed.abandoned)
+    await cancel(services, who.project_id, run_id, after_turn=after_turn)
     return answer(await read_run(services, who.project_id, run_id))

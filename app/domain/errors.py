@@ -9,6 +9,8 @@ from typing import ClassVar, NamedTuple
 
 from pydantic import JsonValue
 
+from app.domain.ids import ProjectId, RunId
+
 
 class FieldError(NamedTuple):
     """What is wrong with one value of a request. `path` is dotted, `tools.0.name`; a value that
@@ -172,6 +174,18 @@ class DecisionNotAllowedError(ConflictError):
 class RunEndedError(ConflictError):
     code = "run_ended"
     text = "This run has ended."
+
+
+class RunUnreadableError(ConflictError):
+    """`app.store.quarantine` ends such a run."""
+
+    code = "run_unreadable"
+    text = "The stored data of this run cannot be read back, so the run cannot continue."
+
+    def __init__(self, project_id: ProjectId, run_id: RunId) -> None:
+        self.project_id = project_id
+        self.run_id = run_id
+        super().__init__()
 
 
 class SessionBusyError(ConflictError):

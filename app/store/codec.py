@@ -6,6 +6,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pydantic import JsonValue, TypeAdapter
+from pydantic_core import from_json
 
 from app.domain.agents import AgentConfig, Limits, RunConfig
 from app.domain.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
@@ -29,6 +30,18 @@ from app.domain.state import (
 
 _CONFIG: Final = TypeAdapter(AgentConfig)
 _RUN_CONFIG: Final = TypeAdapter(RunConfig)
+_AS_TEXT: Final = (
+    "config",
+    "context",
+    "team",
+    "segments",
+    "calls",
+    "remembered",
+    "current_tools",
+    "children",
+    "shared_state",
+)
+"""The JSON of a run's state."""
 
 
 def config_to_json(config: AgentConfig) -> JsonObject:
@@ -233,7 +246,9 @@ def _uuid(value: Any) -> UUID:
 
 
 def state_from_row(row: dict[str, Any]) -> RunState:
-    """From the columns of `app.store.runs.LOAD`."""
+    """From the columns of `app.store.runs.LOAD`, whose JSON is text. Raises ValueError and others
+    where it cannot be parsed."""
+    row |= {name: from_json(row[name]) for name in _AS_TEXT if row[name] is not None}
     calls = [call_from_row(call) for call in row["calls"] or ()]
     seconds_left = row["seconds_left"]
     session = row["session_id"]

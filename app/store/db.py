@@ -30,6 +30,8 @@ _IDLE_TIMEOUT: Final = "30s"
 DATABASE_ERRORS: Final = (DBAPIError, exc.TimeoutError, OSError)
 """What a statement may raise; ask `is_outage` about it. exc.TimeoutError: no connection of the
 pool came free."""
+UNREADABLE: Final = {"unreadable": "This value cannot be read back."}
+"""Stands for a stored JSON value that is nested too deeply, or has a number that is too long."""
 READ_ONLY: Final = "25006"
 _OUTAGE: Final = ("08", "40", "53", "55", "57", "58", READ_ONLY)
 """SQLSTATE classes: connection, rollback, resources, lock not available, operator, system; and
@@ -77,11 +79,19 @@ def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine
         max_overflow=0,
         pool_timeout=CONNECT_TIMEOUT.total_seconds(),
         pool_reset_on_return=None,
-        json_deserializer=from_json,
+        json_deserializer=_read_json,
         json_serializer=compact,
         hide_parameters=True,  # they hold arguments and prompts, and errors get logged
         connect_args=arguments,
     )
+
+
+def _read_json(value: str) -> Any:
+    """Parse a JSON column. One value that cannot be parsed must not fail the rows next to it."""
+    try:
+        return from_json(value)
+    except ValueError:
+        return UNREADABLE
 
 
 def sqlalchemy_url(url: str) -> str:

@@ -38,7 +38,7 @@ from app.domain.run import MOVES, TERMINAL, Move, RunStatus
 from app.domain.settle import conclude, timed_out
 from app.domain.state import Changes, RunState, Segment, SegmentKind
 from app.domain.toolbox import Tool
-from app.store import approvals, runs, sweep, views
+from app.store import approvals, claims, runs, sweep, views
 from app.store.approvals import Approval
 from app.store.callback_tokens import CallRef
 from app.store.db import Tx
@@ -359,6 +359,6 @@ async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
         return None
     error: JsonObject = {
         "code": "crash_loop",
-        "message": f"The run was claimed {runs.MAX_CLAIMS} times without making progress.",
+        "message": f"The run was claimed {claims.MAX_CLAIMS} times without making progress.",
     }
     return await end(tx, state, Reason.RUN_ENDED, Move.FAIL, error=error)

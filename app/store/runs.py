@@ -1,4 +1,4 @@
-"""Queries on runs: accept, claim, load, lock, change from outside. None of them commits."""
+"""Queries on runs: accept, load, lock, change from outside. None of them commits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,41 +6,52 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import RowMapping, text
+from sqlalchemy.exc import DBAPIError
 
+from app.domain import errors as e
 from app.domain.agents import AgentConfig
 from app.domain.ids import ProjectId, RunId
 from app.domain.json import JsonObject
 from app.domain.run import MOVES, TERMINAL, Move, RunStatus
 from app.domain.state import Changes, Lineage, Member, Place, RunState, tool_names_of
 from app.store import codec
-from app.store.db import Tx
+from app.store.db import Tx, is_outage
 from app.store.records import RECORDS, Records, as_json, run_hint
 
-MAX_CLAIMS: Final = 3
-"""Claims without progress after which a run is quarantined."""
+_UNREADABLE: Final = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    MemoryError,
+)
+"""What parsing a row raises that no version of Runward should have written."""
 
-_WITH_HISTORY: Final = """
-  (SELECT json_agg(i ORDER BY i.seq) FROM run_items i
-    WHERE i.project_id = r.project_id AND i.run_id = r.id) AS segments,"""
-_STATE: Final = """
-  SELECT r.project_id, r.id, r.fence, r.version, r.status, r.agent, r.config, r.context, r.turn,
+# JSON is selected as text and parsed by the codec, row by row: a value that cannot be parsed
+# costs its own run, and not all that the statement reads.
+STATE: Final = """
+  SELECT r.project_id, r.id, r.fence, r.version, r.status, r.agent, r.turn,
   r.input_tokens, r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.cost_usd,
-  r.cancel_requested_at, r.last_seq, r.active_agent, r.team, r.created_by, r.parent_run_id,
+  r.cancel_requested_at, r.last_seq, r.active_agent, r.created_by, r.parent_run_id,
   r.parent_call_id, r.ancestors, r.path, r.session_id, r.session_seq,
   CAST(extract(epoch FROM r.deadline_at - clock_timestamp()) AS float8) AS seconds_left,
-  {history}
-  (SELECT json_agg(c ORDER BY c.turn, c.position) FROM tool_calls c
+  CAST(r.config AS text) AS config, CAST(r.context AS text) AS context,
+  CAST(r.team AS text) AS team,
+  (SELECT CAST(json_agg(i ORDER BY i.seq) AS text) FROM run_items i
+    WHERE i.project_id = r.project_id AND i.run_id = r.id) AS segments,
+  (SELECT CAST(json_agg(c ORDER BY c.turn, c.position) AS text) FROM tool_calls c
     WHERE c.project_id = r.project_id AND c.run_id = r.id) AS calls,
-  (SELECT json_agg(m ORDER BY m.id) FROM remembered_decisions m
+  (SELECT CAST(json_agg(m ORDER BY m.id) AS text) FROM remembered_decisions m
     WHERE m.project_id = r.project_id
       AND (m.run_id = r.id OR r.session_seq IS NOT NULL AND m.session_id = r.session_id)
       AND (m.expires_at IS NULL OR m.expires_at > clock_timestamp())) AS remembered,
-  (SELECT json_object_agg(t.name, t.version) FROM tools t
+  (SELECT CAST(json_object_agg(t.name, t.version) AS text) FROM tools t
     WHERE t.project_id = r.project_id AND t.deleted_at IS NULL
       AND t.name = ANY(coalesce(r.tool_names,
         ARRAY(SELECT json_array_elements_text(r.config -> 'tools'))))) AS current_tools,
-  (SELECT json_agg(k) FROM (
+  (SELECT CAST(json_agg(k) AS text) FROM (
     SELECT k.parent_call_id, k.id, k.status, k.output, k.output_parsed, k.error,
       k.incomplete_details, k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens,
       k.cost_usd, k.escalated
@@ -48,39 +59,11 @@ _STATE: Final = """
       AND c.call_id = k.parent_call_id
     WHERE k.project_id = r.project_id AND k.parent_run_id = r.id
       AND c.phase = 'awaiting_child') k) AS children,
-  coalesce((SELECT CAST(s.state AS json) FROM sessions s
-    WHERE s.project_id = r.project_id AND s.id = r.session_id), r.shared) AS shared_state"""
+  coalesce((SELECT CAST(s.state AS text) FROM sessions s
+    WHERE s.project_id = r.project_id AND s.id = r.session_id), CAST(r.shared AS text))
+    AS shared_state"""
 
-# A row that is changed after the statement began is locked as it is by then, while the ledger
-# and the history are read as they were (READ COMMITTED). `consistent` says that it was not: `b`
-# is the row as it was before.
-CLAIM: Final = text(
-    """
-WITH c AS (
-  SELECT project_id, id FROM runs
-  WHERE status = 'queued' AND available_at <= statement_timestamp() AND claims < :max_claims
-  ORDER BY available_at LIMIT :count FOR UPDATE SKIP LOCKED
-), r AS (
-  UPDATE runs r SET status = 'in_progress', fence = r.fence + 1, claims = r.claims + 1,
-    lease_expires_at = clock_timestamp() + CAST(:lease AS interval), last_write_id = NULL,
-    started_at = coalesce(r.started_at, clock_timestamp()), last_seq = r.last_seq + 1
-  FROM c WHERE r.project_id = c.project_id AND r.id = c.id
-  RETURNING r.*, clock_timestamp() AS at
-), events AS (
-  INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)
-  SELECT project_id, id, last_seq,
-    CASE WHEN fence = 1 THEN 'run.started' ELSE 'run.resumed' END, '{}', at FROM r
-)"""
-    + _STATE.format(history=_WITH_HISTORY)
-    + """,
-  (SELECT (b.version, b.fence + 1) = (r.version, r.fence) FROM runs b
-    WHERE b.project_id = r.project_id AND b.id = r.id) AS consistent
-FROM r"""
-)
-LOAD: Final = text(
-    _STATE.format(history=_WITH_HISTORY)
-    + " FROM runs r WHERE r.project_id = :project_id AND r.id = :id"
-)
+LOAD: Final = text(STATE + " FROM runs r WHERE r.project_id = :project_id AND r.id = :id")
 LOCK: Final = text(
     "SELECT 1 FROM runs WHERE project_id = :project_id AND id = ANY(CAST(:ids AS uuid[])"
     " || coalesce((SELECT ancestors FROM runs WHERE project_id = :project_id AND id = :of), '{}'))"
@@ -187,29 +170,24 @@ SELECT g.id, g.at, g.tool_versions FROM g CROSS JOIN hint"""
 )
 
 
-async def claim(tx: Tx, count: int, lease: timedelta) -> list[RunState]:
-    """Up to `count` runs, oldest first, leased under a new fence and loaded."""
-    values = {"count": count, "lease": lease, "max_claims": MAX_CLAIMS}
-    rows = (await tx.execute(CLAIM, values)).mappings().all()
-    states: list[RunState] = []
-    for row in rows:
-        state = codec.state_from_row(dict(row))
-        if not row["consistent"]:
-            found = await load(tx, state.project_id, state.id)
-            if found is None or found[1].fence != state.fence:
-                continue
-            state = found[1]
-        states.append(state)
-    return states
-
-
 async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
-    """The run as it is now; None: there is none."""
+    """Load the run as it is now. None: there is none. Raises RunUnreadableError."""
     values = {"project_id": project_id, "id": run_id}
-    row = (await tx.execute(LOAD, values)).mappings().one_or_none()
-    if row is None:
-        return None
-    return RunStatus(row["status"]), codec.state_from_row(dict(row))
+    try:
+        row = (await tx.execute(LOAD, values)).mappings().one_or_none()
+    except DBAPIError as error:
+        if is_outage(error):
+            raise
+        raise e.RunUnreadableError(project_id, run_id) from error
+    return None if row is None else (RunStatus(row["status"]), state_from(row))
+
+
+def state_from(row: RowMapping) -> RunState:
+    """Parse a row of STATE. Raises RunUnreadableError."""
+    try:
+        return codec.state_from_row(dict(row))
+    except _UNREADABLE as error:
+        raise e.RunUnreadableError(ProjectId(row["project_id"]), RunId(row["id"])) from error
 
 
 async def lock(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:

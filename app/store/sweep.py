@@ -9,8 +9,8 @@ from uuid import UUID
 from sqlalchemy import text
 
 from app.domain.ids import ApprovalId, CallId, ProjectId, RunId
+from app.store.claims import MAX_CLAIMS, Held
 from app.store.db import Tx
-from app.store.runs import MAX_CLAIMS
 
 BATCH: Final = 200
 """Rows of one kind in one sweep; the next follows at once where there were so many."""
@@ -86,15 +86,6 @@ SELECT h.id FROM h LEFT JOIN runs r ON r.project_id = h.project_id AND r.id = h.
   AND r.fence = h.fence AND r.status = 'in_progress' AND r.lease_expires_at > clock_timestamp()
 WHERE r.id IS NULL"""
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A lease: the fence is the number of the claim."""
-
-    project_id: ProjectId
-    run_id: RunId
-    fence: int
 
 
 @dataclass(frozen=True, slots=True)

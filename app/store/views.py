@@ -9,13 +9,13 @@ from uuid import UUID
 from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, select, text
 
 from app.domain.approvals import ApprovalStatus
-from app.domain.calls import WAITING, Call, CallPhase
+from app.domain.calls import WAITING, Call, CallOutcome, CallPhase
 from app.domain.ids import ProjectId, RunId, SessionId
 from app.domain.json import JsonObject, compact
 from app.domain.run import RunStatus
 from app.store import codec
 from app.store.approvals import Approval, approval_from_row
-from app.store.db import Tx
+from app.store.db import UNREADABLE, Tx
 from app.store.keys import Actor, starter_columns, starter_from_row
 from app.store.tables import approvals, runs, tool_calls
 
@@ -289,5 +289,9 @@ def _call(row: Any) -> CallView:
     for name in ("approval_id", "child_run_id"):
         if fields[name] is not None:
             fields[name] = str(fields[name])
+    if fields["result"] == UNREADABLE:
+        fields["result"] = {"outcome": CallOutcome.OUTCOME_UNKNOWN, "output": UNREADABLE}
+    if fields["exchange"] == UNREADABLE:
+        fields["exchange"] = None
     call = codec.call_from_row(fields)
     return CallView(call, row.created_at, row.started_at, row.deadline_at, row.ended_at)

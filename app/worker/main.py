@@ -9,10 +9,11 @@ from uuid import UUID
 
 import structlog
 
+from app.domain.errors import RunUnreadableError
 from app.domain.ids import Prefix, show
 from app.domain.state import RunState
 from app.loop.execute import Execution
-from app.store import runs
+from app.store import claims
 from app.store.db import DATABASE_ERRORS, is_outage
 from app.store.sweep import Held
 from app.wiring import Services
@@ -40,6 +41,8 @@ class Worker:
         self._wake = asyncio.Event()
         self._draining = False
         self._reserved = 0
+        self._claim_one_by_one = False
+        """After a claim that failed: one of the runs may be why."""
 
     def reserve(self) -> bool:
         """Room for a run that is about to be accepted already leased to this process. True: it
@@ -64,7 +67,9 @@ class Worker:
             self._services.direct_url, self._lease, held=self._held, lost=self._lost
         )
         services = self._services
-        reaper = Reaper(services.database, services.vault, services.engine.notices.tell)
+        reaper = Reaper(
+            services.database, services.vault, services.quarantine, services.engine.notices.tell
+        )
         claiming = asyncio.create_task(self._claim_forever(), name="claim")
         background = [
             asyncio.create_task(heartbeat.run(), name="heartbeat"),
@@ -124,6 +129,8 @@ class Worker:
         try:
             with self._services.feed.carrying(run_id):
                 await execution.run()
+        except RunUnreadableError as error:
+            await self._quarantine(error)
         except Exception:
             # The lease runs out, the run is claimed again, and quarantined if that goes on.
             log.exception("execution_failed", run=show(Prefix.RUN, run_id), fence=fence)
@@ -133,6 +140,12 @@ class Worker:
             if self._room == 1 or self._draining:
                 self._wake.set()
 
+    async def _quarantine(self, error: RunUnreadableError) -> None:
+        try:
+            await self._services.quarantine.end(error.project_id, error.run_id)
+        except DATABASE_ERRORS as failure:  # its lease runs out, and its next claim does it
+            log.warning("quarantine_failed", error=type(failure).__name__)
+
     async def _claim_forever(self) -> None:
         """Until draining. A claim that is in flight then is still taken in: its runs are leased
         to this process, and nobody else can hand them back."""
@@ -141,9 +154,11 @@ class Worker:
             claimed = 0
             try:
                 claimed = await self._claim()
+                self._claim_one_by_one = False
             except DATABASE_ERRORS as error:
-                if not is_outage(error):
-                    raise
+                if self._claim_one_by_one and not is_outage(error):
+                    raise  # it is no run's fault
+                self._claim_one_by_one = True
                 log.warning("claim_failed", error=type(error).__name__)
             if not claimed:
                 try:
@@ -155,12 +170,18 @@ class Worker:
     async def _claim(self) -> int:
         if self._room <= 0:
             return 0
-        async with self._services.autocommit.connect() as tx:
-            states = await runs.claim(tx, self._room, self._lease)
-        for state in states:
+        services = self._services
+        if self._claim_one_by_one:
+            claimed = await claims.claim_one_by_one(services.autocommit, self._room, self._lease)
+        else:
+            async with services.autocommit.connect() as tx:
+                claimed = await claims.claim(tx, self._room, self._lease)
+        for state in claimed.states:
             self._start(state)
-            self._services.feed.hint(state.id)
-        return len(states)
+            services.feed.hint(state.id)
+        for held in claimed.unreadable:
+            await self._quarantine(RunUnreadableError(held.project_id, held.run_id))
+        return len(claimed.states) + len(claimed.unreadable)
 
     async def _hand_back(self, claiming: asyncio.Task[None]) -> None:
         """Model calls are dropped, tool calls in flight may finish; then every run goes back,

@@ -2,45 +2,56 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import Final, TypeVar
 
 import structlog
 
 from app.domain.abandoned import Abandoned, Closed
-from app.domain.errors import AppError
+from app.domain.errors import AppError, RunUnreadableError
 from app.store import outside, sessions, sweep
 from app.store.db import DATABASE_ERRORS, Database, Tx, is_outage
+from app.store.quarantine import Quarantine
 from app.store.sweep import DueAnswer
 from app.store.vault import Vault
 
 log = structlog.get_logger()
 T = TypeVar("T")
+D = TypeVar("D", bound=Hashable)
 
 INTERVAL_SECONDS: Final = 1.0
 KEYS_EVERY: Final = 600
 """Sweeps between two looks for old idempotency keys."""
+RETRY_EVERY: Final = 60
+"""Sweeps between two tries at a row that could not be settled."""
 
 
 class Reaper:
     """`tell` hears what has been settled without the tool's answer, once that is committed."""
 
     def __init__(
-        self, database: Database, vault: Vault, tell: Callable[[Iterable[Abandoned]], None]
+        self,
+        database: Database,
+        vault: Vault,
+        quarantine: Quarantine,
+        tell: Callable[[Iterable[Abandoned]], None],
     ) -> None:
         self._database = database
         self._vault = vault
+        self._quarantine = quarantine
         self._tell = tell
+        self._sweeps = random.randrange(KEYS_EVERY)  # noqa: S311  # workers take turns
+        self._failed: dict[Hashable, int] = {}
+        """Rows that could not be settled, and the sweep in which to try again."""
 
     async def run(self) -> None:
         """Until cancelled."""
-        sweeps = random.randrange(KEYS_EVERY)  # noqa: S311  # workers take turns
         while True:
-            sweeps += 1
+            self._sweeps += 1
             try:
                 while await self.sweep():
                     pass
-                if sweeps % KEYS_EVERY == 0:
+                if self._sweeps % KEYS_EVERY == 0:
                     await self.drop_old_keys()
             except DATABASE_ERRORS as error:
                 if not is_outage(error):
@@ -80,20 +91,32 @@ class Reaper:
 
     async def _each(
         self,
-        find: Callable[[Tx], Awaitable[Sequence[T]]],
-        settle: Callable[[Tx, T], Awaitable[Closed | None]],
+        find: Callable[[Tx], Awaitable[Sequence[D]]],
+        settle: Callable[[Tx, D], Awaitable[Closed | None]],
     ) -> bool:
         """True: the batch was full, and not all of it was in vain."""
         found = await self._alone(find)
         settled = 0
         for due in found:
+            if self._failed.get(due, 0) > self._sweeps:
+                continue
             try:
                 closed = await self._alone(lambda tx, due=due: settle(tx, due))
                 if closed is not None:
                     settled += 1
                     self._tell(closed.abandoned)
+            except RunUnreadableError as error:
+                await self._quarantine.end(error.project_id, error.run_id)
+                settled += 1
             except AppError as error:  # the run is gone
                 log.info("sweep_skipped", code=error.code)
+            except Exception as error:
+                if is_outage(error):
+                    raise
+                # One row must end neither the process nor the sweep of the others.
+                self._failed = {k: n for k, n in self._failed.items() if n > self._sweeps}
+                self._failed[due] = self._sweeps + RETRY_EVERY
+                log.exception("sweep_failed", due=str(due), failed=len(self._failed))
         return len(found) == sweep.BATCH and settled > 0
 
     async def _alone(self, act: Callable[[Tx], Awaitable[T]]) -> T:

@@ -20,7 +20,7 @@ from app.domain.settle import conclude, start
 from app.domain.state import Changes, RunState, Segment, SegmentKind
 from app.domain.toolbox import Tool, compile_tool
 from app.domain.tools import ToolSpec
-from app.store import keys, registry, runs
+from app.store import claims, keys, registry, runs
 from app.store.accept import AcceptWriter
 from app.store.commit import Committed, Ending, Step, StepWriter, Written
 from app.store.db import Tx, open_database
@@ -82,7 +82,9 @@ class Store:
 
     async def claim(self, count: int = 100, lease: timedelta = LEASE) -> list[RunState]:
         async with self.autocommit.connect() as tx:
-            return await runs.claim(tx, count, lease)
+            claimed = await claims.claim(tx, count, lease)
+        assert claimed.unreadable == []
+        return claimed.states
 
     async def leased(self, *, lease: timedelta = LEASE, **config: Any) -> RunState:
         """A run of its own that somebody works on."""

@@ -13,7 +13,7 @@ from app.domain.calls import CallPhase
 from app.domain.ids import CallId, RunId
 from app.domain.run import Move
 from app.domain.state import Changes, RunState
-from app.store import outside, runs, sweep
+from app.store import claims, outside, sweep
 from app.store.commit import Ending
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, pay, step
 
@@ -132,7 +132,7 @@ async def claiming(store: Store) -> AsyncGenerator[asyncio.Task[list[RunState]]]
     async def claim() -> list[RunState]:
         async with store.pool.begin() as tx:
             await tx.execute(text(f"SET LOCAL search_path = {STOPPED_CLOCK}"))
-            return await runs.claim(tx, 10, LEASE)
+            return (await claims.claim(tx, 10, LEASE)).states
 
     async with store.stopped_clock() as go_on:
         task = asyncio.create_task(claim())
@@ -173,7 +173,7 @@ async def test_a_run_whose_workers_are_lost_is_claimed_three_times_and_then_fail
     store: Store,
 ) -> None:
     [run_id] = await store.accept()
-    for _ in range(runs.MAX_CLAIMS):
+    for _ in range(claims.MAX_CLAIMS):
         await crash(store)
     assert await store.claim() == []
     async with store.pool.begin() as tx:
@@ -199,7 +199,7 @@ async def test_progress_forgives_the_claims_before_it(store: Store) -> None:
 async def test_hand_backs_do_not_count_as_claims(store: Store) -> None:
     [run_id] = await store.accept()
     await crash(store)
-    for _ in range(2 * runs.MAX_CLAIMS):
+    for _ in range(2 * claims.MAX_CLAIMS):
         [state] = await store.claim()
         await store.committed(step(state, ending=Ending(Move.RELEASE, keep_claim=True)))
     assert (await store.head(run_id)).claims == 1

@@ -30,6 +30,7 @@ from app.store.callback_tokens import CallRef
 from app.store.commit import Committed, Ending, Moved
 from app.store.db import Tx
 from app.store.ids import mint
+from app.store.quarantine import Quarantine
 from app.worker.reaper import Reaper
 from tests.db.store import PROJECT, Store, pay, step
 
@@ -42,6 +43,10 @@ C1 = CallId("c1")
 def nobody(abandoned: Iterable[Abandoned]) -> None:
     """Hears whom to tell, and tells nobody."""
     list(abandoned)
+
+
+def reaper(store: Store) -> Reaper:
+    return Reaper(store.database, store.vault, Quarantine(store.pool), nobody)
 
 
 async def alone(store: Store, act: Callable[[Tx], Awaitable[T]]) -> T:
@@ -315,7 +320,7 @@ async def test_an_approval_that_its_run_left_behind_is_withdrawn_when_it_expires
     state, approval = await left_behind(store)
     other = await store.waiting(pay("c1"))
     await overdue(store)
-    assert not await Reaper(store.database, store.vault, nobody).sweep()
+    assert not await reaper(store).sweep()
     shown = await alone(store, lambda tx: approvals.get(tx, PROJECT, approval))
     assert shown is not None and shown.status == "withdrawn"
     assert (await store.log(state.id))[-1] == "run.cancelled"
@@ -620,9 +625,7 @@ async def test_sweeps_of_many_workers_settle_each_thing_once(store: Store) -> No
     await overdue(store)
     await store.sql("UPDATE tool_calls SET deadline_at = clock_timestamp() WHERE attempt > 0")
     for _ in range(2):  # a lease that is freed may be found to be a crash loop one sweep later
-        await asyncio.gather(
-            *(Reaper(store.database, store.vault, nobody).sweep() for _ in range(4))
-        )
+        await asyncio.gather(*(reaper(store).sweep() for _ in range(4)))
     for state, last in ((asked, "tool_call.rejected"), (later, "tool_call.timed_out")):
         for one in state:
             assert (await store.log(one.id)).count(last) == 1
@@ -635,8 +638,8 @@ async def test_a_large_harvest_is_brought_in_at_once(store: Store) -> None:
     runs = 2 * sweep.BATCH + 1
     await store.accept(runs)
     await store.claim(runs, timedelta(0))
-    reaper = Reaper(store.database, store.vault, nobody)
-    assert [await reaper.sweep() for _ in range(4)] == [True, True, False, False]
+    sweeper = reaper(store)
+    assert [await sweeper.sweep() for _ in range(4)] == [True, True, False, False]
     assert len(await store.claim(runs)) == runs
 
 
@@ -647,7 +650,7 @@ async def test_old_idempotency_keys_are_dropped_and_others_kept(store: Store) ->
         " FROM generate_series(1, 600) n",
         project=PROJECT,
     )
-    await Reaper(store.database, store.vault, nobody).drop_old_keys()
+    await reaper(store).drop_old_keys()
     assert await store.value("SELECT count(*) FROM idempotency_keys") in range(95, 101)
 
 

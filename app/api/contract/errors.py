@@ -3,16 +3,19 @@ with: rendered as the API renders them."""
 
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
 from app.api.openai_errors import STATUSES, openai_body
 from app.api.problems import FRAMEWORK, problem_body, status_of
 from app.domain import errors as e
+from app.domain.ids import ProjectId, RunId
 
 Json: TypeAlias = dict[str, Any]
 
 REQUEST_ID: Final = "req_5c0e3f6a7b9d4e1f8a2b3c4d5e6f7a8b"
 _GIVEN: Final[tuple[e.AppError, ...]] = (
     e.InsufficientScopeError(["runs:write"]),
+    e.RunUnreadableError(ProjectId(UUID(int=0)), RunId(UUID(int=0))),
     e.PayloadTooLargeError(1_048_576),
     e.UnsupportedParameterError("prompt", "Runward stores no prompts"),
     e.InvalidRequestError(errors=[e.FieldError("tools.0", "must be a string")]),

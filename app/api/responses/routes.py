@@ -10,6 +10,7 @@ from fastapi import Path, Query, Request, Response
 from app.api.accepting import Answered, accepted_once
 from app.api.answers import answer
 from app.api.auth import RunsReader, RunsWriter
+from app.api.cancelling import cancel
 from app.api.idempotency import REPLAYED, Once
 from app.api.paging import Walking, page_of
 from app.api.params import IdempotencyKey
@@ -29,7 +30,7 @@ from app.domain import errors as e
 from app.domain.ids import ProjectId
 from app.domain.items import Item
 from app.domain.scopes import Principal
-from app.store import outside, runs
+from app.store import runs
 from app.store.ids import mint
 from app.wiring import Services
 
@@ -149,9 +150,7 @@ async def cancel_response(who: RunsWriter, services: Using, response_id: Respons
     """Cancel the run, also where it waits for the client. Cancelling twice is fine; a run that
     has ended otherwise is 409."""
     view, id_, _ = await reading.found_response(services, who.project_id, response_id)
-    async with services.database.pool.begin() as tx:
-        closed = await outside.cancel(tx, who.project_id, id_.run_id, after_turn=False)
-    services.engine.notices.tell(closed.abandoned)
+    await cancel(services, who.project_id, id_.run_id)
     log = reading.log_of(view, id_)
     async with services.autocommit.connect() as tx:
         await reading.read(tx, who.project_id, log)

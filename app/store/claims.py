@@ -1,0 +1,116 @@
+"""Claim runs: lease them under a new fence, and load them."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+import structlog
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.domain import errors as e
+from app.domain.ids import Prefix, ProjectId, RunId, show
+from app.domain.state import RunState
+from app.store.db import DATABASE_ERRORS, Tx
+from app.store.runs import STATE, load, state_from
+
+log = structlog.get_logger()
+
+MAX_CLAIMS: Final = 3
+"""Claims without progress after which a run is quarantined."""
+
+# A row that is changed after the statement began is locked as it is by then, while the ledger
+# and the history are read as they were (READ COMMITTED). `consistent` says that it was not: `b`
+# is the row as it was before.
+_CLAIM: Final = """
+WITH c AS (
+  SELECT project_id, id FROM runs
+  WHERE status = 'queued' AND available_at <= statement_timestamp() AND claims < :max_claims
+  ORDER BY available_at LIMIT :count FOR UPDATE SKIP LOCKED
+), r AS (
+  UPDATE runs r SET status = 'in_progress', fence = r.fence + 1, claims = r.claims + 1,
+    lease_expires_at = clock_timestamp() + CAST(:lease AS interval), last_write_id = NULL,
+    started_at = coalesce(r.started_at, clock_timestamp()), last_seq = r.last_seq + 1
+  FROM c WHERE r.project_id = c.project_id AND r.id = c.id
+  RETURNING r.*, clock_timestamp() AS at
+), events AS (
+  INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)
+  SELECT project_id, id, last_seq,
+    CASE WHEN fence = 1 THEN 'run.started' ELSE 'run.resumed' END, '{}', at FROM r
+)"""
+CLAIM: Final = text(
+    _CLAIM
+    + STATE
+    + """,
+  (SELECT (b.version, b.fence + 1) = (r.version, r.fence) FROM runs b
+    WHERE b.project_id = r.project_id AND b.id = r.id) AS consistent
+FROM r"""
+)
+CLAIM_UNREAD: Final = text(_CLAIM + " SELECT project_id, id, fence FROM r")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lease: the fence is the number of the claim."""
+
+    project_id: ProjectId
+    run_id: RunId
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The runs of one claim. Nobody can work on the unreadable ones, so they must be ended."""
+
+    states: list[RunState] = field(default_factory=list[RunState])
+    unreadable: list[Held] = field(default_factory=list[Held])
+
+
+async def claim(tx: Tx, count: int, lease: timedelta) -> Claimed:
+    """Claim up to `count` runs, oldest first, under a new fence, and load them."""
+    rows = (await tx.execute(CLAIM, _claim_values(count, lease))).mappings().all()
+    claimed = Claimed()
+    for row in rows:
+        held = Held(ProjectId(row["project_id"]), RunId(row["id"]), row["fence"])
+        try:
+            state = state_from(row) if row["consistent"] else await _load_held(tx, held)
+        except e.RunUnreadableError:
+            claimed.unreadable.append(held)
+            continue
+        if state is not None:
+            claimed.states.append(state)
+    return claimed
+
+
+async def claim_one_by_one(engine: AsyncEngine, count: int, lease: timedelta) -> Claimed:
+    """Do the same with one statement for each run, so that none of them can spoil the claim of the
+    others. Use it after `claim` has failed."""
+    async with engine.connect() as tx:
+        rows = (await tx.execute(CLAIM_UNREAD, _claim_values(count, lease))).all()
+    claimed = Claimed()
+    for row in rows:
+        held = Held(ProjectId(row.project_id), RunId(row.id), row.fence)
+        try:
+            async with engine.connect() as tx:
+                state = await _load_held(tx, held)
+        except e.RunUnreadableError:
+            claimed.unreadable.append(held)
+            continue
+        except DATABASE_ERRORS as error:  # its lease runs out
+            log.warning(
+                "claim_failed", run=show(Prefix.RUN, held.run_id), error=type(error).__name__
+            )
+            continue
+        if state is not None:
+            claimed.states.append(state)
+    return claimed
+
+
+def _claim_values(count: int, lease: timedelta) -> dict[str, Any]:
+    return {"count": count, "lease": lease, "max_claims": MAX_CLAIMS}
+
+
+async def _load_held(tx: Tx, held: Held) -> RunState | None:
+    """None: the lease is lost already."""
+    found = await load(tx, held.project_id, held.run_id)
+    return None if found is None or found[1].fence != held.fence else found[1]

@@ -1,0 +1,198 @@
+"""Runs whose stored data cannot be read back end alone: no process and no other run with them."""
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from app.api.cancelling import cancel
+from app.domain import errors as e
+from app.domain.run import Move
+from app.domain.state import RunState
+from app.settings import Settings
+from app.store import approvals, claims, runs, views
+from app.store.commit import Ending
+from app.store.quarantine import Quarantine, end_unread
+from app.wiring import open_services
+from app.worker.main import Worker
+from app.worker.reaper import Reaper
+from tests.db.store import LEASE, PROJECT, Store, pay, step
+
+DEEP = "[" * 250 + "]" * 250
+LONG = "1" * 5_000
+
+
+async def spoil(store: Store, state: RunState, value: str = DEEP) -> None:
+    """Write what no version of Runward should: the context of a run is read with each claim."""
+    await store.sql(
+        "UPDATE runs SET context = CAST(:value AS json) WHERE id = :id",
+        id=state.id,
+        value=f'{{"value": {value}}}',
+    )
+
+
+async def queued(store: Store) -> RunState:
+    [run_id] = await store.accept()
+    return await store.load(run_id)
+
+
+async def status(store: Store, run_id: UUID) -> str:
+    return (await store.head(run_id)).status
+
+
+def reaper(store: Store, quarantine: Quarantine) -> Reaper:
+    return Reaper(store.database, store.vault, quarantine, lambda abandoned: None)
+
+
+# Claims.
+
+
+@pytest.mark.parametrize("value", [DEEP, LONG])
+async def test_a_claim_gives_the_runs_that_can_be_read_and_names_the_other(
+    store: Store, value: str
+) -> None:
+    before, bad, after = [await queued(store) for _ in range(3)]
+    await spoil(store, bad, value)
+    async with store.autocommit.connect() as tx:
+        claimed = await claims.claim(tx, 10, LEASE)
+    assert [state.id for state in claimed.states] == [before.id, after.id]
+    assert [(held.run_id, held.fence) for held in claimed.unreadable] == [(bad.id, 1)]
+
+
+async def test_a_claim_after_one_that_failed_gives_the_same_run_by_run(store: Store) -> None:
+    before, bad, after = [await queued(store) for _ in range(3)]
+    await spoil(store, bad)
+    claimed = await claims.claim_one_by_one(store.autocommit, 10, LEASE)
+    assert [state.id for state in claimed.states] == [before.id, after.id]
+    assert [(held.run_id, held.fence) for held in claimed.unreadable] == [(bad.id, 1)]
+
+
+async def test_a_worker_ends_a_run_that_it_cannot_read_and_goes_on(store: Store) -> None:
+    """PostgreSQL itself refuses to hand over the second one, like a run of more than a gigabyte."""
+    unread, unloadable, good = [await queued(store) for _ in range(3)]
+    await spoil(store, unread)
+    await store.sql(
+        """UPDATE runs SET tool_names = NULL, config = '{"model": "offline:rules", "tools": {}}'"""
+        " WHERE id = :id",
+        id=unloadable.id,
+    )
+    settings = Settings.model_validate({"secret_key": "k" * 32})
+    stop = asyncio.Event()
+    async with open_services(settings, store.url) as services:
+        worker = Worker(services, concurrency=8, lease=LEASE, drain=LEASE)
+        working = asyncio.create_task(worker.run(stop))
+        for run, wanted in ((good, "completed"), (unread, "failed"), (unloadable, "failed")):
+            await store.until("SELECT status FROM runs WHERE id = :id", wanted, id=run.id)
+        assert services.quarantine.count == 2
+        stop.set()
+        await working
+    for run in (unread, unloadable):
+        assert (await store.head(run.id)).error["code"] == "run_unreadable"
+        assert (await store.log(run.id))[-1] == "run.failed"
+
+
+# The end of such a run.
+
+
+async def test_a_run_is_ended_with_all_that_is_open_though_nobody_can_read_it(
+    store: Store,
+) -> None:
+    state = await store.waiting(pay("c1"), pay("c2"))
+    await store.sql("UPDATE tool_calls SET attempt = 1 WHERE call_id = 'c2'")
+    await spoil(store, state)
+    async with store.pool.begin() as tx:
+        assert await end_unread(tx, PROJECT, state.id, Move.FAIL)
+        assert not await end_unread(tx, PROJECT, state.id, Move.FAIL)
+
+    head = await store.head(state.id)
+    assert (head.status, head.fence, head.lease_expires_at) == ("failed", state.fence + 1, None)
+    assert (await store.log(state.id))[-3:] == [*["tool_call.cancelled"] * 2, "run.failed"]
+    assert await store.pending(state.id) == []
+    async with store.pool.connect() as tx:
+        first, second = await views.calls_of(tx, PROJECT, state.id)
+        shown = await approvals.search(tx, PROJECT, run_id=state.id, limit=10)
+    assert first.call.result is not None and second.call.result is not None
+    assert "may or may not" not in str(first.call.result.output)
+    assert "may or may not" in str(second.call.result.output)
+    assert [one.status for one in shown] == ["withdrawn"] * 2
+
+
+async def test_a_worker_that_still_holds_such_a_run_can_write_no_more(store: Store) -> None:
+    state = await store.started(pay("c1"))
+    async with store.pool.begin() as tx:
+        assert await end_unread(tx, PROJECT, state.id, Move.FAIL)
+    assert await store.write(step(state, "tool_call.completed")) == ["lost"]
+    assert await store.write(step(state, ending=Ending(Move.COMPLETE), seen=0)) == ["lost"]
+
+
+# Sweeps.
+
+
+async def test_a_sweep_ends_what_it_cannot_read_and_settles_the_others(store: Store) -> None:
+    asked = [await store.waiting(pay("c1")) for _ in range(3)]
+    late, gone = await queued(store), await queued(store)
+    await store.sql(
+        "UPDATE runs SET deadline_at = clock_timestamp() WHERE id IN (:a, :b)", a=late.id, b=gone.id
+    )
+    await store.sql("UPDATE approvals SET expires_at = clock_timestamp()")
+    for state in (asked[1], gone):
+        await spoil(store, state)
+    quarantine = Quarantine(store.pool)
+    await reaper(store, quarantine).sweep()
+    found = [await status(store, state.id) for state in (*asked, late, gone)]
+    assert found == ["queued", "failed", "queued", "expired", "failed"]
+    assert quarantine.count == 2
+
+
+async def test_a_crash_loop_that_cannot_be_read_ends_too(store: Store) -> None:
+    state = await queued(store)
+    await spoil(store, state)
+    await store.sql("UPDATE runs SET claims = 3")
+    await reaper(store, Quarantine(store.pool)).sweep()
+    assert await status(store, state.id) == "failed"
+
+
+async def test_a_row_that_cannot_be_settled_does_not_keep_the_others_from_it(
+    store: Store,
+) -> None:
+    """The tool of one call is not there any more, which nobody expects. It is left alone."""
+    bad, good = [await store.started(pay("c1")) for _ in range(2)]
+    await store.sql("UPDATE tool_calls SET phase = 'awaiting_callback', deadline_at = now()")
+    await store.sql("UPDATE tool_calls SET tool_version = 99 WHERE run_id = :id", id=bad.id)
+    sweeper = reaper(store, Quarantine(store.pool))
+    for _ in range(3):
+        assert not await sweeper.sweep()
+    assert await store.phases(good.id) == {"c1": "settled"}
+    assert await store.phases(bad.id) == {"c1": "awaiting_callback"}
+    assert await status(store, bad.id) == "in_progress"
+
+
+# The API.
+
+
+async def test_a_run_that_cannot_be_read_can_be_cancelled(store: Store) -> None:
+    state, other = await store.waiting(pay("c1")), await store.waiting(pay("c1"))
+    await spoil(store, state)
+    settings = Settings.model_validate({"secret_key": "k" * 32})
+    async with open_services(settings, store.url) as services:
+        for run in (state, other):
+            await cancel(services, PROJECT, run.id)
+            assert await status(store, run.id) == "cancelled"
+    assert await store.pending(state.id) == []
+    assert (await store.log(state.id))[-2:] == ["tool_call.cancelled", "run.cancelled"]
+
+
+async def test_a_result_that_cannot_be_read_leaves_the_other_calls_readable(store: Store) -> None:
+    state = await store.waiting(pay("c1"), pay("c2"))
+    await store.sql(
+        "UPDATE tool_calls SET phase = 'settled', result = CAST(:result AS json)"
+        " WHERE call_id = 'c1'",
+        result=f'{{"outcome": "completed", "output": {DEEP}}}',
+    )
+    async with store.pool.connect() as tx:
+        first, second = await views.calls_of(tx, PROJECT, state.id)
+        with pytest.raises(e.RunUnreadableError):
+            await runs.load(tx, PROJECT, state.id)
+    assert first.call.result is not None
+    assert first.call.result.output == {"unreadable": "This value cannot be read back."}
+    assert second.call.result is None
