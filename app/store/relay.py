@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.store.db import DATABASE_ERRORS, is_outage
+from app.store.db import DATABASE_ERRORS
 from app.store.drafts import Piece
 
 log = structlog.get_logger()
@@ -27,6 +27,8 @@ FOLLOWED_SECONDS: Final = 60.0
 """After the last word that somebody follows a run."""
 MAX_PAYLOAD_BYTES: Final = 7_900
 """PostgreSQL takes less than 8,000."""
+MAX_BATCH_BYTES: Final = MAX_PAYLOAD_BYTES - 32
+"""Of the pieces in one payload, without the sender."""
 MAX_PIECE: Final = 1_000
 """Characters; JSON makes up to six bytes of one."""
 MAX_WAITING: Final = 10_000
@@ -116,10 +118,14 @@ class Relay:
         try:
             async with self._engine.connect() as tx:
                 await tx.execute(_NOTIFY, {"channels": list(channels), "payloads": list(texts)})
-        except DATABASE_ERRORS as error:
-            if not is_outage(error):
-                raise
-            log.warning("relay_failed", error=type(error).__name__, lost=len(pieces))
+        except DATABASE_ERRORS as error:  # a hint is never worth more than a line in the log
+            state = getattr(error, "orig", error)
+            log.warning(
+                "relay_failed",
+                error=type(error).__name__,
+                sqlstate=getattr(state, "sqlstate", None),
+                lost=len(pieces),
+            )
 
 
 def _encoded(pieces: Iterable[Piece]) -> Iterator[str]:
@@ -128,16 +134,27 @@ def _encoded(pieces: Iterable[Piece]) -> Iterator[str]:
     size = 0
     for piece in pieces:
         for part in _parts(piece):
-            one = to_json(
-                [part.run_id.hex, part.stamp, part.strand, part.offset, part.text, part.about]
-            )
-            if batch and size + len(one) > MAX_PAYLOAD_BYTES - 32:
+            one = _shown(part)
+            if one is None:
+                log.warning("relay_piece_skipped", run=str(part.run_id), type=part.type)
+                continue
+            if batch and size + len(one) > MAX_BATCH_BYTES:
                 yield f"[{b','.join(batch).decode()}]"
                 batch, size = [], 0
             batch.append(one)
             size += len(one) + 1
     if batch:
         yield f"[{b','.join(batch).decode()}]"
+
+
+def _shown(piece: Piece) -> bytes | None:
+    """Return the piece as JSON, or None if no notification can hold it."""
+    said = [piece.run_id.hex, piece.stamp, piece.strand, piece.offset, piece.text, piece.about]
+    try:
+        one = to_json(said)
+    except ValueError:
+        return None
+    return one if len(one) <= MAX_BATCH_BYTES else None
 
 
 def _parts(piece: Piece) -> Iterator[Piece]:

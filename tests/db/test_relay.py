@@ -8,12 +8,20 @@ from uuid import uuid4
 import pytest
 
 from app.domain.ids import RunId
+from app.domain.json import JsonObject
+from app.store.db import open_database
 from app.store.drafts import Piece
 from app.store.notify import Feed, Follower, Listener
 from app.store.relay import MAX_PIECE, Relay
 from tests.db.store import PROJECT, Store, until
 
 TEXT = "message.delta"
+REFUSING = """
+CREATE FUNCTION refusing.pg_notify(channel text, payload text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF payload LIKE '%refused%' THEN RAISE EXCEPTION 'payload string too long'; END IF;
+  PERFORM pg_catalog.pg_notify(channel, payload);
+END$$"""
 
 
 def relaying(store: Store) -> Relay:
@@ -124,6 +132,50 @@ async def test_what_is_longer_than_a_notification_comes_whole(store: Store, run_
             await reader.has(long)
             draft.add(TEXT, long)
             await reader.has(long + long)
+
+
+@pytest.mark.parametrize("name", ["n" * 9_000, "\x00" * 2_000, "a\ud800"])
+async def test_a_piece_that_no_notification_holds_is_skipped_and_the_others_come(
+    store: Store, run_id: RunId, name: str
+) -> None:
+    about: JsonObject = {"tool": name}
+    async with process(store) as here, process(store) as there:
+        with (
+            here.draft(run_id, turn=1, fence=1, agent=None) as draft,
+            there.follow(PROJECT, run_id) as follower,
+        ):
+            draft.add("tool_call.arguments.delta", "{", 0, about)
+            draft.add(TEXT, "Hello")
+            reader = Reader(there, follower)
+            await reader.has("Hello")
+            draft.add("tool_call.arguments.delta", "}", 0, about)
+            draft.add(TEXT, " you")
+            await reader.has("Hello you")
+    assert set(reader.types) == {TEXT}
+
+
+async def test_a_database_that_refuses_a_notification_does_not_end_the_relay(
+    store: Store, run_id: RunId
+) -> None:
+    name = store.database.pool.url.database
+    await store.sql("CREATE SCHEMA refusing")
+    await store.sql(REFUSING)
+    await store.sql(f'ALTER DATABASE "{name}" SET search_path = refusing, pg_catalog, public')
+    database = open_database(store.url, pool_size=2)
+    async with process(store, Relay(database.autocommit)) as here, process(store) as there:
+        with (
+            here.draft(run_id, turn=1, fence=1, agent=None) as draft,
+            there.follow(PROJECT, run_id) as follower,
+        ):
+            draft.add(TEXT, "Hello")
+            reader = Reader(there, follower)
+            await reader.has("Hello")
+            draft.add(TEXT, " refused")
+            draft.flush()
+            draft.restart()
+            draft.add(TEXT, "Bye")
+            await reader.has("Bye")
+    await database.close()
 
 
 async def test_a_reader_that_missed_something_asks_again(store: Store, run_id: RunId) -> None:
