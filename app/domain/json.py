@@ -1,17 +1,24 @@
 """The JSON values that cross Runward's edges, and how one is printed, digested and cleaned."""
 
 import hashlib
-import math
 import re
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 
-_MAYBE_HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{309}")
+MAX_DEPTH: Final = 64
+"""Arrays and objects inside each other."""
+MAX_NUMBER: Final = 1e308
+"""The largest magnitude of a number; a double holds little more."""
+_MAYBE_HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{308}")
 _REPLACEMENT: Final = "\ufffd"
+
+
+class UnstorableError(ValueError):
+    """A value that cannot be stored, or could not be read back. The text says why."""
 
 
 def compact(value: Any) -> str:
@@ -34,18 +41,40 @@ def same(one: JsonValue, other: JsonValue) -> bool:
     return one == other and canonical(one) == canonical(other)
 
 
-def parse(text: str) -> JsonValue:
-    """Parse JSON. Raises ValueError; NaN and Infinity are refused, and what would become one."""
+def parse(text: str, *, max_depth: int = MAX_DEPTH) -> JsonValue:
+    """Parse JSON. Raises ValueError; NaN, Infinity and numbers beyond `MAX_NUMBER` are refused,
+    and so is nesting deeper than `max_depth`."""
     value: JsonValue = from_json(text, allow_inf_nan=False)
-    if _MAYBE_HUGE.search(text) and not _is_finite(value):
+    if text.count("[") + text.count("{") > max_depth and is_deeper(value, max_depth):
+        raise ValueError(f"it is nested deeper than {max_depth} levels")
+    if _MAYBE_HUGE.search(text) and _has_huge_number(value):
         raise ValueError("a number is too large")
     return value
 
 
 def cleaned(value: JsonValue) -> tuple[JsonValue, bool]:
-    """`value` without what PostgreSQL cannot hold (NUL, lone surrogates); whether it changed."""
+    """Return `value` as it can be stored and read back, and whether that changed it. NUL and lone
+    surrogates are replaced; NaN, infinities and numbers beyond `MAX_NUMBER` become null. Raises
+    UnstorableError for nesting deeper than `MAX_DEPTH`."""
+    if is_deeper(value, MAX_DEPTH):
+        raise UnstorableError(f"it is nested deeper than {MAX_DEPTH} levels")
     clean = _clean(value)
     return clean, clean != value
+
+
+def is_deeper(value: JsonValue, levels: int) -> bool:
+    """Return whether arrays and objects are nested deeper than `levels`, without recursion."""
+    level: list[JsonValue] = [[value]]
+    for _ in range(levels + 1):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else cast(Any, outer))
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def cleaned_text(text: str) -> str:
@@ -58,16 +87,21 @@ def cleaned_text(text: str) -> str:
     return text
 
 
-def _is_finite(value: JsonValue) -> bool:
+def is_in_range(number: float) -> bool:
+    """Return whether a double holds the number. NaN is not in range."""
+    return -MAX_NUMBER <= number <= MAX_NUMBER
+
+
+def _has_huge_number(value: JsonValue) -> bool:
     match value:
-        case float():
-            return math.isfinite(value)
+        case float() | int():
+            return not is_in_range(value)
         case list():
-            return all(map(_is_finite, value))
+            return any(map(_has_huge_number, value))
         case dict():
-            return all(map(_is_finite, value.values()))
+            return any(map(_has_huge_number, value.values()))
         case _:
-            return True
+            return False
 
 
 def _clean(value: JsonValue) -> JsonValue:
@@ -78,6 +112,8 @@ def _clean(value: JsonValue) -> JsonValue:
             return [_clean(item) for item in value]
         case dict():
             return {cleaned_text(key): _clean(item) for key, item in value.items()}
+        case float() | int() if not is_in_range(value):
+            return None
         case _:
             return value
 

@@ -2,16 +2,24 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 from uuid import UUID
 
 from app.domain import texts
+from app.domain.bounds import MAX_CALL_ID, bounded_name, bounded_response, bytes_of
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
 from app.domain.events import fitting
 from app.domain.guards import Fail, Reject, Verdict
 from app.domain.ids import ApprovalId, CallId, Prefix, show
-from app.domain.items import Content, HostedCall, Item, Message, Native, TextPart, ToolCall
-from app.domain.json import JsonObject, canonical, cleaned_text, compact, digest, same
+from app.domain.items import HostedCall, Item, Message, Native, ToolCall
+from app.domain.json import (
+    JsonObject,
+    UnstorableError,
+    canonical,
+    cleaned_text,
+    compact,
+    digest,
+    same,
+)
 from app.domain.outcomes import Failed, Why
 from app.domain.response import ModelResponse, RequestedCall
 from app.domain.schema import parse_arguments
@@ -29,8 +37,6 @@ from app.domain.state import (
 from app.domain.team import take_handoff
 from app.domain.toolbox import Asked, Tool, asked, needs_approval
 
-MAX_CALL_ID: Final = 512
-"""Characters. A longer id is replaced by one of ours."""
 WARN_AT, STOP_AT = 3, 5
 """The loop guard: how many identical calls of one run are warned about, and refused."""
 
@@ -74,6 +80,11 @@ class _Asked:
 
 def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple[RunState, Changes]:
     """Raises UnusableResponseError."""
+    try:
+        response = bounded_response(response, stored=state.stored_bytes)
+    except UnstorableError as error:
+        message = f"The model's response cannot be stored: {error}."
+        raise UnusableResponseError("model_invalid_response", message) from None
     number = state.turn + 1
     asked = list(_read_calls(state, response, turn))
     changes = Changes(progress=True)
@@ -87,6 +98,7 @@ def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple
         turn=number,
         usage=state.usage + response.usage,
         segments=(*state.segments[:shown], segment, *state.segments[shown:]),
+        stored_bytes=state.stored_bytes + bytes_of(response.output),
     )
     for position, one in enumerate(asked):
         if one.id not in state.calls:
@@ -116,7 +128,7 @@ def _tell(changes: Changes, state: RunState, response: ModelResponse, turn: int)
             "message.completed",
             turn=turn,
             agent=state.agent,
-            text=cleaned_text(text),
+            text=text,
             refusal=response.refusal is not None,
         )
 
@@ -147,21 +159,12 @@ def _items(response: ModelResponse, asked: list[_Asked]) -> tuple[Item, ...]:
                 nth += 1
             case Message():
                 if one.refusal is refused:
-                    items.append(replace(one, content=_cleaned(one.content)))
+                    items.append(one)
             case _:
                 items.append(one)
     if not any(isinstance(item, Message | ToolCall) for item in items):
         items.append(Message("assistant", ""))
     return tuple(items)
-
-
-def _cleaned(content: Content) -> Content:
-    if isinstance(content, str):
-        return cleaned_text(content)
-    return tuple(
-        TextPart(cleaned_text(part.text)) if isinstance(part, TextPart) else part
-        for part in content
-    )
 
 
 def _read_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterator[_Asked]:
@@ -192,7 +195,7 @@ def _read(requested: RequestedCall, turn: Turn, nth: int) -> _Asked:
     shown = cleaned_text(requested.call_id)
     if not shown or len(shown) > MAX_CALL_ID:
         shown = show(Prefix.CALL, turn.mint())
-    name = cleaned_text(requested.name)
+    name = bounded_name(requested.name)
     parsed = parse_arguments(requested.arguments)
     if isinstance(parsed, dict) and name in turn.tools:
         parsed = turn.tools[name].arguments.without_nulls(parsed)
@@ -370,7 +373,7 @@ def requests_of(response: ModelResponse, tools: Mapping[str, Tool]) -> list[tupl
     """The names and arguments of the calls in a response that can be read at all."""
     found: list[tuple[str, JsonObject]] = []
     for requested in response.calls:
-        name = cleaned_text(requested.name)
+        name = bounded_name(requested.name)
         parsed = parse_arguments(requested.arguments)
         if name in tools and isinstance(parsed, dict):
             found.append((name, tools[name].arguments.without_nulls(parsed)))

@@ -118,7 +118,7 @@ def parse_arguments(raw: str) -> JsonObject | list[Problem]:
     if len(raw) > MAX_ARGUMENTS:
         return [Problem(at, f"must not be longer than {MAX_ARGUMENTS} characters")]
     try:
-        value = parse(raw)
+        value = parse(raw, max_depth=2 * MAX_ARGUMENTS_DEPTH)  # the check below says it better
     except ValueError as error:
         return [Problem(at, f"are not valid JSON: {_shortened(str(error))}")]
     if not isinstance(value, dict):

@@ -7,10 +7,11 @@ from typing import Final, TypeAlias, assert_never
 from pydantic import JsonValue
 
 from app.domain import texts
+from app.domain.bounds import MAX_RUN_BYTES, bounded_outcome, bounded_result, bytes_of
 from app.domain.calls import ENDING_EVENTS, Call, CallOutcome, CallPhase, Reason, Result
 from app.domain.events import MAX_VALUE_BYTES, fitting
 from app.domain.ids import Prefix, show
-from app.domain.json import JsonObject, cleaned, compact
+from app.domain.json import JsonObject, compact
 from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.sessions import merged
 from app.domain.state import Changes, RunState
@@ -58,6 +59,7 @@ def judge(
     tool: Tool, call: Call, outcome: Outcome, *, seconds_left: float, jitter: float
 ) -> Verdict:
     """What an attempt's outcome means for the call. `jitter`: from 0 up to 1."""
+    outcome = bounded_outcome(outcome)
     match outcome:
         case Done():
             return _finished(tool, outcome)
@@ -77,7 +79,7 @@ def judge(
 
 
 def _finished(tool: Tool, done: Done) -> Result:
-    output, _ = cleaned(done.output)
+    output = done.output
     if tool.output is not None and (problems := tool.output.problems(output)):
         first = problems[0]
         detail = f"The output does not match output_schema: {first.path} {first.message}"
@@ -234,7 +236,14 @@ def share(state: RunState, changes: Changes, call: Call, delta: JsonObject) -> R
 
 
 def settle(state: RunState, changes: Changes, call: Call, result: Result) -> RunState:
-    """The call has its result: the ledger and the log say so."""
+    """The call has its result: the ledger and the log say so. A result for which the run has no
+    room left is replaced by an error."""
+    result, size = bounded_result(result)
+    if state.stored_bytes + size > MAX_RUN_BYTES:
+        detail = f"The result has {size} bytes; the run may hold {MAX_RUN_BYTES} altogether."
+        reason = Reason.INVALID_RESPONSE
+        result = Result(CallOutcome.FAILED, texts.INVALID_RESPONSE, reason, detail=detail)
+        size = bytes_of(result)
     settled = replace(call, phase=CallPhase.SETTLED, result=result)
     changes.put(settled)
     changes.progress = True
@@ -255,7 +264,7 @@ def settle(state: RunState, changes: Changes, call: Call, result: Result) -> Run
     if result.metadata is not None:
         data["metadata"] = result.metadata
     changes.add(ENDING_EVENTS[result.outcome], **data)
-    return state.with_call(settled)
+    return replace(state.with_call(settled), stored_bytes=state.stored_bytes + size)
 
 
 def start(

@@ -130,6 +130,8 @@ class RunState:
     cancel_after_turn: bool = False
     seconds_left: float | None = None
     """Until the run's deadline, when it was loaded."""
+    stored_bytes: int = 0
+    """Of the run's items and calls as JSON, for `app.domain.bounds.MAX_RUN_BYTES`."""
 
     @property
     def last_response(self) -> Segment | None:

@@ -13,11 +13,8 @@ import jiter
 from pydantic import JsonValue
 
 from app.domain.errors import BadJsonError, FieldError, InvalidRequestError
+from app.domain.json import MAX_DEPTH, MAX_NUMBER, is_in_range
 
-MAX_DEPTH: Final = 64
-"""Arrays and objects inside each other."""
-MAX_NUMBER: Final = 1e308
-"""The largest magnitude of a number; a double holds little more."""
 MAX_PROBLEMS: Final = 20
 """As many are named; more of the same help nobody."""
 MAX_MESSAGE: Final = 200
@@ -67,16 +64,12 @@ def _is_suspect(value: JsonValue, *, may_hold_nul: bool) -> bool:
                     continue
                 if isinstance(item, (dict, list)):
                     below.append(item)
-                elif item is not None and _too_large(item):
+                elif item is not None and not is_in_range(item):
                     return True
         if not below:
             return may_hold_nul
         level = below
     return True
-
-
-def _too_large(number: float) -> bool:
-    return not -MAX_NUMBER <= number <= MAX_NUMBER
 
 
 def _problems(root: JsonValue) -> Iterator[FieldError]:
@@ -97,7 +90,7 @@ def _problems(root: JsonValue) -> Iterator[FieldError]:
                 stack.extend((p, depth + 1, v) for p, v in reversed(below))
             case str() if "\x00" in value:
                 yield FieldError(path, _NUL)
-            case float() | int() if _too_large(value):
+            case float() | int() if not is_in_range(value):
                 yield FieldError(path, _NUMBER)
             case _:
                 pass

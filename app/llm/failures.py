@@ -129,6 +129,11 @@ def invalid_response(why: str) -> ModelError:
     return ModelError("model_invalid_response", text, transient=True)
 
 
+def unstorable(why: str) -> ModelError:
+    text = f"The model server's answer cannot be stored: {why}."
+    return ModelError("model_invalid_response", text, transient=False)
+
+
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """Seconds, from `retry-after-ms` or `retry-after` (seconds or an HTTP date). None: there is
     none that can be read."""

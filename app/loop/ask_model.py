@@ -12,11 +12,12 @@ import structlog
 
 from app.domain import texts
 from app.domain.agents import NamedTool
+from app.domain.bounds import MAX_CALL_ID, bounded_name, bounded_response
 from app.domain.conversation import conversation
 from app.domain.decide import AskModel
 from app.domain.history import shown
 from app.domain.items import Message
-from app.domain.json import JsonObject
+from app.domain.json import JsonObject, UnstorableError, cleaned_text
 from app.domain.response import Loss, ModelResponse
 from app.domain.state import RunState, tool_calls_of
 from app.domain.toolbox import Tool
@@ -202,7 +203,11 @@ async def _attempt(
                     timer.reschedule(None)
                 watch.show(delta)
 
-            response = await model.respond(asked, show)
+            response = bounded_response(await model.respond(asked, show))
+    except UnstorableError as error:
+        refused = failures.unstorable(str(error))
+        engine.breakers.failed(key, refused)
+        raise refused from None
     except TimeoutError:
         silent = failures.silent(first)
         engine.breakers.failed(key, silent)
@@ -247,11 +252,14 @@ class _Watch:
     def show(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text=text):
-                self._draft.add("message.delta", text)
+                self._draft.add("message.delta", cleaned_text(text))
             case ReasoningDelta(text=text):
-                self._draft.add("reasoning.delta", text)
-            case ArgumentsDelta():
-                about: JsonObject = {"call_id": delta.call_id, "tool": delta.name}
-                self._draft.add("tool_call.arguments.delta", delta.text, delta.index, about)
+                self._draft.add("reasoning.delta", cleaned_text(text))
+            case ArgumentsDelta(text=text):
+                about: JsonObject = {
+                    "call_id": cleaned_text(delta.call_id)[:MAX_CALL_ID],
+                    "tool": bounded_name(delta.name),
+                }
+                self._draft.add("tool_call.arguments.delta", cleaned_text(text), delta.index, about)
             case Restarted():
                 self._draft.restart()

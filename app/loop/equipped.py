@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from app.domain import team
+from app.domain.bounds import bounded_progress
 from app.domain.builtins import BUILTINS, shown
 from app.domain.calls import Call
 from app.domain.ids import CallId
@@ -94,6 +95,7 @@ class EquippedRun(LeasedRun):
         count = self._reports[call.id] = self._reports.get(call.id, 0) + 1
         if count > MAX_PROGRESS:
             return
+        progress, message = bounded_progress(progress, message)
         self._changes.add(
             "tool_call.progress",
             call_id=call.id,

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, assert_never
 import structlog
 
 from app.domain import team, texts
+from app.domain.bounds import bounded_outcome
 from app.domain.calls import Call, CallPhase
 from app.domain.decide import (
     Action,
@@ -303,7 +304,7 @@ class Execution(EquippedRun):
                 await self._conclude(call, outcome)
 
     async def _conclude(self, call: Call, outcome: Outcome) -> None:
-        tool = self._armed(call).tool
+        tool, outcome = self._armed(call).tool, bounded_outcome(outcome)
         verdict = judge(tool, call, outcome, seconds_left=0.0, jitter=0.0)
         if isinstance(verdict, StartChild):
             opened = await self._engine.children.opened(self._state, call, tool, self._left)

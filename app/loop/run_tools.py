@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 import structlog
 
 from app.domain.agents import Limits
+from app.domain.bounds import bounded_outcome
 from app.domain.calls import Call, CallPhase, Result
 from app.domain.ids import CallId, Prefix, show
 from app.domain.outcomes import Failed, Outcome, Waits, Why
@@ -140,7 +141,7 @@ class CallsInFlight:
     ) -> Outcome | Retry:
         """What is left of an outcome when everyone has seen it. The decision to try again is made
         here and once, so that nothing reaches the model unseen."""
-        left = self.seconds_left(call)
+        outcome, left = bounded_outcome(outcome), self.seconds_left(call)
         verdict = judge(armed.tool, call, outcome, seconds_left=left, jitter=jitter())
         match verdict:
             case TryAgain(after=after):

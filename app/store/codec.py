@@ -9,6 +9,7 @@ from pydantic import JsonValue, TypeAdapter
 from pydantic_core import from_json
 
 from app.domain.agents import AgentConfig, Limits, RunConfig
+from app.domain.bounds import bytes_of
 from app.domain.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
 from app.domain.conversation import conversation
 from app.domain.history import to_keep, without_refused
@@ -286,6 +287,7 @@ def state_from_row(row: dict[str, Any]) -> RunState:
         shared=row["shared_state"] or {},
         cancel_after_turn=row["cancel_requested_at"] is not None,
         seconds_left=None if seconds_left is None else float(seconds_left),
+        stored_bytes=bytes_of((row["segments"], row["calls"])),
     )
     active = row["active_agent"]
     return state if active in (None, state.agent) else state.handed_to(active)

@@ -14,9 +14,10 @@ import threading
 from typing import IO, Any, Final
 
 import structlog
+from pydantic_core import from_json
 
 from app.domain.items import part_to_json
-from app.domain.json import JsonObject, compact, parse
+from app.domain.json import JsonObject, compact
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.tools.context import CallFacts, ToolContext
 from app.tools.plugin import beginning_of, found_at
@@ -47,7 +48,7 @@ def main() -> None:
     source = os.fdopen(os.dup(_IN), "rb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, _IN)
-    request: Any = parse(source.readline().decode())
+    request: Any = from_json(source.readline())
     threading.Thread(target=_end_with, args=(source,), daemon=True).start()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_CRITICAL))
     outcome = asyncio.run(_answer(request, lines))

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import structlog
 
 from app.domain.items import parts_from_json
-from app.domain.json import JsonObject, compact, parse
+from app.domain.json import MAX_DEPTH, JsonObject, compact, parse
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.tools.base import Report
 from app.tools.context import CallFacts
@@ -26,6 +26,8 @@ log = structlog.get_logger()
 
 MAX_LINE: Final = 33_554_432
 """Bytes of one answer, base64 included."""
+MAX_FRAME_DEPTH: Final = MAX_DEPTH + 8
+"""Of one line: a value, and what is around it."""
 
 
 class Processes:
@@ -89,7 +91,7 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
             code = await process.wait()
             detail = f"The tool's process ended with exit code {code} before it answered."
             return Failed(Why.UNKNOWN if started else Why.NOT_SENT, detail)
-        match cast(Any, parse(line.decode())):
+        match cast(Any, parse(line.decode(), max_depth=MAX_FRAME_DEPTH)):
             case {"progress": [fraction, message]}:
                 report(fraction, message)
             case {"outcome": outcome}:

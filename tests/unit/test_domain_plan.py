@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import texts
+from app.domain.bounds import MAX_CALL_ID, bounded_name
 from app.domain.calls import CallOutcome, CallPhase, Reason, Result
 from app.domain.conversation import conversation
 from app.domain.decide import AskModel, Finish, RunTools, next_action
 from app.domain.ids import CallId
 from app.domain.items import Message, Reasoning, ToolCall, ToolResult
 from app.domain.plan import (
-    MAX_CALL_ID,
     STOP_AT,
     UnusableResponseError,
     take_response,
@@ -126,7 +126,7 @@ def test_what_postgres_cannot_hold_is_replaced_everywhere() -> None:
     bad = RequestedCall("i\x00d", "n\x00o", '{"a": "\\u0000"')
     run, _ = take_response(state(), response(bad, text="t\x00"), turn_with())
     one = only(run)
-    assert (one.id, one.tool, one.raw) == ("i\ufffdd", "n\ufffdo", '{"a": "\\u0000"')
+    assert (one.id, one.tool, one.raw) == ("i\ufffdd", bounded_name("n\x00o"), '{"a": "\\u0000"')
     assert run.segments[-1].items[0] == Message("assistant", "t\ufffd")
 
 

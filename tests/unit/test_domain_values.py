@@ -72,7 +72,7 @@ def test_a_number_that_no_json_can_hold_is_refused(text: str) -> None:
         parse(text)
 
 
-@pytest.mark.parametrize("text", ["1e100", '[{"a":1e-999},"1e999",null]', "9" * 400])
+@pytest.mark.parametrize("text", ["1e100", '[{"a":1e-999},"1e999",null]', "9" * 308])
 def test_a_number_that_only_looks_too_large_is_read(text: str) -> None:
     assert same(parse(text), json.loads(text))
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from pydantic import JsonValue
+from pydantic_core import from_json
 
 from app.api.responses.conversing import Unseal, refused
 from app.domain.ids import ProjectId
 from app.domain.items import Item, item_from_json, item_to_json
-from app.domain.json import JsonObject, compact, parse
+from app.domain.json import JsonObject, compact
 from app.store.vault import SecretUnreadableError, Vault
 
 MAX_BYTES: Final = 4_194_304
@@ -36,7 +37,7 @@ def unsealer(vault: Vault, project_id: ProjectId) -> Unseal:
             packed = vault.open(raw, column=_COLUMN, project_id=project_id, row="")
         except (SecretUnreadableError, ValueError):
             raise refused("input", f"encrypted_content {_UNKNOWN}") from None
-        found = cast("list[JsonValue]", parse(zlib.decompress(base64.b64decode(packed)).decode()))
+        found = cast("list[JsonValue]", from_json(zlib.decompress(base64.b64decode(packed))))
         return [item_from_json(cast("JsonObject", one)) for one in found]
 
     return unseal

@@ -1,0 +1,81 @@
+"""What models and tools return, as it is stored and read back."""
+
+from random import Random
+from string import ascii_letters
+from typing import Any
+
+import pytest
+from pydantic_core import from_json
+
+from app.domain.calls import CallOutcome, CallPhase
+from app.domain.items import HostedCall, MediaPart, Message, Native, Reasoning, TextPart
+from app.domain.outcomes import Done, Outcome
+from app.domain.plan import UnusableResponseError, take_response
+from app.domain.response import ModelResponse, Output, RequestedCall, Usage
+from app.domain.settle import conclude, judge
+from app.domain.state import Changes
+from tests.db.store import Store, step
+from tests.unit.domain_cases import tool, turn_with
+
+LONG_NAME = "".join(Random(1).choices(ascii_letters, k=9000))  # which no index compresses
+FOUL = "a\x00b\ud800"
+DEEP: Any = from_json("[" * 198 + "]" * 198)
+
+RESPONSES: dict[str, Output] = {
+    "reasoning": Reasoning("openai", {"text": FOUL, "deep": [10**5000]}),
+    "deep reasoning": Reasoning("openai", {"deep": DEEP}),
+    "hosted call": HostedCall("c", FOUL, "k", "openai", {FOUL: FOUL}, FOUL, {FOUL: FOUL}),
+    "deep hosted call": HostedCall("c", "n", "k", "openai", {}, DEEP, {}),
+    "native": Message("assistant", FOUL, native=Native("openai", {"a": FOUL})),
+    "picture": Message("assistant", (TextPart(FOUL), MediaPart("image", url=FOUL))),
+    "name": RequestedCall("c1", LONG_NAME, "{}"),
+}
+OUTCOMES: dict[str, Outcome] = {
+    "parts": Done("ok", parts=(TextPart(FOUL), MediaPart("file", data="YQ==", filename=FOUL))),
+    "metadata": Done("ok", metadata={"a": FOUL, "b": 10**5000}),
+    "deep": Done(DEEP),
+    "deep metadata": Done("ok", metadata={"a": DEEP}),
+}
+
+
+@pytest.mark.parametrize("output", RESPONSES.values(), ids=RESPONSES)
+async def test_no_response_keeps_a_run_from_being_read(store: Store, output: Output) -> None:
+    state = await store.leased()
+    usage = Usage(2**63, 2**63)
+    try:
+        after, changes = take_response(state, ModelResponse((output,), usage=usage), turn_with())
+    except UnusableResponseError:
+        return
+    await store.committed(step(after, changes=changes))
+    again = await store.load(state.id)
+    assert again.segments == after.segments
+    assert again.usage == after.usage
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES.values(), ids=OUTCOMES)
+async def test_no_result_keeps_a_run_from_being_read_or_a_sibling_from_its_own(
+    store: Store, outcome: Outcome
+) -> None:
+    state = await store.started(
+        RequestedCall("c1", "pay", '{"amount":1}'), RequestedCall("c2", "pay", '{"amount":2}')
+    )
+    first, second = state.open_calls
+    changes = Changes()
+    for call, one in ((first, outcome), (second, Done("its own"))):
+        verdict = judge(tool(), call, one, seconds_left=0, jitter=0)
+        state = conclude(state, changes, call, verdict)
+    await store.committed(step(state, changes=changes))
+    again = await store.load(state.id)
+    assert {call.phase for call in again.calls.values()} == {CallPhase.SETTLED}
+    sibling = again.calls[second.id].result
+    assert sibling is not None
+    assert (sibling.outcome, sibling.output) == (CallOutcome.COMPLETED, "its own")
+
+
+async def test_a_run_that_is_read_knows_how_much_it_holds(store: Store) -> None:
+    state = await store.leased()
+    text = "x" * 10_000
+    response = ModelResponse((Message("assistant", text),))
+    after, changes = take_response(state, response, turn_with())
+    await store.committed(step(after, changes=changes))
+    assert (await store.load(state.id)).stored_bytes >= state.stored_bytes + len(text)
