@@ -97,6 +97,8 @@ class Remembered:
     agent: str | None
     arguments_digest: str | None
     message: str | None
+    seconds_left: float | None = None
+    """Until it expires, when the run was loaded. None: it does not expire."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,7 @@ class Execution(EquippedRun):
         """The response enters the conversation, its calls the ledger. All that came before is
         written, save for events."""
         assert self._changes.only_events
+        self._forget_expired()
         try:
             state, changes = take_response(self._state, response, judged)
         except UnusableResponseError as error:
@@ -229,6 +230,7 @@ class Execution(EquippedRun):
         await self._find_enabled(replace(self._state, turn=self._state.turn - 1))
         if self._nudged.is_set():
             return False  # a tool may have changed: decide again
+        self._forget_expired()
         for call_id in calls:
             call = self._state.calls[call_id]
             self._state = recheck(self._state, self._changes, call, self._callable, mint)

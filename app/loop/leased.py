@@ -201,6 +201,16 @@ class LeasedRun(ABC):
         left = self._state.seconds_left
         return None if left is None else self._loaded_at + left - now()
 
+    def _forget_expired(self) -> None:
+        """Drop the remembered decisions that have expired since the run was loaded."""
+        passed = now() - self._loaded_at
+        kept = [
+            one
+            for one in self._state.remembered
+            if one.seconds_left is None or one.seconds_left > passed
+        ]
+        self._state = replace(self._state, remembered=tuple(kept))
+
     async def _wait(self, tasks: Collection[asyncio.Task[Any]], seconds: float | None) -> None:
         """Until one of the tasks is done, or a nudge comes."""
         nudged = asyncio.create_task(self._nudged.wait())

@@ -276,6 +276,7 @@ def state_from_row(row: dict[str, Any]) -> RunState:
                 one["agent"],
                 one["arguments_digest"],
                 one["message"],
+                one["seconds_left"],
             )
             for one in row["remembered"] or ()
         ),

@@ -43,10 +43,12 @@ STATE: Final = """
     WHERE i.project_id = r.project_id AND i.run_id = r.id) AS segments,
   (SELECT CAST(json_agg(c ORDER BY c.turn, c.position) AS text) FROM tool_calls c
     WHERE c.project_id = r.project_id AND c.run_id = r.id) AS calls,
-  (SELECT CAST(json_agg(m ORDER BY m.id) AS text) FROM remembered_decisions m
+  (SELECT CAST(json_agg(m ORDER BY m.id) AS text) FROM (
+    SELECT m.*, CAST(extract(epoch FROM m.expires_at - clock_timestamp()) AS float8) AS seconds_left
+    FROM remembered_decisions m
     WHERE m.project_id = r.project_id
       AND (m.run_id = r.id OR r.session_seq IS NOT NULL AND m.session_id = r.session_id)
-      AND (m.expires_at IS NULL OR m.expires_at > clock_timestamp())) AS remembered,
+      AND (m.expires_at IS NULL OR m.expires_at > clock_timestamp())) m) AS remembered,
   (SELECT CAST(json_object_agg(t.name, t.version) AS text) FROM tools t
     WHERE t.project_id = r.project_id AND t.deleted_at IS NULL
       AND t.name = ANY(coalesce(r.tool_names,

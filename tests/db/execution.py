@@ -1,9 +1,12 @@
 """Runs that the test's own process executes, with one tool that answers as the test says."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
+
+import pytest
 
 from app.domain.agents import AgentConfig
 from app.domain.calls import CallPhase
@@ -36,8 +39,9 @@ class Scripted:
 class Loop:
     """`before_commit` runs before each step is sent to the gate."""
 
-    def __init__(self, store: Store, services: Services) -> None:
+    def __init__(self, store: Store, services: Services, patch: pytest.MonkeyPatch) -> None:
         self.store = store
+        self._patch = patch
         self.services = services
         self.tool = Scripted()
         self.before_commit: Callable[[Step], Awaitable[None]] | None = None
@@ -72,6 +76,12 @@ class Loop:
         await self.execution.run()
         return (await self.store.head(state.id)).status
 
+    def let_pass(self, seconds: float) -> None:
+        """Have the event loop's clock go forward."""
+        loop = asyncio.get_running_loop()
+        time = loop.time
+        self._patch.setattr(loop, "time", lambda: time() + seconds)
+
     @property
     def current(self) -> Execution:
         assert self.execution is not None
@@ -98,4 +108,5 @@ class Loop:
 async def loop_on(store: Store) -> AsyncGenerator[Loop]:
     settings = Settings.model_validate({"secret_key": "k" * 32})
     async with open_services(settings, store.url) as services:
-        yield Loop(store, services)
+        with pytest.MonkeyPatch.context() as patch:
+            yield Loop(store, services, patch)

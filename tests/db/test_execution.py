@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
+from app.domain.agents import Limits
 from app.domain.ids import CallId
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.settle import start
-from app.domain.state import Changes
+from app.domain.state import Changes, Member
 from app.store import registry, runs
 from app.store.commit import Step
 from app.tools.base import Invocation
@@ -174,3 +176,49 @@ async def test_progress_that_is_reported_while_a_step_commits_is_written(loop: L
     loop.before_commit = report
     assert await loop.execute(run) == "completed"
     assert (await loop.store.log(run.id)).count("tool_call.progress") == 1
+
+
+# Time that passes within one claim.
+
+
+async def test_a_remembered_approval_is_not_used_after_it_has_expired(loop: Loop) -> None:
+    await loop.store.register(approval="always")
+    config: dict[str, Any] = {"tools": ["pay"], "parallel_tool_calls": False}
+
+    async def outlast(_: Invocation) -> Outcome:
+        loop.let_pass(3601)
+        return Done("paid")
+
+    run = await loop.leased("pay(amount=1) pay(amount=2)", outlast, Done("paid"), **config)
+    await loop.store.sql(
+        "INSERT INTO remembered_decisions (id, project_id, run_id, decision, tool, tool_version,"
+        " agent, expires_at) VALUES (gen_random_uuid(), :project, :run, 'approve', 'pay', 1, NULL,"
+        " clock_timestamp() + interval '1 hour')",
+        project=PROJECT,
+        run=run.id,
+    )
+    assert await loop.execute(await loop.store.load(run.id)) == "requires_action"
+    assert [call.arguments for call in loop.tool.calls] == [{"amount": 1}]
+    assert len(await loop.store.pending(run.id)) == 1
+
+
+async def test_a_handoff_does_not_restart_the_deadline(loop: Loop) -> None:
+    await loop.store.register()
+
+    async def hand_over(_: Invocation) -> Outcome:
+        loop.let_pass(500)
+        return Done("go on", transfer_to="helper")
+
+    run = await loop.leased(
+        "pay(amount=1) pay(amount=2)",
+        hand_over,
+        Done("paid"),
+        tools=["pay"],
+        parallel_tool_calls=False,
+        limits={"deadline_seconds": 1000, "tool_timeout_seconds": 3600},
+    )
+    member = Member(run.config.model_copy(update={"limits": Limits()}), 1)
+    assert await loop.execute(replace(run, team={"helper": member})) == "completed"
+    first, second = loop.tool.calls
+    assert 500 < first.seconds <= 1000
+    assert second.seconds <= 500
