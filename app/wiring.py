@@ -26,7 +26,7 @@ from app.llm.catalog import ModelCatalog
 from app.llm.prices import Price, Prices
 from app.llm.vendors_access import Access, AwsKey, VendorName
 from app.loop.children import Children
-from app.loop.leased import Engine
+from app.loop.leased import Engine, Leases
 from app.loop.notices import Notices
 from app.loop.policies import Policies
 from app.loop.project_models import ProjectModels
@@ -138,8 +138,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         secrets = _secrets(database, vault)
         plugins = stack.enter_context(closing(_plugins(settings, os.environ)))
         mcp = _closed_with(stack, _mcp(settings, database, vault, egress))
-        feed = Feed(Relay(database.autocommit))
-        toolbox = Toolbox(database.pool, vault)
+        feed, toolbox = Feed(Relay(database.autocommit)), Toolbox(database.pool, vault)
         posts = SignedPosts(egress)
         webhook = Webhook(posts)
         public_url = settings.public_url or f"http://{settings.host}:{settings.port}"
@@ -161,6 +160,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             callback=_callbacks(vault, public_url),
             secrets=secrets,
             tool_timeout=settings.tool_timeout_seconds,
+            leases=Leases(database.pool, settings.lease_seconds),
         )
         yield Services(
             database=database,

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -123,12 +123,18 @@ def _has_called(state: RunState) -> bool:
 
 
 async def ask_model(
-    engine: Engine, state: RunState, request: ModelRequest, tell: Callable[[Note], None]
+    engine: Engine,
+    state: RunState,
+    request: ModelRequest,
+    *,
+    tell: Callable[[Note], None],
+    check: Callable[[], Awaitable[None]],
 ) -> ModelResponse:
-    """The first model in line that answers. Raises ModelError when every one has failed."""
+    """The first model in line that answers. `check` is called before each request, and may raise.
+    Raises ModelError when every model has failed."""
     turn, agent = state.turn + 1, state.agent
     with engine.feed.draft(state.id, turn=turn, fence=state.fence, agent=agent) as draft:
-        return await _ask_in_turn(engine, state, request, _Watch(state, draft, tell))
+        return await _ask_in_turn(engine, state, request, _Watch(state, draft, tell, check))
 
 
 async def _ask_in_turn(
@@ -165,6 +171,7 @@ async def _ask_one(
     watch.lost(name, (*losses, *ready.losses))
     key = (state.project_id, name)
     for attempt in count(1):
+        await watch.check()
         error = engine.breakers.refusal(key)
         if error is None:
             try:
@@ -234,8 +241,15 @@ def _delay(error: ModelError, attempt: int) -> float | None:
 class _Watch:
     """Who is told what happens meanwhile: the log of the run, and those who watch it live."""
 
-    def __init__(self, state: RunState, draft: Draft, tell: Callable[[Note], None]) -> None:
+    def __init__(
+        self,
+        state: RunState,
+        draft: Draft,
+        tell: Callable[[Note], None],
+        check: Callable[[], Awaitable[None]],
+    ) -> None:
         self.tell = tell
+        self.check = check
         self._state = state
         self._draft = draft
 

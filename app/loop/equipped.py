@@ -24,8 +24,8 @@ MAX_PROGRESS: Final = 100
 
 
 class EquippedRun(LeasedRun):
-    def __init__(self, engine: Engine, state: RunState) -> None:
-        super().__init__(engine, state)
+    def __init__(self, engine: Engine, state: RunState, claimed_at: float | None = None) -> None:
+        super().__init__(engine, state, claimed_at)
         self._tools = ToolSet({})
         self._made: dict[str, Tool] = {}
         self._enabled: dict[str, Tool] = {}

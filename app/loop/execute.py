@@ -53,8 +53,8 @@ T = TypeVar("T")
 class Execution(EquippedRun):
     """One claim of one run, from its load to its end, park or hand-back."""
 
-    def __init__(self, engine: Engine, state: RunState) -> None:
-        super().__init__(engine, state)
+    def __init__(self, engine: Engine, state: RunState, claimed_at: float | None = None) -> None:
+        super().__init__(engine, state, claimed_at)
         self._downgraded: set[Downgraded] = set()
 
     async def run(self) -> None:
@@ -128,7 +128,8 @@ class Execution(EquippedRun):
         if self._nudged.is_set():
             return False  # a tool may have changed: decide again
         engine, guarding = self._engine, self._guarding
-        asking = turn.ask(engine, guarding, state, tools, action, self._tell)
+        tell, check = self._tell, self._check_lease
+        asking = turn.ask(engine, guarding, state, tools, action, tell=tell, check=check)
         response = await self._unless_stopped(asking)
         if response is None:
             return False

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 import structlog
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.abandoned import abandoned
 from app.domain.calls import Call
@@ -24,7 +25,10 @@ from app.loop.notices import Notices
 from app.loop.policies import Policies
 from app.loop.project_models import ProjectModels
 from app.loop.toolbox import Toolbox
+from app.store import sweep
+from app.store.claims import Held
 from app.store.commit import Committed, Ending, Moved, Step, Written
+from app.store.db import patiently
 from app.store.events import shown_now
 from app.store.notify import Feed
 from app.store.vault import SecretUnreadableError
@@ -64,7 +68,20 @@ class Engine:
     secrets: Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
     """The values of stored secrets by name; one that does not exist is not among them."""
     tool_timeout: timedelta
+    leases: "Leases"
     breakers: Breakers = field(default_factory=Breakers)
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    pool: AsyncEngine
+    length: timedelta
+
+    async def renew(self, state: RunState) -> bool:
+        """False: the lease is lost."""
+        held = Held(state.project_id, state.id, state.fence)
+        async with self.pool.begin() as tx:
+            return not await sweep.renew_leases(tx, self.length, [held])
 
 
 class LeaseLostError(Exception):
@@ -74,11 +91,13 @@ class LeaseLostError(Exception):
 class LeasedRun(ABC):
     """`_changes` is what has happened and is not written yet."""
 
-    def __init__(self, engine: Engine, state: RunState) -> None:
+    def __init__(self, engine: Engine, state: RunState, claimed_at: float | None = None) -> None:
+        """`claimed_at`: when the claim began, on the event loop's clock."""
         self._engine = engine
         self._state = state
         self._changes = Changes()
-        self._loaded_at = now()
+        self._loaded_at = now() if claimed_at is None else claimed_at
+        self._leased_until = self._loaded_at + engine.leases.length.total_seconds()
         self._nudged = asyncio.Event()
         self._outdated = False
         self._draining = False
@@ -156,10 +175,12 @@ class LeasedRun(ABC):
             ending=ending,
             beyond=beyond(state, changes, ending),
         )
+        began = now()
         written = await self._engine.commit(step)
         if written == "lost":
             raise LeaseLostError
         if isinstance(written, Committed):
+            self._leased_until = began + self._engine.leases.length.total_seconds()
             self._engine.notices.tell(abandoned(state, changes))
         if isinstance(written, Committed) and self._engine.feed.followed(state.id):
             if written.last_seq:
@@ -175,6 +196,18 @@ class LeasedRun(ABC):
         later = Ending(Move.RELEASE, delay=UNREADABLE_DELAY, keep_claim=True)
         with suppress(LeaseLostError):
             await self._write(self._state, self._changes, seen=None, ending=later)
+
+    async def _check_lease(self) -> None:
+        """Ask the database for the lease if this process has not renewed it in time, for example
+        because it was frozen. Raises LeaseLostError."""
+        if self._lost:
+            raise LeaseLostError
+        began = now()
+        if began < self._leased_until:
+            return
+        if not await patiently(lambda: self._engine.leases.renew(self._state)):
+            raise LeaseLostError
+        self._leased_until = began + self._engine.leases.length.total_seconds()
 
     async def _look(self) -> None:
         """After a nudge: write what has happened, and take over what others changed. Raises

@@ -1,6 +1,6 @@
 """One turn of an agent with a model: what stands before it, the request, what stands after it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,9 +36,12 @@ async def ask(
     state: RunState,
     shown: Mapping[str, Tool],
     action: AskModel,
+    *,
     tell: Callable[[Note], None],
+    check: Callable[[], Awaitable[None]],
 ) -> ModelResponse | Spoiled | Finish:
-    """The response that counts, or how the run ends without one."""
+    """The response that counts, or how the run ends without one. `check` is called before each
+    model request."""
     refused = await refused_input(guarding, state)
     if refused is not None:
         return refused
@@ -51,7 +54,7 @@ async def ask(
             response = instead_of_model(before)
         case GoOn():
             try:
-                response = await ask_model(engine, state, request, tell)
+                response = await ask_model(engine, state, request, tell=tell, check=check)
             except ModelError as error:
                 return Finish(RunStatus.FAILED, code=error.code, message=error.message)
     after = await guarding.after_model(state, response)

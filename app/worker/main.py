@@ -96,8 +96,8 @@ class Worker:
         self._reserved -= 1
         self._start(state)
 
-    def _start(self, state: RunState) -> None:
-        execution = Execution(self._services.engine, state)
+    def _start(self, state: RunState, claimed_at: float | None = None) -> None:
+        execution = Execution(self._services.engine, state, claimed_at)
         if (former := self._executions.get(state.id)) is not None:
             former.lose()  # it ran out unnoticed, and this process has claimed the run again
         if self._draining:
@@ -170,14 +170,14 @@ class Worker:
     async def _claim(self) -> int:
         if self._room <= 0:
             return 0
-        services = self._services
+        services, began = self._services, asyncio.get_running_loop().time()
         if self._claim_one_by_one:
             claimed = await claims.claim_one_by_one(services.autocommit, self._room, self._lease)
         else:
             async with services.autocommit.connect() as tx:
                 claimed = await claims.claim(tx, self._room, self._lease)
         for state in claimed.states:
-            self._start(state)
+            self._start(state, began)
             services.feed.hint(state.id)
         for held in claimed.unreadable:
             await self._quarantine(RunUnreadableError(held.project_id, held.run_id))

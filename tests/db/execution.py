@@ -10,10 +10,15 @@ import pytest
 
 from app.domain.agents import AgentConfig
 from app.domain.calls import CallPhase
+from app.domain.ids import ProjectId
 from app.domain.items import Message
 from app.domain.outcomes import Outcome
 from app.domain.state import RunState, Segment, SegmentKind
+from app.llm.base import ModelRequest, ModelResponse, OnDelta
+from app.llm.catalog import Models
+from app.llm.offline import Offline
 from app.loop.execute import Execution
+from app.loop.project_models import ProjectModels
 from app.settings import Settings
 from app.store.commit import Step, Written
 from app.tools.base import Invocation
@@ -36,6 +41,32 @@ class Scripted:
         return await answer(call) if callable(answer) else answer
 
 
+class Watched(Offline):
+    """The offline model. `answers`, in their order, take the place of its own."""
+
+    def __init__(self) -> None:
+        self.requests: list[ModelRequest] = []
+        self.answers: list[Callable[[], Awaitable[ModelResponse]]] = []
+
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
+        self.requests.append(request)
+        return await (self.answers.pop(0)() if self.answers else super().respond(request, on_delta))
+
+
+class OneModel(Models):
+    def __init__(self, model: Offline) -> None:
+        super().__init__({})
+        self._offline = model
+
+
+class OneModelForAll(ProjectModels):
+    def __init__(self, model: Offline) -> None:
+        self._models = OneModel(model)
+
+    async def of(self, project_id: ProjectId) -> Models:
+        return self._models
+
+
 class Loop:
     """`before_commit` runs before each step is sent to the gate."""
 
@@ -44,12 +75,14 @@ class Loop:
         self._patch = patch
         self.services = services
         self.tool = Scripted()
+        self.model = Watched()
         self.before_commit: Callable[[Step], Awaitable[None]] | None = None
         self.execution: Execution | None = None
         self.steps: list[Step] = []
         self.engine = replace(
             services.engine,
             executors={**services.engine.executors, "webhook": self.tool},
+            models=OneModelForAll(self.model),
             commit=self._commit,
         )
 
@@ -91,6 +124,11 @@ class Loop:
         """Change the run from outside, as the API does."""
         async with self.store.pool.begin() as tx:
             await self.store.bump(tx, state.id)
+
+    async def steal(self, state: RunState) -> None:
+        """Have another worker claim the run, long after this process was frozen."""
+        await self.store.sql("UPDATE runs SET fence = fence + 1 WHERE id = :id", id=state.id)
+        self.let_pass(2 * self.engine.leases.length.total_seconds())
 
     def before_start(self, attempt: int, act: Callable[[], Awaitable[object]]) -> None:
         """Run `act` once, before the start of that attempt of a call is committed."""

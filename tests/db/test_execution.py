@@ -12,6 +12,8 @@ from app.domain.ids import CallId
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.settle import start
 from app.domain.state import Changes, Member
+from app.llm.base import ModelError, ModelResponse
+from app.loop.execute import Execution
 from app.store import registry, runs
 from app.store.commit import Step
 from app.tools.base import Invocation
@@ -222,3 +224,36 @@ async def test_a_handoff_does_not_restart_the_deadline(loop: Loop) -> None:
     first, second = loop.tool.calls
     assert 500 < first.seconds <= 1000
     assert second.seconds <= 500
+
+
+# A lease that is lost while the process is frozen.
+
+
+async def test_a_worker_that_was_frozen_after_its_claim_asks_no_model(loop: Loop) -> None:
+    run = await loop.leased("hello")
+    execution = Execution(loop.engine, run)
+    await loop.steal(run)
+    await execution.run()
+    assert loop.model.requests == []
+
+
+async def test_a_worker_that_was_frozen_does_not_repeat_a_model_request(loop: Loop) -> None:
+    run = await loop.leased("hello")
+
+    async def freeze() -> ModelResponse:
+        await loop.steal(run)
+        raise ModelError("model_unavailable", "503", transient=True)
+
+    loop.model.answers.append(freeze)
+    assert await loop.execute(run) == "in_progress"
+    assert len(loop.model.requests) == 1
+
+
+async def test_a_lease_that_is_still_held_is_renewed_before_the_next_model_request(
+    loop: Loop,
+) -> None:
+    run = await loop.leased("hello")
+    execution = Execution(loop.engine, run)
+    loop.let_pass(2 * loop.engine.leases.length.total_seconds())
+    await execution.run()
+    assert (await loop.store.head(run.id)).status == "completed"

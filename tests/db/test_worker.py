@@ -19,8 +19,8 @@ from app.domain.run import Move
 from app.domain.state import RunState, Segment, SegmentKind
 from app.settings import Settings
 from app.store import sweep
+from app.store.claims import MAX_CLAIMS
 from app.store.commit import Ending
-from app.store.runs import MAX_CLAIMS
 from app.store.sweep import Held
 from app.tools.base import Invocation
 from app.wiring import Services, open_services
