@@ -9,9 +9,10 @@ from app.api.models.mcp_servers import McpServer
 from app.api.models.runs import (
     Actor,
     ApprovalAction,
-    CallAction,
+    CallbackWait,
     IncompleteDetails,
     RequiredAction,
+    ResolveAction,
     ResultAction,
     Run,
     RunError,
@@ -35,6 +36,7 @@ from app.store.views import CallView, RunView, Waiting
 
 def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
     details, error = view.incomplete_details, view.error
+    entries = [wait_entry(one) for one in waiting]
     return Run.model_construct(
         id=show(Prefix.RUN, view.id),
         status=view.status,
@@ -52,7 +54,8 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
         incomplete_details=None
         if details is None
         else IncompleteDetails.model_construct(None, **details),
-        required_actions=[required_action(one) for one in waiting],
+        required_actions=[one for one in entries if not isinstance(one, CallbackWait)],
+        waiting_for=[one for one in entries if isinstance(one, CallbackWait)],
         last_sequence=view.last_seq,
         created_at=view.created_at,
         started_at=view.started_at,
@@ -66,7 +69,7 @@ def _actor(one: keys.Actor | None) -> Actor | None:
     return one and Actor(id=show(Prefix.KEY, one.id), name=one.name)
 
 
-def required_action(waiting: Waiting) -> RequiredAction:
+def wait_entry(waiting: Waiting) -> RequiredAction | CallbackWait:
     run_id, path, one = show(Prefix.RUN, waiting.run_id), list(waiting.path), waiting.what
     if isinstance(one, approvals.Approval):
         return ApprovalAction(
@@ -91,9 +94,16 @@ def required_action(waiting: Waiting) -> RequiredAction:
             requests=asks.requests if asks else None,
             path=path,
         )
-    callback = one.call.phase is CallPhase.AWAITING_CALLBACK
-    return CallAction(
-        type="callback" if callback else "resolve",
+    if one.call.phase is CallPhase.AWAITING_CALLBACK:
+        return CallbackWait(
+            run_id=run_id,
+            call_id=one.call.id,
+            tool=one.call.tool,
+            arguments=one.call.arguments,
+            deadline_at=one.deadline_at,
+            path=path,
+        )
+    return ResolveAction(
         run_id=run_id,
         call_id=one.call.id,
         tool=one.call.tool,

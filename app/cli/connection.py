@@ -4,7 +4,7 @@ import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 from urllib.parse import quote
 
 import httpx2
@@ -136,8 +136,8 @@ def kept_key() -> str | None:
     return None
 
 
-def refuse(response: httpx2.Response) -> None:
-    """Ends the command with what the problem (RFC 9457) says."""
+def refuse(response: httpx2.Response, advice: str | None = None) -> NoReturn:
+    """End the command with the problem (RFC 9457) and with `advice`."""
     problem = _problem(response)
     if "code" not in problem:
         text = f"{response.request.url} answered {response.status_code}, which is not Runward's."
@@ -155,6 +155,8 @@ def refuse(response: httpx2.Response) -> None:
             lines.append("Try again; `runward doctor` looks for what is wrong.")
         case _:
             code = Exit.REFUSED
+    if advice is not None:
+        lines.append(advice)
     fail("\n".join(lines), code)
 
 

@@ -268,7 +268,7 @@ def _facts(run: Json) -> list[tuple[str, str]]:
     why: Json = run["error"] or run["incomplete_details"] or {}
     waits = [
         one.get("approval_id") or f"{one['type']} of {one['call_id']}"
-        for one in run["required_actions"]
+        for one in (*run["required_actions"], *run["waiting_for"])
     ]
     starter: Json | None = run["created_by"]
     cost = f", ${usage['cost_usd']:g}" if usage.get("cost_usd") else ""

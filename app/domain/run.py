@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 class RunStatus(StrEnum):
     QUEUED = "queued"  # wants a worker, now or at `available_at`
-    IN_PROGRESS = "in_progress"  # leased by one worker
+    IN_PROGRESS = "in_progress"  # leased by one worker; also shown while only callbacks are awaited
     REQUIRES_ACTION = "requires_action"  # nothing can run until someone outside acts
     COMPLETED = "completed"
     FAILED = "failed"

@@ -21,7 +21,7 @@ from app.store.runs import NewRun
 def beyond(state: RunState, changes: Changes, ending: Ending | None) -> Beyond | None:
     """None: nothing, so the step can share its commit with those of other runs."""
     parts = ending is not None and ending.move is not Move.RELEASE
-    concerns = state.lineage or state.place or (ending and ending.move is Move.DEFER)
+    concerns = state.lineage or state.place or state.open_children
     if not (changes.children or changes.shared or (parts and concerns)):
         return None
     ends = ending is not None and MOVES[ending.move].target in TERMINAL

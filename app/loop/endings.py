@@ -22,9 +22,10 @@ _MOVES: Final[Mapping[RunStatus, Move]] = {
 
 
 def park(state: RunState, changes: Changes, action: Park) -> Ending:
-    """Adds `run.waiting`, which names what is waited for; while child runs are at work the run is
-    queued instead, until one of them has ended."""
-    if any(state.calls[one].phase is CallPhase.AWAITING_CHILD for one in action.waiting):
+    """Add `run.waiting`, which names what is waited for. A run that goes on without a person is
+    deferred instead: while child runs are at work, or if every call waits for its callback."""
+    phases = {state.calls[one].phase for one in action.waiting}
+    if CallPhase.AWAITING_CHILD in phases or phases == {CallPhase.AWAITING_CALLBACK}:
         return Ending(Move.DEFER)
     changes.add("run.waiting", waiting_for=[_waiting(state, call_id) for call_id in action.waiting])
     return Ending(Move.PARK)

@@ -1,7 +1,8 @@
 """What a change of one run means for the runs above it, and for its session.
 
-A run that waits for child runs is `queued`, available never; when all of them wait for someone
-outside, it is `requires_action` itself, and so on upwards. Whoever calls these has locked the run
+A run that waits for child runs is `queued` and available never, like one that waits for callbacks
+alone. When all its open child runs wait for someone outside, it is `requires_action` itself, and so
+on upwards. Whoever calls these has locked the run
 and all above it, and calls in the transaction of the change.
 """
 

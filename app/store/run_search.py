@@ -7,13 +7,24 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, func, literal_column, or_, select, text
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Select,
+    and_,
+    func,
+    literal_column,
+    not_,
+    or_,
+    select,
+    text,
+)
 
 from app.domain.ids import ProjectId, RunId, SessionId
 from app.domain.run import RunStatus
 from app.store.db import Tx
 from app.store.tables import runs
-from app.store.views import RUN_COLUMNS, RunView, run_from_row
+from app.store.views import PARKED, RUN_COLUMNS, RunView, run_from_row
 
 LOOKED_AT: Final = 2_000
 """Runs that one search for a text looks at: none of their texts has an index."""
@@ -108,12 +119,22 @@ def _fits(which: RunFilter) -> list[ColumnElement[bool]]:
     """What has to be read of every run."""
     found: list[ColumnElement[bool]] = []
     if which.statuses:
-        found.append(runs.c.status.in_(which.statuses))
+        found.append(_is_shown_as(which.statuses))
     if which.agent is not None:
         found.append(runs.c.agent == which.agent)
     if which.text is not None:
         found.append(_has(which.text))
     return found
+
+
+def _is_shown_as(statuses: Sequence[RunStatus]) -> ColumnElement[bool]:
+    """The stored status alone where it is enough: the planner knows how many runs have it."""
+    stored, parked = runs.c.status.in_(statuses), literal_column(PARKED, Boolean)
+    if RunStatus.IN_PROGRESS in statuses and RunStatus.QUEUED not in statuses:
+        return or_(stored, parked)
+    if RunStatus.QUEUED in statuses and RunStatus.IN_PROGRESS not in statuses:
+        return and_(stored, not_(parked))
+    return stored
 
 
 def _has(sought: str) -> ColumnElement[bool]:

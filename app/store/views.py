@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, select, text
+from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, literal_column, select, text
 
 from app.domain.approvals import ApprovalStatus
 from app.domain.calls import WAITING, Call, CallOutcome, CallPhase
@@ -65,9 +65,17 @@ USAGE: Final = (
     "total_tokens",
     "cost_usd",
 )
+PARKED: Final = """(runs.status = 'queued' AND runs.available_at = 'infinity'
+  AND runs.started_at IS NOT NULL AND (SELECT c.phase FROM tool_calls c
+    WHERE c.project_id = runs.project_id AND c.run_id = runs.id AND c.phase = 'awaiting_child'
+    LIMIT 1) IS NULL)"""
+"""The run waits only for callbacks of tools. It is stored as queued, but it needs no worker and no
+person, so it is shown as in progress. (A run that waits for child runs is queued. LIMIT keeps the
+planner from reading all calls.)"""
+SHOWN_STATUS: Final = f"CASE WHEN {PARKED} THEN 'in_progress' ELSE runs.status END"
 RUN_COLUMNS: Final = (
     runs.c.id,
-    runs.c.status,
+    literal_column(SHOWN_STATUS, Text).label("status"),
     func.coalesce(runs.c.active_agent, runs.c.agent).label("agent"),
     runs.c.config,
     *starter_columns(runs),
@@ -100,12 +108,13 @@ async def get_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> RunView | Non
 
 
 _STATUS: Final = text(
-    "SELECT status, last_seq FROM runs WHERE project_id = :project_id AND id = :id"
+    f"SELECT {SHOWN_STATUS} AS status, last_seq FROM runs"
+    " WHERE project_id = :project_id AND id = :id"
 )
 
 
 async def status_of(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, int] | None:
-    """With the number of the last event."""
+    """Return the status as it is shown, and the number of the last event."""
     row = (await tx.execute(_STATUS, {"project_id": project_id, "id": run_id})).one_or_none()
     return None if row is None else (RunStatus(row.status), row.last_seq)
 
@@ -142,8 +151,9 @@ async def calls_of(
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What someone outside must do: decide, or settle or answer a call. `run_id`: whose call it
-    is; `path`: the agents from the run that is looked at down to that one."""
+    """A call that needs a decision, a result or an answer from outside, or that waits for its
+    tool's callback. `run_id`: the run of the call. `path`: the agents from the run that is looked
+    at down to that one."""
 
     run_id: RunId
     path: tuple[str, ...]

@@ -191,6 +191,12 @@ class Project:
         """As it is when it has ended."""
         return self.client.settle(run["id"], TERMINAL, timeout=PATIENCE_SECONDS)
 
+    def accepted(self, *replies: Reply, count: int = 1, **fields: Any) -> Json:
+        """A run of which so many calls wait for their callback."""
+        run = self.start(*replies, **fields)
+        self.until(run, "tool_call.progress", count)
+        return self.client.get_run(run["id"])
+
     @contextmanager
     def following(self, run: Json) -> Generator[Iterator[Frame]]:
         """The run's event stream from its beginning; left with the block."""

@@ -355,8 +355,7 @@ def test_a_result_that_is_called_back_is_checked_too(project: Project) -> None:
         Behaviour("later"),
         guardrails=[guardrail(project, "out", "output", rejecting("hidden"))],
     )
-    run = one_call(project)
-    assert run["status"] == "requires_action"
+    run = project.accepted(calls(call(1, "pay")), text("done"), tools=["pay"])
     (hit,) = project.hits("pay")
     path = hit.body["callback"]["url"].partition("/v1/")[2]
     project.client.call("POST", f"/v1/{path}", {"status": "completed", "output": "secret"})
@@ -564,7 +563,7 @@ def test_an_agent_s_guardrails_hold_for_its_runs(project: Project) -> None:
 def test_a_result_that_was_withheld_may_be_called_back_again(project: Project) -> None:
     rail = guardrail(project, "out", "output", rejecting("hidden"))
     project.tool("pay", Behaviour("later"), guardrails=[rail])
-    run = one_call(project)
+    run = project.accepted(calls(call(1, "pay")), text("done"), tools=["pay"])
     path = project.hits("pay")[0].body["callback"]["url"].partition("/v1/")[2]
     same = {"status": "completed", "output": "secret"}
     project.client.call("POST", f"/v1/{path}", same)

@@ -27,14 +27,14 @@ def asking(project: Project, *behaviours: Behaviour, **fields: Any) -> tuple[Jso
 def asked_by(project: Project, url: str, **fields: Any) -> tuple[Json, Hit]:
     made = project.client.register_tool("work", url, **fields)
     project.tools.secrets(project.tool_key("work"), made["secret"])
-    run = project.run(calls(call(1, "work")), text("ok"), tools=["work"])
+    run = project.accepted(calls(call(1, "work")), text("ok"), tools=["work"])
     [hit] = project.hits("work")
     return run, hit
 
 
 def asked(project: Project, run: Json, count: int = 1) -> Json:
     """The run, when it has said so many times that it waits for the caller."""
-    project.until(run, "run.waiting", 1 + count)
+    project.until(run, "run.waiting", count)
     return project.settle(run)
 
 
@@ -160,6 +160,7 @@ def test_what_it_asks_and_wants_back_has_a_limit(project: Project, field: str) -
     large = call_back(hit, **ASKS | {field: "x" * 65_536})
     assert code_of(large) == (422, "invalid_request")
     assert project.client.get_run(run["id"]) == run
+    project.client.cancel(run["id"])
 
 
 def test_a_cancel_while_it_asks_tells_the_tool(project: Project) -> None:

@@ -57,7 +57,7 @@ def test_a_cancel_tells_a_tool_that_would_have_called_back(project: Project) -> 
 def again(project: Project) -> tuple[Json, Hit]:
     """Another run whose call waits for its callback."""
     model = project.script(calls(call(1, "work")), name="again")
-    run = project.run(model=model, tools=["work"])
+    run = project.accepted(model=model, tools=["work"])
     return run, project.hits("work")[-1]
 
 
@@ -105,8 +105,10 @@ def test_a_deadline_tells_the_tool(project: Project) -> None:
 def test_the_tools_of_child_runs_are_told_too(project: Project) -> None:
     project.tool("work", Behaviour("later"))
     agent(project, "clerk", calls(call(1, "work")), tools=["work"])
-    run = project.run(calls(asks("clerk")), tools=["ask_clerk"])
-    [hit] = project.hits("work")
+    run = project.start(calls(asks("clerk")), tools=["ask_clerk"])
+    [hit] = project.wait_for_hits("work")
+    [child] = project.client.call("GET", "/v1/runs", parent_run_id=run["id"])["data"]
+    project.until(child, "tool_call.progress")
     project.client.cancel(run["id"])
     assert is_the_calls_own(told(project, "work"), hit, "run_cancelled")
 
@@ -125,7 +127,7 @@ def test_nobody_is_told_of_a_call_that_was_not_sent_or_has_its_result(project: P
 
 def test_a_tool_that_does_not_listen_delays_nothing(project: Project) -> None:
     project.tool("work", Behaviour("later"))
-    run = project.run(calls(call(1, "work")), tools=["work"])
+    run = project.accepted(calls(call(1, "work")), tools=["work"])
     body: dict[str, Any] = {"url": "http://127.0.0.1:9/"}
     project.client.call("PATCH", "/v1/tools/work", body)
     assert project.client.cancel(run["id"])["status"] == "cancelled"

@@ -86,7 +86,8 @@ def measuring(project: Project) -> Found:
 
 
 def later(project: Project) -> Found:
-    run = project.settle(pay(project, Behaviour("later"), approval="never"))
+    run = pay(project, Behaviour("later"), approval="never")
+    project.until(run, "tool_call.progress")
     [hit] = project.hits("pay")
     return {"{run_id}": run["id"], "{token}": hit.body["callback"]["token"]}
 

@@ -623,7 +623,7 @@ def test_a_wait_for_a_tool_is_no_end(project: Project) -> None:
     body = {"model": MODEL, "input": 'pay(x="5")', "tools": [PAY], "background": True}
     _, made = post(project, body=body)
     [hit] = project.wait_for_hits("pay")
-    project.client.settle(run_of(made))
+    project.until({"id": run_of(made)}, "tool_call.progress")
     assert get(project, made["id"])["status"] == "in_progress"
     call_back(hit, status="completed", output="paid")
     project.client.settle(run_of(made), frozenset({"completed"}))

@@ -568,18 +568,7 @@ def call_back(hit: Hit, **said: Any) -> httpx2.Response:
 
 def accepted_for_later(project: Project, **fields: Any) -> tuple[Json, Hit]:
     project.tool("work", Behaviour("later"), **fields)
-    run = project.run(calls(call(1, "work")), text("ok"), tools=["work"])
-    assert run["status"] == "requires_action"
-    assert run["required_actions"] == [
-        {
-            "type": "callback",
-            "run_id": run["id"],
-            "path": [],
-            "call_id": "c1",
-            "tool": "work",
-            "arguments": {"x": "1"},
-        }
-    ]
+    run = project.accepted(calls(call(1, "work")), text("ok"), tools=["work"])
     [hit] = project.hits("work")
     return run, hit
 
@@ -588,11 +577,67 @@ def code_of(response: httpx2.Response) -> tuple[int, str | None]:
     return response.status_code, response.json().get("code")
 
 
+def test_a_run_that_waits_only_for_a_callback_is_in_progress(project: Project) -> None:
+    run, hit = accepted_for_later(project)
+    [ledger] = project.client.tool_calls(run["id"])
+    waits: Json = {"type": "callback", "run_id": run["id"], "path": []}
+    waits |= {
+        "call_id": "c1",
+        "tool": "work",
+        "arguments": {"x": "1"},
+        "deadline_at": ledger["deadline_at"],
+    }
+    assert (run["status"], run["required_actions"]) == ("in_progress", [])
+    assert run["waiting_for"] == [waits]
+    held = project.client.call("GET", f"/v1/runs/{run['id']}", wait=0.2)
+    assert held == run, "nobody has to act, so the answer is held"
+    assert "run.waiting" not in types_of(project.client.events(run["id"]))
+    for status, found in (("in_progress", [run]), ("queued,requires_action", [])):
+        assert project.client.call("GET", "/v1/runs", status=status)["data"] == found
+    call_back(hit, status="completed", output=1)
+    assert (project.end(run)["status"], project.end(run)["waiting_for"]) == ("completed", [])
+
+
+def test_a_person_has_to_act_while_a_callback_is_awaited(project: Project) -> None:
+    project.tool("work", Behaviour("later"))
+    project.tool("pay", approval="always")
+    both = calls(call(1, "work"), call(2, "pay"))
+    run = project.run(both, text("ok"), tools=["work", "pay"])
+    assert run["status"] == "requires_action"
+    assert [action["type"] for action in run["required_actions"]] == ["approval"]
+    assert [one["call_id"] for one in run["waiting_for"]] == ["c1"]
+    project.client.decide_call(run["id"], "c2", "approve")
+    project.until(run, "tool_call.completed")
+    assert project.client.get_run(run["id"])["status"] in ("queued", "in_progress")
+    call_back(project.hits("work")[0], status="completed", output=1)
+    assert project.end(run)["status"] == "completed"
+
+
+def test_a_run_above_one_that_waits_for_a_callback_needs_nobody(project: Project) -> None:
+    project.tool("work", Behaviour("later"))
+    clerk = project.script(calls(call(1, "work")), text("done"), name="clerk")
+    project.client.call("POST", "/v1/agents", {"name": "clerk", "model": clerk, "tools": ["work"]})
+    spec = {"name": "ask_clerk", "type": "agent", "agent": "clerk", "description": "Asks."}
+    project.client.call("POST", "/v1/tools", spec)
+    run = project.start(
+        calls(call(1, "ask_clerk", '{"input":"go"}')), text("ok"), tools=["ask_clerk"]
+    )
+    hit = project.wait_for_hits("work")[0]
+    [child] = project.client.call("GET", "/v1/runs", parent_run_id=run["id"])["data"]
+    project.until(child, "tool_call.progress")
+    above = project.client.get_run(run["id"])
+    assert (above["status"], above["required_actions"]) == ("queued", [])
+    [waits] = above["waiting_for"]
+    assert (waits["run_id"], waits["path"]) == (child["id"], ["clerk"])
+    call_back(hit, status="completed", output=1)
+    assert project.end(run)["output"] == "ok"
+
+
 def test_a_tool_may_report_progress_and_answer_later(project: Project) -> None:
     run, hit = accepted_for_later(project)
     for done in (0.25, 0.5):
         assert call_back(hit, status="progress", progress=done, message="on it").status_code == 200
-    assert project.client.get_run(run["id"])["status"] == "requires_action"
+    assert project.client.get_run(run["id"])["status"] == "in_progress"
     assert call_back(hit, status="completed", output={"done": True}).status_code == 200
     assert project.end(run)["output"] == "ok"
     assert json.loads(result_of(project.asked(), "c1")) == {"done": True}
@@ -693,8 +738,8 @@ def test_siblings_of_a_call_that_waits_are_answered_at_once(project: Project) ->
     project.tool("work", Behaviour("later"))
     project.tool("look")
     both = calls(call(1, "work"), call(2, "look"))
-    run = project.run(both, text("ok"), tools=["work", "look"])
-    assert run["status"] == "requires_action"
+    run = project.accepted(both, text("ok"), tools=["work", "look"])
+    project.until(run, "tool_call.completed")
     assert len(project.asked()) == 1
     call_back(project.hits("work")[0], status="completed", output="w")
     assert project.end(run)["output"] == "ok"

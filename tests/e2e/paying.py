@@ -72,6 +72,14 @@ class Paying:
         assert self.client.settle(run_id)["status"] == "requires_action"
         return run_id
 
+    def accepted(self) -> str:
+        """A run whose call waits for its callback."""
+        run_id = self.run()
+        for frame in self.client.stream(run_id):
+            if frame.type == "tool_call.progress":
+                break
+        return run_id
+
     def approve(self, run_id: str) -> Json:
         return self.client.decide_call(run_id, "c1", "approve")
 

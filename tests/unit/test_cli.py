@@ -1,5 +1,6 @@
 """What the commands decide without a service: a plan, a stream's frames, what is safe to print."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx2
 import pytest
 import typer
 import typer.core
@@ -15,9 +17,10 @@ import typer.main
 
 from app.__main__ import app
 from app.api.routers import contract
-from app.cli import shown
+from app.cli import following, shown
+from app.cli.connection import Runward
 from app.cli.editing import difference
-from app.cli.following import frames
+from app.cli.following import follow, frames, lines_of
 from app.cli.plan import Contract, plan
 from app.cli.shown import Columns, ago, print_table
 from app.cli.visible import visible, visible_line
@@ -56,6 +59,48 @@ def test_a_stream_s_frames_are_read_by_the_standard_s_rules() -> None:
     lines = ["retry: 1000", "", ": still here", "id: 7", "event: x", 'data: {"a":', "data:1}", ""]
     lines += ['data: {"transient": true}', "", "id: 8", "", 'data: {"unfinished": 1}']
     assert list(frames(lines)) == [("7", {"a": 1}), (None, {"transient": True})]
+
+
+def test_a_stream_is_split_at_its_line_ends_alone() -> None:
+    """Not at what `str.splitlines` takes for one, which JSON leaves as it is in a text."""
+    data = json.dumps({"text": "a\u2028b\u2029c\x85d"}, ensure_ascii=False)
+    stream = f"id: 1\r\ndata: {data}\r\n\r\nid: 2\ndata: {{}}\n\n"
+    for size in (1, 7, len(stream)):
+        chunks = [stream[at : at + size] for at in range(0, len(stream), size)]
+        assert list(frames(lines_of(chunks))) == [("1", json.loads(data)), ("2", {})]
+
+
+class FullService(httpx2.BaseTransport):
+    """Has no room for a stream so many times; then it sends the run's last event."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals = refusals
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.refusals -= 1
+        if self.refusals >= 0:
+            problem = {"code": "too_many_requests", "detail": "This key has 20 streams open."}
+            return httpx2.Response(429, json=problem, request=request)
+        event = json.dumps({"run_id": "run_1", "type": "run.completed"})
+        return httpx2.Response(200, text=f"id: 1\ndata: {event}\n\n", request=request)
+
+
+def followed(refusals: int) -> list[str]:
+    with httpx2.Client(base_url="http://x", transport=FullService(refusals)) as http:
+        return [event["type"] for event in follow(Runward("http://x", http), "run_1")]
+
+
+def test_a_run_is_followed_as_soon_as_there_is_room_for_a_stream() -> None:
+    assert followed(1) == ["run.completed"]
+
+
+def test_a_run_that_cannot_be_followed_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(following, "DELAYS", (0,))
+    with pytest.raises(typer.Exit):
+        followed(3)
+    assert "runward runs watch run_1" in capsys.readouterr().err
 
 
 def test_a_difference_names_what_was_asked_for_and_what_was_edited() -> None:

@@ -89,12 +89,12 @@ class ApprovalAction(Shown):
     """The agents from the run that is looked at down to the one that asks; empty for its own."""
 
 
-class CallAction(Shown):
-    """A call waits for someone else: a person's word on an unknown outcome (`resolve`), or the
-    tool's callback (`callback`)."""
+class ResolveAction(Shown):
+    """Nobody knows the outcome of a call. A person must look and record it:
+    POST /v1/runs/{run_id}/tool_calls/{call_id}/resolve."""
 
-    type: Literal["resolve", "callback"]
-    """Which of them."""
+    type: Literal["resolve"] = "resolve"
+    """`resolve`."""
     run_id: str
     """Whose call it is: this run, or one below it."""
     call_id: str
@@ -127,8 +127,27 @@ class ResultAction(Shown):
 
 
 RequiredAction: TypeAlias = Annotated[
-    ApprovalAction | CallAction | ResultAction, Field(discriminator="type")
+    ApprovalAction | ResolveAction | ResultAction, Field(discriminator="type")
 ]
+
+
+class CallbackWait(Shown):
+    """A tool accepted the call and will send the result to its callback URL. Nobody has to act."""
+
+    type: Literal["callback"] = "callback"
+    """`callback`."""
+    run_id: str
+    """ID of the run that made the call: this run, or one below it."""
+    call_id: str
+    """ID of the call in its run."""
+    tool: str
+    """The tool that was called."""
+    arguments: JsonObject
+    """The arguments of the call."""
+    deadline_at: datetime | None = None
+    """If no callback arrives by then, the call times out."""
+    path: list[str] = Field(default_factory=list[str])
+    """The agents from the run that is looked at down to the one that called; empty for its own."""
 
 
 class Run(Shown):
@@ -173,6 +192,7 @@ class Run(Shown):
                     "path": [],
                 }
             ],
+            waiting_for=[],
             last_sequence=6,
             created_at=AT,
             started_at=AT,
@@ -188,7 +208,8 @@ class Run(Shown):
     """`run`."""
     status: RunStatus
     """`completed`, `failed`, `cancelled`, `incomplete` and `expired` are final. In
-    `requires_action` nothing runs until someone does what `required_actions` says."""
+    `requires_action` nothing runs until someone does what `required_actions` says. A run that
+    waits only for callbacks of tools is `in_progress`."""
     agent: str | None
     """The agent that has the run now; null for an inline one."""
     model: str | list[str] | None
@@ -215,6 +236,8 @@ class Run(Shown):
     """Of an incomplete run."""
     required_actions: list[RequiredAction]
     """What someone outside must do for this run or one below it, whatever the status."""
+    waiting_for: list[CallbackWait]
+    """Calls of this run or one below it that wait for the callback of their tool."""
     last_sequence: int
     """The number of the newest event."""
     created_at: datetime

@@ -18,7 +18,7 @@ export const MOST = 1000;
  * @property {any[]} approvals In the order of the inbox.
  * @property {boolean} more There are more approvals than MOST.
  * @property {any[]} others What the newest runs wait for beside approvals: entries of
- *   `required_actions`, each with its `run`. Callbacks, which nobody can do anything about, are not.
+ *   `required_actions`, each with its `run`.
  * @property {number} count Of what only people can settle: approvals and unknown outcomes.
  * @property {Problem | null} error What was wrong with the last look; the rest is then older.
  * @property {number} at When the last look succeeded, in milliseconds since 1970.

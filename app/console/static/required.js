@@ -9,19 +9,18 @@ import { fill, h, note, text } from "./dom.js";
 import { rows, words } from "./values.js";
 
 /** What each type is called, what it says, and the scope of those who may settle it.
- * @type {Record<string, {title: string, lead: string, scope: string | null}>} */
+ * @type {Record<string, {title: string, lead: string, scope: string}>} */
 const TYPES = {
   resolve: { title: "Outcome unknown", lead: "The call was sent and no whole answer came back: it may or may not have taken effect. Look at the other side, then say what happened.", scope: "approvals:decide" },
   tool_result: { title: "Result wanted", lead: "This tool is run by whoever started the run: usually a program answers. You can give the result in its place.", scope: "runs:write" },
   asks: { title: "The tool asks", lead: "The tool needs an answer before it can go on.", scope: "runs:write" },
-  callback: { title: "Waits for the tool", lead: "The tool has taken the call and will send its result. There is nothing to do here.", scope: null },
 };
 
 /** @param {any} action @returns {keyof typeof TYPES} */
 const typeOf = (action) => (action.type === "tool_result" && action.requests !== null && action.requests !== undefined ? "asks" : action.type);
 
 /**
- * @param {any} action an entry of `required_actions` whose type is `resolve`, `tool_result` or `callback`.
+ * @param {any} action an entry of `required_actions` whose type is `resolve` or `tool_result`.
  * @param {object} options
  * @param {string} options.runId The run that is looked at; the action's own `run_id` counts where it has one.
  * @param {string[]} options.may The scopes of the key that is signed in.
@@ -88,15 +87,14 @@ export function requiredAction(action, { runId, may, done }) {
       { name: "answer", label: "Answer", panel: output("The answer", "the tool gets it", "Send the answer", (value) => void settle("result", { output: value })) },
       { name: "error", label: "Let it fail", kind: /** @type {const} */ ("danger"), panel: failure("Why there is no answer", (message) => void settle("result", { error: message || "Nobody answered what the tool asked." })) },
     ],
-    callback: [],
-  }[/** @type {"resolve" | "tool_result" | "asks" | "callback"} */ (type)];
+  }[/** @type {"resolve" | "tool_result" | "asks"} */ (type)];
   const key = `${run} ${action.call_id}`;
-  const allowed = scope !== null && may.includes(scope);
+  const allowed = may.includes(scope);
   const { actions, panel } = choosing(key, action.tool, ways);
   element = h("section", { class: "required", "aria-label": `${title}: ${action.tool}`, "data-key": `required ${key}` },
     h("p", null, h("strong", null, title), h("span", { class: "soft" }, ". ", lead)),
     type === "asks" ? [h("h3", null, "It asks"), words(action.requests, `asks ${key}`)] : null,
     h("div", null, h("h3", null, "Arguments"), rows(action.arguments, `required ${key}`)),
-    allowed ? [actions, wrong, panel] : scope === null ? null : h("p", { class: "soft" }, "Settling it needs the scope ", h("code", null, scope), "."));
+    allowed ? [actions, wrong, panel] : h("p", { class: "soft" }, "Settling it needs the scope ", h("code", null, scope), "."));
   return element;
 }

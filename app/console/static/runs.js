@@ -206,7 +206,7 @@ function row(run) {
 
 /** What it waits for, why it ended so, or what it said. @param {any} run */
 function what(run) {
-  const waits = run.required_actions.map((/** @type {any} */ one) => one.tool);
+  const waits = [...run.required_actions, ...run.waiting_for].map((/** @type {any} */ one) => one.tool);
   if (waits.length) return `Waits: ${waits.join(", ")}`;
   const why = run.error?.message ?? run.incomplete_details?.message ?? run.incomplete_details?.reason;
   const said = why ?? (typeof run.output === "string" ? run.output : run.output === null ? "" : JSON.stringify(run.output));

@@ -76,7 +76,6 @@ async function act(run_id: string, action: RequiredAction): Promise<void> {
       expect(await client.POST(url, { params: { path }, body }));
       return;
     }
-    case "callback":
     case "resolve":
       throw new Error(`Nobody here can settle ${action.call_id}.`);
   }
