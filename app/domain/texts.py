@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from app.domain.items import HostedCall
-from app.domain.json import compact
+from app.domain.json import JsonObject, compact
 
 MAX_HOSTED: Final = 8192
 """Characters of what a vendor's own tool answered."""
@@ -111,6 +111,13 @@ def repair(problems: Sequence[tuple[str, str]]) -> str:
     return (
         "The answer does not match the required JSON schema. "
         f"Answer again with JSON alone that does.\n{lines}"
+    )
+
+
+def answer_by_schema(schema: JsonObject) -> str:
+    return (
+        "Your final answer must be JSON that matches this JSON Schema, and nothing else:\n"
+        f"{compact(schema)}"
     )
 
 

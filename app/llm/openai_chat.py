@@ -1,12 +1,13 @@
 """Chat Completions, at OpenAI or any server that speaks it."""
 
+from dataclasses import replace
 from typing import Final
 
 from app.domain.response import ModelResponse
 from app.llm.base import Abilities, ModelRequest, OnDelta
 from app.llm.openai_chat_request import function_tool, request_body
 from app.llm.openai_chat_response import Merge
-from app.llm.openai_functions import Functions
+from app.llm.openai_functions import Functions, losses
 from app.llm.openai_line import OpenAILine, Transports
 from app.llm.settings import all_settings
 
@@ -36,4 +37,5 @@ class OpenAIChat:
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
         stream = request.settings.get("stream") is not False
         body = request_body(request, self._functions, stream=stream)
-        return await self._line.ask(body, Merge(on_delta), seconds=request.timeout_seconds)
+        answer = await self._line.ask(body, Merge(on_delta), seconds=request.timeout_seconds)
+        return replace(answer, losses=losses(request, self._functions))

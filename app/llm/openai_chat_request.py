@@ -24,29 +24,26 @@ from app.domain.items import (
     ToolResult,
 )
 from app.domain.json import JsonObject
-from app.domain.tools import ToolSpec
 from app.llm.base import ModelRequest, ToolChoice
 from app.llm.media import data_url
-from app.llm.openai_functions import Functions, function, output_format
+from app.llm.openai_functions import Functions, output_format
 
 RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
 
 
 def request_body(request: ModelRequest, functions: Functions, *, stream: bool) -> JsonObject:
     """Settings are taken as they are: `check_settings` has judged them at creation."""
-    body: JsonObject = {
-        "model": request.model,
-        "messages": messages(request.instructions, request.items),
-    }
+    output = None if request.output_schema is None else output_format(request.output_schema)
+    instructions = request.instructions if output is None else output.beside(request.instructions)
+    body: JsonObject = {"model": request.model, "messages": messages(instructions, request.items)}
     if request.tools:
         body["tools"] = [functions.of(spec) for spec in request.tools]
         if request.tool_choice != "auto":
             body["tool_choice"] = _choice(request.tool_choice)
         if not request.parallel_tool_calls:
             body["parallel_tool_calls"] = False
-    if request.output_schema is not None:
-        shape = output_format(request.output_schema)
-        body["response_format"] = {"type": "json_schema", "json_schema": shape}
+    if output is not None and output.shape is not None:
+        body["response_format"] = {"type": "json_schema", "json_schema": output.shape}
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     for name, value in request.settings.items():
@@ -73,8 +70,8 @@ def _set(body: JsonObject, name: str, value: JsonValue) -> None:
         body[RENAMED_SETTINGS.get(name, name)] = value
 
 
-def function_tool(spec: ToolSpec) -> JsonObject:
-    return {"type": "function", "function": function(spec)}
+def function_tool(said: JsonObject) -> JsonObject:
+    return {"type": "function", "function": said}
 
 
 def _choice(choice: ToolChoice) -> JsonValue:

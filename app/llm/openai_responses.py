@@ -4,11 +4,12 @@ Nothing is kept at OpenAI unless the settings say `store`: the whole conversatio
 time, with the model's reasoning as it was sealed, and no response goes on from another.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from app.domain.response import ModelResponse
 from app.llm.base import Abilities, ModelError, ModelRequest, OnDelta
-from app.llm.openai_functions import Functions
+from app.llm.openai_functions import Functions, losses
 from app.llm.openai_line import OpenAILine, Transports
 from app.llm.openai_responses_request import request_body
 from app.llm.openai_responses_response import Merge
@@ -77,4 +78,6 @@ class OpenAIResponses:
         offered = Offered(request.tools, self._functions)
         body = request_body(request, offered, sealed=request.model not in self._unsealed)
         merge = Merge(on_delta, offered)
-        return await self._line.ask(body, merge, seconds=request.timeout_seconds)
+        answer = await self._line.ask(body, merge, seconds=request.timeout_seconds)
+        called = replace(request, tools=offered.functions())
+        return replace(answer, losses=losses(called, self._functions))

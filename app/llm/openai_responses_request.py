@@ -28,7 +28,7 @@ from app.domain.items import (
 from app.domain.json import JsonObject
 from app.llm.base import ModelRequest
 from app.llm.media import data_url
-from app.llm.openai_functions import output_format
+from app.llm.openai_functions import OutputFormat, output_format
 from app.llm.openai_responses_native import native_call, native_output, said_in
 from app.llm.openai_responses_tools import VENDOR, Offered
 
@@ -51,8 +51,10 @@ def request_body(request: ModelRequest, offered: Offered, *, sealed: bool) -> Js
         "input": input_of(request.items, stored=stored),
         "store": stored,
     }
-    if request.instructions:
-        body["instructions"] = request.instructions
+    output = None if request.output_schema is None else output_format(request.output_schema)
+    instructions = request.instructions if output is None else output.beside(request.instructions)
+    if instructions:
+        body["instructions"] = instructions
     if offered:
         body["tools"] = offered.declared()
         if request.tool_choice != "auto":
@@ -61,7 +63,7 @@ def request_body(request: ModelRequest, offered: Offered, *, sealed: bool) -> Js
             body["parallel_tool_calls"] = False
     if included := [*([SEALED] if sealed else []), *offered.included()]:
         body["include"] = [*included]
-    if text := _text(request, settings):
+    if text := _text(output, settings):
         body["text"] = text
     if settings.get("stream") is not False:
         body["stream"] = True
@@ -77,10 +79,10 @@ def input_of(items: Iterable[Item], *, stored: bool) -> list[JsonValue]:
     return writer.finished(stored=stored)
 
 
-def _text(request: ModelRequest, settings: JsonObject) -> JsonObject:
+def _text(output: OutputFormat | None, settings: JsonObject) -> JsonObject:
     text: JsonObject = {}
-    if request.output_schema is not None:
-        text["format"] = {"type": "json_schema", **output_format(request.output_schema)}
+    if output is not None and output.shape is not None:
+        text["format"] = {"type": "json_schema", **output.shape}
     if "verbosity" in settings:
         text["verbosity"] = settings["verbosity"]
     return text

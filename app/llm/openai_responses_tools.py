@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from app.domain.json import JsonObject
 from app.domain.tools import ExecutorKind, Hosted, HostedKind, ToolSpec
 from app.llm.base import ToolChoice
-from app.llm.openai_functions import Functions, function
+from app.llm.openai_functions import Functions
 
 VENDOR: Final = "openai-responses"
 NATIVE: Final[Mapping[ExecutorKind, JsonObject]] = {
@@ -29,8 +29,8 @@ INCLUDED: Final[Mapping[HostedKind, str]] = {
 """What an answer tells of a tool's work only if it is asked to."""
 
 
-def function_tool(spec: ToolSpec) -> JsonObject:
-    return {"type": "function", "strict": False, **function(spec)}
+def function_tool(said: JsonObject) -> JsonObject:
+    return {"type": "function", "strict": False, **said}
 
 
 class Offered:
@@ -51,6 +51,10 @@ class Offered:
     def declared(self) -> list[JsonValue]:
         return [self._declared(tool) for tool in self._tools]
 
+    def functions(self) -> tuple[ToolSpec, ...]:
+        """Those that are neither OpenAI's to run nor its own tools."""
+        return tuple(tool for tool in self._tools if not self._is_native(tool))
+
     def included(self) -> list[str]:
         kinds = {tool.hosted.kind for tool in self._tools if tool.hosted is not None}
         return [told for kind, told in INCLUDED.items() if kind in kinds]
@@ -63,7 +67,7 @@ class Offered:
             tool = self._declared(named)
             known = {key: tool[key] for key in ("type", "server_label") if key in tool}
             return {"type": "allowed_tools", "mode": "required", "tools": [known]}
-        if named.executes is not None and self._native[named.executes] == named.name:
+        if self._is_native(named):
             return {"type": named.executes}
         return {"type": "function", "name": named.name}
 
@@ -82,9 +86,14 @@ class Offered:
     def _declared(self, tool: ToolSpec) -> JsonObject:
         if tool.hosted is not None:
             return _hosted(tool, tool.hosted)
-        if tool.executes is not None and self._native[tool.executes] == tool.name:
+        if tool.executes is not None and self._is_native(tool):
             return NATIVE[tool.executes]
         return self._functions.of(tool)
+
+    def _is_native(self, tool: ToolSpec) -> bool:
+        if tool.hosted is not None:
+            return True
+        return tool.executes is not None and self._native[tool.executes] == tool.name
 
 
 def _hosted(tool: ToolSpec, hosted: Hosted) -> JsonObject:

@@ -17,12 +17,14 @@ from app.domain.items import ToolCall
 from app.domain.response import Loss
 from app.domain.tools import Hosted
 from app.llm.base import ModelError, ModelRequest
+from app.llm.strict_subset import UnenforceableError
 from app.llm.vendors_access import VendorName
 from app.llm.vendors_clients import GEMINI_EXTRA
-from app.llm.vendors_tools import Definitions, enforceable, reduced
+from app.llm.vendors_tools import Definitions, enforced_by, reduced
 
 EFFORTS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
 OUTPUT_NAME: Final = "output"
+_NOT_TOLD: Final = "is not told the schema; its answer is held against it"
 _RENAMED: Final = {
     "temperature": "temperature",
     "top_p": "top_p",
@@ -156,9 +158,8 @@ class _Maker:
                 continue
             definition, lost = definitions.of(spec, self._vendor, strict=strict)
             parameters.function_tools.append(definition)
-            if lost:
-                words = ", ".join(lost)
-                self._lose(f"tools.{spec.name}", f"is not told of {words} in its parameters")
+            for why in lost:
+                self._lose(f"tools.{spec.name}", why)
         if parameters.function_tools:
             self._add_choice()
         elif not parameters.native_tools and self._vendor != "gemini":
@@ -216,16 +217,19 @@ class _Maker:
             return
         beside_tools = self._vendor != "gemini" or self._is("google_supports_tool_combination")
         alone = not (parameters.function_tools or parameters.native_tools)
-        told = schema if self._vendor == "gemini" else enforceable(schema)
-        known = self._is("supports_json_schema_output")
-        if told is None or not (known and (beside_tools or alone)):
-            self._lose("output_schema", "is not told the schema; its answer is held against it")
+        if not (self._is("supports_json_schema_output") and (beside_tools or alone)):
+            self._lose("output_schema", _NOT_TOLD)
             return
-        lost: list[str] = []
         if self._vendor == "gemini":
             told, lost = reduced(schema)
-        if lost:
-            self._lose("output_schema", f"is not told of {', '.join(lost)} in it")
+            if lost:
+                self._lose("output_schema", f"is not told of {', '.join(lost)} in it")
+        else:
+            try:
+                told = enforced_by(self._vendor, schema)
+            except UnenforceableError as error:
+                self._lose("output_schema", f"cannot enforce it: {error}; it {_NOT_TOLD}")
+                return
         parameters.output_mode = "native"
         parameters.output_object = OutputObjectDefinition(told, name=OUTPUT_NAME, strict=True)
 

@@ -7,26 +7,19 @@ from pydantic import JsonValue
 from pydantic_ai import ToolDefinition
 
 from app.domain.json import JsonObject
+from app.domain.schema_strict import closed
+from app.domain.schema_walk import rebuilt
 from app.domain.tools import ToolSpec
+from app.llm.strict_modes import STRICT_MODES
+from app.llm.strict_subset import UnenforceableError, enforced
 from app.llm.vendors_access import VendorName
 
 MAX_DEFINITIONS: Final = 4096
 
-_GEMINI: Final = frozenset(
-    {
-        *("$anchor", "$defs", "$id", "$ref", "additionalProperties", "anyOf", "const", "default"),
-        *("description", "enum", "format", "items", "maxItems", "maxLength", "maxProperties"),
-        *("maximum", "minItems", "minLength", "minProperties", "minimum", "oneOf", "pattern"),
-        *("prefixItems", "properties", "propertyOrdering", "required", "title", "type"),
-    }
-)
-"""What Gemini reads of JSON Schema (`parametersJsonSchema`, `responseJsonSchema`, and the words of
-its own `Schema`), and `const`, which pydantic-ai writes as an enum.
-https://ai.google.dev/gemini-api/docs/structured-output"""
+_GEMINI_WORDS: Final = STRICT_MODES["gemini"].words
 _SAYS_NOTHING: Final = frozenset(
     {"$comment", "$schema", "deprecated", "examples", "readOnly", "writeOnly"}
 )
-_SAYS_WHAT: Final = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
 _MAPS: Final = frozenset({"$defs", "properties"})
 _SCHEMAS: Final = frozenset({"additionalProperties", "anyOf", "items", "oneOf", "prefixItems"})
 
@@ -41,7 +34,7 @@ class Definitions:
     def of(
         self, spec: ToolSpec, vendor: VendorName, *, strict: bool
     ) -> tuple[ToolDefinition, list[str]]:
-        """And the words of its parameters' schema that had to be left out."""
+        """And what the model is not told, or not held to, each as the end of a sentence."""
         key = id(spec), strict  # the spec is kept, so its id stays taken
         if (kept := self._kept.get(key)) is not None:
             return kept[1], kept[2]
@@ -50,10 +43,14 @@ class Definitions:
         parameters, lost = spec.parameters, list[str]()
         strict = spec.strict and strict
         if vendor == "gemini":
-            parameters, lost = reduced(parameters)
-        elif vendor == "anthropic" and strict:
-            told = enforceable(parameters)
-            parameters, strict = told or parameters, told is not None
+            parameters, words = reduced(parameters)
+            lost = [f"is not told of {', '.join(words)} in its parameters"] if words else []
+        elif strict:
+            try:
+                parameters = enforced_by(vendor, closed(parameters))
+            except UnenforceableError as error:
+                strict = False
+                lost = [f"cannot enforce its parameters: {error}; they are validated"]
         made = ToolDefinition(
             name=spec.name,
             parameters_json_schema=parameters,
@@ -64,48 +61,37 @@ class Definitions:
         return made, lost
 
 
+def enforced_by(vendor: VendorName, schema: JsonObject) -> JsonObject:
+    """The schema as the vendor's strict mode takes it. Raises UnenforceableError."""
+    told = enforced(schema, STRICT_MODES[vendor])
+    return one_type_each(told) if vendor == "anthropic" else told
+
+
 def reduced(schema: JsonObject) -> tuple[JsonObject, list[str]]:
     """The schema in the words that Gemini reads, and those that it does not."""
     lost: set[str] = set()
     return cast(JsonObject, _reduced(schema, lost)), sorted(lost)
 
 
-def enforceable(schema: JsonObject) -> JsonObject | None:
+def one_type_each(schema: JsonObject) -> JsonObject:
     """As the `anthropic` library, which prepares schemas that are enforced, takes them: several
-    types are alternatives. None: something in it may be anything, which cannot be enforced."""
-    try:
-        return cast(JsonObject, _enforceable(schema))
-    except _AnythingError:
-        return None
+    types are alternatives."""
+    return cast(JsonObject, _one_type_each(schema))
 
 
-class _AnythingError(Exception):
-    pass
-
-
-def _enforceable(schema: JsonValue) -> JsonValue:
-    if not isinstance(schema, dict) or schema.get("additionalProperties", False) is not False:
-        raise _AnythingError
-    if not schema.keys() & _SAYS_WHAT:
-        raise _AnythingError
+def _one_type_each(schema: JsonValue) -> JsonValue:
+    if not isinstance(schema, dict):
+        return schema
     kinds = schema.get("type")
     if isinstance(kinds, list):
         told = {word: schema[word] for word in schema.keys() & {"description", "title", "$defs"}}
         rest = {word: value for word, value in schema.items() if word not in told}
         return {**told, "anyOf": [_of_kind(rest, kind) for kind in kinds]}
-    kept: JsonObject = {}
-    for word, value in schema.items():
-        if word in _MAPS and isinstance(value, dict):
-            kept[word] = {name: _enforceable(one) for name, one in value.items()}
-        elif word in ("anyOf", "oneOf", "allOf") and isinstance(value, list):
-            kept[word] = [_enforceable(one) for one in value]
-        else:
-            kept[word] = _enforceable(value) if word == "items" else value
-    return kept
+    return rebuilt(schema, _one_type_each)
 
 
 def _of_kind(schema: JsonObject, kind: JsonValue) -> JsonValue:
-    return {"type": "null"} if kind == "null" else _enforceable(schema | {"type": kind})
+    return {"type": "null"} if kind == "null" else _one_type_each(schema | {"type": kind})
 
 
 def _reduced(schema: JsonValue, lost: set[str]) -> JsonValue:
@@ -115,7 +101,7 @@ def _reduced(schema: JsonValue, lost: set[str]) -> JsonValue:
         return schema
     kept: JsonObject = {}
     for word, value in schema.items():
-        if word not in _GEMINI:
+        if word not in _GEMINI_WORDS:
             if word not in _SAYS_NOTHING:
                 lost.add(word)
         elif word in _MAPS and isinstance(value, dict):

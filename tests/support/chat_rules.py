@@ -7,7 +7,7 @@ results must stand in the order of their calls, and optional fields are left out
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, cast
 
 Body: TypeAlias = dict[str, Any]
@@ -91,6 +91,8 @@ def check(body: Body) -> list[str]:
 
 def _check_options(body: Body) -> list[str]:
     found: list[str] = []
+    if (shape := body.get("response_format")) is not None:
+        found += check_format(shape.get("json_schema", {}))
     if "stream_options" in body and body.get("stream") is not True:
         found.append("The 'stream_options' parameter is only allowed when 'stream' is enabled.")
     limits: dict[str, Callable[[Any], bool]] = {
@@ -155,19 +157,68 @@ def _check_tool(tool: Body) -> list[str]:
     return found
 
 
-def check_strict(schema: Body, path: str) -> list[str]:
-    found: list[str] = []
-    properties = cast(dict[str, Body], schema.get("properties", {}))
-    if schema.get("type") == "object":
-        if schema.get("additionalProperties") is not False:
+STRICT_WORDS = frozenset(
+    {
+        *("$defs", "$ref", "additionalProperties", "anyOf", "const", "definitions", "description"),
+        *("enum", "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems"),
+        *("maximum", "minItems", "minimum", "multipleOf", "pattern", "properties", "required"),
+        *("title", "type"),
+    }
+)
+STRICT_FORMATS = frozenset(
+    {
+        *("date", "date-time", "duration", "email", "hostname"),
+        *("ipv4", "ipv6", "time", "uuid"),
+    }
+)
+
+
+def check_strict(schema: Any, path: str) -> list[str]:
+    """https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas, and the
+    service's own messages where they are known."""
+    if not isinstance(schema, dict) or not {"type", "$ref", "anyOf", "enum", "const"} & {*schema}:
+        return [f"strict: {path}: schema must have a 'type' key"]
+    node = cast(Body, schema)
+    found = [f"strict: {path}: {one}" for one in _strict_words(node)]
+    if node.get("type") == "object":
+        if node.get("additionalProperties") is not False:
             found.append(f"strict: {path}: 'additionalProperties' must be false")
-        if set(schema.get("required", [])) != set(properties):
+        if set(node.get("required", [])) != set(node.get("properties", {})):
             found.append(f"strict: {path}: 'required' must name every property")
-    for name, child in properties.items():
+    for name, child in _below(node):
         found += check_strict(child, f"{path}.{name}")
-    if isinstance(schema.get("items"), dict):
-        found += check_strict(schema["items"], f"{path}[]")
     return found
+
+
+def _strict_words(node: Body) -> list[str]:
+    found = [f"'{word}' is not permitted" for word in {*node} - STRICT_WORDS]
+    if "$ref" in node and (beside := {*node} - {"$ref"}):
+        found.append(f"$ref cannot have keywords {beside}")
+    if node.get("format", "date") not in STRICT_FORMATS:
+        found.append(f"'{node['format']}' is not a valid format")
+    if re.search(r"\(\?<?[=!]", str(node.get("pattern"))):
+        found.append("lookaround in 'pattern'")
+    if "array" in str(node.get("type")) and "items" not in node:
+        found.append("array schema missing items")
+    return found
+
+
+def _below(node: Body) -> Iterator[tuple[str, Any]]:
+    for word in ("properties", "$defs", "definitions"):
+        yield from node.get(word, {}).items()
+    yield from ((f"anyOf.{at}", child) for at, child in enumerate(node.get("anyOf", [])))
+    if "items" in node:
+        yield "[]", node["items"]
+
+
+def check_format(shape: Body) -> list[str]:
+    """Of `response_format.json_schema`, and `text.format` of the Responses API."""
+    schema: Any = shape.get("schema")
+    if not isinstance(schema, dict) or cast(Body, schema).get("type") != "object":
+        return ["Invalid schema for response_format: schema must have type 'object'"]
+    if {"anyOf", "oneOf", "allOf", "$ref", "enum", "not"} & {*cast(Body, schema)}:
+        return ["Invalid schema for response_format: the root must be an object and no union"]
+    return check_strict(schema, "schema") if shape.get("strict") is True else []
 
 
 def _check_choice(choice: Any, names: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from tests.support.chat_rules import Body, check_strict, number, parse
+from tests.support.chat_rules import Body, check_format, check_strict, number, parse
 
 SCREENSHOT = "computer_screenshot"
 NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
@@ -187,7 +187,7 @@ def _check_options(body: Body) -> list[str]:
         "instructions": lambda value: isinstance(value, str),
         "include": lambda value: _known(value, INCLUDES),
         "reasoning": lambda value: _known(value, REASONING_FIELDS),
-        "text": lambda value: _known(value, TEXT_FIELDS),
+        "text": _text,
         "truncation": lambda value: value in ("auto", "disabled"),
     }
     return found + [
@@ -199,6 +199,12 @@ def _check_options(body: Body) -> list[str]:
 
 def _known(value: Any, names: frozenset[str]) -> bool:
     return isinstance(value, list | dict) and set(cast(list[Any], value)) <= names
+
+
+def _text(value: Any) -> bool:
+    shape: Body = cast(Body, value).get("format", {}) if isinstance(value, dict) else {}
+    known = _known(value, TEXT_FIELDS)
+    return known and (shape.get("type") != "json_schema" or not check_format(shape))
 
 
 def _check_tools(body: Body) -> list[str]:
