@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 
+from app.api.models.actions import (
+    ApprovalAction,
+    CallbackWait,
+    RequiredAction,
+    ResolveAction,
+    ResultAction,
+)
 from app.api.models.agents import Agent
 from app.api.models.approvals import Approval, StartedRun
 from app.api.models.keys import Key, Project
 from app.api.models.mcp_servers import McpServer
 from app.api.models.runs import (
     Actor,
-    ApprovalAction,
-    CallbackWait,
     IncompleteDetails,
-    RequiredAction,
-    ResolveAction,
-    ResultAction,
     Run,
     RunError,
     ToolCall,

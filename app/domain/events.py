@@ -16,7 +16,8 @@ MAX_PER_RUN: Final = 10_000
 STORED: Final[Mapping[str, str]] = {
     "run.created": "The run was accepted: its agent, model and tools.",
     "run.started": "A worker took it for the first time.",
-    "run.waiting": "Nothing can run until someone acts: `waiting_for` names what.",
+    "run.waiting": "Nothing can run until someone acts: `waiting_for` names what. A run that"
+    " waits only for callbacks has no such event.",
     "run.resumed": "A worker took it again, after a wait or after its former worker was lost.",
     "run.completed": "Last event: the run has its `output`.",
     "run.failed": "Last event: `error` has a code and a message.",

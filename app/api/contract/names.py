@@ -9,8 +9,8 @@ from pydantic import Field, TypeAdapter
 
 from app.api.contract.call_data import CallProgress
 from app.api.contract.item_data import ShownPart
+from app.api.models.actions import RequiredAction
 from app.api.models.inputs import Input, InputPart
-from app.api.models.runs import RequiredAction
 from app.api.responses.inputs import ItemIn, PartIn
 from app.api.responses.models import JsonSchemaIn, PlainText, ToolIn
 from app.domain.agents import AgentKind

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from app.api.contract import event_data, webhook_data
 from app.api.contract.item_data import ITEMS
-from app.api.models.runs import RequiredAction
+from app.api.models.actions import RequiredAction
 from app.domain import events
 from app.domain.guards import Guardrail, Hook
 

@@ -1,12 +1,12 @@
 """A run, its events and its ledger, as answers show them."""
 
 from datetime import datetime
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Final, Literal
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, JsonValue
 
+from app.api.models.actions import CallbackWait, RequiredAction
 from app.api.models.base import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
-from app.domain.approvals import DecisionKind
 from app.domain.calls import CallOutcome, CallPhase, Reason
 from app.domain.json import JsonObject
 from app.domain.run import RunStatus
@@ -60,94 +60,6 @@ class IncompleteDetails(Shown):
     `guardrail` …"""
     message: str | None = None
     """For a person."""
-
-
-class ApprovalAction(Shown):
-    """A person must decide about a call: POST /v1/approvals/{approval_id}/decision."""
-
-    type: Literal["approval"] = "approval"
-    """`approval`."""
-    approval_id: str
-    """What to decide."""
-    run_id: str
-    """Whose call it is: this run, or one below it."""
-    call_id: str
-    """The call's id in its run."""
-    tool: str
-    """The tool that would be called."""
-    agent: str | None = None
-    """Whose call it is; null for an inline run."""
-    arguments: JsonObject
-    """The exact arguments that would be sent."""
-    digest: str
-    """Of exactly this call; a decision may carry it, and is refused if it is another."""
-    expires_at: datetime
-    """When it counts as unanswered."""
-    allowed_decisions: list[DecisionKind]
-    """`approve`, `reject`, `edit`, `respond`."""
-    path: list[str] = Field(default_factory=list[str])
-    """The agents from the run that is looked at down to the one that asks; empty for its own."""
-
-
-class ResolveAction(Shown):
-    """Nobody knows the outcome of a call. A person must look and record it:
-    POST /v1/runs/{run_id}/tool_calls/{call_id}/resolve."""
-
-    type: Literal["resolve"] = "resolve"
-    """`resolve`."""
-    run_id: str
-    """Whose call it is: this run, or one below it."""
-    call_id: str
-    """The call's id in its run."""
-    tool: str
-    """The tool that was called."""
-    arguments: JsonObject
-    """Its arguments."""
-    path: list[str] = Field(default_factory=list[str])
-    """The agents from the run that is looked at down to the one that asks; empty for its own."""
-
-
-class ResultAction(Shown):
-    """The client has something to say: POST /v1/runs/{run_id}/tool_calls/{call_id}/result."""
-
-    type: Literal["tool_result"] = "tool_result"
-    """`tool_result`."""
-    run_id: str
-    """Whose call it is: this run, or one below it."""
-    call_id: str
-    """The call's id in its run."""
-    tool: str
-    """The tool that the client is to run, or that asks something."""
-    arguments: JsonObject
-    """Its arguments."""
-    requests: JsonValue = None
-    """What a webhook tool asks, as it put it; null for a tool that the client runs."""
-    path: list[str] = Field(default_factory=list[str])
-    """The agents from the run that is looked at down to the one that asks; empty for its own."""
-
-
-RequiredAction: TypeAlias = Annotated[
-    ApprovalAction | ResolveAction | ResultAction, Field(discriminator="type")
-]
-
-
-class CallbackWait(Shown):
-    """A tool accepted the call and will send the result to its callback URL. Nobody has to act."""
-
-    type: Literal["callback"] = "callback"
-    """`callback`."""
-    run_id: str
-    """ID of the run that made the call: this run, or one below it."""
-    call_id: str
-    """ID of the call in its run."""
-    tool: str
-    """The tool that was called."""
-    arguments: JsonObject
-    """The arguments of the call."""
-    deadline_at: datetime | None = None
-    """If no callback arrives by then, the call times out."""
-    path: list[str] = Field(default_factory=list[str])
-    """The agents from the run that is looked at down to the one that called; empty for its own."""
 
 
 class Run(Shown):
