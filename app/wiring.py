@@ -122,6 +122,12 @@ class Services:
     def __post_init__(self) -> None:
         self.quarantine = Quarantine(self.database.pool)
 
+    def open_direct(self) -> Database:
+        """Open a pool of one connection to `direct_url`, which PgBouncer answers too if no other
+        address is set."""
+        behind = self.database.through_pgbouncer and self.direct_url == self.database.url
+        return open_database(self.direct_url, pool_size=1, through_pgbouncer=behind)
+
 
 @asynccontextmanager
 async def open_services(settings: Settings, database_url: str) -> AsyncGenerator[Services]:

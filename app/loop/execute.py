@@ -68,6 +68,7 @@ class Execution(EquippedRun):
             while not await self._step():
                 pass
         except LeaseLostError:
+            self._lost = True
             log.info("lease_lost", run=show(Prefix.RUN, self._state.id), fence=self._state.fence)
         except SecretUnreadableError as error:
             await self._hand_back_unread(error)

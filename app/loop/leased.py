@@ -116,6 +116,11 @@ class LeasedRun(ABC):
         self._outdated = True
         self._nudged.set()
 
+    @property
+    def lost(self) -> bool:
+        """Whether it is known that the lease is lost."""
+        return self._lost
+
     def lose(self) -> None:
         """The lease is known to be lost."""
         self._lost = True

@@ -17,7 +17,9 @@ from app.store.runs import STATE, load, state_from
 log = structlog.get_logger()
 
 MAX_CLAIMS: Final = 3
-"""Claims without progress after which a run is quarantined."""
+"""Claims without progress after which a run is quarantined: their workers ended, or froze."""
+MAX_LOST_LEASES: Final = 10
+"""The same for claims whose workers went on living, but were too slow to keep the lease."""
 
 # A row that is changed after the statement began is locked as it is by then, while the ledger
 # and the history are read as they were (READ COMMITTED). `consistent` says that it was not: `b`
@@ -26,6 +28,7 @@ _CLAIM: Final = """
 WITH c AS (
   SELECT project_id, id FROM runs
   WHERE status = 'queued' AND available_at <= statement_timestamp() AND claims < :max_claims
+    AND lost_leases < :max_lost
   ORDER BY available_at LIMIT :count FOR UPDATE SKIP LOCKED
 ), r AS (
   UPDATE runs r SET status = 'in_progress', fence = r.fence + 1, claims = r.claims + 1,
@@ -107,7 +110,8 @@ async def claim_one_by_one(engine: AsyncEngine, count: int, lease: timedelta) ->
 
 
 def _claim_values(count: int, lease: timedelta) -> dict[str, Any]:
-    return {"count": count, "lease": lease, "max_claims": MAX_CLAIMS}
+    limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
+    return {"count": count, "lease": lease, **limits}
 
 
 async def _load_held(tx: Tx, held: Held) -> RunState | None:

@@ -131,6 +131,7 @@ WITH s AS (
     last_write_id = s.write_id,
     claims = CASE WHEN s.progress THEN 0 WHEN s.keep_claim THEN greatest(r.claims - 1, 0)
       ELSE r.claims END,
+    lost_leases = CASE WHEN s.progress THEN 0 ELSE r.lost_leases END,
     status = coalesce(s.status, r.status),
     lease_expires_at = CASE WHEN s.status IS NULL
       THEN clock_timestamp() + CAST(:lease AS interval) END,

@@ -48,6 +48,7 @@ class Database:
 
     pool: AsyncEngine
     url: str
+    through_pgbouncer: bool = False
 
     @property
     def autocommit(self) -> AsyncEngine:
@@ -59,7 +60,8 @@ class Database:
 
 
 def open_database(url: str, *, pool_size: int, through_pgbouncer: bool = False) -> Database:
-    return Database(pool=_engine(url, pool_size, through_pgbouncer=through_pgbouncer), url=url)
+    pool = _engine(url, pool_size, through_pgbouncer=through_pgbouncer)
+    return Database(pool, url, through_pgbouncer)
 
 
 def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine:

@@ -359,6 +359,7 @@ async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
         return None
     error: JsonObject = {
         "code": "crash_loop",
-        "message": f"The run was claimed {claims.MAX_CLAIMS} times without making progress.",
+        "message": f"Without any progress of the run, {claims.MAX_CLAIMS} workers ended while they"
+        f" carried it, or workers lost its lease {claims.MAX_LOST_LEASES} times.",
     }
     return await end(tx, state, Reason.RUN_ENDED, Move.FAIL, error=error)

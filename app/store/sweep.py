@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from app.domain.ids import ApprovalId, CallId, ProjectId, RunId
-from app.store.claims import MAX_CLAIMS, Held
+from app.store.claims import MAX_CLAIMS, MAX_LOST_LEASES, Held
 from app.store.db import Tx
 
 BATCH: Final = 200
@@ -52,8 +52,11 @@ _DEADLINES: Final = text(
     "SELECT project_id, id FROM runs WHERE status IN ('queued', 'requires_action')"
     " AND deadline_at <= statement_timestamp() ORDER BY deadline_at LIMIT :batch"
 )
+# A worker that lives reports a lost lease within a lease, which takes the claim back.
 _CRASH_LOOPS: Final = text(
-    "SELECT project_id, id FROM runs WHERE status = 'queued' AND claims >= :max_claims LIMIT :batch"
+    "SELECT project_id, id FROM runs WHERE status = 'queued' AND (lost_leases >= :max_lost"
+    " OR claims >= :max_claims"
+    " AND available_at <= statement_timestamp() - CAST(:lease AS interval)) LIMIT :batch"
 )
 # A worker that ends a run cancels what is below it; this is for one that was lost in between.
 _ORPHANS: Final = text(
@@ -88,6 +91,23 @@ WHERE r.id IS NULL"""
 )
 
 
+# Whoever locks such a run works on it, so it is left out.
+_FORGIVE: Final = text(
+    """
+WITH h AS (
+  SELECT * FROM unnest(CAST(:projects AS uuid[]), CAST(:ids AS uuid[]), CAST(:fences AS bigint[]))
+    AS h(project_id, id, fence)
+), l AS (
+  SELECT r.project_id, r.id FROM runs r
+  JOIN h ON r.project_id = h.project_id AND r.id = h.id AND r.fence >= h.fence
+  WHERE r.status IN ('queued', 'in_progress') AND r.claims > 0
+  ORDER BY r.id FOR UPDATE OF r SKIP LOCKED
+)
+UPDATE runs r SET claims = r.claims - 1, lost_leases = r.lost_leases + 1
+FROM l WHERE r.project_id = l.project_id AND r.id = l.id"""
+)
+
+
 @dataclass(frozen=True, slots=True)
 class DueAnswer:
     project_id: ProjectId
@@ -98,14 +118,22 @@ class DueAnswer:
 async def renew_leases(tx: Tx, lease: timedelta, held: Sequence[Held]) -> list[Held]:
     """Answers with those that are lost. A run that somebody locks is left to the next time, so
     that none of the others waits for it."""
-    values = {
-        "lease": lease,
+    lost = set((await tx.execute(_HEARTBEAT, {"lease": lease, **_rows(held)})).scalars())
+    return [one for one in held if one.run_id in lost]
+
+
+async def forgive(tx: Tx, lost: Sequence[Held]) -> None:
+    """Take the claims of these leases back. The worker that lost them lives, so the runs did not
+    take it down."""
+    await tx.execute(_FORGIVE, _rows(lost))
+
+
+def _rows(held: Sequence[Held]) -> dict[str, Any]:
+    return {
         "projects": [one.project_id for one in held],
         "ids": [one.run_id for one in held],
         "fences": [one.fence for one in held],
     }
-    lost = set((await tx.execute(_HEARTBEAT, values)).scalars())
-    return [one for one in held if one.run_id in lost]
 
 
 async def free_expired_leases(tx: Tx) -> list[UUID]:
@@ -144,8 +172,11 @@ async def due_deadlines(tx: Tx) -> list[tuple[ProjectId, RunId]]:
     return [(ProjectId(row.project_id), RunId(row.id)) for row in await _all(tx, _DEADLINES)]
 
 
-async def crash_loops(tx: Tx) -> list[tuple[ProjectId, RunId]]:
-    rows = await tx.execute(_CRASH_LOOPS, {"batch": BATCH, "max_claims": MAX_CLAIMS})
+async def crash_loops(tx: Tx, lease: timedelta) -> list[tuple[ProjectId, RunId]]:
+    """Return runs that take their workers down. `lease`: how long a worker may take to report that
+    it lives."""
+    limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
+    rows = await tx.execute(_CRASH_LOOPS, {"batch": BATCH, "lease": lease, **limits})
     return [(ProjectId(row.project_id), RunId(row.id)) for row in rows]
 
 

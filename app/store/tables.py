@@ -135,6 +135,7 @@ runs = Table(
     Column("fence", BigInteger, nullable=False, server_default=text("0")),
     Column("lease_expires_at", AT),
     Column("claims", SmallInteger, nullable=False, server_default=text("0")),
+    Column("lost_leases", SmallInteger, nullable=False, server_default=text("0")),
     Column("available_at", AT, nullable=False, server_default=NOW),
     # What others changed, and the log.
     Column("version", BigInteger, nullable=False, server_default=text("0")),

@@ -1,26 +1,31 @@
-"""Keeping leases alive from a thread of its own, so that a busy event loop cannot lose them.
+"""Keep leases alive from a thread of its own, so that a busy event loop cannot lose them.
 
-The thread stops renewing when the loop has not moved for a long time: a process that hangs must
-not hold its runs for ever.
+A loop that does not move at all must not hold its runs for ever: the thread then ends the process.
 """
 
 import asyncio
+import os
+import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
 import structlog
 
 from app.store import sweep
-from app.store.db import DATABASE_ERRORS, is_outage, open_database
-from app.store.sweep import Held
+from app.store.claims import Held
+from app.store.db import DATABASE_ERRORS, Database, is_outage
 
 log = structlog.get_logger()
 
-STALLED_AFTER_LEASES: Final = 4
-"""A loop that has not moved for so many leases counts as hung."""
+BEATS_PER_LEASE: Final = 3
+MIN_STALL_SECONDS: Final = 10.0
+"""A loop counts as stalled after its lease, but not earlier than this: a process that starts on a
+slow machine may be busy for a while."""
+STALLED_EXIT_CODE: Final = 70
+"""EX_SOFTWARE of sysexits.h."""
 STOP_SECONDS: Final = 5
 
 
@@ -28,69 +33,110 @@ class HeartbeatStoppedError(Exception):
     """Nobody renews the leases any more, so the worker has to stop."""
 
 
+def end_process(seconds: float, place: str) -> None:
+    """End this process at once. Nothing else can: its event loop does not run."""
+    with suppress(OSError, ValueError):  # nobody reads the log any more
+        log.critical(
+            "event_loop_stalled",
+            message="The event loop did not move for longer than a lease, so the process ends."
+            " A supervisor must start it again. Other workers take over its runs.",
+            seconds=round(seconds, 1),
+            stuck_at=place,
+            exit_code=STALLED_EXIT_CODE,
+        )
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(STALLED_EXIT_CODE)
+
+
 class Heartbeat:
-    """`held` and `lost` are called in the event loop that started this."""
+    """`open_database` gives a pool for the thread. `held` is called in the thread and names every
+    lease of this process, at any moment; `lost` is called in the event loop that started this.
+    `stalled` is told for how long the loop has not moved, and where it is stuck."""
 
     def __init__(
         self,
-        url: str,
+        open_database: Callable[[], Database],
         lease: timedelta,
         *,
         held: Callable[[], Sequence[Held]],
         lost: Callable[[Iterable[Held]], None],
+        stalled: Callable[[float, str], None] = end_process,
     ) -> None:
-        self._url = url
+        self._open_database = open_database
         self._lease = lease
         self._read_held = held
         self._report_lost = lost
-        self._held: Sequence[Held] = ()
-        self._moved_at = time.monotonic()
+        self._report_stall = stalled
+        self._moves = 0
         self._stop = threading.Event()
         self._failure: Exception | None = None
+        self._forgiven: set[Held] = set()
 
     async def run(self) -> None:
         """Until cancelled. Raises HeartbeatStoppedError where the thread has ended by itself."""
         loop = asyncio.get_running_loop()
         thread = threading.Thread(
-            target=self._run_thread, args=[loop], name="lease-heartbeat", daemon=True
+            target=self._run_thread,
+            args=[loop, threading.get_ident()],
+            name="lease-heartbeat",
+            daemon=True,
         )
         thread.start()
         try:
             while thread.is_alive():
-                self._moved_at = time.monotonic()
-                self._held = self._read_held()
-                await asyncio.sleep(min(1.0, self._lease.total_seconds() / 6))
+                self._moves += 1
+                await asyncio.sleep(min(1.0, self._lease.total_seconds() / BEATS_PER_LEASE / 2))
             raise HeartbeatStoppedError from self._failure
         finally:
             self._stop.set()
             await asyncio.to_thread(thread.join, STOP_SECONDS)
 
-    def _run_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run_thread(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
         try:
-            asyncio.run(self._beat(loop))
+            asyncio.run(self._beat(loop, loop_thread))
         except Exception as error:  # raised in `run`
             self._failure = error
 
-    async def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
-        database = open_database(self._url, pool_size=1)
+    async def _beat(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
+        database = self._open_database()
+        lease = self._lease.total_seconds()
+        interval = lease / BEATS_PER_LEASE
+        moves, idle = self._moves, 0.0
         try:
-            while not self._stop.wait(self._lease.total_seconds() / 3):
-                idle = time.monotonic() - self._moved_at
-                if idle > STALLED_AFTER_LEASES * self._lease.total_seconds():
-                    log.error("event_loop_stalled", seconds=round(idle, 1))
-                    continue
-                held = self._held
-                if not held:
-                    continue
+            while not self._stop.wait(interval):
+                # A process that was frozen wakes up here once, and counts one interval.
+                idle = idle + interval if self._moves == moves else 0.0
+                moves = self._moves
+                if idle >= max(lease, MIN_STALL_SECONDS):
+                    self._report_stall(idle, _place_of(loop_thread))
                 try:
-                    async with database.pool.begin() as tx:
-                        lost = await sweep.renew_leases(tx, self._lease, held)
+                    await self._renew(database, loop)
                 except DATABASE_ERRORS as error:
                     if not is_outage(error):
                         raise
                     log.warning("heartbeat_failed", error=type(error).__name__)
-                    continue
-                if lost:
-                    loop.call_soon_threadsafe(self._report_lost, lost)
         finally:
             await database.close()
+
+    async def _renew(self, database: Database, loop: asyncio.AbstractEventLoop) -> None:
+        held = self._read_held()
+        self._forgiven &= set(held)
+        if not held:
+            return
+        async with database.pool.begin() as tx:
+            lost = await sweep.renew_leases(tx, self._lease, held)
+            unforgiven = [one for one in lost if one not in self._forgiven]
+            if unforgiven:
+                await sweep.forgive(tx, unforgiven)
+        if lost:
+            self._forgiven |= set(lost)
+            loop.call_soon_threadsafe(self._report_lost, lost)
+
+
+def _place_of(thread: int) -> str:
+    """The innermost frame of a thread: its file, line and function."""
+    frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage]
+    if frame is None:
+        return "unknown"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"

@@ -39,6 +39,8 @@ class Worker:
         self._executions: dict[UUID, Execution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
+        self._lost: set[Held] = set()
+        """Leases of executions that have ended, until the heartbeat has seen that they are lost."""
         self._draining = False
         self._reserved = 0
         self._claim_one_by_one = False
@@ -63,12 +65,16 @@ class Worker:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`, and then as long as the drain takes."""
-        heartbeat = Heartbeat(
-            self._services.direct_url, self._lease, held=self._held, lost=self._lost
-        )
         services = self._services
+        heartbeat = Heartbeat(
+            services.open_direct, self._lease, held=self._held, lost=self._on_lost
+        )
         reaper = Reaper(
-            services.database, services.vault, services.quarantine, services.engine.notices.tell
+            services.database,
+            services.vault,
+            services.quarantine,
+            self._lease,
+            services.engine.notices.tell,
         )
         claiming = asyncio.create_task(self._claim_forever(), name="claim")
         background = [
@@ -99,6 +105,7 @@ class Worker:
     def _start(self, state: RunState, claimed_at: float | None = None) -> None:
         execution = Execution(self._services.engine, state, claimed_at)
         if (former := self._executions.get(state.id)) is not None:
+            self._lost.add(_lease_of(former))
             former.lose()  # it ran out unnoticed, and this process has claimed the run again
         if self._draining:
             execution.drain()
@@ -136,6 +143,8 @@ class Worker:
             log.exception("execution_failed", run=show(Prefix.RUN, run_id), fence=fence)
         finally:
             if self._executions.get(run_id) is execution:
+                if execution.lost:
+                    self._lost.add(_lease_of(execution))
                 del self._executions[run_id]
             if self._room == 1 or self._draining:
                 self._wake.set()
@@ -199,15 +208,20 @@ class Worker:
                     await self._wake.wait()
 
     def _held(self) -> Sequence[Held]:
-        return [
-            Held(execution.project_id, *execution.lease) for execution in self._executions.values()
-        ]
+        """Called in the heartbeat's thread; each copy is one operation under the interpreter's
+        lock. What was claimed a moment ago is in there, however busy the event loop is."""
+        return [_lease_of(one) for one in list(self._executions.values())] + list(self._lost)
 
-    def _lost(self, leases: Iterable[Held]) -> None:
+    def _on_lost(self, leases: Iterable[Held]) -> None:
         for held in leases:
+            self._lost.discard(held)
             execution = self._executions.get(held.run_id)
             if execution is not None and execution.lease == (held.run_id, held.fence):
                 execution.lose()
+
+
+def _lease_of(execution: Execution) -> Held:
+    return Held(execution.project_id, *execution.lease)
 
 
 async def _until(stop: asyncio.Event) -> None:

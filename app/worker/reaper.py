@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from datetime import timedelta
 from typing import Final, TypeVar
 
 import structlog
@@ -34,11 +35,13 @@ class Reaper:
         database: Database,
         vault: Vault,
         quarantine: Quarantine,
+        lease: timedelta,
         tell: Callable[[Iterable[Abandoned]], None],
     ) -> None:
         self._database = database
         self._vault = vault
         self._quarantine = quarantine
+        self._lease = lease
         self._tell = tell
         self._sweeps = random.randrange(KEYS_EVERY)  # noqa: S311  # workers take turns
         self._failed: dict[Hashable, int] = {}
@@ -68,7 +71,10 @@ class Reaper:
         return any(
             [
                 len(freed) == sweep.BATCH,
-                await self._each(sweep.crash_loops, lambda tx, due: outside.quarantine(tx, *due)),
+                await self._each(
+                    lambda tx: sweep.crash_loops(tx, self._lease),
+                    lambda tx, due: outside.quarantine(tx, *due),
+                ),
                 await self._each(
                     sweep.due_approvals, lambda tx, due: outside.expire_approval(tx, *due)
                 ),

@@ -177,7 +177,8 @@ async def test_a_run_whose_workers_are_lost_is_claimed_three_times_and_then_fail
         await crash(store)
     assert await store.claim() == []
     async with store.pool.begin() as tx:
-        assert await sweep.crash_loops(tx) == [(PROJECT, run_id)]
+        assert await sweep.crash_loops(tx, LEASE) == []  # a worker may live, and say so yet
+        assert await sweep.crash_loops(tx, LAPSED) == [(PROJECT, run_id)]
     async with store.pool.begin() as tx:
         assert await outside.quarantine(tx, PROJECT, run_id)
     head = await store.head(run_id)
@@ -185,6 +186,55 @@ async def test_a_run_whose_workers_are_lost_is_claimed_three_times_and_then_fail
     assert (await store.log(run_id))[-1] == "run.failed"
     async with store.pool.begin() as tx:
         assert not await outside.quarantine(tx, PROJECT, run_id)
+
+
+async def lose(store: Store, run_id: RunId) -> None:
+    """A worker claims the only run there is, is too slow to keep its lease, and says so."""
+    state = await crash(store)
+    assert state.id == run_id
+    async with store.pool.begin() as tx:
+        await sweep.forgive(tx, [claims.Held(PROJECT, state.id, state.fence)])
+
+
+async def test_leases_that_living_workers_lose_do_not_end_a_run(store: Store) -> None:
+    [run_id] = await store.accept()
+    for _ in range(2 * claims.MAX_CLAIMS):
+        await lose(store, run_id)
+    async with store.pool.begin() as tx:
+        assert await sweep.crash_loops(tx, LAPSED) == []
+    [state] = await store.claim()
+    await store.committed(step(state, changes=Changes(progress=True)))
+    head = await store.head(run_id)
+    assert (head.claims, head.lost_leases) == (0, 0)
+
+
+async def test_a_run_that_slows_down_every_worker_is_taken_away_from_them(store: Store) -> None:
+    [run_id] = await store.accept()
+    for _ in range(claims.MAX_LOST_LEASES):
+        await lose(store, run_id)
+    assert await store.claim() == []
+    async with store.pool.begin() as tx:
+        assert await sweep.crash_loops(tx, LEASE) == [(PROJECT, run_id)]
+
+
+async def test_the_report_of_a_worker_that_lives_takes_its_last_claim_back(store: Store) -> None:
+    """The sweep had found three claims already, and waits for a lease before it ends the run."""
+    [run_id] = await store.accept()
+    states = [await crash(store) for _ in range(claims.MAX_CLAIMS)]
+    async with store.pool.begin() as tx:
+        await sweep.forgive(tx, [claims.Held(PROJECT, run_id, states[-1].fence)])
+        assert await sweep.crash_loops(tx, LAPSED) == []
+    assert [state.id for state in await store.claim()] == [run_id]
+
+
+async def test_a_report_about_a_run_that_has_ended_or_waits_changes_nothing(store: Store) -> None:
+    ended, parked = await store.leased(), await store.waiting(pay("c1"))
+    await store.committed(step(ended, "run.completed", seen=0, ending=Ending(Move.COMPLETE)))
+    before = [await store.head(state.id) for state in (ended, parked)]
+    async with store.pool.begin() as tx:
+        held = [claims.Held(PROJECT, state.id, state.fence) for state in (ended, parked)]
+        await sweep.forgive(tx, held)
+    assert [await store.head(state.id) for state in (ended, parked)] == before
 
 
 async def test_progress_forgives_the_claims_before_it(store: Store) -> None:

@@ -46,7 +46,7 @@ def nobody(abandoned: Iterable[Abandoned]) -> None:
 
 
 def reaper(store: Store) -> Reaper:
-    return Reaper(store.database, store.vault, Quarantine(store.pool), nobody)
+    return Reaper(store.database, store.vault, Quarantine(store.pool), timedelta(0), nobody)
 
 
 async def alone(store: Store, act: Callable[[Tx], Awaitable[T]]) -> T:

@@ -149,13 +149,17 @@ async def everything(store: Store, sent: Sent) -> None:
         await reads(tx, sent, states)
 
 
+async def crash_loops(tx: Tx) -> object:
+    return await sweep.crash_loops(tx, LEASE)
+
+
 async def sweeps(store: Store, sent: Sent) -> None:
     for find in (
         sweep.free_expired_leases,
         sweep.due_approvals,
         sweep.due_callbacks,
         sweep.due_deadlines,
-        sweep.crash_loops,
+        crash_loops,
         sweep.drop_old_idempotency_keys,
     ):
         sent.by = find.__name__

@@ -1,6 +1,7 @@
 """Runs whose stored data cannot be read back end alone: no process and no other run with them."""
 
 import asyncio
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -41,7 +42,7 @@ async def status(store: Store, run_id: UUID) -> str:
 
 
 def reaper(store: Store, quarantine: Quarantine) -> Reaper:
-    return Reaper(store.database, store.vault, quarantine, lambda abandoned: None)
+    return Reaper(store.database, store.vault, quarantine, timedelta(0), lambda abandoned: None)
 
 
 # Claims.

@@ -1,10 +1,12 @@
 """The worker around the loop: leases that stay alive, and a clean way out."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,11 +21,12 @@ from app.domain.run import Move
 from app.domain.state import RunState, Segment, SegmentKind
 from app.settings import Settings
 from app.store import sweep
-from app.store.claims import MAX_CLAIMS
+from app.store.claims import MAX_CLAIMS, Held
 from app.store.commit import Ending
-from app.store.sweep import Held
+from app.store.db import open_database
 from app.tools.base import Invocation
 from app.wiring import Services, open_services
+from app.worker import leases as leases_module
 from app.worker.leases import Heartbeat, HeartbeatStoppedError
 from app.worker.main import Worker
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, new_run, step, until
@@ -51,15 +54,25 @@ class Leases:
 
     holds: list[Held]
     lost: list[Held]
+    stalls: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
 
     def lose(self, leases: Iterable[Held]) -> None:
         self.lost += leases
+
+    def stall(self, seconds: float, place: str) -> None:
+        self.stalls.append((seconds, place))
 
 
 @asynccontextmanager
 async def heartbeat(store: Store, lease: timedelta, *states: RunState) -> AsyncGenerator[Leases]:
     leases = Leases(held(*states), [])
-    beats = Heartbeat(store.url, lease, held=lambda: leases.holds, lost=leases.lose)
+    beats = Heartbeat(
+        lambda: open_database(store.url, pool_size=1),
+        lease,
+        held=lambda: leases.holds,
+        lost=leases.lose,
+        stalled=leases.stall,
+    )
     task = asyncio.create_task(beats.run())
     try:
         yield leases
@@ -83,13 +96,72 @@ async def test_leases_live_on_while_the_event_loop_is_blocked_for_longer(store: 
     await store.committed(step(state, "mine"))
 
 
-async def test_a_loop_that_hangs_loses_its_leases(store: Store) -> None:
-    lease = timedelta(seconds=0.2)
-    state = await store.leased(lease=lease)
-    async with heartbeat(store, lease, state):
-        await asyncio.sleep(0)
+async def test_a_lease_that_was_claimed_a_moment_ago_lives_on_too(store: Store) -> None:
+    """The event loop has had no time to do anything since it took the claim in."""
+    async with heartbeat(store, SECOND) as leases:
+        await asyncio.sleep(0)  # it starts
+        state = await store.leased(lease=SECOND)
+        leases.holds = held(state)
         block_the_loop(1.5)
-        assert not await store.value(ALIVE, id=state.id)
+        assert await store.value(ALIVE, id=state.id)
+    assert leases.lost == []
+
+
+async def test_a_loop_that_does_not_move_for_longer_than_its_lease_is_reported(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases_module, "MIN_STALL_SECONDS", 0)
+    async with heartbeat(store, SHORT) as leases:
+        await asyncio.sleep(0)
+        assert leases.stalls == []
+        while not leases.stalls:
+            block_the_loop(0.5)
+    seconds, place = leases.stalls[0]
+    assert seconds >= SHORT.total_seconds()
+    assert "test_worker.py" in place
+
+
+def test_a_worker_whose_loop_is_stuck_ends_itself_with_a_message_and_a_code() -> None:
+    """Its supervisor starts it again. Here nothing is leased, so no database is asked."""
+    stuck = """if True:
+        import asyncio, time
+        from datetime import timedelta
+        from app.store.db import open_database
+        from app.worker import leases
+
+        async def hang() -> None:
+            nowhere = lambda: open_database("postgresql://nobody@127.0.0.1:9/x", pool_size=1)
+            lease = timedelta(seconds=0.3)
+            beats = leases.Heartbeat(nowhere, lease, held=list, lost=print)
+            task = asyncio.create_task(beats.run())
+            await asyncio.sleep(0.05)
+            time.sleep(60)
+
+        leases.MIN_STALL_SECONDS = 0
+        asyncio.run(hang())
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", stuck], check=False, capture_output=True, timeout=50
+    )
+    assert ended.returncode == leases_module.STALLED_EXIT_CODE == 70
+    assert b"event_loop_stalled" in ended.stdout + ended.stderr
+    assert b"in hang" in ended.stdout + ended.stderr
+
+
+async def test_a_lost_lease_is_reported_until_its_owner_has_heard_and_forgiven_once(
+    store: Store,
+) -> None:
+    state = await store.leased(lease=timedelta(0))
+    async with store.pool.begin() as tx:
+        await sweep.free_expired_leases(tx)
+    async with heartbeat(store, SHORT, state) as leases:
+
+        async def reported() -> bool:
+            return len(leases.lost) > 2
+
+        await until(reported)
+    head = await store.head(state.id)
+    assert (head.claims, head.lost_leases) == (0, 1)
 
 
 async def test_a_lease_that_somebody_else_has_now_is_reported_and_no_other(store: Store) -> None:
@@ -138,7 +210,10 @@ async def test_a_run_that_somebody_locks_does_not_cost_the_others_their_leases(
 async def test_a_heartbeat_that_cannot_go_on_says_so(store: Store) -> None:
     nowhere = make_url(store.url).set(database="nowhere").render_as_string(hide_password=False)
     beats = Heartbeat(
-        nowhere, SHORT, held=lambda: [Held(PROJECT, RunId(PROJECT), 1)], lost=lambda _: None
+        lambda: open_database(nowhere, pool_size=1),
+        SHORT,
+        held=lambda: [Held(PROJECT, RunId(PROJECT), 1)],
+        lost=lambda _: None,
     )
     with pytest.raises(HeartbeatStoppedError):
         await beats.run()
@@ -174,10 +249,11 @@ class Bench:
         self.pay = Pay()
         executors = {**services.engine.executors, "webhook": self.pay}
         services.engine = replace(services.engine, executors=executors)
+        self.lease = LEASE
         self.stop = asyncio.Event()
 
     def worker(self, drain: timedelta = LEASE) -> Worker:
-        return Worker(self.services, concurrency=8, lease=LEASE, drain=drain)
+        return Worker(self.services, concurrency=8, lease=self.lease, drain=drain)
 
     @asynccontextmanager
     async def working(self, drain: timedelta = LEASE) -> AsyncGenerator[Worker]:
@@ -347,3 +423,19 @@ async def test_a_run_that_was_lost_and_claimed_again_here_is_dropped_by_its_firs
     assert "tool_call.outcome_unknown" in log
     assert log.count("tool_call.started") == 1
     assert len(bench.pay.calls) == 1
+
+
+# A worker that is too slow to keep what it has.
+
+
+async def test_a_worker_that_loses_a_lease_reports_it_and_the_run_goes_on(bench: Bench) -> None:
+    """Somebody else has the run by then. Its claim by this worker, which lives, does not count."""
+    bench.lease = SECOND
+    run = await bench.accept("pay(amount=7)", tools=["pay"])
+    async with bench.working():
+        await bench.until_called()
+        await bench.store.sql("UPDATE runs SET fence = fence + 1, claims = 2")
+        await bench.store.until("SELECT claims FROM runs", 1)
+        bench.pay.answer.set()
+    head = await bench.store.head(run.id)
+    assert (head.claims, head.lost_leases) == (1, 1)
