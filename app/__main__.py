@@ -153,7 +153,9 @@ def migrate(as_json: AsJson = False) -> None:
     from app.operating.environment import database_url, read_settings, run
     from app.store import migrations
 
-    run(migrations.upgrade(database_url(read_settings())))
+    settings = read_settings()
+    key = settings.secret_key
+    run(migrations.upgrade(database_url(settings), key.get_secret_value() if key else None))
     report({"up_to_date": True}, "The database is up to date.", as_json=as_json)
 
 

@@ -146,7 +146,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         mcp = _closed_with(stack, _mcp(settings, database, vault, egress))
         feed, toolbox = Feed(Relay(database.autocommit)), Toolbox(database.pool, vault)
         posts = SignedPosts(egress)
-        webhook = Webhook(posts)
+        webhook = Webhook(posts, secrets)
         public_url = settings.public_url or f"http://{settings.host}:{settings.port}"
         engine = Engine(
             commit=await stack.enter_async_context(GroupCommit(steps.write)),
@@ -326,7 +326,7 @@ def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -
             found.id,
             found.version,
             found.spec,
-            filled.secret_headers,
+            filled.headers,
             filled.oauth,
             tokens,
         )

@@ -37,7 +37,7 @@ def patched(
         )
     spec = patch.applied_to(before.spec)
     former = before.credentials(services.vault)
-    given: dict[str, Any] = {"secret_headers": former.secret_headers, "oauth": former.oauth}
+    given: dict[str, Any] = {"headers": former.headers, "oauth": former.oauth}
     again = {name: getattr(patch, name) for name in given.keys() & patch.model_fields_set}
     if _origin(spec.url) != _origin(before.spec.url):
         kept = former.values_in() - again.keys()
@@ -93,7 +93,7 @@ async def list_tools(
 ) -> tuple[ListedTool, ...]:
     """Raises McpUnreachableError."""
     server = Server(
-        project_id, mint(), 0, spec, filled.secret_headers, filled.oauth, refresh_tokens=tokens
+        project_id, mint(), 0, spec, filled.headers, filled.oauth, refresh_tokens=tokens
     )
     return await services.mcp.list_tools(server)
 
@@ -159,15 +159,14 @@ async def _http_problems(
             errors.append(FieldError(path, str(error)))
     if spec.args:
         errors.append(FieldError("args", "are for a command"))
-    return errors + access_problems(spec, filled)
+    return errors + access_problems(filled)
 
 
 def _command_problems(
     services: Services, spec: McpServerSpec, given: Credentials
 ) -> list[FieldError]:
     needless = {
-        "headers": spec.headers,
-        "secret_headers": given.secret_headers,
+        "headers": given.headers,
         "oauth": given.oauth,
     }
     errors = [

@@ -39,7 +39,7 @@ from app.store.db import Tx
 from app.store.ids import mint
 from app.tools import signing
 from app.tools.base import Invocation
-from app.tools.webhook_headers import check_headers
+from app.tools.webhook_headers import check_headers, filled_headers, secret_references
 from app.wiring import Services
 
 routes = router("Tools")
@@ -125,7 +125,7 @@ async def change_tool(
             raise e.ToolNotFoundError
         if code is None:
             spec = patched(former.spec, patch)
-            changed = await registry.change_tool(tx, who.project_id, former, spec)
+            changed = await registry.change_tool(tx, services.vault, who.project_id, former, spec)
         else:
             changed = await plugin_sync.override(tx, who.project_id, code, overrides(patch))
     services.toolbox.forget(who.project_id)
@@ -187,19 +187,21 @@ async def check_tool(services: Services, project_id: ProjectId, spec: ToolSpec) 
             if problem is not None:
                 errors.append(FieldError(field, problem))
     errors += await check_guards(services, spec.guardrails, stages=TOOL_STAGES)
-    errors += await _target_problems(services, spec)
+    errors += await _target_problems(services, project_id, spec)
     if errors:
         raise e.InvalidRequestError(errors=errors)
 
 
-async def _target_problems(services: Services, spec: ToolSpec) -> list[FieldError]:
+async def _target_problems(
+    services: Services, project_id: ProjectId, spec: ToolSpec
+) -> list[FieldError]:
     if spec.type != "hosted" and spec.hosted is not None:
         return [FieldError("hosted", "is for a tool of type hosted")]
     if spec.type not in ("webhook", "plugin") and spec.executes is not None:
         return [FieldError("executes", "is for a webhook or a plugin")]
     match spec.type:
         case "webhook":
-            return await _webhook_problems(services, spec)
+            return await _webhook_problems(services, project_id, spec)
         case "hosted":
             return _hosted_problems(spec)
         case "agent":
@@ -210,8 +212,10 @@ async def _target_problems(services: Services, spec: ToolSpec) -> list[FieldErro
             return []
 
 
-async def _webhook_problems(services: Services, spec: ToolSpec) -> list[FieldError]:
-    errors = [*check_headers(spec.headers), *_not_of_an_agent(spec)]
+async def _webhook_problems(
+    services: Services, project_id: ProjectId, spec: ToolSpec
+) -> list[FieldError]:
+    errors = [*await _header_problems(services, project_id, spec), *_not_of_an_agent(spec)]
     if spec.url is None:
         return [*errors, FieldError("url", "is needed for a webhook")]
     try:
@@ -219,6 +223,20 @@ async def _webhook_problems(services: Services, spec: ToolSpec) -> list[FieldErr
     except TargetError as error:
         errors.append(FieldError("url", str(error)))
     return errors
+
+
+async def _header_problems(
+    services: Services, project_id: ProjectId, spec: ToolSpec
+) -> list[FieldError]:
+    """A value that is stored already was checked when it was given."""
+    references = secret_references(spec.headers)
+    secrets = await services.engine.secrets(project_id, set(references.values()))
+    missing = [
+        FieldError(path, f"there is no secret '{name}'; PUT /v1/secrets/{name} makes it")
+        for path, name in references.items()
+        if name not in secrets
+    ]
+    return missing or check_headers(filled_headers(spec.headers, secrets))
 
 
 def _not_of_an_agent(spec: ToolSpec) -> list[FieldError]:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from app.domain.errors import FieldError
-from app.domain.tools import Frozen, ToolName
+from app.domain.tools import Frozen, SecretRef
 
 _PRINTABLE: Final = r"^[\x20-\x7e]+$"
 """RFC 6749, appendix A: what ids, secrets and tokens of OAuth are made of."""
@@ -17,14 +17,6 @@ _SCOPE: Final = r"^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$"
 
 Grant: TypeAlias = Literal["client_credentials", "refresh_token"]
 AuthMethod: TypeAlias = Literal["client_secret_basic", "client_secret_post"]
-
-
-class SecretRef(Frozen):
-    """A secret of the project, by its name (`/v1/secrets`)."""
-
-    secret: ToolName
-    prefix: Annotated[str, Field(max_length=64, pattern=r"^[\x20-\x7e]*$")] = ""
-    """Stands before the secret's value: `Bearer ` with a space at its end."""
 
 
 OAuthSecret: TypeAlias = (
@@ -81,7 +73,7 @@ class RefreshClaim:
 class Filled:
     """`Credentials` with the values of the secrets that they name."""
 
-    secret_headers: dict[str, str] = field(repr=False)
+    headers: dict[str, str] = field(repr=False)
     oauth: OAuthClient | None
 
 
@@ -89,7 +81,7 @@ class Filled:
 class Credentials:
     """As a project gave them: values, and references to its secrets."""
 
-    secret_headers: Mapping[str, str | SecretRef] = field(repr=False)
+    headers: Mapping[str, str | SecretRef] = field(repr=False)
     oauth: OAuth | None = field(default=None, repr=False)
 
     def references(self) -> Iterator[tuple[str, str]]:
@@ -106,7 +98,7 @@ class Credentials:
     def filled(self, secrets: Mapping[str, str]) -> Filled:
         """Raises KeyError for a secret that is not among them."""
         oauth = self.oauth
-        headers = {name: _value(one, secrets) for name, one in self.secret_headers.items()}
+        headers = {name: _value(one, secrets) for name, one in self.headers.items()}
         if oauth is None:
             return Filled(headers, None)
         client = OAuthClient(
@@ -121,8 +113,8 @@ class Credentials:
         return Filled(headers, client)
 
     def _secrets(self) -> Iterator[tuple[str, str | SecretRef]]:
-        for name, value in self.secret_headers.items():
-            yield f"secret_headers.{name[:128]}", value
+        for name, value in self.headers.items():
+            yield f"headers.{name[:128]}", value
         if self.oauth is not None:
             for name in ("client_secret", "refresh_token"):
                 if (given := getattr(self.oauth, name)) is not None:
@@ -153,4 +145,4 @@ def oauth_problems(client: OAuthClient) -> list[FieldError]:
 
 
 def _value(given: str | SecretRef, secrets: Mapping[str, str]) -> str:
-    return given if isinstance(given, str) else given.prefix + secrets[given.secret]
+    return given if isinstance(given, str) else given.filled(secrets)

@@ -45,7 +45,6 @@ class McpServerSpec(Frozen):
     url: Annotated[str, Field(max_length=2048)] | None = None
     command: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
     args: Annotated[tuple[Argument, ...], Field(max_length=64)] = ()
-    headers: dict[str, str] = Field(default_factory=dict, max_length=32)
     tools: ToolFilter = ToolFilter()
     prefix: Annotated[str, Field(pattern=PREFIX_PATTERN)] | None = None
     approval: ServerApproval | None = None

@@ -1,5 +1,6 @@
 """What a registered tool is: its contract with the model and its policy."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -29,6 +30,27 @@ class ByCallable(Frozen):
     """A plugin's own function decides: `package.module:function`. Only a plugin's code sets it."""
 
     callable: Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class SecretRef(Frozen):
+    """A secret of the project, by its name (`/v1/secrets`)."""
+
+    secret: ToolName
+    prefix: Annotated[str, Field(max_length=64, pattern=r"^[\x20-\x7e]*$")] = ""
+    """Stands before the secret's value: `Bearer ` with a space at its end."""
+
+    def filled(self, secrets: Mapping[str, str]) -> str:
+        """Raises KeyError if the secret is not among `secrets`."""
+        return self.prefix + secrets[self.secret]
+
+
+class Sealed(Frozen):
+    """A value that only the store can open: base64 of what the vault sealed."""
+
+    sealed: str
+
+
+HeaderValue: TypeAlias = str | SecretRef | Sealed
 
 
 class OutputOfTool(Frozen):
@@ -108,7 +130,8 @@ class ToolSpec(Frozen):
     """Of a tool of type `agent`: whom a child run is started with."""
     output: ChildOutput = "final"
     """Of a tool of type `agent`: what of the child run is the call's output."""
-    headers: dict[str, str] = Field(default_factory=dict, max_length=32)
+    headers: dict[str, HeaderValue] = Field(default_factory=dict, max_length=32)
+    """Values are stored encrypted, and shown as `…`. A reference is read anew for each call."""
     strict: bool = True
     timeout_seconds: Seconds | None = None
     on_timeout: OnFailure = "return_error"

@@ -82,7 +82,7 @@ async def _register(
         await registry.add_tool(tx, vault, DEFAULT_PROJECT, spec, signing.make_secret())
     elif former.spec.url != url:
         spec = former.spec.model_copy(update={"url": url})
-        await registry.change_tool(tx, DEFAULT_PROJECT, former, spec)
+        await registry.change_tool(tx, vault, DEFAULT_PROJECT, former, spec)
 
 
 async def _secrets(tx: Tx, vault: Vault, names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:

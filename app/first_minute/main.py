@@ -64,8 +64,8 @@ async def _on_this_machine(
     server = await embedded.start(data_dir, say=progress.step)
     stack.push_async_callback(server.stop)
     progress.step("Migrating the database")
-    await migrations.upgrade(server.url)
     secret_key = settings.secret_key or secret_key_of(data_dir)
+    await migrations.upgrade(server.url, secret_key.get_secret_value())
     api_key = settings.bootstrap_key or kept(data_dir / "api-key", keys.new_secret)
     settings = settings.model_copy(
         update={
@@ -99,7 +99,7 @@ async def _on_a_server(settings: Settings, url: str, progress: Progress) -> Prep
             "Make one with: openssl rand -hex 32"
         )
     progress.step("Migrating the database")
-    await migrations.upgrade(url)
+    await migrations.upgrade(url, settings.secret_key.get_secret_value())
     return Prepared(settings, url, Banner(_address(settings)))
 
 

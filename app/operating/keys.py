@@ -85,8 +85,8 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
             data_dir = settings.data_dir or embedded.default_data_dir()
             server = await embedded.start(data_dir, say=lambda _: None)
             stack.push_async_callback(server.stop)
-            await migrations.upgrade(server.url)
             url, secret = server.url, settings.secret_key or secret_key_of(data_dir)
+            await migrations.upgrade(url, secret.get_secret_value())
         else:
             url, secret = database_url(settings), shared(settings).secret_key
         assert secret is not None

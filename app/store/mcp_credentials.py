@@ -15,7 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.domain.errors import McpUnreachableError, UnavailableError
 from app.domain.ids import ProjectId
 from app.domain.json import compact
-from app.domain.mcp_auth import Credentials, Filled, OAuth, RefreshClaim, SecretRef
+from app.domain.mcp_auth import Credentials, Filled, OAuth, RefreshClaim
+from app.domain.tools import SecretRef
 from app.store.db import DATABASE_ERRORS, Tx, is_outage, patiently
 from app.store.secrets import read_secrets
 from app.store.tables import mcp_servers
@@ -35,16 +36,14 @@ _REPLACED: Final = TypeAdapter[dict[str, str]](dict[str, str])
 class Sealed:
     """Bound to the server's project and name."""
 
-    secret_headers: bytes | None = None
+    headers: bytes | None = None
     oauth: bytes | None = None
 
     def opened(self, vault: Vault, project_id: ProjectId, name: str) -> Credentials:
         headers: dict[str, str | SecretRef] = {}
         oauth: OAuth | None = None
-        if self.secret_headers is not None:
-            text = vault.open(
-                self.secret_headers, column=HEADERS_COLUMN, project_id=project_id, row=name
-            )
+        if self.headers is not None:
+            text = vault.open(self.headers, column=HEADERS_COLUMN, project_id=project_id, row=name)
             headers = _HEADERS.validate_json(text, strict=False)
         if self.oauth is not None:
             text = vault.open(self.oauth, column=OAUTH_COLUMN, project_id=project_id, row=name)
@@ -54,8 +53,8 @@ class Sealed:
 
 def seal(vault: Vault, project_id: ProjectId, name: str, given: Credentials) -> Sealed:
     headers = oauth = None
-    if given.secret_headers:
-        text = compact(_HEADERS.dump_python(dict(given.secret_headers), exclude_defaults=True))
+    if given.headers:
+        text = compact(_HEADERS.dump_python(dict(given.headers), exclude_defaults=True))
         headers = vault.seal(text, column=HEADERS_COLUMN, project_id=project_id, row=name)
     if given.oauth is not None:
         text = compact(given.oauth.model_dump(exclude_defaults=True))

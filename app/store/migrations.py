@@ -25,13 +25,15 @@ LOCK_WAIT = timedelta(minutes=10)
 LOCK_POLL = timedelta(milliseconds=100)
 
 
-async def upgrade(url: str) -> None:
-    """Migrate to the head. Returns at once if the database has it; waits for another migrator."""
+async def upgrade(url: str, secret_key: str | None = None) -> None:
+    """Migrate to the head. Returns at once if the database has it; waits for another migrator.
+    `secret_key`: for migrations that encrypt stored values. Raises SecretKeyNeededError and
+    WrongSecretKeyError if there are such values and it cannot."""
     async with _connect(url) as connection:
         if await connection.run_sync(_has_head):
             return
         async with _lock(connection):
-            await connection.run_sync(_upgrade)
+            await connection.run_sync(_upgrade, secret_key)
 
 
 async def current(url: str) -> str | None:
@@ -114,9 +116,10 @@ def _has_head(connection: Connection) -> bool:
     return revision is not None and revision not in older
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade(connection: Connection, secret_key: str | None) -> None:
     if _has_head(connection):
         return
     config = _config()
     config.attributes["connection"] = connection
+    config.attributes["secret_key"] = secret_key
     command.upgrade(config, "head")

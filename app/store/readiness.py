@@ -64,8 +64,13 @@ async def check(tx: Tx, vault: Vault) -> None:
             "The database was emptied or replaced while this process ran. Start it again."
         )
     _check_revision(row.revision)
+    ensure_key(vault, row.canary)
+
+
+def ensure_key(vault: Vault, canary: bytes) -> None:
+    """Raises WrongSecretKeyError."""
     try:
-        vault.open(row.canary, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
+        vault.open(canary, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
     except SecretUnreadableError:
         raise WrongSecretKeyError from None
 

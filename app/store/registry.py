@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from app.domain.ids import ProjectId
 from app.domain.tools import HostedKind, ToolSpec
 from app.store.db import Tx
+from app.store.header_values import open_headers, seal_headers
 from app.store.ids import mint
 from app.store.tables import tool_versions, tools
 from app.store.vault import Vault
@@ -76,7 +77,7 @@ async def add_tool(
     ).one_or_none()
     if row is None:
         return None
-    await _add_version(tx, project_id, spec, row.version)
+    await _add_version(tx, vault, project_id, spec, row.version)
     return await get_tool(tx, project_id, spec.name)
 
 
@@ -106,11 +107,11 @@ async def list_tools(
 
 
 async def change_tool(
-    tx: Tx, project_id: ProjectId, former: RegisteredTool, spec: ToolSpec
+    tx: Tx, vault: Vault, project_id: ProjectId, former: RegisteredTool, spec: ToolSpec
 ) -> RegisteredTool | None:
     """The caller has locked the tool."""
     version = former.version + 1
-    await _add_version(tx, project_id, spec, version)
+    await _add_version(tx, vault, project_id, spec, version)
     await _touch(tx, project_id, spec.name, version=version)
     return await get_tool(tx, project_id, spec.name)
 
@@ -146,8 +147,11 @@ async def _touch(tx: Tx, project_id: ProjectId, name: str, **values: Any) -> boo
     return changed.one_or_none() is not None
 
 
-async def _add_version(tx: Tx, project_id: ProjectId, spec: ToolSpec, version: int) -> None:
-    shown = spec.model_dump(mode="json", exclude_defaults=True)
+async def _add_version(
+    tx: Tx, vault: Vault, project_id: ProjectId, spec: ToolSpec, version: int
+) -> None:
+    sealed = seal_headers(vault, project_id, spec)
+    shown = sealed.model_dump(mode="json", exclude_defaults=True)
     await tx.execute(
         insert(tool_versions).values(
             project_id=project_id, name=spec.name, version=version, spec=shown
@@ -192,7 +196,7 @@ async def read_versions(
     )
     found: list[ToolVersion] = []
     for row in rows:
-        spec = ToolSpec.model_validate(row.spec, strict=False)
+        spec = open_headers(vault, project_id, ToolSpec.model_validate(row.spec, strict=False))
         sealed = [box for box in (row.secret, row.former) if box is not None]
         secrets = tuple(
             vault.open(box, column=SECRET_COLUMN, project_id=project_id, row=row.name)

@@ -12,25 +12,21 @@ _RESERVED_PREFIX: Final = "mcp-"
 _RESERVED: Final = frozenset({"accept", "last-event-id"})
 
 
-def access_problems(spec: McpServerSpec, given: Filled) -> list[FieldError]:
+def access_problems(given: Filled) -> list[FieldError]:
     """Never quotes a value."""
     errors: list[FieldError] = []
-    for at, headers in (("headers", spec.headers), ("secret_headers", given.secret_headers)):
-        errors += check_headers(headers, at=at)
-        for name in headers:
-            path = f"{at}.{name[:128]}"
-            if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
-                errors.append(FieldError(path, "belongs to the protocol"))
-            if name.lower() == "authorization" and given.oauth is not None:
-                errors.append(FieldError(path, "is what oauth is for"))
-    both = {one.lower() for one in spec.headers} & {one.lower() for one in given.secret_headers}
-    for name in both:
-        errors.append(FieldError(f"secret_headers.{name[:128]}", "is among the headers too"))
+    errors += check_headers(given.headers)
+    for name in given.headers:
+        path = f"headers.{name[:128]}"
+        if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
+            errors.append(FieldError(path, "belongs to the protocol"))
+        if name.lower() == "authorization" and given.oauth is not None:
+            errors.append(FieldError(path, "is what oauth is for"))
     return errors + ([] if given.oauth is None else oauth_problems(given.oauth))
 
 
 def ensure_access(spec: McpServerSpec, given: Filled) -> None:
     """Of a registered server, whose secrets may have got other values since. Raises
     McpUnreachableError."""
-    if problems := access_problems(spec, given):
+    if problems := access_problems(given):
         raise McpUnreachableError(f"MCP server '{spec.name}': {' '.join(problems[0])}.")

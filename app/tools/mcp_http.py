@@ -92,7 +92,7 @@ def _refusal(response: httpx2.Response) -> str:
     if response.status_code == 401:
         return (
             "HTTP 401: the server wants to know who asks. Give it `oauth` with a client_secret or "
-            "a refresh_token, or `secret_headers`; logging in with a browser is not offered."
+            "a refresh_token, or `headers`; logging in with a browser is not offered."
         )
     return f"HTTP {response.status_code}."
 

@@ -46,7 +46,7 @@ class Server:
     id: UUID
     version: int
     spec: McpServerSpec
-    secret_headers: dict[str, str] = field(repr=False)
+    headers: dict[str, str] = field(repr=False)
     oauth: OAuthClient | None = None
     refresh_tokens: RefreshTokens = field(default_factory=GivenRefreshTokens, compare=False)
 
@@ -167,7 +167,7 @@ class Link:
             )
         return mcp_sdk.connected(
             server.spec,
-            server.secret_headers,
+            server.headers,
             self._egress,
             tokens,
             changed=lambda: self._on_change(self),

@@ -34,7 +34,7 @@ class TooManyToolsError(ValueError):
 @asynccontextmanager
 async def connected(
     spec: McpServerSpec,
-    secret_headers: dict[str, str],
+    headers: dict[str, str],
     egress: Egress,
     tokens: AccessTokens | None,
     *,
@@ -53,7 +53,7 @@ async def connected(
         if spec.command is not None:
             transport = _process(spec)
         else:
-            client = await stack.enter_async_context(_http(spec, secret_headers, egress, tokens))
+            client = await stack.enter_async_context(_http(headers, egress, tokens))
             transport = _streams(spec, client)
         session = Client(_watched(transport, ended), message_handler=heard, cache=None)
         yield await stack.enter_async_context(session)
@@ -116,8 +116,7 @@ def _listed(tool: "Tool") -> ListedTool:
 
 
 def _http(
-    spec: McpServerSpec,
-    secret_headers: dict[str, str],
+    headers: dict[str, str],
     egress: Egress,
     tokens: AccessTokens | None,
 ) -> httpx2.AsyncClient:
@@ -126,7 +125,7 @@ def _http(
         transport = AuthorizingTransport(transport, tokens)
     return httpx2.AsyncClient(
         transport=AnsweringTransport(transport),
-        headers={**spec.headers, **secret_headers, "Accept-Encoding": "identity"},
+        headers={**headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(10.0, read=None),
         trust_env=False,
         follow_redirects=False,

@@ -1,17 +1,22 @@
 """Tools that are somebody's HTTP endpoint: one signed POST is one attempt."""
 
-from typing import Final, assert_never
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
-from app.domain.ids import Prefix, show
+from app.domain.ids import Prefix, ProjectId, show
 from app.domain.json import JsonObject
 from app.domain.outcomes import Failed, Outcome, Why
+from app.domain.tools import SecretRef
 from app.egress.answers import Answer, Missing, NoAnswer
 from app.tools.base import Invocation
 from app.tools.signed_post import SignedPosts
 from app.tools.webhook_answer import interpret
+from app.tools.webhook_headers import check_headers, filled_headers, secret_references
 
+ReadSecrets: TypeAlias = Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
+"""Reads the values of a project's secrets by name. One that does not exist is left out."""
 MAX_RESPONSE_BYTES: Final = 1_048_576
 """At least as much is read of any answer; more where the tool's max_output_bytes says so."""
 NOTICE_SECONDS: Final = 5.0
@@ -27,8 +32,9 @@ _WHY: Final = {
 class Webhook:
     """Implements `Tool`."""
 
-    def __init__(self, posts: SignedPosts) -> None:
+    def __init__(self, posts: SignedPosts, secrets: ReadSecrets) -> None:
         self._posts = posts
+        self._secrets = secrets
 
     async def invoke(self, call: Invocation) -> Outcome:
         limit = max(MAX_RESPONSE_BYTES, call.tool.max_output_bytes)
@@ -58,6 +64,9 @@ class Webhook:
             return Failed(Why.NOT_SENT, "The tool has no URL.", permanent=True)
         if not call.secrets:
             return Failed(Why.NOT_SENT, "The tool has no signing secret.", permanent=True)
+        headers = await self._headers(call)
+        if isinstance(headers, Failed):
+            return headers
         return await self._posts.send(
             call.tool.url,
             body,
@@ -65,8 +74,24 @@ class Webhook:
             secrets=call.secrets,
             seconds=seconds,
             max_response_bytes=limit,
-            headers=call.tool.headers,
+            headers=headers,
         )
+
+    async def _headers(self, call: Invocation) -> dict[str, str] | Failed:
+        """With the project's secrets as they are now."""
+        names = set(secret_references(call.tool.headers).values())
+        found: Mapping[str, str] = {}
+        if names:
+            found = await self._secrets(call.project_id, names)
+        if missing := sorted(names - found.keys()):
+            detail = f"There is no secret '{missing[0]}', which a header of the tool names."
+            return Failed(Why.NOT_SENT, detail, permanent=True)
+        headers = filled_headers(call.tool.headers, found)
+        read = {name for name, one in call.tool.headers.items() if isinstance(one, SecretRef)}
+        if problems := check_headers({name: headers[name] for name in read}):
+            detail = " ".join(problems[0])
+            return Failed(Why.NOT_SENT, detail, permanent=True)
+        return headers
 
 
 def call_id_of(call: Invocation) -> str:

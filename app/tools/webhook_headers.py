@@ -1,10 +1,11 @@
-"""The headers that a webhook tool may add to its calls."""
+"""The headers that a webhook tool may add to its calls, and the secrets that they name."""
 
 import re
 from collections.abc import Mapping
 from typing import Final
 
 from app.domain.errors import FieldError
+from app.domain.tools import HeaderValue, SecretRef
 
 MAX_VALUE: Final = 4096
 """Characters of one value."""
@@ -23,6 +24,30 @@ RESERVED: Final = frozenset(
 _RESERVED_PREFIXES: Final = ("proxy-", "webhook-")
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
+
+
+def secret_references(headers: Mapping[str, HeaderValue]) -> dict[str, str]:
+    """The name of each secret that is referred to, by the path of the reference."""
+    return {
+        f"headers.{name[:128]}.secret": value.secret
+        for name, value in headers.items()
+        if isinstance(value, SecretRef)
+    }
+
+
+def filled_headers(
+    headers: Mapping[str, HeaderValue], secrets: Mapping[str, str]
+) -> dict[str, str]:
+    """The values to send. A sealed value is empty. Raises KeyError for a secret that is not among
+    `secrets`."""
+    return {
+        name: value.filled(secrets)
+        if isinstance(value, SecretRef)
+        else value
+        if isinstance(value, str)
+        else ""
+        for name, value in headers.items()
+    }
 
 
 def check_headers(headers: Mapping[str, str], *, at: str = "headers") -> list[FieldError]:

@@ -31,7 +31,7 @@ registration: dict[str, Any] = {"name": "stock", "url": sys.argv[1]}
 if "TOKEN" in os.environ:
     secret = call("PUT", "/v1/secrets/STOCK_TOKEN", {"value": os.environ["TOKEN"]})
     header = {"secret": secret["name"], "prefix": "Bearer "}
-    registration["secret_headers"] = {"Authorization": header}
+    registration["headers"] = {"Authorization": header}
 server = call("POST", "/v1/mcp_servers", registration)
 print("registered", *server["tool_names"])
 

@@ -470,8 +470,7 @@ WHOLE: dict[str, Json] = {
     "register_mcp_server": {
         **SERVER,
         "args": ["a"],
-        "headers": {"X-A": "b"},
-        "secret_headers": {"X-B": {"secret": "pay", "prefix": "a "}},
+        "headers": {"X-A": "b", "X-B": {"secret": "pay", "prefix": "a "}},
         "oauth": {
             "client_id": "a",
             "client_secret": {"secret": "pay"},

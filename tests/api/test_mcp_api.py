@@ -107,12 +107,10 @@ def test_headers_arrive_and_their_values_are_never_shown_again(
     made = register(
         project,
         server,
-        headers={"X-Team": "blue-team"},
-        secret_headers={"Authorization": "Bearer top-secret"},
+        headers={"X-Team": "blue-team", "Authorization": "Bearer top-secret"},
         approval="never",
     )
-    assert made["headers"] == {"X-Team": "…"}
-    assert made["secret_headers"] == {"Authorization": "…"}
+    assert made["headers"] == {"X-Team": "…", "Authorization": "…"}
     project.run(calls(call(1, "box_echo", '{"text":"hi"}')), text("fine"), tools=["box_echo"])
     [seen] = modern_calls(server, "echo")
     assert seen["headers"]["x-team"] == "blue-team"
@@ -129,14 +127,14 @@ def modern_calls(server: McpServer, what: str) -> list[Json]:
 def test_secrets_are_not_sent_to_another_url_unless_they_are_given_again(
     project: Project, modern: McpServer
 ) -> None:
-    register(project, modern, secret_headers={"Authorization": "Bearer top-secret"})
+    register(project, modern, headers={"Authorization": "Bearer top-secret"})
     with McpServer() as elsewhere:
         path = "/v1/mcp_servers/box"
         problem = project.client.refused(
             422, "invalid_request", "PATCH", path, {"url": elsewhere.url}
         )
-        assert problem["errors"][0]["path"] == "secret_headers"
-        body: Json = {"url": elsewhere.url, "secret_headers": {}}
+        assert problem["errors"][0]["path"] == "headers"
+        body: Json = {"url": elsewhere.url, "headers": {}}
         assert project.client.call("PATCH", path, body)["version"] == 2
         assert project.client.call("GET", "/v1/tools/box_add")["url"] == elsewhere.url
         assert project.client.call("GET", "/v1/tools/box_add")["version"] == 2

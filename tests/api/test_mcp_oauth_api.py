@@ -349,10 +349,9 @@ def test_what_cannot_work_is_refused_with_its_path(
 def test_oauth_and_an_authorization_header_exclude_each_other(
     project: Project, server: ProtectedServer
 ) -> None:
-    for at in ("headers", "secret_headers"):
-        given = body(server, **{at: {"authorization": "Bearer x"}})
-        problem = project.client.refused(422, "invalid_request", "POST", SERVERS, given)
-        assert problem["errors"][0]["path"] == f"{at}.authorization"
+    given = body(server, headers={"authorization": "Bearer x"})
+    problem = project.client.refused(422, "invalid_request", "POST", SERVERS, given)
+    assert problem["errors"][0]["path"] == "headers.authorization"
 
 
 def test_values_are_given_again_for_another_origin_and_references_stay(
@@ -387,14 +386,14 @@ def test_a_header_may_name_a_secret_and_follows_it(project: Project, plain: McpS
             "name": "box",
             "url": plain.url,
             "approval": "never",
-            "secret_headers": {
+            "headers": {
                 "Authorization": {"secret": "token", "prefix": "Bearer "},
                 "X-Key": {"secret": "token"},
                 "X-Own": "value",
             },
         },
     )
-    assert made["secret_headers"] == {
+    assert made["headers"] == {
         "Authorization": {"secret": "token", "prefix": "Bearer "},
         "X-Key": {"secret": "token", "prefix": ""},
         "X-Own": "…",
@@ -415,16 +414,16 @@ def echo(project: Project, name: str) -> None:
 
 def test_a_header_that_names_no_secret_is_refused(project: Project, plain: McpServer) -> None:
     given: Json = {"name": "box", "url": plain.url}
-    given["secret_headers"] = {"X-Key": {"secret": "nobody"}}
+    given["headers"] = {"X-Key": {"secret": "nobody"}}
     problem = project.client.refused(422, "invalid_request", "POST", SERVERS, given)
     assert problem["errors"] == [
         {
-            "path": "secret_headers.X-Key.secret",
+            "path": "headers.X-Key.secret",
             "message": "there is no secret 'nobody'; PUT /v1/secrets/nobody makes it",
         }
     ]
     put(project, "token", "two\nlines")
-    given["secret_headers"] = {"X-Key": {"secret": "token"}}
+    given["headers"] = {"X-Key": {"secret": "token"}}
     problem = project.client.refused(422, "invalid_request", "POST", SERVERS, given)
-    assert problem["errors"][0]["path"] == "secret_headers.X-Key"
+    assert problem["errors"][0]["path"] == "headers.X-Key"
     assert "lines" not in str(problem)

@@ -86,6 +86,29 @@ def test_the_values_of_headers_are_never_shown(project: Project) -> None:
     assert "hunter2" not in json.dumps(shown)
 
 
+def test_a_header_that_names_a_secret_is_sent_with_its_value(project: Project) -> None:
+    project.client.call("PUT", "/v1/secrets/shop", {"value": "hunter2"})
+    reference = {"secret": "shop", "prefix": "Bearer "}
+    project.tool("pay", headers={"Authorization": reference, "X-Team": "red"})
+    shown = project.client.call("GET", "/v1/tools/pay")["headers"]
+    assert shown == {"Authorization": reference, "X-Team": "…"}
+    project.client.call("PATCH", "/v1/tools/pay", {"description": "Pays."})
+    project.run(calls(call(1, "pay", '{"x":"1"}')), text("done"), tools=["pay"])
+    [hit] = project.hits("pay")
+    assert (hit.headers["authorization"], hit.headers["x-team"]) == ("Bearer hunter2", "red")
+
+
+def test_a_header_cannot_name_a_secret_that_does_not_exist(project: Project) -> None:
+    body = {**PAY, "headers": {"X-Key": {"secret": "nobody"}}}
+    problem = project.client.refused(422, "invalid_request", "POST", "/v1/tools", body)
+    assert problem["errors"] == [
+        {
+            "path": "headers.X-Key.secret",
+            "message": "there is no secret 'nobody'; PUT /v1/secrets/nobody makes it",
+        }
+    ]
+
+
 def test_a_name_belongs_to_one_tool(project: Project, other: Project) -> None:
     first = registered(project)
     problem = project.client.refused(409, "name_taken", "POST", "/v1/tools", PAY)

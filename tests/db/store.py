@@ -142,7 +142,7 @@ class Store:
             if found is None:
                 found = await registry.add_tool(tx, self.vault, PROJECT, spec, "whsec_secret")
             elif found.spec != spec:
-                found = await registry.change_tool(tx, PROJECT, found, spec)
+                found = await registry.change_tool(tx, self.vault, PROJECT, found, spec)
         assert found is not None
         return compile_tool(found.spec, found.version)
 

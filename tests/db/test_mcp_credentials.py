@@ -7,8 +7,9 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from app.domain.mcp_auth import Credentials, OAuth, OAuthClient, SecretRef
+from app.domain.mcp_auth import Credentials, OAuth, OAuthClient
 from app.domain.mcp_servers import McpServerSpec
+from app.domain.tools import SecretRef
 from app.egress.client import Egress
 from app.store.mcp_credentials import StoredRefreshTokens, seal
 from app.store.mcp_servers import add_server, get_server

@@ -62,7 +62,7 @@ def test_a_secret_s_value_loses_one_line_feed_alone(
     """Of two line feeds one is left, which no header may have; of one none."""
     with McpServer() as server:
         (tmp_path / "box.yaml").write_text(
-            f"name: box\nurl: {server.url}\nsecret_headers: {{X-Token: {{secret: TOKEN}}}}\n"
+            f"name: box\nurl: {server.url}\nheaders: {{X-Token: {{secret: TOKEN}}}}\n"
         )
         assert runward("secrets", "put", "TOKEN", said="plain\n\n").code == 0
         assert runward("mcp", "register", "-f", "box.yaml").code == 4

@@ -62,7 +62,7 @@ def test_a_changed_secret_is_used_by_every_process(start: Processes, model: Mode
     with McpServer() as server:
         header = {"secret": "token", "prefix": "Bearer "}
         body: Json = {"name": "box", "url": server.url, "approval": "never"}
-        body["secret_headers"] = {"Authorization": header}
+        body["headers"] = {"Authorization": header}
         client.call("POST", "/v1/mcp_servers", body)
 
         def sent(number: int) -> str:

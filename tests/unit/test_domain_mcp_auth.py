@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.domain.mcp_auth import Credentials, OAuth, OAuthClient, SecretRef, oauth_problems
-from app.domain.mcp_servers import McpServerSpec
+from app.domain.mcp_auth import Credentials, OAuth, OAuthClient, oauth_problems
+from app.domain.tools import SecretRef
 from app.tools.mcp_access import access_problems
 
-KEY = SecretRef(secret="key", prefix="Bearer ")
 URL = "https://mcp.example.com/mcp"
+KEY = SecretRef(secret="key", prefix="Bearer ")
 
 
 def client(**fields: Any) -> OAuthClient:
@@ -18,16 +18,15 @@ def client(**fields: Any) -> OAuthClient:
     return OAuthClient(**about)
 
 
-def paths(spec: dict[str, Any], given: Credentials) -> list[str]:
-    server = McpServerSpec(name="box", url=URL, **spec)
-    return [error.path for error in access_problems(server, given.filled({"key": "value"}))]
+def paths(given: Credentials) -> list[str]:
+    return [error.path for error in access_problems(given.filled({"key": "value"}))]
 
 
 def test_references_are_named_with_their_paths() -> None:
     oauth = OAuth(client_id="me", client_secret=SecretRef(secret="s"), refresh_token="r")
     given = Credentials({"A": KEY, "B": "text"}, oauth)
     assert list(given.references()) == [
-        ("secret_headers.A.secret", "key"),
+        ("headers.A.secret", "key"),
         ("oauth.client_secret.secret", "s"),
     ]
 
@@ -35,7 +34,7 @@ def test_references_are_named_with_their_paths() -> None:
 def test_values_are_bound_to_whom_they_were_given_for_and_references_are_not() -> None:
     held = OAuth(client_id="me", client_secret="x")
     named = OAuth(client_id="me", client_secret=KEY)
-    assert Credentials({"A": "x"}, held).values_in() == {"secret_headers", "oauth"}
+    assert Credentials({"A": "x"}, held).values_in() == {"headers", "oauth"}
     assert Credentials({"A": KEY}, named).values_in() == set()
     assert Credentials({"A": KEY}, held).values_in() == {"oauth"}
     assert Credentials({}).values_in() == set()
@@ -44,7 +43,7 @@ def test_values_are_bound_to_whom_they_were_given_for_and_references_are_not() -
 def test_secrets_take_the_place_of_references_after_their_prefix() -> None:
     oauth = OAuth(client_id="me", client_secret=KEY, refresh_token="r", scope="a b")
     filled = Credentials({"A": KEY, "B": "x"}, oauth).filled({"key": "value"})
-    assert filled.secret_headers == {"A": "Bearer value", "B": "x"}
+    assert filled.headers == {"A": "Bearer value", "B": "x"}
     assert filled.oauth == client(client_secret="Bearer value", refresh_token="r", scope="a b")
     assert Credentials({}).filled({}).oauth is None
     with pytest.raises(KeyError):
@@ -90,26 +89,25 @@ def test_a_scope_is_words_with_single_spaces(scope: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "given", "path"),
+    ("given", "path"),
     [
-        ({}, Credentials({"Accept": "x"}), "secret_headers.Accept"),
-        ({}, Credentials({"Mcp-Session-Id": "x"}), "secret_headers.Mcp-Session-Id"),
-        ({"headers": {"A": "x"}}, Credentials({"a": "x"}), "secret_headers.a"),
-        ({}, Credentials({"A": "caf\u00e9"}), "secret_headers.A"),
+        (Credentials({"Accept": "x"}), "headers.Accept"),
+        (Credentials({"Mcp-Session-Id": "x"}), "headers.Mcp-Session-Id"),
+        (Credentials({"A": "x", "a": "x"}), "headers.a"),
+        (Credentials({"A": "caf\u00e9"}), "headers.A"),
         (
-            {},
             Credentials({"Authorization": "x"}, OAuth(client_id="me", client_secret="x")),
-            "secret_headers.Authorization",
+            "headers.Authorization",
         ),
     ],
 )
 def test_headers_that_the_protocol_or_oauth_needs_are_not_taken(
-    spec: dict[str, Any], given: Credentials, path: str
+    given: Credentials, path: str
 ) -> None:
-    assert paths(spec, given) == [path]
+    assert paths(given) == [path]
 
 
 def test_good_headers_have_no_problems() -> None:
     oauth = OAuth(client_id="me", client_secret="x")
-    assert paths({"headers": {"X-A": "x"}}, Credentials({"X-B": KEY}, oauth)) == []
-    assert paths({}, Credentials({"Authorization": KEY})) == []
+    assert paths(Credentials({"X-A": "x", "X-B": KEY}, oauth)) == []
+    assert paths(Credentials({"Authorization": KEY})) == []

@@ -2,7 +2,7 @@
 
 import ipaddress
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -33,11 +33,35 @@ from tests.unit.raw_server import Line, RawServer, answer, saying
 CALL_ID = "call_019a00000000700080000000000000cc"
 
 
+async def stored_secrets(_: ProjectId, names: Collection[str]) -> dict[str, str]:
+    stored = {"token": "t0ken", "lines": "a\nb"}
+    return {name: stored[name] for name in names if name in stored}
+
+
 @pytest.fixture
 async def webhook() -> AsyncGenerator[Webhook]:
     loopback = ipaddress.ip_network("127.0.0.0/8")
     async with aclosing(Egress(allow_private=(loopback,))) as egress:
-        yield Webhook(SignedPosts(egress))
+        yield Webhook(SignedPosts(egress), stored_secrets)
+
+
+async def test_a_header_may_name_a_secret_of_the_project(webhook: Webhook) -> None:
+    named = {"Authorization": {"secret": "token", "prefix": "Bearer "}, "X-Team": "a"}
+    async with RawServer(saying(answer())) as server:
+        await webhook.invoke(a_call(server.url, headers=named))
+    headers, _ = taken_apart(server.requests[0])
+    assert (headers["authorization"], headers["x-team"]) == ("Bearer t0ken", "a")
+
+
+@pytest.mark.parametrize("secret", ["gone", "lines"])
+async def test_a_call_whose_secret_is_gone_or_cannot_be_sent_is_not_sent(
+    webhook: Webhook, secret: str
+) -> None:
+    async with RawServer(saying(answer())) as server:
+        outcome = await webhook.invoke(a_call(server.url, headers={"X-Key": {"secret": secret}}))
+    assert isinstance(outcome, Failed)
+    assert (outcome.why, outcome.permanent) == (Why.NOT_SENT, True)
+    assert server.requests == []
 
 
 def a_call(url: str, **changes: Any) -> Invocation:

@@ -8,9 +8,10 @@ from pydantic import ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
 from app.api.models.base import AT, MCP_SERVER_ID, Asked, Shown, example
-from app.api.models.tools import HIDDEN
-from app.domain.mcp_auth import Credentials, OAuth, SecretRef
+from app.api.models.tools import HIDDEN, shown_headers
+from app.domain.mcp_auth import Credentials, OAuth
 from app.domain.mcp_servers import McpServerSpec, Skipped, ToolFilter
+from app.domain.tools import SecretRef
 
 _FILES: Final[dict[str, Any]] = {
     "name": "files",
@@ -19,7 +20,7 @@ _FILES: Final[dict[str, Any]] = {
     "timeout_seconds": 20,
 }
 
-SecretHeaders = Annotated[dict[str, str | SecretRef], Field(max_length=32)]
+Headers = Annotated[dict[str, str | SecretRef], Field(max_length=32)]
 
 
 class RegisterMcpServer(McpServerSpec):
@@ -29,13 +30,13 @@ class RegisterMcpServer(McpServerSpec):
         use_attribute_docstrings=True,
         json_schema_extra=example(
             **_FILES,
-            secret_headers={"X-Api-Key": {"secret": "FILES_KEY"}},
+            headers={"X-Api-Key": {"secret": "FILES_KEY"}},
         ),
     )
 
-    secret_headers: SecretHeaders = Field(default_factory=dict)
-    """Sent with every request, like `headers`; stored encrypted, and never shown again. Or a
-    reference to a secret of the project, with what stands before its value."""
+    headers: Headers = Field(default_factory=dict)
+    """Sent with every request. A value is a string, which is stored encrypted and never shown
+    again, or a reference to a secret of the project."""
     oauth: OAuth | None = None
     """How access tokens are fetched, which are then sent with every request."""
 
@@ -44,7 +45,7 @@ class RegisterMcpServer(McpServerSpec):
         return McpServerSpec.model_construct(None, **{name: getattr(self, name) for name in given})
 
     def credentials(self) -> Credentials:
-        return Credentials(self.secret_headers, self.oauth)
+        return Credentials(self.headers, self.oauth)
 
 
 class SkippedTool(Shown):
@@ -85,8 +86,7 @@ class McpServer(Shown):
             **_FILES,
             command=None,
             args=[],
-            headers={},
-            secret_headers={"X-Api-Key": {"secret": "FILES_KEY", "prefix": ""}},
+            headers={"X-Api-Key": {"secret": "FILES_KEY", "prefix": ""}},
             oauth=None,
             prefix=None,
             approval=None,
@@ -111,10 +111,8 @@ class McpServer(Shown):
     """What is started instead."""
     args: list[str]
     """The command's arguments."""
-    headers: dict[str, str]
-    """Sent with every request."""
-    secret_headers: dict[str, str | SecretRef]
-    """The same, stored encrypted; references are shown."""
+    headers: dict[str, str | SecretRef]
+    """Sent with every request. Values are shown as `…`, references as they are."""
     oauth: McpOAuth | None
     """How access tokens are fetched."""
     tools: ToolFilter
@@ -149,8 +147,7 @@ class McpServer(Shown):
     ) -> "McpServer":
         fields = dict(spec) | {
             "args": list(spec.args),
-            "headers": dict.fromkeys(spec.headers, HIDDEN),
-            "secret_headers": {n: _hidden(one) for n, one in given.secret_headers.items()},
+            "headers": shown_headers(given.headers),
             "oauth": None if given.oauth is None else _oauth(given.oauth),
             "tool_names": tool_names,
             "skipped": [SkippedTool(tool=one.tool, reason=one.reason) for one in skipped],
@@ -185,7 +182,7 @@ _Optional: type[Asked] = create_model(
 
 
 class PatchMcpServer(_Optional):
-    """What to change; a field that is given replaces the old value whole. `secret_headers` and
+    """What to change; a field that is given replaces the old value whole. `headers` and
     `oauth` must be given again with another `url`, unless they hold references alone."""
 
     def applied_to(self, spec: McpServerSpec) -> McpServerSpec:

@@ -13,7 +13,15 @@ from app.domain.errors import FieldError, InvalidRequestError
 from app.domain.hosted import EXECUTORS, default_approval, parameters_of
 from app.domain.json import JsonObject
 from app.domain.outcomes import Done, Failed, Outcome, Waits
-from app.domain.tools import ByCallable, ExecutorKind, Hosted, ToolSpec, ToolType
+from app.domain.tools import (
+    ByCallable,
+    ExecutorKind,
+    HeaderValue,
+    Hosted,
+    SecretRef,
+    ToolSpec,
+    ToolType,
+)
 
 _PAY: Final[JsonObject] = {
     "name": "pay",
@@ -63,6 +71,8 @@ def _as_asked(name: str, field: FieldInfo) -> Any:
     if name in ("approval", "enabled"):
         kinds = tuple(one for one in get_args(annotation) if one is not ByCallable)
         annotation = Union[kinds]  # noqa: UP007  # of a tuple
+    elif name == "headers":
+        annotation = dict[str, str | SecretRef]
     return annotation, changed
 
 
@@ -145,6 +155,10 @@ class Tool(ToolSpec):
         ),
     )
 
+    headers: dict[str, str | SecretRef] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
+        default_factory=dict
+    )
+    """Sent with every call. Values are shown as `…`, references to secrets as they are."""
     id: str
     """Unique everywhere."""
     object: Literal["tool"] = "tool"
@@ -159,8 +173,12 @@ class Tool(ToolSpec):
     @classmethod
     def of(cls, spec: ToolSpec, **about: Any) -> Self:
         """`about`: the other fields. Without validation: the spec was validated before."""
-        fields = dict(spec) | {"headers": dict.fromkeys(spec.headers, HIDDEN)}
+        fields = dict(spec) | {"headers": shown_headers(spec.headers)}
         return cls.model_construct(None, **fields, **about)
+
+
+def shown_headers(headers: Mapping[str, HeaderValue]) -> dict[str, str | SecretRef]:
+    return {n: one if isinstance(one, SecretRef) else HIDDEN for n, one in headers.items()}
 
 
 class NewTool(Tool):

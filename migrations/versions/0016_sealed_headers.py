@@ -1,0 +1,82 @@
+"""Encrypt the header values of webhook tools and MCP servers
+
+The schema stays. A process of the version before cannot read a tool whose header values are
+encrypted, so stop such processes first if any tool or MCP server has headers.
+"""
+
+import json
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import context, op
+
+from app.domain.ids import ProjectId
+from app.domain.json import compact
+from app.domain.mcp_auth import Credentials
+from app.domain.tools import ToolSpec
+from app.store.header_values import SecretKeyNeededError, seal_headers
+from app.store.mcp_credentials import Sealed, seal
+from app.store.readiness import ensure_key
+from app.store.vault import Vault
+
+revision = "0016"
+down_revision = "0015"
+branch_labels = None
+depends_on = None
+
+_TOOLS = sa.text(
+    "SELECT project_id, name, version, CAST(spec AS text) AS spec FROM tool_versions"
+    " WHERE EXISTS (SELECT FROM json_each(spec -> 'headers') AS h"
+    "   WHERE json_typeof(h.value) = 'string')"
+)
+_SERVERS = sa.text(
+    "SELECT project_id, name, secret_headers, CAST(spec -> 'headers' AS text) AS headers"
+    " FROM mcp_servers WHERE spec -> 'headers' IS NOT NULL"
+)
+
+
+def upgrade() -> None:
+    connection = op.get_bind()
+    tools, servers = connection.execute(_TOOLS).all(), connection.execute(_SERVERS).all()
+    if not tools and not servers:
+        return
+    vault = _vault(connection)
+    for row in tools:
+        spec = ToolSpec.model_validate_json(row.spec, strict=False)
+        sealed = seal_headers(vault, row.project_id, spec).model_dump(
+            mode="json", exclude_defaults=True
+        )
+        connection.execute(
+            sa.text(
+                "UPDATE tool_versions SET spec = CAST(:spec AS json)"
+                " WHERE project_id = :project_id AND name = :name AND version = :version"
+            ),
+            {"spec": compact(sealed), **_key(row), "version": row.version},
+        )
+    for row in servers:
+        project_id = ProjectId(row.project_id)
+        former = Sealed(row.secret_headers).opened(vault, project_id, row.name)
+        given = Credentials({**json.loads(row.headers), **former.headers})
+        connection.execute(
+            sa.text(
+                "UPDATE mcp_servers SET secret_headers = :sealed,"
+                " spec = CAST(CAST(spec AS jsonb) - 'headers' AS json)"
+                " WHERE project_id = :project_id AND name = :name"
+            ),
+            {"sealed": seal(vault, project_id, row.name, given).headers, **_key(row)},
+        )
+
+
+def _key(row: Any) -> dict[str, Any]:
+    return {"project_id": row.project_id, "name": row.name}
+
+
+def _vault(connection: sa.Connection) -> Vault:
+    secret_key = context.config.attributes.get("secret_key")
+    if secret_key is None:
+        raise SecretKeyNeededError
+    vault = Vault(secret_key)
+    canary = connection.execute(sa.text("SELECT canary FROM deployment")).scalar()
+    if canary is not None:
+        ensure_key(vault, canary)
+    return vault
