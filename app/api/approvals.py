@@ -10,7 +10,7 @@ from app.api.auth import ApprovalsDecider, ApprovalsReader
 from app.api.idempotency import Once, once
 from app.api.models.approvals import Approval
 from app.api.paging import Page, Walking
-from app.api.params import ApprovalPath, IdempotencyKey
+from app.api.params import ApprovalPath, IdempotencyKey, MaxArgumentsBytes
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
@@ -32,6 +32,7 @@ async def list_approvals(
         str | None, Query(max_length=64, description="Only those of one run.")
     ] = None,
     tool: Annotated[str | None, Query(max_length=64, description="Only those of one tool.")] = None,
+    max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> Response:
     """List approvals. An unknown run has none."""
     run = None if run_id is None else parse(Prefix.RUN, run_id)
@@ -48,19 +49,29 @@ async def list_approvals(
             limit=walk.limit + 1,
             descending=walk.descending,
         )
-    return answer(Page[Approval].of(found, walk.limit, shapes.approval, lambda one: one.id))
+    return answer(
+        Page[Approval].of(
+            found,
+            walk.limit,
+            lambda one: shapes.approval(one, max_arguments_bytes),
+            lambda one: one.id,
+        )
+    )
 
 
 @routes.get("/approvals/{approval_id}", response_model=Approval)
 async def get_approval(
-    who: ApprovalsReader, services: Using, approval_id: ApprovalPath
+    who: ApprovalsReader,
+    services: Using,
+    approval_id: ApprovalPath,
+    max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> Response:
     """One approval, pending or not."""
     async with services.autocommit.connect() as tx:
         found = await approvals.get(tx, who.project_id, approval_id)
     if found is None:
         raise e.ApprovalNotFoundError
-    return answer(shapes.approval(found))
+    return answer(shapes.approval(found, max_arguments_bytes))
 
 
 @routes.post("/approvals/{approval_id}/decision", response_model=Approval)

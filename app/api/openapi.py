@@ -51,6 +51,14 @@ _REQUEST_ID: Final[Json] = {
         "schema": {"type": "string"},
     }
 }
+_ETAG: Final[Json] = {
+    "ETag": {
+        "description": "Version of this answer. Send it as `If-None-Match` to poll for changes. "
+        "Streams have none.",
+        "schema": {"type": "string"},
+    }
+}
+_UNCHANGED: Final = "The answer is still the one whose ETag the client sent as `If-None-Match`."
 _RETRY_AFTER: Final[Json] = {
     "Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}
 }
@@ -118,7 +126,10 @@ def _complete(operation: Json, route: StrictRoute, method: str) -> None:
         responses[str(status)] = {"$ref": f"#/components/responses/{name}"}
     for status, response in responses.items():
         if status.startswith("2"):
-            response["headers"] = response.get("headers", {}) | _REQUEST_ID
+            headers = _REQUEST_ID | (_ETAG if method == "GET" and status == "200" else {})
+            response["headers"] = response.get("headers", {}) | headers
+    if method == "GET" and "200" in responses:
+        responses["304"] = {"description": _UNCHANGED, "headers": _REQUEST_ID | _ETAG}
     operation["responses"] = dict(sorted(responses.items()))
 
 

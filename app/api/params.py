@@ -116,6 +116,17 @@ CallPath = Annotated[
 """For paths with `{call_id:path}`: a model's id may contain a slash."""
 
 
+MaxArgumentsBytes = Annotated[
+    int | None,
+    Query(
+        ge=0,
+        le=2**31,
+        description="Leave out the arguments that do not fit into so many bytes of JSON together, "
+        "and list them in `omitted_arguments`. By default nothing is left out.",
+    ),
+]
+
+
 async def _wait(
     wait: Annotated[
         float | None,

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from app.api import body
 from app.api.auth import Requirement
+from app.api.conditional import unless_unchanged
 from app.api.given import Given, take_over
 from app.api.services import services_of
 from app.domain.errors import FieldError, InvalidRequestError, NotFoundError
@@ -31,7 +32,8 @@ class StrictRoute(APIRoute):
             check_path(request)
             rules.check_query(request)
             limit = services_of(request).max_body_bytes
-            return await handle(await body.read(request, limit, rules.body))
+            response = await handle(await body.read(request, limit, rules.body))
+            return unless_unchanged(request, response)
 
         return strictly
 

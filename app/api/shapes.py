@@ -16,6 +16,7 @@ from app.api.models.mcp_servers import McpServer
 from app.api.models.runs import (
     Actor,
     IncompleteDetails,
+    OmittedArgument,
     Run,
     RunError,
     ToolCall,
@@ -27,6 +28,7 @@ from app.domain.calls import CallOutcome, CallPhase
 from app.domain.ids import Prefix, RunId, show
 from app.domain.mcp_auth import Credentials
 from app.domain.mcp_servers import offered
+from app.domain.omitted import Omitted, omit_large
 from app.domain.scopes import Scope
 from app.store import approvals, keys
 from app.store.agents import RegisteredAgent
@@ -114,8 +116,9 @@ def wait_entry(waiting: Waiting) -> RequiredAction | CallbackWait:
     )
 
 
-def approval(one: approvals.Approval) -> Approval:
+def approval(one: approvals.Approval, max_arguments_bytes: int | None = None) -> Approval:
     decision = one.decision or {}
+    arguments, omitted = omit_large(one.arguments, max_arguments_bytes)
     message, edited = decision.get("message"), decision.get("arguments")
     return Approval(
         id=show(Prefix.APPROVAL, one.id),
@@ -124,7 +127,8 @@ def approval(one: approvals.Approval) -> Approval:
         tool=one.tool,
         tool_version=one.tool_version,
         url=one.url,
-        arguments=one.arguments,
+        arguments=arguments,
+        omitted_arguments=_omitted(omitted),
         edited_arguments=edited if isinstance(edited, dict) else None,
         digest=one.digest,
         status=one.status,
@@ -132,6 +136,7 @@ def approval(one: approvals.Approval) -> Approval:
         path=list(one.path),
         agent=one.agent,
         run=one.run and _started(one.run),
+        model_message=one.model_message,
         requested_at=one.requested_at,
         expires_at=one.expires_at,
         decided_at=one.decided_at,
@@ -157,8 +162,14 @@ def _started(run: approvals.Started) -> StartedRun:
     )
 
 
-def tool_call(run_id: RunId, view: CallView) -> ToolCall:
+def _omitted(omitted: Sequence[Omitted]) -> list[OmittedArgument]:
+    return [OmittedArgument(name=one.name, bytes=one.size) for one in omitted]
+
+
+def tool_call(run_id: RunId, view: CallView, max_arguments_bytes: int | None = None) -> ToolCall:
     call, result = view.call, view.call.result
+    arguments, omitted = omit_large(call.arguments, max_arguments_bytes)
+    asks = call.exchange if call.phase is CallPhase.AWAITING_INPUT else None
     return ToolCall(
         id=show(Prefix.CALL, call.uuid),
         call_id=call.id,
@@ -166,9 +177,11 @@ def tool_call(run_id: RunId, view: CallView) -> ToolCall:
         turn=call.turn,
         tool=call.tool,
         tool_version=call.version,
-        arguments=call.arguments,
+        arguments=arguments,
+        omitted_arguments=_omitted(omitted),
         original_arguments=call.original,
         digest=call.digest,
+        requests=asks.requests if asks else None,
         phase=call.phase,
         attempt=call.attempt,
         approval_id=None if call.approval_id is None else show(Prefix.APPROVAL, call.approval_id),

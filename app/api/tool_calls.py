@@ -8,12 +8,12 @@ from fastapi import Path, Request, Response
 
 from app.api import shapes
 from app.api.answers import answer
-from app.api.auth import ApprovalsDecider, RunsWriter
+from app.api.auth import ApprovalsDecider, RunsReader, RunsWriter
 from app.api.idempotency import Once, once
 from app.api.models.runs import ToolCall
 from app.api.models.service import Accepted
 from app.api.models.start_run import ClientResult
-from app.api.params import CallPath, IdempotencyKey, RunPath
+from app.api.params import CallPath, IdempotencyKey, MaxArgumentsBytes, RunPath
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
@@ -28,6 +28,22 @@ callbacks = router("Callbacks")
 EARLY_TRIES: Final = 50
 EARLY_SECONDS: Final = 0.1
 """A tool may call back before its own 202 has arrived; that is waited for, for so long."""
+
+
+@routes.get("/runs/{run_id}/tool_calls/{call_id:path}", response_model=ToolCall)
+async def get_tool_call(
+    who: RunsReader,
+    services: Using,
+    run_id: RunPath,
+    call_id: CallPath,
+    max_arguments_bytes: MaxArgumentsBytes = None,
+) -> Response:
+    """Show one call of a run."""
+    async with services.autocommit.connect() as tx:
+        found = await views.calls_of(tx, who.project_id, run_id, call_id=call_id)
+    if not found:
+        raise e.CallNotFoundError
+    return answer(shapes.tool_call(run_id, found[0], max_arguments_bytes))
 
 
 @routes.post("/runs/{run_id}/tool_calls/{call_id:path}/resolve", response_model=ToolCall)
@@ -84,8 +100,7 @@ async def give_tool_result(
 
 
 async def _shown_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: CallId) -> ToolCall:
-    calls = await views.calls_of(tx, project_id, run_id)
-    [call] = [one for one in calls if one.call.id == call_id]
+    [call] = await views.calls_of(tx, project_id, run_id, call_id=call_id)
     return shapes.tool_call(run_id, call)
 
 

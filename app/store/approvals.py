@@ -51,7 +51,9 @@ class Approval:
     """`decision` is the request body that won, without its digest. `expired`: its time has
     passed, though nobody may have swept it up yet. `path`: the agents from the run that was
     started, or that is looked at, down to the one that asks; empty where that is the same.
-    `run`, and the name of the key that decided, are None where they were not asked for."""
+    `run`, `model_message` and the name of the key that decided are None where they were not
+    asked for. `model_message` is the text of the response that requested the call, and no more
+    than INPUT_CHARACTERS of it."""
 
     id: ApprovalId
     run_id: RunId
@@ -73,6 +75,7 @@ class Approval:
     path: tuple[str, ...]
     run: Started | None = None
     decider_name: str | None = None
+    model_message: str | None = None
 
 
 INPUT_CHARACTERS: Final = 2_000
@@ -87,6 +90,18 @@ _INPUT: Final[ColumnElement[str | None]] = literal_column(
   WHERE i.project_id = top.project_id AND i.run_id = top.id AND i.kind = 'input'
     AND m.item ->> 'role' = 'user'
   ORDER BY i.seq DESC, m.n DESC LIMIT 1)"""
+)
+_MODEL_MESSAGE: Final[ColumnElement[str | None]] = literal_column(
+    f"""(SELECT left(string_agg(CASE json_typeof(m.item -> 'content')
+    WHEN 'string' THEN m.item ->> 'content'
+    ELSE (SELECT string_agg(part ->> 'text', '' ORDER BY p)
+      FROM json_array_elements(m.item -> 'content') WITH ORDINALITY AS parts(part, p)) END,
+    E'\\n' ORDER BY m.n), {INPUT_CHARACTERS})
+  FROM tool_calls c JOIN run_items i ON i.project_id = c.project_id AND i.run_id = c.run_id
+      AND i.turn = c.turn AND i.kind = 'response',
+    json_array_elements(i.items) WITH ORDINALITY AS m(item, n)
+  WHERE c.project_id = approvals.project_id AND c.run_id = approvals.run_id
+    AND c.call_id = approvals.call_id AND m.item ->> 'role' = 'assistant')"""
 )
 _HEX: Final = func.substr(approvals.c.decided_by, len("key_") + 1)
 _OF_ITS_RUN: Final = (runs.c.project_id == approvals.c.project_id) & (
@@ -120,6 +135,7 @@ def _query(project_id: ProjectId) -> Select[Any]:
             _top.c.created_at.label("top_created_at"),
             *starter_columns(_top),
             _INPUT.label("top_input"),
+            _MODEL_MESSAGE.label("model_message"),
             _DECIDER_NAME.label("decider_name"),
         )
         .select_from(approvals.join(runs, _OF_ITS_RUN).join(_top, above))
@@ -234,7 +250,12 @@ def _with_run(row: Any) -> Approval:
         created_at=row.top_created_at,
         input=row.top_input,
     )
-    return replace(approval_from_row(row), run=run, decider_name=row.decider_name)
+    return replace(
+        approval_from_row(row),
+        run=run,
+        decider_name=row.decider_name,
+        model_message=row.model_message or None,
+    )
 
 
 def approval_from_row(row: Any, prefix: str = "", *, path: Sequence[str] | None = None) -> Approval:

@@ -10,7 +10,7 @@ from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, literal_column, 
 
 from app.domain.approvals import ApprovalStatus
 from app.domain.calls import WAITING, Call, CallOutcome, CallPhase
-from app.domain.ids import ProjectId, RunId, SessionId
+from app.domain.ids import CallId, ProjectId, RunId, SessionId
 from app.domain.json import JsonObject, compact
 from app.domain.run import RunStatus
 from app.store import codec
@@ -137,7 +137,12 @@ async def open_run_with(
 
 
 async def calls_of(
-    tx: Tx, project_id: ProjectId, run_id: RunId, *, phases: tuple[CallPhase, ...] = ()
+    tx: Tx,
+    project_id: ProjectId,
+    run_id: RunId,
+    *,
+    phases: tuple[CallPhase, ...] = (),
+    call_id: CallId | None = None,
 ) -> list[CallView]:
     """In the order in which the model asked for them."""
     query = select(tool_calls).where(
@@ -145,6 +150,8 @@ async def calls_of(
     )
     if phases:
         query = query.where(tool_calls.c.phase.in_(phases))
+    if call_id is not None:
+        query = query.where(tool_calls.c.call_id == call_id)
     rows = await tx.execute(query.order_by(tool_calls.c.turn, tool_calls.c.position))
     return [_call(row) for row in rows]
 

@@ -2,7 +2,6 @@
 to decide about it."""
 
 import json
-from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 from playwright.sync_api import Locator, Request, Route, expect
@@ -112,7 +111,7 @@ def test_what_cannot_be_seen_is_shown(project: Project, opens: Opens) -> None:
     expect(card(window).locator(".unseen")).to_contain_text("U+202E")
 
 
-def test_large_arguments_are_folded_with_their_size_and_digest(
+def test_large_arguments_are_loaded_on_demand_with_their_size_and_digest(
     project: Project, opens: Opens
 ) -> None:
     project.tool(ASKS, approval="always")
@@ -121,11 +120,10 @@ def test_large_arguments_are_folded_with_their_size_and_digest(
     project.settle(project.start(model=model, tools=[ASKS]))
     window = opens()
     shown = card(window)
+    shown.get_by_role("button", name="Load 214.8 KiB").click()
     fold = shown.locator("dl").first.locator("details.fold")
     expect(fold).to_contain_text("214.8 KiB")
     expect(fold).to_contain_text(f"sha256 {sha256(value.encode()).hexdigest()[:16]}")
-    expect(fold.get_by_text("All of it. All of it.").last).not_to_be_visible()
-    fold.locator("summary").click()
     whole = fold.locator(".v-string")
     expect(whole).to_be_visible()
     assert whole.text_content() == value
@@ -142,7 +140,7 @@ def test_what_expires_within_the_hour_comes_first_then_the_oldest(
     window = opens()
     expect(window.page).to_have_title("(4) Inbox · Runward")
     names = cards(window).get_by_role("heading", level=2)
-    expect(names).to_have_text(["d version 1", "c version 1", "b version 1", "a version 1"])
+    expect(names).to_contain_text(["d", "c", "b", "a"])
     expect(cards(window).nth(0)).to_contain_text("expires in 24 min")
     expect(cards(window).nth(2)).to_contain_text("expires in 47 h")
 
@@ -183,7 +181,7 @@ def test_a_decision_that_comes_too_late_says_who_won(project: Project, opens: Op
     window = opens()
     window.allow("409")
     expect(card(window)).to_be_visible()
-    window.page.route("**/v1/approvals?*", lambda route: route.abort())
+    window.page.route("**/v1/required_actions?*", lambda route: route.abort())
     window.allow("ERR_FAILED")
     decide(project, run, "reject")
     card(window).get_by_role("button", name="Approve").click()
@@ -235,9 +233,9 @@ def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
     run = waiting(project)
     window = opens()
     expect(card(window)).to_be_visible()
-    window.page.route("**/v1/approvals?*", hold_back)
+    window.page.route("**/v1/required_actions?*", hold_back)
     expect(window.page.get_by_text("What is shown may be old")).to_be_visible()
-    window.page.unroute("**/v1/approvals?*", hold_back)
+    window.page.unroute("**/v1/required_actions?*", hold_back)
     decide(project, run)
     expect(cards(window)).to_have_count(0)
     expect(window.page.get_by_text("What is shown may be old")).to_have_count(0)
@@ -349,15 +347,14 @@ def test_what_is_typed_stays_where_it_is_when_its_card_moves_up(
     project: Project, opens: Opens
 ) -> None:
     project.tool("later", approval="always", approval_expires_seconds=172_800)
-    project.tool(ASKS, approval="always")
+    project.tool(ASKS, approval="always", approval_expires_seconds=3_604)
     waiting(project, "one", tool="later")
     waiting(project, "two")
     window = opens()
     expect(cards(window).nth(1)).to_contain_text(ASKS)
     button(card(window), "Reject").click()
     window.page.keyboard.type("Too ")
-    window.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(hours=23, minutes=30))
-    expect(cards(window).nth(0)).to_contain_text(ASKS)
+    expect(cards(window).nth(0)).to_contain_text(ASKS)  # it now expires within the hour
     window.page.keyboard.type("late")
     expect(card(window).get_by_label("Reason")).to_have_value("Too late")
 

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from app.api.models.base import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
-from app.api.models.runs import Actor
+from app.api.models.runs import Actor, OmittedArgument
 from app.domain.approvals import ApprovalStatus, DecisionKind
 from app.domain.json import JsonObject
 
@@ -40,6 +40,7 @@ class Approval(Shown):
             tool_version=1,
             url="https://tools.example.com/pay",
             arguments={"amount": 500},
+            omitted_arguments=[],
             digest=DIGEST,
             status="pending",
             allowed_decisions=["approve", "reject", "edit", "respond"],
@@ -52,6 +53,7 @@ class Approval(Shown):
                 "created_at": AT,
                 "input": "Please pay 500 euros to order A-1017.",
             },
+            model_message="I will pay the invoice now.",
             requested_at=AT,
             expires_at=AT,
             decided_at=None,
@@ -77,6 +79,8 @@ class Approval(Shown):
     """The full address that would be called."""
     arguments: JsonObject
     """The exact arguments that were asked about."""
+    omitted_arguments: list[OmittedArgument] = Field(default_factory=list[OmittedArgument])
+    """Arguments that were left out because of `max_arguments_bytes`."""
     edited_arguments: JsonObject | None = None
     """What a person put in their place, where the decision was `edit`."""
     digest: str
@@ -91,6 +95,9 @@ class Approval(Shown):
     """Whose call it is; null for an inline run."""
     run: StartedRun | None = None
     """Who started the run, and with what."""
+    model_message: str | None = None
+    """Text of the model response that requested the call, up to 2,000 characters. Null if it has
+    none."""
     requested_at: datetime
     """When it was asked."""
     expires_at: datetime

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Final, Literal
 
-from pydantic import ConfigDict, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from app.api.models.actions import CallbackWait, RequiredAction
 from app.api.models.base import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
@@ -235,6 +235,15 @@ class ItemPage(Shown):
     """Whether there is anything after this page."""
 
 
+class OmittedArgument(Shown):
+    """An argument that was left out of an answer because of its size."""
+
+    name: str | None
+    """Name of the argument. Null for all further arguments together."""
+    bytes: int
+    """Size of its JSON in bytes."""
+
+
 class ToolCall(Shown):
     """One row of a run's ledger: a call from the model's request to its result."""
 
@@ -248,8 +257,10 @@ class ToolCall(Shown):
             tool="pay",
             tool_version=1,
             arguments={"amount": 500},
+            omitted_arguments=[],
             original_arguments=None,
             digest=DIGEST,
+            requests=None,
             phase="settled",
             attempt=1,
             approval_id=APPROVAL_ID,
@@ -284,10 +295,14 @@ class ToolCall(Shown):
     """Null for a tool that does not exist."""
     arguments: JsonObject
     """What is sent, or was."""
+    omitted_arguments: list[OmittedArgument] = Field(default_factory=list[OmittedArgument])
+    """Arguments that were left out because of `max_arguments_bytes`."""
     original_arguments: JsonObject | None = None
     """The model's own, where a person changed them."""
     digest: str
     """Of tool, version, target and arguments."""
+    requests: JsonValue = None
+    """What a webhook tool asks while `phase` is `awaiting_input`, in its own words."""
     phase: CallPhase
     """Where the call is."""
     attempt: int

@@ -55,7 +55,7 @@ async function ask(method, path, { body, query, signal, headers } = {}) {
     if (signal?.aborted) throw error;
     throw new Problem(0, null);
   }
-  if (response.ok) return response;
+  if (response.ok || response.status === 304) return response;
   const problem = new Problem(response.status, await response.json().catch(() => null));
   if (response.status === 401 && path.startsWith("v1/")) signedOut();
   throw problem;
@@ -70,6 +70,28 @@ async function ask(method, path, { body, query, signal, headers } = {}) {
 export async function get(path, query, signal) {
   const response = await ask("GET", path, { query, signal });
   return parse(await response.text());
+}
+
+const ANSWERS_KEPT = 20;
+
+/**
+ * A `get` for what is looked at again and again: it asks only for what has changed.
+ * @returns {(path: string, query?: Record<string, any>, signal?: AbortSignal) => Promise<any>} The same
+ *   object as before where nothing has.
+ */
+export function polling() {
+  /** @type {Map<string, {etag: string, value: any}>} */
+  const known = new Map();
+  return async (path, query, signal) => {
+    const address = JSON.stringify([path, query]);
+    const before = known.get(address);
+    const response = await ask("GET", path, { query, signal, headers: before && { "If-None-Match": before.etag } });
+    if (before && response.status === 304) return before.value;
+    const value = parse(await response.text());
+    if (known.size > ANSWERS_KEPT) known.clear();
+    known.set(address, { etag: response.headers.get("ETag") ?? "", value });
+    return value;
+  };
 }
 
 /**
@@ -200,6 +222,7 @@ async function* frames(body) {
  * @returns {Promise<void>} also when the signal comes first.
  */
 export function sleep(ms, signal) {
+  if (signal?.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
     signal?.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });

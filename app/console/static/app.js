@@ -113,7 +113,7 @@ async function signedOut(why) {
 /** @param {any} who */
 function begin(who) {
   const badge = menu(who);
-  const watch = new PendingWatch(who.scopes);
+  const watch = new PendingWatch();
   const onHash = () => {
     show(who, watch);
     main.focus({ preventScroll: true });
@@ -124,9 +124,9 @@ function begin(who) {
     removeEventListener("hashchange", onHash);
     void signedOut("The session has ended. Sign in again.");
   });
-  watch.listen(({ count, more }) => {
+  watch.listen(({ count }) => {
     badge.hidden = count === 0;
-    fill(badge, `${count}${more ? "+" : ""}`, h("span", { class: "hidden" }, " waiting"));
+    fill(badge, count, h("span", { class: "hidden" }, " waiting"));
     title(count);
   });
   addEventListener("hashchange", onHash);

@@ -1,14 +1,15 @@
 // One approval as a card: what would be sent and where to, what led to it, and the ways to decide.
 
-import { Problem, get, send } from "./api.js";
+import { Problem, send } from "./api.js";
 import { busy, choosing } from "./choosing.js";
 import { editing, rejecting, rememberChoice, responding } from "./deciding.js";
+import { wholeArguments, withoutArguments } from "./details.js";
 import { add, fill, h, note, text } from "./dom.js";
 import { removeEdit, storedEdit } from "./edits.js";
 import { KEEPS_NUMBERS, isObject } from "./exact.js";
 import { ago, moment, roughly } from "./format.js";
 import { story } from "./story.js";
-import { rows } from "./values.js";
+import { argumentRows } from "./values.js";
 
 export const SOON_MS = 3_600_000;
 const URGENT_MS = 600_000;
@@ -27,12 +28,13 @@ const URGENT_MS = 600_000;
 export function approvalCard(approval, { inRun = false, may, decided }) {
   const title = `t-${approval.id}`;
   const when = h("p", { class: "when" });
+  const whole = wholeArguments(approval);
   const allowed = new Set(approval.allowed_decisions);
   const remember = rememberChoice(() => rename("approve", remember.on() ? "Approve and remember" : "Approve"));
   const { actions, panel, open, rename } = choosing(approval.id, subject(approval), [
     { label: "Approve", kind: /** @type {const} */ ("primary"), name: "approve", act: () => void decide({ decision: "approve", ...remember.read() }) },
     { label: "Reject", kind: /** @type {const} */ ("danger"), name: "reject", panel: (/** @type {HTMLElement} */ back) => rejecting(decide, remember, back) },
-    { label: "Edit arguments", name: "edit", panel: (/** @type {HTMLElement} */ back) => editing(approval, decide, back) },
+    { label: "Edit arguments", name: "edit", panel: (/** @type {HTMLElement} */ back) => editing(approval, whole, decide, back) },
     { label: "Respond", name: "respond", panel: (/** @type {HTMLElement} */ back) => responding(decide, back) },
   ].filter(({ name }) => allowed.has(name)), (closed) => {
     if (closed === "edit") removeEdit(approval.id);
@@ -43,7 +45,7 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
 
   const call = h("div", { class: "stack" },
     approval.url ? h("p", { class: "where" }, h("span", { class: "soft small" }, "Sent to "), h("code", { class: "url" }, text(approval.url))) : h("p", { class: "where soft" }, "Runs in this installation, at no address"),
-    rows(approval.arguments, approval.id),
+    argumentRows(approval, approval.id, whole),
     KEEPS_NUMBERS ? null : h("p", { class: "wrong" }, "This browser rounds numbers of more than 15 digits. Use a newer one to decide about those."),
     h("details", { class: "digest", "data-key": `digest ${approval.id}` }, h("summary", null, "Digest ", h("code", null, `${approval.digest.replace("sha256:", "").slice(0, 12)}…`)), h("code", null, approval.digest)));
   const element = h("article", { class: "card approval", "aria-labelledby": title, "data-key": approval.id, tabindex: "-1" },
@@ -74,7 +76,7 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
     } catch (error) {
       release();
       if (!(error instanceof Problem)) throw error;
-      if (error.code === "approval_already_decided") decided({ ...approval, ...error.body.approval, ...(await get(`v1/approvals/${approval.id}`).catch(() => null)), late: true });
+      if (error.code === "approval_already_decided") decided({ ...approval, ...error.body.approval, ...(await withoutArguments(approval.id)), late: true });
       else if (error.status === 422 && refused && error.errors.length) refused(error.errors);
       else note([h("strong", null, "Not decided. "), text(error.message), error.errors.map((one) => [" ", text(`${one.path} ${one.message}`), "."])], "error");
     }

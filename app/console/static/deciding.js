@@ -59,12 +59,14 @@ export function responding(decide, back) {
 
 /**
  * @param {any} approval
+ * @param {() => Promise<any>} whole Loads all arguments.
  * @param {Decide} decide
  * @param {HTMLElement} back
  * @returns {Promise<HTMLElement[]>}
  */
-export async function editing(approval, decide, back) {
-  const tool = await get(`v1/tools/${encodeURIComponent(approval.tool)}`).catch(() => null);
+export async function editing(approval, whole, decide, back) {
+  const [tool, before] = await Promise.all([get(`v1/tools/${encodeURIComponent(approval.tool)}`).catch(() => null), whole().catch(() => null)]);
+  if (before === null) return [h("p", { class: "wrong" }, "The arguments cannot be loaded now. Go back and try again."), h("div", { class: "actions" }, back)];
   const current = tool?.version === approval.tool_version;
   const why = tool && !current ? "There is no form because the tool has changed since the call was requested." : tool ? null : "There is no form because this key cannot read the tool's schema.";
   const changes = h("div", { class: "changes", role: "status" });
@@ -75,9 +77,9 @@ export async function editing(approval, decide, back) {
   /** @type {any} */
   let edited;
   const store = () => edited !== undefined && storeEdit(approval.id, { arguments: edited, message: note.read() });
-  const made = form(current ? tool.parameters : null, stored?.arguments ?? approval.arguments, (value) => {
+  const made = form(current ? tool.parameters : null, stored?.arguments ?? before, (value) => {
     edited = value;
-    const changed = value === undefined ? [] : differences(approval.arguments, value);
+    const changed = value === undefined ? [] : differences(before, value);
     go.disabled = changed.length === 0;
     fill(changes, value === undefined ? h("p", { class: "soft" }, "Fix the highlighted fields.") : changed.length ? changed.map(change) : h("p", { class: "soft" }, "No changes yet."));
     if (changed.length) store();

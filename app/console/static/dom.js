@@ -39,21 +39,23 @@ const SAID = new Set(["title", "aria-label", "placeholder"]);
  */
 export function add(parent, ...children) {
   for (const child of children) {
-    if (child === null || child === undefined || child === false) continue;
+    if (child === null || child === undefined || child === false || child === "") continue;
     if (Array.isArray(child)) add(parent, ...child);
     else parent.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
   }
 }
 
 /**
- * Puts other children in the place of an element's own.
+ * Puts other children in the place of an element's own. With an empty text alone it becomes `:empty`.
  * @param {Element} parent
  * @param {...Child} children
  */
 export function fill(parent, ...children) {
   const fragment = document.createDocumentFragment();
   add(fragment, ...children);
-  parent.replaceChildren(fragment);
+  const only = fragment.childNodes.length === 1 ? fragment.firstElementChild : null;
+  if (only?.tagName === "BDI" && !only.firstChild) parent.replaceChildren();
+  else parent.replaceChildren(fragment);
 }
 
 /**
@@ -68,6 +70,16 @@ export function arrange(parent, children) {
   children.forEach((child, at) => {
     if (parent.children[at] !== child) parent.insertBefore(child, parent.children[at] ?? null);
   });
+}
+
+/** @param {Element} element @param {() => void} act Called once, when the element comes into sight. */
+export function whenSeen(element, act) {
+  const seen = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    seen.disconnect();
+    act();
+  }, { rootMargin: "300px" });
+  seen.observe(element);
 }
 
 /**

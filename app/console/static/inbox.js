@@ -1,10 +1,13 @@
-// The inbox: what waits for a person, as it comes and goes.
+// The inbox: the calls that wait for a person, as they come and go. Each card is drawn at once from
+// the small list; its details come when it is on the screen.
 
-import { get } from "./api.js";
+import { Problem } from "./api.js";
 import { approvalCard } from "./approval.js";
-import { fill, h, icon, note, text } from "./dom.js";
-import { shortId, time } from "./format.js";
-import { MOST } from "./pending.js";
+import { Together, withoutArguments } from "./details.js";
+import { fill, h, icon, note, text, whenSeen } from "./dom.js";
+import { removeEdit } from "./edits.js";
+import { ago, moment, shortId, time } from "./format.js";
+import { MOST, keyOf } from "./pending.js";
 import { requiredAction } from "./required.js";
 
 const SHOWN_AT_ONCE = 20;
@@ -14,7 +17,7 @@ const TOLD_ONE_BY_ONE = 3;
 /** @type {Record<string, string>} */
 const OUTCOMES = { approved: "approved", rejected: "rejected", edited: "approved with other arguments", responded: "answered in the tool's place", expired: "expired unanswered", withdrawn: "withdrawn, since its run has ended", void: "asked again, since its tool has changed" };
 
-/** @typedef {{element: HTMLElement, tick: () => void, of: any}} Shown `of`: the approval, or the action. */
+/** @typedef {{element: HTMLElement, tick: () => void, action: any}} Shown */
 
 /**
  * @param {HTMLElement} main
@@ -24,6 +27,8 @@ const OUTCOMES = { approved: "approved", rejected: "rejected", edited: "approved
 export function inbox(main, { watch, who }) {
   /** @type {Map<string, Shown>} */
   const cards = new Map();
+  const leaving = new AbortController();
+  const together = new Together(leaving.signal);
   /** What was settled here, until the list knows it too. @type {Set<string>} */
   const mine = new Set();
   const list = h("div", { class: "cards" });
@@ -34,6 +39,8 @@ export function inbox(main, { watch, who }) {
   let most = SHOWN_AT_ONCE;
   let moved = -Infinity;
   let first = true;
+  /** @type {any[]} */
+  let listed = [];
   // A click that comes right after the list has moved was meant for another call.
   list.addEventListener("click", (event) => {
     if (event.detail === 0 || performance.now() - moved > SETTLE_MS) return;
@@ -67,10 +74,15 @@ export function inbox(main, { watch, who }) {
     note([approval.late ? "Too late: " : null, text(approval.tool), ` was ${OUTCOMES[approval.status] ?? approval.status}`, by, ". ", h("a", { href: `#/runs/${approval.run_id}` }, "See the run")]);
   }
 
-  /** What has gone without this window's doing. @param {string[]} ids */
-  async function tell(ids) {
-    const found = await Promise.all(ids.map((id) => get(`v1/approvals/${id}`).catch(() => null)));
+  /** Tells what has gone without this window's doing. Behind a cut list it may only be farther down.
+   * @param {string[]} keys */
+  async function tell(keys) {
+    const found = await Promise.all(keys.map((key) => (key.startsWith("apr_") ? withoutArguments(key) : null)));
     const gone = found.filter((one) => one !== null && one.status !== "pending");
+    keys.forEach((key, at) => {
+      if (found[at]?.status !== "pending") drop(key);
+    });
+    for (const one of gone) removeEdit(one.id);
     if (gone.length > TOLD_ONE_BY_ONE) note(`${gone.length} calls were decided meanwhile, or wait no longer.`);
     else gone.forEach(say);
   }
@@ -88,7 +100,30 @@ export function inbox(main, { watch, who }) {
     if (had) /** @type {HTMLElement} */ (next ?? main).focus();
   }
 
-  /** @param {any} action @returns {Shown} */
+  /** A card that loads its details when it comes into sight. @param {any} action @returns {Shown} */
+  function card(action) {
+    const state = h("p", { class: "soft" }, "Loading…");
+    const element = h("article", { class: "card waiting", "aria-label": action.tool, "data-key": keyOf(action), tabindex: "-1" },
+      h("header", { class: "card-head" }, h("h2", null, text(action.tool))), state);
+    const shown = { element, tick: () => undefined, action };
+    const load = () => void together.load(action, (found) => become(shown, action.approval_id ? approvalShown(found) : otherCard({ ...action, ...found, type: action.type })), (error) => {
+      if (error instanceof Problem && error.status === 403) return become(shown, otherCard({ ...action, arguments: null }));
+      fill(state, h("span", { class: "wrong" }, text(error.message)), " ", h("button", { type: "button", class: "small", onclick: load }, "Try again"));
+    });
+    whenSeen(element, load);
+    return shown;
+  }
+
+  /** Puts a card with its details in the place of the one that waited for them.
+   * @param {Shown} shown @param {{element: HTMLElement, tick: () => void}} now */
+  function become(shown, now) {
+    const had = shown.element.contains(document.activeElement);
+    shown.element.replaceWith(now.element);
+    Object.assign(shown, now);
+    if (had) now.element.focus();
+  }
+
+  /** @param {any} action with its arguments */
   function otherCard(action) {
     const key = keyOf(action);
     const settled = () => {
@@ -97,50 +132,55 @@ export function inbox(main, { watch, who }) {
       note([text(action.tool), " is settled. ", h("a", { href: `#/runs/${action.run_id}` }, "See the run")]);
       watch.poke();
     };
-    const by = action.run.created_by;
-    const element = h("article", { class: "card", "aria-label": action.tool, "data-key": key, tabindex: "-1" },
+    const since = h("span", { title: moment(action.requested_at) });
+    const element = h("article", { class: `card ${action.type === "resolve" ? "unknown" : ""}`, "aria-label": action.tool, "data-key": key, tabindex: "-1" },
       h("header", { class: "card-head" }, h("h2", null, text(action.tool)),
-        h("p", { class: "when" }, by ? ["started by ", text(by.name), " · "] : null, h("a", { href: `#/runs/${action.run_id}` }, shortId(action.run_id)))),
+        h("p", { class: "when" }, since, " · ", h("a", { href: `#/runs/${action.run_id}` }, shortId(action.run_id)))),
       requiredAction(action, { runId: action.run_id, may: who.scopes, done: settled }));
-    return { element, tick: () => undefined, of: action };
+    const tick = () => fill(since, `${action.type === "resolve" ? "sent" : "asked"} ${ago(action.requested_at, Date.now())}`);
+    tick();
+    return { element, tick };
   }
 
-  /** @param {any} approval @returns {Shown} */
-  const approvalShown = (approval) => ({ of: approval, ...approvalCard(approval, { may: who.scopes.includes("approvals:decide"), decided }) });
+  /** @param {any} approval */
+  const approvalShown = (approval) => approvalCard(approval, { may: who.scopes.includes("approvals:decide"), decided });
 
   /** @param {import("./pending.js").Pending} pending */
   function show(pending) {
-    const approvals = pending.approvals.filter((one) => !mine.has(one.id));
-    const others = pending.others.filter((one) => !mine.has(keyOf(one)));
-    const wanted = [...approvals.map((one) => ({ key: one.id, make: () => approvalShown(one) })), ...others.map((one) => ({ key: keyOf(one), make: () => otherCard(one) }))];
-    leave(new Set(wanted.map((one) => one.key)));
+    const wanted = pending.actions.filter((one) => !mine.has(keyOf(one)));
+    leave(new Set(wanted.map(keyOf)), pending);
     /** @type {string[]} */
     const arrived = [];
-    wanted.slice(0, most).forEach(({ key, make }, at) => {
-      let card = cards.get(key);
-      if (!card) {
-        card = make();
-        cards.set(key, card);
-        arrived.push(card.of.tool);
+    wanted.slice(0, most).forEach((action, at) => {
+      const key = keyOf(action);
+      let shown = cards.get(key);
+      if (!shown) {
+        shown = card(action);
+        cards.set(key, shown);
+        arrived.push(action.tool);
       }
-      put(card.element, at);
+      put(shown.element, at);
     });
     more.hidden = wanted.length <= most;
     fill(more, `Show ${Math.min(SHOWN_AT_ONCE, wanted.length - most)} more`);
-    if (!first && arrived.length) fill(told, `New: ${arrived.slice(0, TOLD_ONE_BY_ONE).join(", ")}${arrived.length > TOLD_ONE_BY_ONE ? " and more" : ""}. ${wanted.length} waiting.`);
+    if (!first && arrived.length) fill(told, `New: ${arrived.slice(0, TOLD_ONE_BY_ONE).join(", ")}${arrived.length > TOLD_ONE_BY_ONE ? " and more" : ""}. ${pending.count} waiting.`);
     first = first && pending.at === 0;
     outdated(pending);
-    fill(lead, pending.at ? sentence(approvals.length, pending.more, others) : null);
+    fill(lead, pending.at ? sentence(pending) : null);
     nothing.hidden = wanted.length > 0 || pending.at === 0;
   }
 
-  /** Takes away what waits no longer. @param {Set<string>} keys */
-  function leave(keys) {
+  /** Takes away the cards of calls that wait no longer.
+   * @param {Set<string>} keys @param {import("./pending.js").Pending} pending */
+  function leave(keys, pending) {
+    if (pending.actions === listed) return;
+    listed = pending.actions;
     const gone = [...cards.keys()].filter((key) => !keys.has(key));
-    gone.forEach(drop);
-    const approvals = gone.filter((key) => key.startsWith("apr_"));
-    if (approvals.length) void tell(approvals);
-    for (const key of mine) if (!keys.has(key) && !watch.knows(key)) mine.delete(key);
+    if (!pending.more) gone.forEach(drop);
+    const others = gone.filter((key) => !mine.has(key));
+    if (others.length) void tell(others);
+    const all = new Set(listed.map(keyOf));
+    for (const key of mine) if (!all.has(key)) mine.delete(key);
   }
 
   /** @param {HTMLElement} element @param {number} at */
@@ -163,14 +203,12 @@ export function inbox(main, { watch, who }) {
   const leaveWatch = watch.listen(show);
   const ticking = setInterval(() => cards.forEach((card) => card.tick()), TICK_MS);
   return () => {
+    leaving.abort();
     leaveWatch();
     clearInterval(ticking);
     main.removeEventListener("keydown", onKey);
   };
 }
-
-/** @param {any} action */
-const keyOf = (action) => `${action.run_id} ${action.call_id}`;
 
 /**
  * j and k: to the next card and to the one before. They only move, and not while somebody types.
@@ -189,17 +227,14 @@ function step(event, main, list) {
   next.scrollIntoView({ block: "start" });
 }
 
-/** @param {number} count @param {boolean} beyond @param {any[]} others */
-function sentence(count, beyond, others) {
-  const unknown = others.filter(({ type }) => type === "resolve").length;
-  const wanted = others.length - unknown;
-  const calls = beyond ? `More than ${MOST} calls wait for a decision` : count === 1 ? "One call waits for a decision" : count ? `${count} calls wait for a decision` : null;
+/** @param {import("./pending.js").Pending} pending */
+function sentence({ counts, more }) {
+  const { approval, resolve, tool_result } = counts;
   const parts = [
-    calls,
-    unknown ? `${unknown === 1 ? "one outcome is" : `${unknown} outcomes are`} unknown` : null,
-    wanted ? `${wanted === 1 ? "one result is" : `${wanted} results are`} wanted from whoever started the run` : null,
+    resolve ? `${resolve === 1 ? "One outcome is" : `${resolve} outcomes are`} unknown.` : null,
+    approval ? `${approval === 1 ? "One call waits" : `${approval} calls wait`} for a decision.` : null,
+    tool_result ? `${tool_result === 1 ? "One call waits" : `${tool_result} calls wait`} for a result from the client.` : null,
+    more ? `The ${MOST} most urgent calls are listed.` : null,
   ].filter((one) => one !== null);
-  if (parts.length === 0) return null;
-  const all = `${parts.join(", ")}.`;
-  return `${all[0].toUpperCase()}${all.slice(1)}${count > 1 ? " What expires within the hour comes first, then the oldest." : ""}`;
+  return parts.length ? parts.join(" ") : null;
 }

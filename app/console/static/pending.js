@@ -1,36 +1,33 @@
-// What waits for a person, looked at again and again: one watch for the inbox, for the count in
-// the menu and for the title.
+// The calls that wait for a person: one watch for the inbox, for the count in the menu and for the
+// title. It polls a small list, which is sent only when it has changed; details are the cards' own.
 
-import { Problem, all, get, sleep } from "./api.js";
+import { Problem, polling, sleep } from "./api.js";
 
 const SEEN_EVERY = 1000; // or as many times longer as a look takes:
 const PAUSE_PER_LOOK = 3;
 const HIDDEN_EVERY = 10_000;
 const AFTER_ERROR = [1000, 2000, 5000, 10_000];
 const PATIENCE_MS = 10_000;
-const OTHERS_EVERY = 10_000;
-const NEWEST_RUNS = 100;
-const SOON_MS = 3_600_000;
-export const MOST = 1000;
+export const MOST = 200;
 
 /**
  * @typedef {object} Pending
- * @property {any[]} approvals In the order of the inbox.
- * @property {boolean} more There are more approvals than MOST.
- * @property {any[]} others What the newest runs wait for beside approvals: entries of
- *   `required_actions`, each with its `run`.
+ * @property {any[]} actions Of `/v1/required_actions`, the most urgent first, at most MOST.
+ * @property {{approval: number, resolve: number, tool_result: number}} counts Of all that wait.
+ * @property {boolean} more There are more than MOST.
  * @property {number} count Of what only people can settle: approvals and unknown outcomes.
- * @property {Problem | null} error What was wrong with the last look; the rest is then older.
+ * @property {Problem | null} error The error of the last look; everything else is older then.
  * @property {number} at When the last look succeeded, in milliseconds since 1970.
  */
 
+/** Identifies a call that waits, as long as it waits for the same. @param {any} action */
+export const keyOf = (action) => action.approval_id ?? `${action.run_id} ${action.call_id} ${action.requested_at}`;
+
 export class PendingWatch {
-  /** @param {string[]} scopes of the key that is signed in. */
-  constructor(scopes) {
+  constructor() {
     /** @type {Pending} */
-    this.now = { approvals: [], more: false, others: [], count: 0, error: null, at: 0 };
-    this.seesRuns = scopes.includes("runs:read") || scopes.includes("runs:write");
-    this.othersAt = -Infinity;
+    this.now = { actions: [], counts: { approval: 0, resolve: 0, tool_result: 0 }, more: false, count: 0, error: null, at: 0 };
+    this.get = polling();
     this.took = 0;
     this.failed = 0;
     this.known = false;
@@ -51,14 +48,8 @@ export class PendingWatch {
     return () => this.listeners.delete(listener);
   }
 
-  /** Whether it was there at the last look. @param {string} key an approval's id, or a run's and a call's. */
-  knows(key) {
-    return this.now.approvals.some((one) => one.id === key) || this.now.others.some((one) => `${one.run_id} ${one.call_id}` === key);
-  }
-
   /** Looks now. */
   poke() {
-    this.othersAt = -Infinity;
     this.waking.abort();
   }
 
@@ -90,8 +81,8 @@ export class PendingWatch {
     const began = performance.now();
     const signal = AbortSignal.any([this.stopping.signal, AbortSignal.timeout(PATIENCE_MS)]);
     try {
-      const { data, more } = await all("v1/approvals", { status: "pending", order: "asc" }, MOST, signal);
-      this.found(data, more, await this.others(signal));
+      const { data, counts, has_more } = await this.get("v1/required_actions", { limit: MOST }, signal);
+      this.now = { actions: data, counts, more: has_more, count: counts.approval + counts.resolve, error: null, at: Date.now() };
       this.took = performance.now() - began;
       this.failed = 0;
     } catch (error) {
@@ -103,34 +94,4 @@ export class PendingWatch {
     this.known = true;
     for (const listener of this.listeners) listener(this.now);
   }
-
-  /** @param {any[]} approvals @param {boolean} more @param {any[]} others */
-  found(approvals, more, others) {
-    approvals.sort(inOrder(Date.now()));
-    const count = approvals.length + others.filter(({ type }) => type === "resolve").length;
-    this.now = { approvals, more, others, count, error: null, at: Date.now() };
-  }
-
-  /** @param {AbortSignal} signal @returns {Promise<any[]>} */
-  async others(signal) {
-    if (!this.seesRuns || performance.now() - this.othersAt < OTHERS_EVERY) return this.now.others;
-    const page = await get("v1/runs", { limit: NEWEST_RUNS }, signal);
-    this.othersAt = performance.now();
-    return page.data.flatMap((/** @type {any} */ run) => run.required_actions.filter((/** @type {any} */ one) => one.type === "resolve" || one.type === "tool_result").map((/** @type {any} */ one) => ({ ...one, run }))).reverse();
-  }
-}
-
-/**
- * What expires within the hour comes first, the soonest of it foremost; then the oldest.
- * @param {number} now
- * @returns {(a: any, b: any) => number}
- */
-function inOrder(now) {
-  const soon = new Date(now + SOON_MS).toISOString();
-  const oldest = (/** @type {any} */ a, /** @type {any} */ b) => a.requested_at.localeCompare(b.requested_at) || a.id.localeCompare(b.id);
-  return (a, b) => {
-    const [first, second] = [a.expires_at < soon, b.expires_at < soon];
-    if (first !== second) return first ? -1 : 1;
-    return (first && a.expires_at.localeCompare(b.expires_at)) || oldest(a, b);
-  };
 }

@@ -6,7 +6,8 @@ import { Problem, send } from "./api.js";
 import { answerField, wordsField } from "./answer.js";
 import { busy, choosing } from "./choosing.js";
 import { fill, h, note, text } from "./dom.js";
-import { rows, words } from "./values.js";
+import { wholeArguments } from "./details.js";
+import { argumentRows, words } from "./values.js";
 
 /** What each type is called, what it says, and the scope of those who may settle it.
  * @type {Record<string, {title: string, lead: string, scope: string}>} */
@@ -94,7 +95,7 @@ export function requiredAction(action, { runId, may, done }) {
   element = h("section", { class: "required", "aria-label": `${title}: ${action.tool}`, "data-key": `required ${key}` },
     h("p", null, h("strong", null, title), h("span", { class: "soft" }, ". ", lead)),
     type === "asks" ? [h("h3", null, "It asks"), words(action.requests, `asks ${key}`)] : null,
-    h("div", null, h("h3", null, "Arguments"), rows(action.arguments, `required ${key}`)),
+    h("div", null, h("h3", null, "Arguments"), action.arguments === null ? h("p", { class: "soft" }, "This key cannot read them: that needs the scope ", h("code", null, "runs:read"), ".") : argumentRows(action, `required ${key}`, wholeArguments(action))),
     allowed ? [actions, wrong, panel] : h("p", { class: "soft" }, "Settling it needs the scope ", h("code", null, scope), "."));
   return element;
 }

@@ -4,6 +4,7 @@ import { factsOf, inputView } from "./about.js";
 import { cancelling, runAgain, saying, when } from "./acting.js";
 import { Problem, all, follow, get } from "./api.js";
 import { approvalCard } from "./approval.js";
+import { details } from "./details.js";
 import { add, arrange, fill, h, keeping, note, text } from "./dom.js";
 import { deciderName, entryView, rewrite, saidView } from "./entries.js";
 import { count, duration, shortId, spentOn } from "./format.js";
@@ -82,7 +83,7 @@ export function run(main, { id, who, go, watch }) {
   /** The card of an approval. @param {any} call @param {HTMLElement} place */
   async function ask(call, place) {
     fill(place, h("p", { class: "soft" }, h("a", { href: "#/inbox" }, "It waits in the inbox")));
-    const approval = await get(`v1/approvals/${call.approval.id}`, undefined, leaving.signal).catch(() => null);
+    const approval = await details({ approval_id: call.approval.id }, leaving.signal).catch(() => null);
     if (approval?.status !== "pending") return;
     fill(place, approvalCard(approval, { inRun: true, may: may.decide, decided: (now) => {
       note([text(now.tool), `: ${now.status}.`]);
@@ -119,11 +120,8 @@ export function run(main, { id, who, go, watch }) {
   }
 
   /** @param {string} callId @param {Line} line */
-  async function ledger(callId, line) {
-    const { data } = await all(`v1/runs/${line.id}/tool_calls`, {}, 2000, leaving.signal);
-    const found = data.find((one) => one.call_id === callId);
-    if (!found) throw new Error("The ledger has no such call.");
-    return found;
+  function ledger(callId, line) {
+    return get(`v1/runs/${line.id}/tool_calls/${encodeURIComponent(callId)}`, undefined, leaving.signal);
   }
 
   /** Marks an entry and its events. @param {string | null} key @param {boolean} fromRaw */

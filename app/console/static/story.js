@@ -16,21 +16,13 @@ const INPUT_SHOWN = 2000; // characters, of what an approval itself has of the i
 export function story(approval) {
   const run = approval.run;
   const key = approval.id;
-  const said = h("div", { class: "said" });
   const items = h("div", { class: "conversation" });
   const place = h("details", { "data-key": `story ${key}` }, h("summary", null, "The conversation so far"), items);
   const cut = Array.from(run?.input ?? "").length >= INPUT_SHOWN;
-  const input = h("div", null, run?.input ? words(run.input, `${key} input`) : h("p", { class: "soft" }, "No text was given."), cut ? h("p", { class: "soft small" }, "Cut here.") : null);
-  const element = h("section", { class: "story", "aria-label": "What led to it" },
-    h("h3", null, "Started by"),
-    h("p", null, starter(run), h("span", { class: "soft" }, run ? [" ", h("span", { title: moment(run.created_at) }, ago(run.created_at, Date.now()))] : null)),
-    h("p", { class: "soft small" }, chain(approval)),
-    h("h3", null, "Asked for"),
-    input,
-    said,
-    place);
+  const input = h("div", null, run?.input ? words(run.input, `${key} input`) : h("p", { class: "soft" }, "No text was given."),
+    cut ? h("button", { type: "button", class: "quiet small", onclick: () => void loadInput() }, "Load the whole input") : null);
 
-  /** The approval has the beginning of a long input alone. */
+  /** The approval has only the beginning of a long input. */
   async function loadInput() {
     const page = await get(`v1/runs/${run.id}/items`, { limit: LATEST }).catch(() => ({ data: [] }));
     const whole = page.data.findLast((/** @type {any} */ one) => one.role === "user" && one.turn === 0);
@@ -38,30 +30,23 @@ export function story(approval) {
   }
 
   async function load() {
-    if (cut) void loadInput();
+    fill(items, h("p", { class: "soft" }, "Loading…"));
     const page = await get(`v1/runs/${approval.run_id}/items`, { limit: LATEST, order: "desc" }).catch(() => null);
     if (page === null) {
       fill(items, h("p", { class: "soft" }, "The conversation cannot be read with this key: it needs the scope ", h("code", null, "runs:read"), "."));
       return;
     }
-    const latest = page.data.reverse();
-    const call = latest.findIndex((/** @type {any} */ one) => one.type === "tool_call" && one.call_id === approval.call_id);
-    const why = latest.slice(0, call < 0 ? undefined : call).findLast((/** @type {any} */ one) => one.role === "assistant");
-    if (why && why.turn === latest[call]?.turn) fill(said, h("h3", null, "The model said"), content(why, `${key} said`));
-    fill(items, page.has_more ? h("p", { class: "soft small" }, `The last ${LATEST} items; `, h("a", { href: `#/runs/${approval.run_id}` }, "all of them"), ".") : null, latest.map(item));
+    fill(items, page.has_more ? h("p", { class: "soft small" }, `The last ${LATEST} items; `, h("a", { href: `#/runs/${approval.run_id}` }, "all of them"), ".") : null, page.data.reverse().map(item));
   }
-  whenSeen(element, () => void load());
-  return element;
-}
-
-/** @param {HTMLElement} element @param {() => void} act once, when it comes into sight. */
-function whenSeen(element, act) {
-  const seen = new IntersectionObserver((entries) => {
-    if (!entries.some((entry) => entry.isIntersecting)) return;
-    seen.disconnect();
-    act();
-  });
-  seen.observe(element);
+  place.addEventListener("toggle", () => place.open && void load(), { once: true });
+  return h("section", { class: "story", "aria-label": "What led to it" },
+    h("h3", null, "Started by"),
+    h("p", null, starter(run), h("span", { class: "soft" }, run ? [" ", h("span", { title: moment(run.created_at) }, ago(run.created_at, Date.now()))] : null)),
+    h("p", { class: "soft small" }, chain(approval)),
+    h("h3", null, "Asked for"),
+    input,
+    approval.model_message ? h("div", { class: "said" }, h("h3", null, "The model said"), words(approval.model_message, `${key} said`)) : null,
+    place);
 }
 
 /** @param {any} run */

@@ -1,6 +1,6 @@
 // JSON of others, shown so that nothing of it is hidden: arguments, outputs, raw events.
 
-import { add, h, text } from "./dom.js";
+import { add, fill, h, text } from "./dom.js";
 import { isExact, isObject } from "./exact.js";
 import { bytes, size } from "./format.js";
 
@@ -8,6 +8,41 @@ const FOLD_CHARACTERS = 600;
 const FOLD_LINES = 16;
 const PREVIEW_CHARACTERS = 90;
 const SHORT_CHARACTERS = 80;
+
+/**
+ * The arguments of a call. Those that were left out are loaded by a click.
+ * @param {any} shown with `arguments` and `omitted_arguments`
+ * @param {string} key
+ * @param {() => Promise<any>} whole Loads all arguments.
+ */
+export function argumentRows(shown, key, whole) {
+  const omitted = shown.omitted_arguments ?? [];
+  const list = rows(shown.arguments, key);
+  if (omitted.length === 0) return list;
+  const place = h("div", { class: "stack" }, Object.keys(shown.arguments).length ? list : null);
+  const wrong = h("p", { class: "wrong", role: "alert" });
+  const load = async (/** @type {string | null} */ name) => {
+    fill(wrong);
+    const buttons = place.querySelectorAll("button");
+    for (const button of buttons) button.disabled = true;
+    try {
+      const all = rows(await whole(), key);
+      place.replaceWith(all);
+      const fold = [...all.querySelectorAll("details")].find((one_) => one_.dataset.key === `fold ${key}.${name}`);
+      if (fold) fold.open = true;
+      /** @type {HTMLElement | null | undefined} */ (fold?.querySelector("summary"))?.focus();
+    } catch (error) {
+      for (const button of buttons) button.disabled = false;
+      fill(wrong, text(/** @type {Error} */ (error).message));
+    }
+  };
+  const large = h("dl", { class: "rows" }, omitted.map((/** @type {any} */ { name, bytes: size_ }) => [
+    h("dt", null, name === null ? "and more" : text(name)),
+    h("dd", null, h("button", { type: "button", class: "small", "data-key": `load ${key}.${name}`, onclick: () => load(name) }, `Load ${size(Number(size_))}`)),
+  ]));
+  add(place, large, wrong);
+  return place;
+}
 
 /**
  * An object as rows of name and value; anything else as one value.
