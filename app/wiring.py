@@ -374,7 +374,8 @@ def _histories(
 
 def _callbacks(vault: Vault, public_url: str) -> Callable[[RunState, Call], tuple[str, str]]:
     def callback(state: RunState, call: Call) -> tuple[str, str]:
-        token = callback_tokens.make(vault, CallRef(state.project_id, state.id, call.uuid))
+        ref = CallRef(state.project_id, state.id, call.uuid, call.attempt)
+        token = callback_tokens.make(vault, ref)
         return f"{public_url}/v1/callbacks/{token}", token
 
     return callback

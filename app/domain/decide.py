@@ -7,11 +7,13 @@ path: load the state, ask `next_action`, do it, commit the result, ask again.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
 from app.domain.agents import FixedOutput, StopAt
+from app.domain.builtins import BUILTINS
 from app.domain.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
 from app.domain.ids import CallId
 from app.domain.items import Message
@@ -211,7 +213,6 @@ def _end_of_workflow(over: Over, schema: Validator | None) -> Finish:
     parsed, problems = _parsed(over.output, schema)
     if problems:
         return _misfit(over.output, problems)
-    parsed = over.parsed if schema is None else parsed
     return Finish(RunStatus.COMPLETED, over.output, parsed=parsed, code=over.reason)
 
 
@@ -232,11 +233,17 @@ def _finish_with(state: RunState, output: JsonValue, schema: Validator | None) -
     parsed, problems = _parsed(output, schema)
     if not problems:
         return Finish(RunStatus.COMPLETED, _as_text(output), parsed=parsed)
-    repairs = sum(segment.kind is SegmentKind.REPAIR for segment in state.segments)
-    if repairs >= state.config.repair_attempts:
+    if _repairs(state) >= state.config.repair_attempts:
         return _misfit(output, problems)
     limited = _ask_within_limits(state)
     return AskModel(repair=problems) if limited == AskModel() else limited
+
+
+def _repairs(state: RunState) -> int:
+    """How often the agent that has the run now was asked for a better output since it has it."""
+    said = [one for one in state.segments if one.kind is not SegmentKind.INPUT]
+    own = takewhile(lambda one: one.agent == state.agent, reversed(said))
+    return sum(one.kind is SegmentKind.REPAIR for one in own)
 
 
 def _parsed(output: JsonValue, schema: Validator | None) -> tuple[JsonValue, tuple[Problem, ...]]:
@@ -287,7 +294,8 @@ def _spent(state: RunState) -> Finish | None:
 
 
 def _stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
-    """The result that ends the run by `tool_use_behavior`: the first good one, in call order."""
+    """The result that ends the run by `tool_use_behavior`: the first good one, in call order. That
+    of a built-in tool is for the model, unless `stop_at` names the tool."""
     match state.config.tool_use_behavior:
         case "run_llm_again":
             return None
@@ -298,7 +306,8 @@ def _stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
         case _:
             assert_never(state.config.tool_use_behavior)
     for call in calls:
-        if call.result and not call.result.is_error and (names is None or call.tool in names):
+        stops = call.tool not in BUILTINS if names is None else call.tool in names
+        if stops and call.result is not None and not call.result.is_error:
             return call.result
     return None
 

@@ -128,7 +128,8 @@ def _paired(items: Iterable[Item]) -> Iterator[Item]:
 def _distinct(history: Iterable[Iterable[Item]], taken: Iterable[CallId]) -> Iterator[Item]:
     """An id is the model's own and unique in its run alone: where a later run has it again, it
     is made another one."""
-    runs_with = Counter(set(taken))
+    used = set(taken)
+    counts: Counter[CallId] = Counter()
     for run in history:
         here: dict[CallId, CallId] = {}
         for item in run:
@@ -136,10 +137,19 @@ def _distinct(history: Iterable[Iterable[Item]], taken: Iterable[CallId]) -> Ite
                 yield item
                 continue
             if item.call_id not in here:
-                runs_with[item.call_id] += 1
-                nth = runs_with[item.call_id]
-                here[item.call_id] = item.call_id if nth == 1 else CallId(f"{item.call_id}_{nth}")
+                here[item.call_id] = _unused(item.call_id, used, counts)
             yield replace(item, call_id=here[item.call_id])
+
+
+def _unused(call_id: CallId, used: set[CallId], counts: Counter[CallId]) -> CallId:
+    """The id itself, or with the next number that makes it unique. `counts`: the last number that
+    was tried for each id."""
+    unique = call_id
+    while unique in used:
+        counts[call_id] += 1
+        unique = CallId(f"{call_id}_{counts[call_id] + 1}")
+    used.add(unique)
+    return unique
 
 
 def _trimmed(item: Item, max_bytes: int) -> Item:

@@ -33,6 +33,7 @@ from app.domain.state import (
     RunState,
     Segment,
     SegmentKind,
+    use,
 )
 from app.domain.team import take_handoff
 from app.domain.toolbox import Asked, Tool, asked, needs_approval
@@ -96,24 +97,13 @@ def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple
     after = replace(
         state,
         turn=number,
-        usage=state.usage + response.usage,
         segments=(*state.segments[:shown], segment, *state.segments[shown:]),
         stored_bytes=state.stored_bytes + bytes_of(response.output),
     )
     for position, one in enumerate(asked):
         if one.id not in state.calls:
             after = _enter(after, changes, one, position, turn)
-    changes.add(
-        "usage.updated",
-        turn=number,
-        input_tokens=after.usage.input,
-        output_tokens=after.usage.output,
-        cached_tokens=after.usage.cached_input,
-        reasoning_tokens=after.usage.reasoning,
-        total_tokens=after.usage.total,
-        cost_usd=round(after.usage.cost, 9),
-    )
-    return after, changes
+    return use(after, changes, response.usage), changes
 
 
 def _tell(changes: Changes, state: RunState, response: ModelResponse, turn: int) -> None:

@@ -2,24 +2,35 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 from uuid import UUID
 
 from app.domain import texts
 from app.domain.approvals import ApprovalStatus
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
 from app.domain.plan import gate
-from app.domain.settle import settle
+from app.domain.settle import conclude, settle, unknown
 from app.domain.state import Changes, RunState
 from app.domain.toolbox import Tool
 
+GONE: Final = "The tool was disabled or deleted before the call could be sent again."
+
 
 def recheck(
-    state: RunState, changes: Changes, call: Call, now: Mapping[str, Tool], mint: Callable[[], UUID]
+    state: RunState,
+    changes: Changes,
+    call: Call,
+    now: Mapping[str, Tool],
+    mint: Callable[[], UUID],
+    made_for: Tool | None = None,
 ) -> RunState:
     """`now`: the tools that are enabled, in their current versions. A call that may start comes
     back as it was; one whose tool is gone is settled; one whose approval binds to something
-    else is asked about again."""
+    else is asked about again. `made_for`: the tool's version that the call was made for, whose
+    policy holds if the tool is gone and an attempt may have taken effect."""
     tool = now.get(call.tool)
+    if tool is None and call.attempt > 0 and made_for is not None:
+        return conclude(state, changes, call, unknown(made_for.spec, GONE))
     if tool is None:
         text = texts.unknown_tool(call.tool, now)
         result = Result(CallOutcome.FAILED, text, Reason.UNKNOWN_TOOL)

@@ -136,13 +136,15 @@ def rounds(call: Call) -> int:
     return call.exchange.number if call.exchange else 0
 
 
-def asks_the_same(call: Call, said: Callback) -> bool:
-    """Whether that is what the call waits for already."""
+def was_asked(call: Call, said: Callback, attempt: int) -> bool:
+    """Whether the call has asked just that already: it waits for the answer, or `attempt`, which
+    says so, is the one that has asked."""
+    asked = call.exchange
     return (
         isinstance(said, InputRequired)
-        and call.phase is CallPhase.AWAITING_INPUT
-        and call.exchange is not None
-        and same([call.exchange.requests, call.exchange.state], [said.requests, said.state])
+        and asked is not None
+        and (call.phase is CallPhase.AWAITING_INPUT or attempt <= asked.attempt)
+        and same([asked.requests, asked.state], [said.requests, said.state])
     )
 
 

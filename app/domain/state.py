@@ -266,6 +266,23 @@ def created(changes: Changes, agent: str | None, config: AgentConfig, **about: J
     changes.add("run.created", agent=agent, model=model, tools=tools, **about)
 
 
+def use(state: RunState, changes: Changes, usage: Usage, **about: JsonValue) -> RunState:
+    """Count what a model request or a child run has used."""
+    total = state.usage + usage
+    changes.add(
+        "usage.updated",
+        turn=state.turn,
+        **about,
+        input_tokens=total.input,
+        output_tokens=total.output,
+        cached_tokens=total.cached_input,
+        reasoning_tokens=total.reasoning,
+        total_tokens=total.total,
+        cost_usd=round(total.cost, 9),
+    )
+    return replace(state, usage=total)
+
+
 def tool_names_of(config: AgentConfig, team: Mapping[str, Member]) -> tuple[str, ...]:
     """The registered tools that a run may use, whoever of its team carries it on."""
     named = [config.tools, *(member.config.tools for member in team.values())]

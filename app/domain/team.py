@@ -12,12 +12,12 @@ from app.domain.agents import AgentConfig, functions_of
 from app.domain.calls import Call, CallOutcome, CallPhase, Result
 from app.domain.ids import Prefix, show
 from app.domain.items import Message
-from app.domain.json import JsonObject, compact, parse
+from app.domain.json import JsonObject, compact, digest, parse
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.run import RunStatus
 from app.domain.sessions import MAX_STATE_BYTES, merged
 from app.domain.settle import Verdict
-from app.domain.state import Changes, Child, ChildRun, Member, RunState
+from app.domain.state import Changes, Child, ChildRun, Member, RunState, use
 from app.domain.toolbox import Tool, compile_tool
 from app.domain.tools import OutputOfTool, ToolSpec
 
@@ -28,6 +28,8 @@ run brought along."""
 MAX_DEPTH: Final = 6
 """Child runs inside each other."""
 MAX_NAME: Final = 64
+MARK: Final = 8
+"""Characters of a digest that tell two long names apart."""
 INPUT: Final[JsonObject] = {
     "type": "object",
     "properties": {"input": {"type": "string", "description": "What the agent is asked."}},
@@ -44,7 +46,13 @@ _NOTHING: Final[JsonObject] = {
 
 
 def transfer_name(agent: str) -> str:
-    return f"{TRANSFER}{agent}"[:MAX_NAME]
+    """The name of the tool that hands over to `agent`. A long one ends with a digest of the agent's
+    name, so that no two agents share a tool."""
+    name = f"{TRANSFER}{agent}"
+    if len(name) <= MAX_NAME:
+        return name
+    mark = digest({"agent": agent})[-MARK:]
+    return f"{name[: MAX_NAME - MARK - 1]}_{mark}"
 
 
 def handoff_tools(config: AgentConfig, team: Mapping[str, Member]) -> dict[str, Tool]:
@@ -168,19 +176,7 @@ def outcome_of(tool: Tool, child: Child, extracted: JsonValue = None) -> Outcome
 
 def with_usage_of(state: RunState, changes: Changes, call: Call, child: Child) -> RunState:
     """What a child run has used counts for its parent too."""
-    usage = state.usage + child.usage
-    changes.add(
-        "usage.updated",
-        turn=state.turn,
-        call_id=call.id,
-        input_tokens=usage.input,
-        output_tokens=usage.output,
-        cached_tokens=usage.cached_input,
-        reasoning_tokens=usage.reasoning,
-        total_tokens=usage.total,
-        cost_usd=round(usage.cost, 9),
-    )
-    return replace(state, usage=usage)
+    return use(state, changes, child.usage, call_id=call.id)
 
 
 # The shared state.

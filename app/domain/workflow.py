@@ -26,7 +26,6 @@ class Over:
     """The workflow is done. `failed` says why it failed, `reason` why it stopped early."""
 
     output: JsonValue
-    parsed: JsonValue = None
     failed: str | None = None
     reason: str | None = None
 
@@ -77,7 +76,7 @@ def _parallel(state: RunState, agents: tuple[str, ...]) -> Steps | Over:
         assert call.result is not None
         error: JsonValue = {"error": call.result.output}
         outputs[name] = error if call.result.is_error else call.result.whole
-    return Over(compact(outputs), parsed=outputs)
+    return Over(outputs)
 
 
 def _one_call(state: RunState) -> Steps | Over:

@@ -65,13 +65,13 @@ class EquippedRun(LeasedRun):
     @property
     def _callable(self) -> Mapping[str, Tool]:
         """The tools whose calls may start now."""
-        return {**self._enabled, **self._made, **BUILTINS}
+        return {**BUILTINS, **self._enabled, **self._made}
 
     def _armed(self, call: Call) -> Armed:
         armed = self._tools.of(call)
         if armed is not None:
             return armed
-        return Armed({**self._made, **BUILTINS}[call.tool], ())
+        return Armed({**BUILTINS, **self._made}[call.tool], ())
 
     def _armed_tool(self, tool: Tool) -> Armed:
         """One of those that the model is shown."""
@@ -81,7 +81,7 @@ class EquippedRun(LeasedRun):
 
     def _tool_of(self, call: Call) -> Tool | None:
         armed = self._tools.of(call)
-        return armed.tool if armed else {**self._made, **BUILTINS}.get(call.tool)
+        return armed.tool if armed else {**BUILTINS, **self._made}.get(call.tool)
 
     def _seconds_for(self, call: Call) -> float | None:
         """A retry has the time that its first attempt left."""

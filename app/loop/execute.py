@@ -34,7 +34,7 @@ from app.domain.resolve import ANSWERABLE, outcome_of_callback
 from app.domain.response import ModelResponse
 from app.domain.run import Move, RunStatus
 from app.domain.settle import StartChild, conclude, judge, put_back, recover, share, start
-from app.domain.state import Changes, ChildRun, RunState, Segment, SegmentKind
+from app.domain.state import Changes, ChildRun, RunState, Segment, SegmentKind, use
 from app.loop import endings, turn
 from app.loop.ask_model import Downgraded, Note
 from app.loop.equipped import EquippedRun
@@ -176,8 +176,9 @@ class Execution(EquippedRun):
         return False
 
     async def _spoiled(self, spoiled: turn.Spoiled) -> bool:
-        usage = self._state.usage + spoiled.response.usage
-        self._state = replace(self._state, turn=self._state.turn + 1, usage=usage)
+        """The event keeps the usage even where the run was changed meanwhile and goes on."""
+        state = replace(self._state, turn=self._state.turn + 1)
+        self._state = use(state, self._changes, spoiled.response.usage)
         return await self._finish(spoiled.finish)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -235,7 +236,9 @@ class Execution(EquippedRun):
         self._forget_expired()
         for call_id in calls:
             call = self._state.calls[call_id]
-            self._state = recheck(self._state, self._changes, call, self._callable, mint)
+            self._state = recheck(
+                self._state, self._changes, call, self._callable, mint, self._tool_of(call)
+            )
         checked = [self._state.calls[call_id] for call_id in calls]
         for call in checked:
             if call.phase is not CallPhase.READY:

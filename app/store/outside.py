@@ -26,13 +26,13 @@ from app.domain.resolve import (
     InputRequired,
     Progress,
     Resolution,
-    asks_the_same,
     call_back,
     checks_results,
     keep,
     resolve,
     rounds,
     says_the_same,
+    was_asked,
 )
 from app.domain.run import MOVES, TERMINAL, Move, RunStatus
 from app.domain.settle import conclude, timed_out
@@ -172,10 +172,10 @@ async def take_callback(
     call = next((call for call in state.calls.values() if call.uuid == ref.call), None)
     if call is None:
         raise e.CallbackNotFoundError
+    if was_asked(call, said, ref.attempt):
+        return None
     if call.phase is CallPhase.STARTED or (call.phase is CallPhase.READY and call.attempt > 0):
         return TooEarly()
-    if asks_the_same(call, said):
-        return None
     if call.phase not in _CALLED_BACK:
         return await _late(tx, vault, state, call, said)
     if call.received is not None:

@@ -111,6 +111,22 @@ def test_the_same_question_and_the_same_answer_again_change_nothing(project: Pro
     assert code_of(call_back(last, **ASKS)) == (409, "result_already_given")
 
 
+def test_a_question_that_is_delivered_again_after_its_answer_asks_nobody(project: Project) -> None:
+    """The next attempt may ask the same, which is another question."""
+    run, first = asking(project, Behaviour("later"), Behaviour("return", value="paid"))
+    give(project, run, output="42")
+    second = project.wait_for_hits("work", 2)[-1]
+    project.until(run, "run.waiting", 3)
+    events = project.client.events(run["id"])
+    assert call_back(first, **ASKS).status_code == 200
+    assert project.client.events(run["id"]) == events
+    assert call_back(second, **ASKS).status_code == 200
+    [action] = asked(project, run, 3)["required_actions"]
+    assert action["requests"] == {"code": "?"}
+    give(project, run, output="43")
+    assert project.end(run)["output"] == "ok"
+
+
 def test_a_caller_that_does_not_answer_fails_the_call(project: Project) -> None:
     run, _ = asking(project)
     settled = give(project, run, error="I do not know the code.")

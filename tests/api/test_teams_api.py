@@ -118,8 +118,14 @@ def test_agents_at_once_give_an_object(project: Project) -> None:
     agent(project, "one", text("from one"), text("from one"))
     agent(project, "two", text("from two"))
     run = workflow(project, "parallel", "one", "two", "one")
-    assert run["output_parsed"] == {"one": "from one", "two": "from two", "one_2": "from one"}
-    assert json.loads(run["output"]) == run["output_parsed"]
+    assert run["output"] == {"one": "from one", "two": "from two", "one_2": "from one"}
+    assert run["output_parsed"] is None
+
+
+def test_an_agent_may_be_named_like_a_built_in_tool(project: Project) -> None:
+    agent(project, "search_tools", text("found"))
+    run = workflow(project, "sequential", "search_tools")
+    assert (run["status"], run["output"]) == ("completed", "found")
 
 
 def test_a_loop_ends_when_a_tool_says_that_it_is_enough(project: Project) -> None:

@@ -20,10 +20,11 @@ from app.llm.offline import Offline
 from app.loop.execute import Execution
 from app.loop.project_models import ProjectModels
 from app.settings import Settings
+from app.store import registry
 from app.store.commit import Step, Written
 from app.tools.base import Invocation
 from app.wiring import Services, open_services
-from tests.db.store import Store, new_run
+from tests.db.store import PROJECT, Store, new_run
 
 Answer: TypeAlias = Callable[[Invocation], Awaitable[Outcome]]
 
@@ -124,6 +125,11 @@ class Loop:
         """Change the run from outside, as the API does."""
         async with self.store.pool.begin() as tx:
             await self.store.bump(tx, state.id)
+
+    async def delete(self, tool: str) -> None:
+        async with self.store.pool.begin() as tx:
+            await registry.delete_tool(tx, PROJECT, tool)
+        self.engine.toolbox.forget(PROJECT)
 
     async def steal(self, state: RunState) -> None:
         """Have another worker claim the run, long after this process was frozen."""

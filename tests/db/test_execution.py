@@ -8,13 +8,15 @@ from typing import Any, Final
 import pytest
 
 from app.domain.agents import Limits
+from app.domain.calls import CallOutcome
 from app.domain.ids import CallId
 from app.domain.outcomes import Done, Failed, Outcome, Why
+from app.domain.response import Usage
 from app.domain.settle import start
 from app.domain.state import Changes, Member
 from app.llm.base import ModelError, ModelResponse
 from app.loop.execute import Execution
-from app.store import registry, runs
+from app.store import runs
 from app.store.commit import Step
 from app.tools.base import Invocation
 from tests.db.execution import Loop, loop_on
@@ -132,9 +134,7 @@ async def test_a_deleted_tool_does_not_run_though_a_report_was_unwritten_when_th
     await loop.store.register(concurrency={"limit": 1})
 
     async def delete(call: Invocation) -> Outcome:
-        async with loop.store.pool.begin() as tx:
-            await registry.delete_tool(tx, PROJECT, "pay")
-        loop.engine.toolbox.forget(PROJECT)
+        await loop.delete("pay")
         call.report(0.5, "half")
         loop.current.nudge()
         return Done("paid")
@@ -145,6 +145,24 @@ async def test_a_deleted_tool_does_not_run_though_a_report_was_unwritten_when_th
     result = (await loop.store.load(run.id)).calls[CallId("call_2")].result
     assert result is not None
     assert "not found" in str(result.output)
+
+
+async def test_a_call_whose_tool_is_deleted_before_its_retry_is_not_reported_as_never_sent(
+    loop: Loop,
+) -> None:
+    await loop.store.register(idempotent=True, retry=QUICKLY)
+
+    async def delete(_: Invocation) -> Outcome:
+        await loop.delete("pay")
+        loop.current.nudge()
+        return UNAVAILABLE
+
+    run = await loop.leased("pay(amount=1)", delete, Done("paid"), tools=["pay"])
+    assert await loop.execute(run) == "completed"
+    assert len(loop.tool.calls) == 1
+    result = (await loop.store.load(run.id)).calls[CallId("call_1")].result
+    assert result is not None
+    assert result.outcome is CallOutcome.OUTCOME_UNKNOWN
 
 
 async def test_a_call_is_made_in_the_turn_in_which_a_rule_showed_its_tool(loop: Loop) -> None:
@@ -257,3 +275,30 @@ async def test_a_lease_that_is_still_held_is_renewed_before_the_next_model_reque
     loop.let_pass(2 * loop.engine.leases.length.total_seconds())
     await execution.run()
     assert (await loop.store.head(run.id)).status == "completed"
+
+
+# Usage.
+
+
+async def test_the_usage_of_a_refused_response_is_kept_where_the_run_was_changed_meanwhile(
+    loop: Loop,
+) -> None:
+    await loop.store.register()
+    run = await loop.leased("hello", tools=["pay"])
+
+    async def reuse_an_id() -> ModelResponse:
+        calls = (pay("c1", 1), pay("c1", 2))
+        return ModelResponse.of("", calls, usage=Usage(10_000, 1))
+
+    async def change(step: Step) -> None:
+        if step.ending is not None:
+            loop.before_commit = None
+            await loop.change(run)
+
+    loop.model.answers.append(reuse_an_id)
+    loop.before_commit = change
+    assert await loop.execute(run) == "completed"
+    head = await loop.store.head(run.id)
+    assert head.input_tokens >= 10_000
+    assert head.turn == 2
+    assert (await loop.store.log(run.id)).count("usage.updated") == 2

@@ -12,7 +12,7 @@ from app.domain import errors as e
 from app.domain.abandoned import Abandoned, Closed
 from app.domain.approvals import Approve, Decision, Edit, Reject, Remember, Respond
 from app.domain.calls import CallOutcome, CallPhase
-from app.domain.ids import ApprovalId, CallId, Prefix, ProjectId, show
+from app.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, show
 from app.domain.resolve import (
     CallbackCompleted,
     CallbackFailed,
@@ -75,7 +75,7 @@ async def resolve(store: Store, state: RunState, how: Any, call: str = "c1") -> 
 
 
 async def call_back(store: Store, state: RunState, said: Any) -> Any:
-    ref = CallRef(PROJECT, state.id, state.calls[C1].uuid)
+    ref = CallRef(PROJECT, state.id, state.calls[C1].uuid, 1)
     return await alone(store, lambda tx: outside.take_callback(tx, store.vault, ref, said))
 
 
@@ -560,7 +560,8 @@ async def test_only_so_many_late_callbacks_are_kept(store: Store) -> None:
 
 async def test_a_callback_for_no_call_is_not_found(store: Store) -> None:
     state = await accepted_for_later(store)
-    for ref in (CallRef(PROJECT, state.id, mint()), CallRef(PROJECT, state.calls[C1].uuid, mint())):  # pyright: ignore[reportArgumentType]
+    other_run = RunId(state.calls[C1].uuid)
+    for ref in (CallRef(PROJECT, state.id, mint(), 1), CallRef(PROJECT, other_run, mint(), 1)):
         with pytest.raises(e.CallbackNotFoundError):
             async with store.pool.begin() as tx:
                 await outside.take_callback(tx, store.vault, ref, DONE)

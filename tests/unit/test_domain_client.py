@@ -17,12 +17,12 @@ from app.domain.resolve import (
     CallbackCompleted,
     CallbackFailed,
     InputRequired,
-    asks_the_same,
     call_back,
     give_input,
     give_result,
     given_before,
     rounds,
+    was_asked,
 )
 from app.domain.settle import (
     AwaitResult,
@@ -139,11 +139,17 @@ def test_a_tool_may_ask_the_caller() -> None:
 
 
 def test_the_same_question_again_is_recognised_while_it_is_open() -> None:
-    assert asks_the_same(asking(), ASKS)
-    assert not asks_the_same(asking(), ASKS.model_copy(update={"state": 8}))
-    assert not asks_the_same(asking(), done(1))
-    assert not asks_the_same(answered(), ASKS)
-    assert not asks_the_same(CALLED, ASKS)
+    assert was_asked(asking(), ASKS, 9)
+    assert not was_asked(asking(), ASKS.model_copy(update={"state": 8}), 9)
+    assert not was_asked(asking(), done(1), 9)
+    assert not was_asked(CALLED, ASKS, 1)
+
+
+def test_after_its_answer_the_same_question_is_known_from_the_attempt_that_asked() -> None:
+    exchange = answered().exchange
+    assert exchange is not None
+    assert was_asked(answered(), ASKS, exchange.attempt)
+    assert not was_asked(answered(), ASKS, exchange.attempt + 1)
 
 
 def test_the_answer_makes_the_call_ready_with_its_input() -> None:

@@ -312,6 +312,16 @@ def test_stop_on_first_tool_ends_with_the_first_good_result_in_call_order() -> N
     assert next_action(run) == Finish(RunStatus.COMPLETED, "first")
 
 
+def test_the_result_of_a_built_in_tool_ends_a_run_only_where_it_is_named() -> None:
+    search = call("c0", SETTLED, tool="search_tools", version=0, result=DONE)
+    asked = (asking("search_tools"),)
+    config = {"tool_use_behavior": "stop_on_first_tool"}
+    assert next_action(state([search], segments=asked, config=config)) == AskModel()
+    config = {"tool_use_behavior": {"stop_at": ["search_tools"]}}
+    run = state([search], segments=asked, config=config)
+    assert next_action(run) == Finish(RunStatus.COMPLETED, "done")
+
+
 @pytest.mark.parametrize("behavior", ["stop_on_first_tool", {"stop_at": ["lookup"]}])
 @pytest.mark.parametrize("outcome", [one for one in CallOutcome if one != "completed"])
 def test_an_error_or_a_rejection_never_becomes_the_final_output(
@@ -375,6 +385,12 @@ def test_after_its_repair_attempts_a_wrong_answer_leaves_the_run_incomplete(atte
     if attempts:
         before = repaired(attempts - 1, "five", repair_attempts=attempts)
         assert isinstance(next_action(before, schema=AMOUNT), AskModel)
+
+
+def test_the_repairs_of_an_agent_before_a_handoff_are_not_counted() -> None:
+    again = Segment(SegmentKind.REPAIR, 1, None, (Message("user", "JSON, please."),))
+    run = state(segments=(again, said("five", turn=2)), turn=2, config={"repair_attempts": 1})
+    assert isinstance(next_action(run, schema=AMOUNT), AskModel)
 
 
 def test_a_repair_is_a_turn_like_any_other() -> None:

@@ -227,7 +227,13 @@ def test_an_id_that_two_runs_have_is_there_once() -> None:
     assert outputs == [0, "fine", 1, "fine", 2, "fine"]
 
 
-IDS = st.sampled_from(["c1", "c2", "c3"])
+def test_an_id_that_looks_like_a_changed_one_is_there_once_too() -> None:
+    history = [[call(one), result(one)] for one in ("c1", "c1_2", "c1", "c1_2", "c1")]
+    ids = calls_in(shown(history, ALL, taken=[CallId("c1_3")]))
+    assert len({*ids, "c1_3"}) == 6
+
+
+IDS = st.sampled_from(["c1", "c2", "c1_2"])
 TEXTS = st.text(max_size=40)
 ITEMS: st.SearchStrategy[Item] = st.one_of(
     st.builds(Message, st.sampled_from(["user", "assistant", "system"]), TEXTS),

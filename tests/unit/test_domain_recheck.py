@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from app.domain import texts
 from app.domain.approvals import ApprovalStatus
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
 from app.domain.ids import ApprovalId
@@ -117,3 +118,23 @@ def test_a_call_that_was_declined_in_its_new_form_is_declined() -> None:
     run = state([other, APPROVED])
     after = recheck(run, changes, APPROVED, {"pay": tool("pay", version=2)}, Mint())
     assert reason_of(after) is Reason.DECLINED_BEFORE
+
+
+@pytest.mark.parametrize("policy", ["return_error", "fail_run"])
+def test_a_call_that_was_sent_before_its_tool_was_disabled_has_an_unknown_outcome(
+    policy: str,
+) -> None:
+    sent = call("c1", attempt=1)
+    made_for = tool(idempotent=True, on_unknown=policy)
+    run = recheck(state([sent]), Changes(), sent, {}, Mint(), made_for)
+    result = run.calls[sent.id].result
+    assert result is not None
+    assert result.outcome is CallOutcome.OUTCOME_UNKNOWN
+    assert result.fails_run is (policy == "fail_run")
+    assert result.output == texts.INTERRUPTED
+
+
+def test_a_person_settles_it_where_the_tool_says_so() -> None:
+    sent = call("c1", attempt=1)
+    run = recheck(state([sent]), Changes(), sent, {}, Mint(), tool(on_unknown="ask"))
+    assert phase_of(run) is CallPhase.AWAITING_RESOLUTION

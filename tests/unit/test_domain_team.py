@@ -90,7 +90,15 @@ def test_an_agent_has_a_tool_for_each_of_its_handoffs_and_for_no_other_agent() -
 
 
 def test_a_handoff_s_name_fits_every_vendor() -> None:
-    assert transfer_name("a" * 64) == "transfer_to_" + "a" * 52
+    assert transfer_name("a" * 52) == "transfer_to_" + "a" * 52
+    assert len(transfer_name("a" * 64)) == 64
+
+
+def test_two_agents_whose_long_names_begin_alike_have_a_handoff_each() -> None:
+    names = ["a" * 60 + "_eu", "a" * 60 + "_us"]
+    run = state(config={"handoffs": names}, team={name: member() for name in names})
+    made = handoff_tools(run.config, run.team)
+    assert [one.spec.agent for one in made.values()] == names
 
 
 def test_a_sole_handoff_is_settled_at_once_and_hands_the_run_over() -> None:

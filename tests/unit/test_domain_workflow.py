@@ -13,7 +13,7 @@ from app.domain.calls import CallOutcome, CallPhase, Reason, Result
 from app.domain.decide import Action, Delegate, Finish, Park, RunTools, next_action
 from app.domain.ids import CallId
 from app.domain.items import MediaPart, Message, TextPart
-from app.domain.json import parse
+from app.domain.json import JsonObject
 from app.domain.plan import Turn, take_response
 from app.domain.response import Usage
 from app.domain.run import RunStatus
@@ -160,17 +160,19 @@ def test_all_are_asked_the_same_at_once_and_each_output_has_its_name() -> None:
     assert asked(run) == [("read", "Hello."), ("look", "Hello."), ("read", "Hello.")]
     assert next_action(run) == RunTools(tuple(run.calls))
     end = next_action(answered(run, "one", {"n": 2}, "three"))
-    outputs = {"read": "one", "look": {"n": 2}, "read_2": "three"}
+    outputs: JsonObject = {"read": "one", "look": {"n": 2}, "read_2": "three"}
     assert isinstance(end, Finish)
-    assert (end.status, end.parsed, end.code) == (RunStatus.COMPLETED, outputs, None)
-    assert parse(str(end.output)) == outputs
+    assert end == Finish(RunStatus.COMPLETED, outputs)
+    schema = Validator({"type": "object", "required": ["look"]}, at="output")
+    end = next_action(answered(run, "one", {"n": 2}, "three"), schema=schema)
+    assert end == Finish(RunStatus.COMPLETED, outputs, parsed=outputs)
 
 
 def test_one_that_fails_beside_others_is_an_entry_of_its_own() -> None:
     run = answered(delegate(flow("parallel", "read", "look")), "one", "two", full="all of it")
     end = next_action(broken(run, "step_2_look"))
     assert isinstance(end, Finish)
-    assert end.parsed == {"read": "all of it", "look": {"error": "step_2_look broke"}}
+    assert end.output == {"read": "all of it", "look": {"error": "step_2_look broke"}}
 
 
 def test_a_workflow_whose_steps_all_fail_fails_with_the_first() -> None:
