@@ -1,6 +1,7 @@
 """Whether a process can serve with its database: reachable, writable, migrated, and opened by its
 secret key."""
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,9 @@ MIGRATIONS: Final = _WHEEL if _WHEEL.is_dir() else _CHECKOUT
 
 _CANARY: Final = "runward"
 _COLUMN: Final = "deployment.canary"
+_CHAIN: Final = re.compile(
+    r'^revision = "(?P<own>\w+)"\ndown_revision = (?:None|"(?P<down>\w+)")$', re.MULTILINE
+)
 _UNDEFINED_TABLE: Final = "42P01"
 _REVISION: Final = text("SELECT version_num FROM alembic_version")
 # The row lock is a write: a standby refuses it, and so does a server that is set read-only.
@@ -77,8 +81,14 @@ def ensure_key(vault: Vault, canary: bytes) -> None:
 
 @cache
 def revisions() -> tuple[str, ...]:
-    """This code's, from the oldest to the newest, by the names of their files."""
-    return tuple(sorted(one.name.partition("_")[0] for one in MIGRATIONS.glob("versions/*_*.py")))
+    """This code's, from the oldest to the newest. Alembic would read the same, and take longer to
+    import than the rest of a worker."""
+    texts = (path.read_text("utf-8") for path in MIGRATIONS.glob("versions/*.py"))
+    after = {found["down"]: found["own"] for found in map(_CHAIN.search, texts) if found}
+    ordered: list[str] = []
+    while (following := after.get(ordered[-1] if ordered else None)) is not None:
+        ordered.append(following)
+    return tuple(ordered)
 
 
 def _check_revision(revision: str | None) -> None:
