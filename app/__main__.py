@@ -150,12 +150,12 @@ def migrate(as_json: AsJson = False) -> None:
     Safe to run again, and from several places at once; the version before this one goes on working
     meanwhile.
     """
-    from app.operating.environment import database_url, read_settings, run
+    from app.operating.environment import migration_url, read_settings, run
     from app.store import migrations
 
     settings = read_settings()
     key = settings.secret_key
-    run(migrations.upgrade(database_url(settings), key.get_secret_value() if key else None))
+    run(migrations.upgrade(migration_url(settings), key.get_secret_value() if key else None))
     report({"up_to_date": True}, "The database is up to date.", as_json=as_json)
 
 

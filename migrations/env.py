@@ -8,7 +8,8 @@ from sqlalchemy import Connection, NullPool
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.store import embedded
-from app.store.db import sqlalchemy_url
+from app.store.addresses import read_url
+from app.store.db import DRIVER
 from app.store.migrations import default_differs
 from app.store.tables import metadata
 
@@ -25,7 +26,9 @@ def migrate(connection: Connection) -> None:
 
 
 async def migrate_from_command_line(url: str) -> None:
-    engine = create_async_engine(sqlalchemy_url(url), poolclass=NullPool)
+    engine = create_async_engine(
+        DRIVER, poolclass=NullPool, connect_args={"dsn": read_url(url).dsn}
+    )
     async with engine.connect() as connection:
         await connection.run_sync(migrate)
     await engine.dispose()

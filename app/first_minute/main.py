@@ -98,8 +98,10 @@ async def _on_a_server(settings: Settings, url: str, progress: Progress) -> Prep
             "RUNWARD_SECRET_KEY is missing: 32 characters or more, the same for every process.\n"
             "Make one with: openssl rand -hex 32"
         )
-    progress.step("Migrating the database")
-    await migrations.upgrade(url, settings.secret_key.get_secret_value())
+    direct = settings.listen_url.get_secret_value() if settings.listen_url else url
+    if direct != url or not settings.pgbouncer:  # PgBouncer gives no session to migrate in
+        progress.step("Migrating the database")
+        await migrations.upgrade(direct, settings.secret_key.get_secret_value())
     return Prepared(settings, url, Banner(_address(settings)))
 
 

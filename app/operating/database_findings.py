@@ -7,9 +7,7 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Final
 
-from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError
-
+from app.domain.errors import OperatorError
 from app.egress.answers import NoAnswer
 from app.egress.client import Egress
 from app.first_minute.example_tools import MARK
@@ -17,15 +15,14 @@ from app.first_minute.kept import secret_key_of
 from app.first_minute.main import LOOPBACK
 from app.operating.findings import Finding, secret_key
 from app.settings import Settings
-from app.store import embedded, inspection, migrations, readiness
+from app.store import embedded, inspection, readiness
+from app.store.addresses import read_url
 from app.store.db import (
     DATABASE_ERRORS,
     Database,
     Tx,
-    UnsafeDatabaseError,
     check_safety,
     open_database,
-    sqlalchemy_url,
 )
 from app.store.embedded_home import EmbeddedError
 from app.store.inspection import KnownTool
@@ -68,46 +65,34 @@ async def of_database(settings: Settings) -> AsyncIterator[Finding]:
         else:
             url = settings.database_url.get_secret_value()
             try:
-                shown = _where(url)
-            except ArgumentError:
-                yield Finding(
-                    "database",
-                    "fail",
-                    "DATABASE_URL is not a URL",
-                    "Write it as postgresql://user:password@host:5432/runward",
-                )
+                shown = read_url(url).place
+            except OperatorError as error:
+                yield _failure("database", error)
                 return
         database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
         stack.push_async_callback(database.close)
         try:
             async for finding in _of_reachable(settings, database, shown):
                 yield finding
+        except OperatorError as error:
+            yield _failure("database", error)
+            yield secret_key(settings)
         except DATABASE_ERRORS as error:
-            yield Finding(
-                "database",
-                "fail",
-                f"{shown} cannot be used: {_reason(error)}",
-                "Is PostgreSQL running there, may this machine reach it, and are the user, the "
-                "password and the database's name in DATABASE_URL right?",
-            )
+            yield Finding("database", "fail", f"{shown} failed: {_reason(error)}", "See its log.")
             yield secret_key(settings)
 
 
 async def _of_reachable(
     settings: Settings, database: Database, shown: str
 ) -> AsyncIterator[Finding]:
-    try:
-        await check_safety(database)
-    except UnsafeDatabaseError as error:
-        yield Finding("database", "fail", str(error), "Change the server's configuration.")
-        return
+    await check_safety(database)
     yield Finding("database", "ok", f"{shown} answers and keeps what it acknowledges")
-    async with database.pool.connect() as tx:
-        yield await _clock(tx)
-    current = await migrations.current(database.url)
-    if not await migrations.is_current(database.url):
-        have = f"older than this version, at revision {current}" if current else "empty"
-        yield Finding("migrations", "fail", f"the database is {have}", "Run: runward migrate")
+    try:
+        async with database.pool.connect() as tx:
+            yield await _clock(tx)
+            await readiness.check_schema(tx)
+    except UnmigratedDatabaseError as error:
+        yield _failure("migrations", error)
         yield secret_key(settings)
         return
     yield Finding("migrations", "ok", "the schema is this version's, or a newer one's")
@@ -144,7 +129,7 @@ async def _secret_key(settings: Settings, tx: Tx) -> Finding:
     try:
         await readiness.check(tx, Vault(settings.secret_key.get_secret_value()))
     except WrongSecretKeyError as error:
-        return Finding("secret key", "fail", *str(error).split(". ", 1))
+        return _failure("secret key", error)
     except UnmigratedDatabaseError:  # no process has been started on it yet
         pass
     if settings.database_url is None:
@@ -210,11 +195,10 @@ async def _of_tool(egress: Egress, tool: KnownTool) -> Finding | None:
     )
 
 
-def _where(url: str) -> str:
-    """Without the user and the password."""
-    parsed = make_url(sqlalchemy_url(url))
-    host = parsed.host or parsed.query.get("host") or "localhost"
-    return f"PostgreSQL at {host}, port {parsed.port or 5432}, database {parsed.database}"
+def _failure(check: str, error: OperatorError) -> Finding:
+    """Its first sentence is the detail, and what follows is the remedy."""
+    detail, _, remedy = str(error).partition(". ")
+    return Finding(check, "fail", detail, remedy)
 
 
 def _reason(error: BaseException) -> str:

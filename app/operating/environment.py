@@ -55,6 +55,18 @@ def database_url(settings: Settings) -> str:
     return settings.database_url.get_secret_value()
 
 
+def migration_url(settings: Settings) -> str:
+    """The database's own address: migrations need a session, which PgBouncer does not give."""
+    if not settings.pgbouncer:
+        return database_url(settings)
+    if settings.listen_url is None:
+        stop(
+            "Migrations need a session, which PgBouncer in transaction mode does not give. Set"
+            " RUNWARD_LISTEN_URL to the database's own address."
+        )
+    return settings.listen_url.get_secret_value()
+
+
 def stop(message: str) -> NoReturn:
     fail(message, Exit.FAILED)
 

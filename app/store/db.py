@@ -9,12 +9,13 @@ from typing import Any, Final, TypeAlias, TypeVar
 from asyncpg.exceptions import InterfaceError  # pyright: ignore[reportMissingTypeStubs]
 from pydantic_core import from_json
 from sqlalchemy import exc, text
-from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from app.domain.errors import OperatorError
 from app.domain.json import compact
+from app.store.addresses import CONNECT_SECONDS, read_url
+from app.store.connecting import explaining
 
 Tx: TypeAlias = AsyncConnection
 """An open transaction. Query functions take it and never commit: its owner does."""
@@ -24,7 +25,8 @@ T = TypeVar("T")
 PATIENCE_SECONDS: Final = 0.5
 """Between two reads while PostgreSQL is away."""
 STATEMENT_TIMEOUT: Final = timedelta(seconds=30)
-CONNECT_TIMEOUT: Final = timedelta(seconds=10)
+DRIVER: Final = "postgresql+asyncpg://"
+"""For SQLAlchemy. The address goes to the driver, which reads it as libpq does."""
 _IDLE_TIMEOUT: Final = "30s"
 """For how long a process that freezes in a transaction may keep its locks."""
 DATABASE_ERRORS: Final = (DBAPIError, exc.TimeoutError, OSError)
@@ -65,9 +67,11 @@ def open_database(url: str, *, pool_size: int, through_pgbouncer: bool = False) 
 
 
 def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine:
-    server_settings = {"application_name": "runward", "timezone": "UTC"}
+    address = read_url(url)
+    server_settings = {"application_name": "runward", "timezone": "UTC", **address.server_settings}
     arguments: dict[str, Any] = {
-        "timeout": CONNECT_TIMEOUT.total_seconds(),
+        "dsn": address.dsn,
+        "timeout": address.seconds,
         "command_timeout": STATEMENT_TIMEOUT.total_seconds(),
         "server_settings": server_settings,
     }
@@ -76,10 +80,10 @@ def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine
     else:
         server_settings |= {"jit": "off", "idle_in_transaction_session_timeout": _IDLE_TIMEOUT}
     return create_async_engine(
-        sqlalchemy_url(url),
+        DRIVER,
         pool_size=pool_size,
         max_overflow=0,
-        pool_timeout=CONNECT_TIMEOUT.total_seconds(),
+        pool_timeout=CONNECT_SECONDS,
         pool_reset_on_return=None,
         json_deserializer=_read_json,
         json_serializer=compact,
@@ -96,35 +100,20 @@ def _read_json(value: str) -> Any:
         return UNREADABLE
 
 
-def sqlalchemy_url(url: str) -> str:
-    """`postgres://` and `postgresql://` name the same server; the driver is ours to choose, and
-    calls `sslmode` `ssl`."""
-    parsed = make_url("postgresql" + url[8:] if url.startswith("postgres:") else url)
-    return _renamed(parsed, "postgresql+asyncpg", "sslmode", "ssl")
-
-
-def libpq_url(url: str) -> str:
-    """As everybody else writes it, for what connects without SQLAlchemy."""
-    return _renamed(make_url(sqlalchemy_url(url)), "postgresql", "ssl", "sslmode")
-
-
-def _renamed(url: URL, driver: str, former: str, name: str) -> str:
-    query = {name if key == former else key: value for key, value in url.query.items()}
-    return url.set(drivername=driver, query=query).render_as_string(hide_password=False)
-
-
 async def check_safety(database: Database) -> None:
-    """A 202 is a promise, so refuse a server that does not keep it. Raises UnsafeDatabaseError."""
-    async with database.pool.connect() as tx:
-        row = (
-            await tx.execute(
-                text(
-                    "SELECT current_setting('server_version_num')::int AS version,"
-                    " current_setting('fsync') AS fsync,"
-                    " current_setting('synchronous_commit') AS synchronous_commit"
+    """A 202 is a promise, so refuse a server that does not keep it. Raises UnsafeDatabaseError, and
+    another OperatorError if no connection can be made."""
+    with explaining(read_url(database.url)):
+        async with database.pool.connect() as tx:
+            row = (
+                await tx.execute(
+                    text(
+                        "SELECT current_setting('server_version_num')::int AS version,"
+                        " current_setting('fsync') AS fsync,"
+                        " current_setting('synchronous_commit') AS synchronous_commit"
+                    )
                 )
-            )
-        ).one()
+            ).one()
     if row.version < 150_000:
         raise UnsafeDatabaseError("Runward needs PostgreSQL 15 or newer.")
     if row.fsync != "on" or row.synchronous_commit == "off":

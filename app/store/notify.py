@@ -15,7 +15,7 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import structlog
 
 from app.domain.ids import ProjectId, RunId
-from app.store.db import libpq_url
+from app.store.addresses import read_url
 from app.store.drafts import Draft, Heard, Piece
 from app.store.events import StoredEvent
 from app.store.relay import Relay
@@ -310,7 +310,7 @@ class Listener:
         on_deltas: Callable[[str], None] = _ignore,
         keepalive: float = KEEPALIVE_SECONDS,
     ) -> None:
-        self._dsn = libpq_url(url)
+        self._address = read_url(url, "RUNWARD_LISTEN_URL or DATABASE_URL")
         self._keepalive = keepalive
         self._on_run = on_run
         self._on_work = on_work
@@ -334,7 +334,11 @@ class Listener:
             await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _listen(self) -> None:
-        connection = cast("Any", await asyncpg.connect(self._dsn, timeout=10))  # pyright: ignore[reportUnknownMemberType]
+        address = self._address
+        connect = cast("Any", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
+        connection = await connect(
+            address.dsn, timeout=address.seconds, server_settings=address.server_settings
+        )
         closed = asyncio.Event()
 
         def lost(_: object) -> None:

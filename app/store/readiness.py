@@ -52,11 +52,16 @@ class WrongSecretKeyError(OperatorError):
 async def prepare(tx: Tx, vault: Vault) -> None:
     """Check the schema and the secret key when a process starts. The first start stores the canary
     that later ones must open. Raises UnmigratedDatabaseError and WrongSecretKeyError."""
-    row = await _only(tx, _REVISION)
-    _check_revision(None if row is None else row.version_num)
+    await check_schema(tx)
     canary = vault.seal(_CANARY, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
     await tx.execute(upsert(deployment).values(canary=canary).on_conflict_do_nothing())
     await check(tx, vault)
+
+
+async def check_schema(tx: Tx) -> None:
+    """Check that the schema is this version's or a newer one's. Raises UnmigratedDatabaseError."""
+    row = await _only(tx, _REVISION)
+    _check_revision(None if row is None else row.version_num)
 
 
 async def check(tx: Tx, vault: Vault) -> None:
@@ -97,8 +102,8 @@ def _check_revision(revision: str | None) -> None:
         raise UnmigratedDatabaseError("The database is not migrated. Run: runward migrate")
     if revision in revisions()[:-1]:
         raise UnmigratedDatabaseError(
-            f"The database's schema is at revision {revision} and this version needs"
-            f" {revisions()[-1]}. Run: runward migrate"
+            f"The database's schema is at revision {revision}, which is older than this version's."
+            " Run: runward migrate"
         )
 
 

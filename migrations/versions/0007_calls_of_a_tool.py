@@ -3,7 +3,7 @@
 Expands only: the version before must still run on the schema that this leaves.
 """
 
-from alembic import op
+from app.store.migrations import add_index
 
 revision = "0007"
 down_revision = "0006"
@@ -12,4 +12,4 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.create_index("tool_calls_tool", "tool_calls", ["project_id", "tool", "id"], unique=False)
+    add_index("tool_calls_tool", "tool_calls", ["project_id", "tool", "id"])

@@ -13,7 +13,6 @@ from app.domain.ids import RunId
 from app.domain.run import Move
 from app.domain.state import Event
 from app.store.commit import Ending
-from app.store.db import libpq_url, sqlalchemy_url
 from app.store.drafts import Piece
 from app.store.events import StoredEvent, shown_now
 from app.store.notify import MAX_PUSHED, Feed, Follower, Listener
@@ -289,14 +288,3 @@ async def test_a_reader_who_has_left_is_forgotten() -> None:
         assert pushed(left) == []
     assert not feed.followed(run)
     assert feed.runs == []
-
-
-# The address.
-
-
-@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+asyncpg"])
-def test_the_address_may_be_written_as_everybody_writes_it(scheme: str) -> None:
-    url = f"{scheme}://me:p%40ss@host:6432/db?sslmode=require"
-    assert sqlalchemy_url(url) == "postgresql+asyncpg://me:p%40ss@host:6432/db?ssl=require"
-    assert libpq_url(url) == "postgresql://me:p%40ss@host:6432/db?sslmode=require"
-    assert libpq_url(sqlalchemy_url(url)) == libpq_url(url)

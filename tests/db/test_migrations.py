@@ -1,14 +1,26 @@
 import asyncio
+import re
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, NullPool, text
+from sqlalchemy import Connection, Engine, NullPool, Table, event, make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.store import migrations
+from app.domain.errors import OperatorError
+from app.store import migrations, registry_tables
+from app.store.connecting import DatabaseRefusedError
 from app.store.tables import metadata
+from tests.db.store import until
+
+MADE_EMPTY = ("0001", "0002", "0003", "0004", "0005", "0006")
+"""Revisions of the first version, which no database with runs has ever been at."""
+SMALL = {one.name for one in vars(registry_tables).values() if isinstance(one, Table)}
+LARGE = {table.name for table in metadata.tables.values()} - SMALL - {"deployment"}
 
 
 async def test_many_processes_may_migrate_at_once(empty_database_url: str) -> None:
@@ -45,3 +57,157 @@ async def test_a_newer_version_s_schema_is_left_alone(database_url: str) -> None
 
 def test_there_is_one_head() -> None:
     assert len(ScriptDirectory("migrations").get_heads()) == 1
+
+
+# What a migration may do while runs are at work.
+
+
+@contextmanager
+def statements() -> Generator[dict[str, list[str]]]:
+    """All that are executed on any connection, by the revision that they lead to."""
+    found: dict[str, list[str]] = {}
+    pending: list[str] = []
+
+    def record(_: object, __: object, statement: str, *___: object) -> None:
+        pending.append(" ".join(statement.split()))
+        if re.match(r"(INSERT INTO|UPDATE) alembic_version ", statement):
+            revision = re.findall(r"'(\w+)'", statement)[0]
+            found[revision] = pending[:-1]
+            pending.clear()
+
+    event.listen(Engine, "before_cursor_execute", record)
+    try:
+        yield found
+    finally:
+        event.remove(Engine, "before_cursor_execute", record)
+
+
+HARMFUL = {
+    r"CREATE (UNIQUE )?INDEX (?!CONCURRENTLY )": "builds an index without CONCURRENTLY",
+    r".* ADD CONSTRAINT .*(CHECK|FOREIGN KEY|EXCLUDE)\b.*(?<! NOT VALID)$": "has no NOT VALID",
+    r".* ADD CONSTRAINT .*(UNIQUE|PRIMARY KEY)\b(?! USING INDEX)": "builds an index",
+    r".* ALTER COLUMN .*( TYPE | SET NOT NULL)": "reads or rewrites the table",
+    r".* ADD COLUMN .*DEFAULT .*\w\(": "rewrites the table: the default is not a constant",
+    r".*( DROP COLUMN| RENAME )|DROP TABLE": "takes away what the version before needs",
+}
+"""Statements that lock a table for as long as it takes to read it, or that do not only expand."""
+TABLE = re.compile(r'(?:CREATE (?:UNIQUE )?INDEX .*? ON|(?:ALTER|DROP) TABLE) "?(\w+)')
+
+
+def problems(executed: Iterable[str], large: set[str]) -> Iterator[str]:
+    """What is wrong with statements on `large` tables that they do not create themselves."""
+    made: set[str] = set()
+    for one in executed:
+        if created := re.match(r'CREATE TABLE "?(\w+)', one):
+            made.add(created[1])
+        elif (named := TABLE.match(one)) and named[1] in large - made:
+            yield from (f"{why}: {one}" for bad, why in HARMFUL.items() if re.match(bad, one))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE INDEX a ON runs (id)",
+        "CREATE UNIQUE INDEX a ON runs (id) WHERE id > 1",
+        "ALTER TABLE runs ADD CONSTRAINT a CHECK (turn > 0)",
+        "ALTER TABLE runs ADD CONSTRAINT a FOREIGN KEY(x) REFERENCES y (z)",
+        "ALTER TABLE runs ADD CONSTRAINT a UNIQUE (x)",
+        "ALTER TABLE runs ALTER COLUMN a TYPE BIGINT",
+        "ALTER TABLE runs ALTER COLUMN a SET NOT NULL",
+        "ALTER TABLE runs ADD COLUMN a timestamptz DEFAULT clock_timestamp() NOT NULL",
+        "ALTER TABLE runs DROP COLUMN a",
+        "ALTER TABLE runs RENAME a TO b",
+    ],
+)
+def test_a_statement_that_locks_a_large_table_is_found(statement: str) -> None:
+    assert list(problems([statement], LARGE))
+    assert not list(problems(["CREATE TABLE runs (id uuid)", statement], LARGE))
+    assert not list(problems([statement.replace("runs", "projects")], LARGE))
+
+
+async def test_migrations_lock_no_table_that_may_be_large(empty_database_url: str) -> None:
+    with statements() as executed:
+        await migrations.upgrade(empty_database_url)
+    assert "0001" in executed
+    assert migrations.head() in executed
+    found = {
+        revision: list(problems(ones, LARGE))
+        for revision, ones in executed.items()
+        if revision not in MADE_EMPTY
+    }
+    assert not any(found.values()), found
+
+
+async def test_an_index_is_built_by_a_migration_of_its_own(empty_database_url: str) -> None:
+    """What precedes it is committed before the build, which may fail and is then repeated."""
+    with statements() as executed:
+        await migrations.upgrade(empty_database_url)
+    for revision, ones in executed.items():
+        if any(" CONCURRENTLY " in one for one in ones):
+            allowed = r"(CREATE|DROP) .*INDEX CONCURRENTLY |SET lock_timeout|SELECT "
+            assert all(re.match(allowed, one) for one in ones), (revision, ones)
+
+
+async def test_the_service_does_not_wait_for_a_migration_that_waits(
+    empty_database_url: str,
+) -> None:
+    """A long transaction holds a lock that the migration needs, and a statement of the service
+    queues behind the migration."""
+    await migrations.upgrade(empty_database_url, to="0001")
+    engine = create_async_engine(empty_database_url, poolclass=NullPool)
+    async with engine.connect() as holder, engine.connect() as service:
+        await holder.execute(text("SELECT count(*) FROM runs"))
+        migrating = asyncio.create_task(migrations.upgrade(empty_database_url))
+
+        async def waits() -> bool:
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode LIKE 'Access%'"
+            return bool((await holder.execute(text(waiting))).scalar_one())
+
+        await until(waits)
+        async with asyncio.timeout(30):
+            await service.execute(text("SELECT count(*) FROM runs"))
+        assert not migrating.done()
+        await service.rollback()
+        await holder.rollback()
+        await migrating
+    await engine.dispose()
+    assert await migrations.is_current(empty_database_url)
+
+
+async def test_a_migration_that_never_gets_its_lock_says_so(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrations, "LOCK_ATTEMPTS", 1)
+    monkeypatch.setattr(migrations, "LOCK_PAUSE", migrations.LOCK_POLL)
+    await migrations.upgrade(empty_database_url, to="0001")
+    engine = create_async_engine(empty_database_url, poolclass=NullPool)
+    async with engine.connect() as holder:
+        await holder.execute(text("SELECT count(*) FROM runs"))
+        with pytest.raises(OperatorError, match="did not get its lock"):
+            await migrations.upgrade(empty_database_url)
+    await engine.dispose()
+
+
+async def test_an_index_that_was_left_invalid_is_built_again(empty_database_url: str) -> None:
+    await migrations.upgrade(empty_database_url, to="0006")
+    engine = create_async_engine(empty_database_url, poolclass=NullPool)
+    async with engine.begin() as connection:
+        await connection.execute(text("CREATE INDEX tool_calls_tool ON tool_calls (tool)"))
+    await engine.dispose()
+    await migrations.upgrade(empty_database_url)
+    assert await migrations.is_current(empty_database_url)
+
+
+async def test_a_user_without_rights_is_told_which(empty_database_url: str) -> None:
+    engine = create_async_engine(empty_database_url, poolclass=NullPool)
+    url = make_url(empty_database_url)
+    async with engine.begin() as connection:
+        await connection.execute(text(f'CREATE ROLE "{url.database}" LOGIN'))
+    try:
+        narrow = url.set(username=url.database).render_as_string(hide_password=False)
+        with pytest.raises(DatabaseRefusedError, match="GRANT CREATE ON SCHEMA public"):
+            await migrations.upgrade(narrow)
+    finally:
+        async with engine.begin() as connection:
+            await connection.execute(text(f'DROP ROLE "{url.database}"'))
+        await engine.dispose()

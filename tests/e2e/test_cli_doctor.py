@@ -92,7 +92,7 @@ def test_a_database_that_does_not_exist(tmp_path: Path, service: Service) -> Non
     url = parsed.render_as_string(hide_password=False)
     code, printed = examined(tmp_path, service, DATABASE_URL=url)
     assert code == 1
-    assert 'database "nowhere" does not exist' in printed
+    assert "does not exist" in printed
 
 
 def test_a_database_that_is_not_migrated(

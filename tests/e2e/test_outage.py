@@ -15,10 +15,9 @@ from sqlalchemy import text as text_of
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.store import embedded, migrations
-from app.store.db import sqlalchemy_url
 from tests.e2e.conftest import Processes
 from tests.support.model_server import Call, ModelServer, calls, text
-from tests.support.postgres import scratch_folder
+from tests.support.postgres import scratch_folder, sqlalchemy_url
 from tests.support.service import Service
 from tests.support.tool_server import Behaviour, ToolServer
 
@@ -106,7 +105,7 @@ def test_a_process_that_gets_no_connection_says_so_and_ends(database_url: str) -
             worker = Service("worker", url)
             with worker:
                 assert worker.process.wait(60) == 3
-                assert "The database is not available: too many connections" in worker.output()
+                assert "takes no connections now: too many connections" in worker.output()
                 assert "Traceback" not in worker.output()
         finally:
             runner.run(_execute(database_url, f"DROP ROLE {role}"))

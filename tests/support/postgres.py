@@ -19,12 +19,19 @@ from sqlalchemy import URL, NullPool, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from app.store import embedded, migrations
-from app.store.db import sqlalchemy_url
 
 TEMPLATE_LOCK = 0x74656D706C617465
 MIN_MEMORY_BYTES = 4 * 1024**3
 """Free room in /dev/shm from which the cluster goes there, so that no test waits for a disk."""
 STOP_SECONDS = 20.0
+
+
+def sqlalchemy_url(url: str) -> str:
+    """For tests that connect by themselves. The driver's SQLAlchemy dialect calls sslmode ssl."""
+    parsed = make_url("postgresql" + url[8:] if url.startswith("postgres:") else url)
+    query = {"ssl" if key == "sslmode" else key: value for key, value in parsed.query.items()}
+    parsed = parsed.set(drivername="postgresql+asyncpg", query=query)
+    return parsed.render_as_string(hide_password=False)
 
 
 def scratch_folder() -> Path:

@@ -9,7 +9,7 @@ from typing import Any, Final, Self, TypeVar
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from app.store.db import libpq_url
+from app.store.addresses import read_url
 from tests.support.client import Client, Json
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class ToolNews:
 
     async def _listen(self) -> None:
         database: Any = asyncpg
-        connection = await database.connect(libpq_url(self._url))
+        connection = await database.connect(read_url(self._url).dsn)
         try:
             await connection.add_listener("runward_tools", self._heard)
             self._listening.set()
