@@ -11,6 +11,10 @@ READ_HEADERS: Final = frozenset(
 )
 """The response headers that are kept; anything else may be a secret or a cookie."""
 
+PIECE_BYTES: Final = 4096
+"""Inflated at once, so that many small members of a gzip body take linear time."""
+MAX_MEMBERS: Final = 4096
+
 
 class Missing(StrEnum):
     NOT_SENT = "not_sent"  # surely no byte of the request left
@@ -45,16 +49,39 @@ Outcome: TypeAlias = Answer | NoAnswer
 
 
 def inflate(body: bytes, encoding: str, limit: int) -> tuple[bytes, bool] | None:
-    """At most `limit` bytes, and whether there was more. None: not a coding that is understood,
-    or not what it says it is. (It was asked for `identity`; some servers compress regardless.)"""
+    """Return at most `limit` bytes, and whether there was more. None: the coding is not understood,
+    or the body is not what it says it is. Some servers compress although `identity` was asked for.
+    A gzip body may have several members (RFC 1952, section 2.2), with zeros behind the last one."""
     if encoding not in ("gzip", "x-gzip", "deflate"):
         return None
     window = zlib.MAX_WBITS | (32 if encoding != "deflate" else 0)
+    plain, at = bytearray(), 0
+    for _ in range(MAX_MEMBERS if encoding != "deflate" else 1):
+        end = _inflate_member(body, at, window, limit, into=plain)
+        if len(plain) > limit:
+            return bytes(plain[:limit]), True
+        if end is None:
+            return None
+        at = end
+        if body[at : at + 1] in (b"", b"\0"):
+            is_whole = body.count(0, at) == len(body) - at
+            return (bytes(plain), False) if is_whole else None
+    return None
+
+
+def _inflate_member(
+    body: bytes, at: int, window: int, limit: int, *, into: bytearray
+) -> int | None:
+    """Return where the member ends that begins at `at`. None: it is larger than `limit` allows, or
+    it is not whole."""
     inflater = zlib.decompressobj(window)
-    try:
-        plain = inflater.decompress(body, limit + 1)
-    except zlib.error:
-        return None
-    if len(plain) <= limit and not inflater.eof:
-        return None
-    return plain[:limit], len(plain) > limit
+    while not inflater.eof:
+        piece = body[at : at + PIECE_BYTES]
+        try:
+            into += inflater.decompress(piece, limit + 1 - len(into))
+        except zlib.error:
+            return None
+        if not piece or len(into) > limit:
+            return None
+        at += len(piece) - len(inflater.unused_data)
+    return at

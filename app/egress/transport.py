@@ -44,18 +44,29 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
             raise httpcore2.ConnectTimeout("the name was not resolved in time") from error
         except OSError as error:
             raise httpcore2.ConnectError(f"the name was not resolved: {error}") from error
-        failure = httpcore2.ConnectError("the name has no address")
-        for one in found:
+        failure: Exception = httpcore2.ConnectError("the name has no address")
+        ends = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        for tried, one in enumerate(found):
             try:
                 return await self._inner.connect_tcp(
-                    one["host"], port, timeout, local_address, socket_options
+                    one["host"],
+                    port,
+                    _share(ends, len(found) - tried),
+                    local_address,
+                    socket_options,
                 )
-            except httpcore2.ConnectError as error:
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failure = error
         raise failure
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+def _share(ends: float | None, addresses: int) -> float | None:
+    """Return the seconds for the next of so many addresses, so that a silent one leaves time for
+    the others."""
+    return None if ends is None else max(0.0, ends - asyncio.get_running_loop().time()) / addresses
 
 
 class CheckedTransport(httpx2.AsyncHTTPTransport):

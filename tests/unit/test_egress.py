@@ -8,11 +8,12 @@ import ssl
 import threading
 import zlib
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -22,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.egress.addresses import parse_ports, purpose
-from app.egress.answers import Answer, Missing, NoAnswer, Outcome
+from app.egress.answers import MAX_MEMBERS, Answer, Missing, NoAnswer, Outcome
 from app.egress.client import Egress
 from app.egress.targets import TargetError
 from tests.unit.raw_server import Line, RawServer, answer, keeping_alive, saying
@@ -67,6 +68,21 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
     return known
+
+
+@asynccontextmanager
+async def deaf(address: str, port: int) -> AsyncGenerator[None]:
+    """Nobody accepts connections at the address, and no more of them are queued."""
+    with closing(socket.create_server((address, port), backlog=0)) as listening:
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(listening.getsockname())
+        try:
+            yield
+        finally:
+            for one in waiting:
+                one.close()
 
 
 # Where it may go.
@@ -419,6 +435,14 @@ async def test_a_body_over_the_limit_is_cut_and_the_connection_ended(egress: Egr
         ("deflate", zlib.compress(b"plain"), (b"plain", False, None)),
         ("gzip", zipped(b"x" * LIMIT), (b"x" * LIMIT, False, None)),
         ("gzip", zipped(b"\0" * 5_000_000), (b"\0" * LIMIT, True, None)),
+        ("gzip", zipped(b"plain") + zipped(b" and more"), (b"plain and more", False, None)),
+        ("gzip", zipped(b"plain") + bytes(512), (b"plain", False, None)),
+        ("gzip", zipped(b"x" * LIMIT) + zipped(b"x"), (b"x" * LIMIT, True, None)),
+        ("gzip", zipped(b"plain") + b"more", (b"", False, "gzip")),
+        ("gzip", zipped(b"plain") + b"\0more", (b"", False, "gzip")),
+        ("gzip", zipped(b"plain") + zipped(b"cut off")[:-9], (b"", False, "gzip")),
+        ("gzip", zipped(b"") * (MAX_MEMBERS + 1), (b"", True, "gzip")),
+        ("deflate", zlib.compress(b"plain") * 2, (b"", False, "deflate")),
         ("gzip", zipped(b"plain")[:-9], (b"", False, "gzip")),
         ("gzip", b"not gzip", (b"", False, "gzip")),
         ("br", b"whatever", (b"", False, "br")),
@@ -434,6 +458,28 @@ async def test_a_compressed_body_is_inflated_within_the_limit(
     assert isinstance(outcome, Answer)
     assert (outcome.body, outcome.truncated, outcome.encoding) == expected
     assert b"Accept-Encoding: identity\r\n" in server.requests[0]
+
+
+async def test_an_address_that_does_not_answer_leaves_time_for_the_next_one(
+    egress: Egress, names: dict[str, list[str]]
+) -> None:
+    async with RawServer(saying(answer(b"1"))) as server, deaf("127.0.0.2", server.port):
+        names["many.test"] = ["127.0.0.2", "127.0.0.1"]
+        timeout = httpx2.Timeout(5.0, connect=0.8)
+        async with httpx2.AsyncClient(transport=egress.transport(), timeout=timeout) as client:
+            response = await client.post(f"http://many.test:{server.port}/", content=b"{}")
+    assert response.content == b"1"
+
+
+async def test_an_address_that_does_not_answer_is_no_connection(
+    egress: Egress, names: dict[str, list[str]]
+) -> None:
+    async with RawServer() as server, deaf("127.0.0.2", server.port):
+        names["silent.test"] = ["127.0.0.2"]
+        timeout = httpx2.Timeout(5.0, connect=0.1)
+        async with httpx2.AsyncClient(transport=egress.transport(), timeout=timeout) as client:
+            with pytest.raises(httpx2.ConnectTimeout):
+                await client.get(f"http://silent.test:{server.port}/")
 
 
 async def test_redirects_are_not_followed_and_cookies_not_kept(egress: Egress) -> None:
