@@ -4,6 +4,7 @@ A plain endpoint that answers 200 with JSON or text must work, and nothing that 
 break a run: what cannot be stored is replaced and the result marked `sanitised`.
 """
 
+import codecs
 import json
 import math
 import re
@@ -26,8 +27,10 @@ MAX_MESSAGE: Final = 2048
 MAX_DEPTH: Final = 64
 MAX_RETRY_AFTER: Final = 86_400.0
 _MESSAGE_KEYS: Final = ("message", "error", "detail", "title", "output", "content")
-_CHARSETS: Final = frozenset({"us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252", "utf-16"})
-"""What is read besides UTF-8, which everything else is taken for."""
+_CODECS: Final = frozenset(
+    {"ascii", "cp1252", "iso8859-1", "iso8859-15", "utf-16", "utf-16-be", "utf-16-le"}
+)
+"""Python's names of the codecs that are read besides UTF-8. Any other charset is read as UTF-8."""
 _CHARSET: Final = re.compile(r'charset="?([^";\s]+)', re.IGNORECASE)
 _LARGE_NUMBER: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
 
@@ -206,6 +209,15 @@ def _retry_after(answer: Answer) -> float | None:
 def _kind(answer: Answer) -> tuple[str, str]:
     """Media type, lower case and perhaps empty, and the charset to decode with."""
     header = answer.headers.get("content-type", "")
-    charset = match[1].lower() if (match := _CHARSET.search(header)) else ""
+    charset = match[1] if (match := _CHARSET.search(header)) else ""
     kind = cleaned_text(header.partition(";")[0].strip().lower())[:100]
-    return kind, charset if charset in _CHARSETS else "utf-8-sig"
+    return kind, _codec(charset)
+
+
+def _codec(charset: str) -> str:
+    """Return the codec for a charset, which has many names: `latin1` is `iso-8859-1`."""
+    try:
+        name = codecs.lookup(charset).name
+    except (LookupError, ValueError):
+        name = ""
+    return name if name in _CODECS else "utf-8-sig"
