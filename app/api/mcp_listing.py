@@ -30,6 +30,7 @@ _READ: Final = 200
 _RUNNABLE: Final = frozenset({"webhook", "plugin", "mcp", "agent"})
 """Types of tools that need nobody else to run them."""
 MAX_RESULT_WAIT: Final = 3600
+_HINTS: Final = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
 
 _AGENT_INPUT: Final[JsonObject] = {
     "type": "object",
@@ -138,19 +139,31 @@ def _tool(one: RegisteredTool) -> JsonObject:
     asks = spec.approval if isinstance(spec.approval, str) else "rule"
     said = spec.metadata.get("mcp")
     theirs: JsonObject = said if spec.type == "mcp" and isinstance(said, dict) else {}
-    title, annotations = theirs.get("title"), theirs.get("annotations")
-    hints: JsonObject = dict(annotations) if isinstance(annotations, dict) else {}
+    title, hints = theirs.get("title"), _hints(theirs.get("annotations"))
     if spec.idempotent:
         hints["idempotentHint"] = True
     schema = output_schema(spec.output_schema)
     return {
         "name": spec.name,
-        **({"title": title} if title else {}),
+        **({"title": title} if title and isinstance(title, str) else {}),
         "description": spec.description,
         "inputSchema": spec.parameters,
         **({"outputSchema": schema} if schema else {}),
         **({"annotations": hints} if hints else {}),
         "_meta": {"runward/type": spec.type, "runward/approval": asks},
+    }
+
+
+def _hints(annotations: JsonValue) -> JsonObject:
+    """Return the annotations that the protocol knows. A PATCH can change them, and
+    clients refuse the whole list for one of the wrong type."""
+    if not isinstance(annotations, dict):
+        return {}
+    return {
+        name: value
+        for name, value in annotations.items()
+        if (name == "title" and isinstance(value, str))
+        or (name in _HINTS and isinstance(value, bool))
     }
 
 

@@ -165,6 +165,26 @@ async def test_tools_of_mcp_servers_keep_their_annotations_and_their_content(
     assert "The till is closed." in said(failed)
 
 
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"title": 5},
+        {"annotations": {"readOnlyHint": "yes", "title": ["x"], "openWorldHint": None}},
+        {"annotations": "none"},
+        "nothing",
+    ],
+)
+async def test_no_metadata_of_one_tool_breaks_the_list_of_all(project: Project, about: Any) -> None:
+    with McpServer() as server:
+        body = {"name": "box", "url": server.url, "approval": "never"}
+        project.client.call("POST", "/v1/mcp_servers", body)
+        project.client.call("PATCH", "/v1/tools/box_add", {"metadata": {"mcp": about}})
+        async with connected(project) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert tools["box_add"].title is None
+    assert tools["box_echo"].title is None
+
+
 async def test_a_client_of_2026_hears_that_the_list_has_changed(project: Project) -> None:
     async with connected(project) as client:
         assert client.server_capabilities.tools is not None
