@@ -6,6 +6,7 @@ network. Here such an error is made a JSON-RPC error with a code of our own inst
 what is known: whether the request was sent, and with which status it was refused.
 """
 
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
@@ -13,6 +14,7 @@ import httpx2
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
+from app.domain.mcp_servers import MAX_TOOLS
 from app.egress.connections import RefusedAddressError
 
 NOT_SENT: Final = -31_001
@@ -23,6 +25,8 @@ UNREADABLE: Final = -31_004
 
 MAX_MESSAGE_BYTES: Final = 11 * 1_048_576
 """Of one answer: the largest output that a tool may have, and what is around it."""
+MAX_LIST_BYTES: Final = 8_192 * MAX_TOOLS
+MAX_LIST_OBJECTS: Final = 64 * MAX_TOOLS
 _DROPPED: Final = frozenset({"set-cookie", "location", "content-length", "transfer-encoding"})
 
 
@@ -33,6 +37,41 @@ class NotAuthorizedError(Exception):
     def __init__(self, detail: str, *, permanent: bool = False) -> None:
         super().__init__(detail)
         self.permanent = permanent
+
+
+class LongListError(httpx2.SSEError):
+    """A list of tools that is refused while it is read. The SDK lets an `SSEError` end one request
+    and not the session."""
+
+
+class ListMeter:
+    """Measures an answer with a list of tools. Parsing a list of 60,000 tools takes seconds, so a
+    list is refused by its bytes and by the number of objects in it."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._objects = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Raises LongListError."""
+        self._bytes += len(chunk)
+        self._objects += chunk.count(b"{")
+        if self._bytes > MAX_LIST_BYTES or self._objects > MAX_LIST_OBJECTS:
+            raise LongListError(f"it lists more than {MAX_TOOLS} tools, or larger ones than it may")
+
+
+class _ListStream(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+        self._meter = ListMeter()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            self._meter.add(chunk)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 class AnsweringTransport(httpx2.AsyncBaseTransport):
@@ -53,22 +92,35 @@ class AnsweringTransport(httpx2.AsyncBaseTransport):
             return _instead(NOT_SENT, f"no connection: {_named(error)}")
         except (httpx2.TransportError, OSError) as error:
             return _instead(LOST, f"no complete answer: {_named(error)}")
+        lists = _asks_for_list(request)
         if response.is_success and _kind(response) == "text/event-stream":
+            stream = response.stream
+            assert isinstance(stream, httpx2.AsyncByteStream)
             return httpx2.Response(
-                response.status_code, headers=_kept(response), stream=response.stream
+                response.status_code,
+                headers=_kept(response),
+                stream=_ListStream(stream) if lists else stream,
             )
-        return await _whole(response, in_session="mcp-session-id" in request.headers)
+        meter = ListMeter() if lists else None
+        try:
+            return await _whole(response, meter, in_session="mcp-session-id" in request.headers)
+        except LongListError as error:
+            return _instead(UNREADABLE, str(error))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-async def _whole(response: httpx2.Response, *, in_session: bool) -> httpx2.Response:
+async def _whole(
+    response: httpx2.Response, meter: ListMeter | None, *, in_session: bool
+) -> httpx2.Response:
     """An answer that is no stream, read to its end. 404 to a session says that it is over, and
     that nothing was done."""
     status = response.status_code
     try:
-        body = await _read(response)
+        body = await _read(response, meter)
+    except LongListError:
+        raise
     except (httpx2.TransportError, OSError) as error:
         return _instead(LOST, f"no complete answer: {_named(error)}", status=status)
     finally:
@@ -88,6 +140,20 @@ async def _whole(response: httpx2.Response, *, in_session: bool) -> httpx2.Respo
     return httpx2.Response(status, headers=_kept(response), content=body)
 
 
+def _asks_for_list(request: httpx2.Request) -> bool:
+    try:
+        content = request.content
+    except httpx2.StreamError:  # it has no body of bytes
+        return False
+    if b"tools/list" not in content:
+        return False
+    match from_json(content):
+        case {"method": "tools/list"}:
+            return True
+        case _:
+            return False
+
+
 def _refusal(response: httpx2.Response) -> str:
     if response.status_code == 401:
         return (
@@ -97,11 +163,13 @@ def _refusal(response: httpx2.Response) -> str:
     return f"HTTP {response.status_code}."
 
 
-async def _read(response: httpx2.Response) -> bytes | None:
-    """None: too long."""
+async def _read(response: httpx2.Response, meter: ListMeter | None) -> bytes | None:
+    """None: too long. Raises LongListError."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in response.aiter_raw():
+        if meter is not None:
+            meter.add(chunk)
         size += len(chunk)
         if size > MAX_MESSAGE_BYTES:
             return None

@@ -20,6 +20,7 @@ from app.domain.mcp_servers import ListedTool, McpServerSpec
 from app.egress.client import Egress
 from app.tools import mcp_sdk
 from app.tools.mcp_oauth import AccessTokens, GivenRefreshTokens, RefreshTokens
+from app.tools.mcp_stderr import StandardError
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -74,6 +75,7 @@ class Link:
         self._used_at = _now()
         self._over = False
         self._lost = False
+        self._errors = StandardError()
         self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(MAX_CALLS)
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
@@ -151,6 +153,8 @@ class Link:
             if self._client.done():
                 log.info("mcp_session_lost", server=name, detail=detail)
             else:
+                if last_line := self._errors.last_line:
+                    detail = f"{detail} The last line of its standard error: {last_line}"
                 detail = f"MCP server '{name}': {detail}"
                 self._client.set_exception(McpUnreachableError(detail, permanent=permanent))
                 self._client.exception()  # whoever waits gets it; nobody may
@@ -172,6 +176,7 @@ class Link:
             tokens,
             changed=lambda: self._on_change(self),
             ended=self._ended,
+            errors=self._errors,
         )
 
     def _ended(self) -> None:

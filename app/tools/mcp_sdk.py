@@ -1,11 +1,10 @@
 """The one place that loads the MCP SDK, which takes its time: when a server is first connected
 to. It is installed with the extra `mcp`."""
 
-import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import httpx2
 
@@ -14,6 +13,7 @@ from app.domain.mcp_servers import MAX_TOOLS, ListedTool, McpServerSpec
 from app.egress.client import Egress
 from app.tools.mcp_http import MAX_MESSAGE_BYTES, AnsweringTransport
 from app.tools.mcp_oauth import AccessTokens, AuthorizingTransport
+from app.tools.mcp_stderr import StandardError
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -40,9 +40,11 @@ async def connected(
     *,
     changed: Callable[[], None],
     ended: Callable[[], None],
+    errors: StandardError,
 ) -> "AsyncGenerator[Client]":
     """A session, until the block is left, by the task that entered it. `changed`: the list of tools
-    did; `ended`: nothing comes from the server any more. Raises whatever connecting raises."""
+    did; `ended`: nothing comes from the server any more; `errors`: of a command. Raises whatever
+    connecting raises."""
     from mcp import Client  # noqa: PLC0415
 
     async def heard(message: Any) -> None:
@@ -51,7 +53,7 @@ async def connected(
 
     async with AsyncExitStack() as stack:
         if spec.command is not None:
-            transport = _process(spec)
+            transport = _process(spec, stack.enter_context(errors.opened()))
         else:
             client = await stack.enter_async_context(_http(headers, egress, tokens))
             transport = _streams(spec, client)
@@ -65,9 +67,9 @@ async def list_all(client: "Client") -> tuple[ListedTool, ...]:
     cursor: str | None = None
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
-        found += [_listed(tool) for tool in page.tools]
-        if len(found) > MAX_TOOLS:
+        if len(found) + len(page.tools) > MAX_TOOLS:
             raise TooManyToolsError(f"it lists more than {MAX_TOOLS} tools")
+        found += [_listed(tool) for tool in page.tools]
         if (cursor := page.next_cursor) is None:
             return tuple(found)
     raise TooManyToolsError(f"its list has more than {MAX_PAGES} pages")
@@ -141,15 +143,18 @@ def _streams(spec: McpServerSpec, client: httpx2.AsyncClient) -> Any:
     )
 
 
-def _process(spec: McpServerSpec) -> Any:
+def _process(spec: McpServerSpec, errors: TextIO) -> Any:
     """Of the environment it gets HOME, LOGNAME, PATH, SHELL, TERM and USER, and nothing else."""
     from mcp import StdioServerParameters  # noqa: PLC0415
     from mcp.client.stdio import stdio_client  # noqa: PLC0415
 
     assert spec.command is not None
-    return stdio_client(
-        StdioServerParameters(command=spec.command, args=list(spec.args)), sys.stderr
+    server = StdioServerParameters(
+        command=spec.command,
+        args=list(spec.args),
+        encoding_error_handler="replace",  # one bad byte would end the session
     )
+    return stdio_client(server, errors)
 
 
 @asynccontextmanager

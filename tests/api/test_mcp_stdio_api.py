@@ -9,6 +9,22 @@ from tests.api.project import Project, call
 from tests.support.client import Json
 from tests.support.model_server import calls, text
 
+BAD_BYTES = r"""
+import json, sys
+ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+         "serverInfo": {"name": "odd", "version": "1"}}
+TOOL = {"name": "odd", "inputSchema": {"type": "object"}}
+RESULTS = {"initialize": ABOUT, "tools/list": {"tools": [TOOL]}, "tools/call": {
+    "content": [{"type": "text", "text": "cafBAD"}]}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        result = RESULTS.get(asked["method"])
+        said = {"result": result} if result else {"error": {"code": -32601, "message": "no"}}
+        answer = json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}).encode()
+        sys.stdout.buffer.write(answer.replace(b"BAD", b"\xe9") + b"\n")
+        sys.stdout.buffer.flush()
+"""
 ARGS = ["-m", "tests.support.mcp_process", "stdio"]
 
 
@@ -66,6 +82,31 @@ def test_other_arguments_are_another_version_of_its_tools(project: Project) -> N
 def test_a_command_that_is_no_mcp_server_is_424(project: Project) -> None:
     body = {"name": "box", "command": sys.executable, "args": ["-c", "pass"]}
     project.client.refused(424, "mcp_unreachable", "POST", "/v1/mcp_servers", body)
+
+
+def test_a_command_that_dies_at_its_start_says_why_without_secrets(project: Project) -> None:
+    why = "no database at postgres://box:hunter2@db, token=abcdef0123456789"
+    program = f"import sys; print('starting', file=sys.stderr); sys.exit({why!r} + '\\n\\n')"
+    body = {"name": "box", "command": sys.executable, "args": ["-c", program]}
+    problem = project.client.refused(424, "mcp_unreachable", "POST", "/v1/mcp_servers", body)
+    end = "The last line of its standard error: no database at postgres://…db, token=…"
+    assert problem["detail"].endswith(end)
+    assert "starting" not in problem["detail"]
+
+
+def test_the_last_words_of_a_command_are_bounded(project: Project) -> None:
+    program = "import sys; sys.stderr.write('x' * 1_000_000); sys.exit(1)"
+    body = {"name": "box", "command": sys.executable, "args": ["-c", program]}
+    problem = project.client.refused(424, "mcp_unreachable", "POST", "/v1/mcp_servers", body)
+    assert "standard error: xxx" in problem["detail"]
+    assert len(problem["detail"]) < 600
+
+
+def test_a_bad_byte_of_a_command_is_replaced_and_its_session_goes_on(project: Project) -> None:
+    register(project, approval="never", args=["-c", BAD_BYTES])
+    for _ in range(2):
+        trial = project.client.call("POST", "/v1/tools/box_odd/test", {"arguments": {}})
+        assert (trial["outcome"], trial["output"]) == ("completed", "caf\ufffd")
 
 
 @pytest.mark.parametrize("fields", [{"headers": {"X-A": "b"}}, {"url": "http://x"}])

@@ -278,3 +278,60 @@ async def test_no_redirect_is_followed(status: int) -> None:
             with pytest.raises(McpUnreachableError, match="redirects are not followed"):
                 await host.mcp.list_tools(host.server)
         assert set(server.asked) == {"/mcp"}
+
+
+class Endless(HttpServer):
+    """Lists tools as long as somebody reads, at most `MANY` pieces of 1,000 tools."""
+
+    MANY = 1_000
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.pieces = 0
+        self._kind = kind
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_post("/mcp", self._answer)
+        return app
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        asked = await request.json()
+        if asked.get("method") == "tools/list":
+            return await self._list(request, asked["id"])
+        if asked.get("method") != "initialize":
+            return web.Response(status=202 if "id" not in asked else 400)
+        about = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "endless", "version": "1"},
+        }
+        return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "result": about})
+
+    async def _list(self, request: web.Request, id_: Any) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": self._kind})
+        await response.prepare(request)
+        piece = b'{"name":"t","inputSchema":{"type":"object"}},' * 1_000
+        start = b'{"jsonrpc":"2.0","id":%d,"result":{"tools":[' % id_
+        await response.write((b"data: " if "event" in self._kind else b"") + start)
+        for _ in range(self.MANY):
+            await response.write(piece)
+            self.pieces += 1
+        return response
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_a_list_of_too_many_tools_is_refused_while_it_is_read(kind: str) -> None:
+    with Endless(kind) as server:
+        async with hosting(f"{server.url}/mcp") as host:
+            with pytest.raises(McpUnreachableError, match="it lists more than 512 tools"):
+                await host.mcp.list_tools(host.server)
+        assert server.pieces < server.MANY // 2
+
+
+def test_a_meter_takes_what_a_long_list_of_large_tools_needs() -> None:
+    tool = b'{"name":"t","inputSchema":%s}' % (b'{"a":' * 50 + b"1" + b"}" * 50)
+    meter = mcp_http.ListMeter()
+    meter.add(tool * 512)
+    with pytest.raises(mcp_http.LongListError):
+        meter.add(tool * 512)
