@@ -26,6 +26,7 @@ from app.api.params import IdempotencyKey, ToolPath
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
+from app.domain.bounds import bounded_outcome
 from app.domain.builtins import is_reserved
 from app.domain.errors import FieldError
 from app.domain.ids import CallId, ProjectId, RunId
@@ -312,7 +313,7 @@ async def try_tool(who: ToolsWriter, services: Using, name: ToolPath, trial: Try
         raise e.InvalidRequestError(errors=problems)
     started = time.monotonic()
     call = _invocation(who, armed.tool, trial, services, secrets=armed.secrets)
-    outcome = await services.engine.executors[armed.tool.spec.type].invoke(call)
+    outcome = bounded_outcome(await services.engine.executors[armed.tool.spec.type].invoke(call))
     return answer(ToolTrial.of(outcome, seconds=time.monotonic() - started))
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from pydantic_core import from_json
 
+from app.domain.bounds import bounded_count
 from app.domain.json import cleaned_text
 from app.llm.failures import invalid_response
 
@@ -120,5 +121,4 @@ def mapping(value: Any) -> Frame:
 
 
 def count(usage: Frame, name: str) -> int:
-    value = usage.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
+    return bounded_count(usage.get(name))

@@ -1,7 +1,6 @@
 """What a plugin's functions are told about the call, the run or the check that they serve."""
 
 import copy
-import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any, Final, cast
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from app.domain.bounds import bounded_progress
 from app.domain.json import JsonObject, same
 
 _HIDDEN: Final = "…"
@@ -182,9 +182,8 @@ class ToolContext:
     def progress(self, fraction: float | None = None, message: str | None = None) -> Told:
         """Tell whoever watches the run how far this is, from 0 to 1. `await` it or not."""
         if not self._wishes.over:
-            if fraction is not None:
-                fraction = min(1.0, max(0.0, fraction)) if math.isfinite(fraction) else None
-            self._report(fraction, None if message is None else str(message))
+            text = None if message is None else str(message)
+            self._report(*bounded_progress(fraction, text))
         return Told()
 
 

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
+from app.domain.bounds import bounded_outcome
 from app.domain.items import MediaPart, Part, TextPart
-from app.domain.json import cleaned, cleaned_text
+from app.domain.json import cleaned_text
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.tools import RETRYABLE_STATUSES
 from app.tools.content import MAX_PARTS
@@ -32,9 +33,9 @@ def of_result(result: "CallToolResult") -> Outcome:
         return Failed(Why.ERROR, detail, message=_capped(text) or None)
     output: Any = text
     if result.structured_content is not None:
-        output = cleaned(result.structured_content)[0]
+        output = result.structured_content
     plain = all(isinstance(part, TextPart) for part in parts)
-    return Done(output, () if plain else parts)
+    return bounded_outcome(Done(output, () if plain else parts))
 
 
 def of_error(code: int, message: str, data: Any) -> Failed:

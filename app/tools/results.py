@@ -1,12 +1,14 @@
 """What a plugin function's answer, or its exception, means for the call. Pure."""
 
 import traceback
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic import ValidationError
 
+from app.domain.bounds import bounded_outcome
 from app.domain.items import TextPart
-from app.domain.json import JsonObject, cleaned, cleaned_text
+from app.domain.json import JsonObject, cleaned_text
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.tools.context import ToolContext, ToolContextError, ToolError, jsonable, wishes_of
 from app.tools.function import ArgumentsError
@@ -26,24 +28,26 @@ def outcome_of(value: Any, ctx: ToolContext) -> Outcome:
     try:
         parts = parts_of(value)
         if parts is None:
-            output, _ = cleaned(jsonable(value))
+            output = jsonable(value)
         else:
             output = "\n".join(part.text for part in parts if isinstance(part, TextPart))
         metadata = _metadata(ctx)
-        state = _state(ctx)
+        state = ctx.state.changes() or None
     except (ValueError, ToolContextError) as error:
         detail = cleaned_text(f"The tool returned what cannot be a result: {error}")
         return Failed(Why.INVALID_RESPONSE, without_secrets(detail, ctx)[:MAX_DETAIL])
-    return Done(output, parts or (), metadata, state, wishes.transfer_to, wishes.escalate)
+    done = Done(output, parts or (), metadata, state, wishes.transfer_to, wishes.escalate)
+    return bounded_outcome(done)
 
 
 def failure_of(error: BaseException, ctx: ToolContext) -> Failed:
     """Of what the function raised; `ToolError` alone speaks to the model."""
     detail = without_secrets(shown_error(error), ctx)
+    message = None
     if isinstance(error, ToolError):
-        message = without_secrets(cleaned_text(str(error)), ctx)[:MAX_MESSAGE]
-        return Failed(Why.ERROR, detail, message=message)
-    return Failed(Why.ERROR, detail)
+        with suppress(Exception):  # an author's __str__
+            message = without_secrets(cleaned_text(str(error)), ctx)[:MAX_MESSAGE]
+    return Failed(Why.ERROR, detail, message=message)
 
 
 def wrong_arguments(error: ValidationError | ArgumentsError) -> Failed:
@@ -82,18 +86,12 @@ def without_secrets(text: str, ctx: ToolContext) -> str:
 
 def _metadata(ctx: ToolContext) -> JsonObject | None:
     try:
-        metadata, _ = cleaned(jsonable(ctx.metadata))
+        metadata = jsonable(ctx.metadata)
     except ValueError as error:
         raise ValueError(f"its metadata: {error}") from None
     if not isinstance(metadata, dict):
         raise ValueError("its metadata is not a dict")  # of the tool's value
     return metadata or None
-
-
-def _state(ctx: ToolContext) -> JsonObject | None:
-    changes, _ = cleaned(ctx.state.changes())
-    assert isinstance(changes, dict)
-    return changes or None
 
 
 def _path(where: tuple[int | str, ...]) -> str:

@@ -384,6 +384,17 @@ async def test_a_tool_error_is_read_by_the_model() -> None:
     assert (found.why, found.message) == (Why.ERROR, "The shop is closed.")
 
 
+class UnsayableError(ToolError):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+async def test_a_tool_error_without_a_text_is_an_error_like_any_other() -> None:
+    found = await failure(raising(UnsayableError()))
+    assert (found.why, found.message) == (Why.ERROR, None)
+    assert found.detail == "UnsayableError: (its text cannot be shown: RuntimeError)"
+
+
 async def test_secrets_do_not_come_back_in_errors() -> None:
     def function(ctx: ToolContext) -> None:
         raise ToolError(f"GET /?key={ctx.secret('TOKEN')} failed")
