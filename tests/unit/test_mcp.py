@@ -301,7 +301,7 @@ class Endless(HttpServer):
             return await self._list(request, asked["id"])
         if asked.get("method") != "initialize":
             return web.Response(status=202 if "id" not in asked else 400)
-        about = {
+        about: dict[str, Any] = {
             "protocolVersion": "2025-06-18",
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "endless", "version": "1"},
