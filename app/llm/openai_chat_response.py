@@ -126,10 +126,9 @@ class Merge:
             raise reported_failure(frame["error"])
         if usage := frame.get("usage"):
             self._usage = _usage(mapping(usage))
-        choices = frame.get("choices")
-        if not isinstance(choices, list) or not choices:
+        choice = _first(frame.get("choices"))
+        if choice is None:
             return None
-        choice = mapping(cast(list[Any], choices)[0])
         finish = choice.get("finish_reason")
         if finish == "error":
             raise reported_failure(choice.get("error"))
@@ -138,16 +137,20 @@ class Merge:
         return choice
 
     def _take(self, delta: Frame) -> None:
-        if content := delta.get("content"):
-            text = content if isinstance(content, str) else _text_parts(content)
-            if text:
-                self._text.append(text)
-                self._on_delta(TextDelta(cleaned_text(text)))
+        content = delta.get("content")
+        text, thought = (content, "") if isinstance(content, str) else _of_parts(content)
+        self._think(thought)
+        if text:
+            self._text.append(text)
+            self._on_delta(TextDelta(cleaned_text(text)))
         if refusal := delta.get("refusal"):
             self._refusal.append(str(refusal))
-        if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
-            self._reasoning.append(str(reasoning))
-            self._on_delta(ReasoningDelta(cleaned_text(str(reasoning))))
+        self._think(str(delta.get("reasoning_content") or delta.get("reasoning") or ""))
+
+    def _think(self, thought: str) -> None:
+        if thought:
+            self._reasoning.append(thought)
+            self._on_delta(ReasoningDelta(cleaned_text(thought)))
 
     def _take_calls(self, delta: Frame, *, streamed: bool) -> None:
         entries: Any = delta.get("tool_calls")
@@ -216,10 +219,30 @@ def _is_object(arguments: str) -> bool:
         return False
 
 
-def _text_parts(content: Any) -> str:
-    """Some servers send a list of parts where OpenAI sends text."""
-    parts = cast(list[Any], content) if isinstance(content, list) else []
-    return "".join(str(mapping(part).get("text") or "") for part in parts)
+def _first(choices: Any) -> Frame | None:
+    """The choice with index 0. A server that is asked for several mixes their frames."""
+    for choice in cast(list[Any], choices) if isinstance(choices, list) else []:
+        if mapping(choice).get("index") in (0, None):
+            return mapping(choice)
+    return None
+
+
+def _of_parts(content: Any) -> tuple[str, str]:
+    """The text and the thoughts of a list of parts, which some servers send where OpenAI sends
+    text. Mistral's thoughts are parts of their own, with their text in parts again.
+    https://docs.mistral.ai/capabilities/reasoning"""
+    text: list[str] = []
+    thoughts: list[str] = []
+    for value in cast(list[Any], content) if isinstance(content, list) else []:
+        part = mapping(value)
+        inner: Any = part.get("thinking")
+        if part.get("type") != "thinking":
+            text.append(str(part.get("text") or ""))
+        elif isinstance(inner, str):
+            thoughts.append(inner)
+        else:
+            thoughts.append(_of_parts(inner)[0])
+    return "".join(text), "".join(thoughts)
 
 
 def _usage(usage: Frame) -> Usage:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.response import ModelResponse, Usage
-from app.llm.base import ArgumentsDelta, Delta, ModelError, TextDelta
+from app.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
 from app.llm.failures import MAX_CALLS
 from app.llm.frames import EventLines
 from app.llm.openai_chat_response import Merge
@@ -340,3 +340,59 @@ def test_a_name_has_an_end() -> None:
 def test_an_index_that_is_no_number_is_none() -> None:
     entry: Any = {"index": [], "id": "c1", "function": {"name": "add", "arguments": "{}"}}
     assert calls_of({"tool_calls": [entry]}) == [("c1", "add", "{}")]
+
+
+def test_only_the_first_choice_counts() -> None:
+    def choices(*pairs: tuple[int | None, str], finish: str | None = None) -> bytes:
+        listed = [
+            {"index": at, "delta": {"content": text}, "finish_reason": finish} for at, text in pairs
+        ]
+        return json.dumps({"choices": listed}).encode()
+
+    frames = [
+        choices((0, "Hel")),
+        choices((1, "Bye")),
+        choices((1, " now"), (0, "lo")),
+        choices((None, "!")),
+        choices((1, ""), finish="length"),
+        choices((0, ""), finish="stop"),
+    ]
+    response = merged(*frames, b"[DONE]")
+    assert (response.text, response.finish) == ("Hello!", "stop")
+    both = {
+        "choices": [
+            {"index": 1, "message": {"content": "Bye"}, "finish_reason": "length"},
+            {"index": 0, "message": {"content": "Hello"}, "finish_reason": "stop"},
+        ]
+    }
+    whole = Merge(lambda _: None).whole(json.dumps(both).encode())
+    assert (whole.text, whole.finish) == ("Hello", "stop")
+
+
+def test_thoughts_among_the_parts_of_the_content_are_reasoning() -> None:
+    """Mistral's models that think answer so."""
+
+    def thinking(*texts: str) -> dict[str, Any]:
+        return {"type": "thinking", "thinking": [{"type": "text", "text": one} for one in texts]}
+
+    deltas: list[Delta] = []
+    response = merged(
+        frame({"content": [thinking("Hm", ", ")]}),
+        frame({"content": [{"type": "thinking", "thinking": "well."}]}),
+        frame({"content": [{"type": "text", "text": "Hel"}]}),
+        frame({"content": "lo"}, "stop"),
+        b"[DONE]",
+        deltas=deltas,
+    )
+    assert response.text == "Hello"
+    assert [one.data for one in response.reasoning] == [{"text": "Hm, well."}]
+    assert deltas == [
+        ReasoningDelta("Hm, "),
+        ReasoningDelta("well."),
+        TextDelta("Hel"),
+        TextDelta("lo"),
+    ]
+    message = {"content": [thinking("Hm."), {"type": "text", "text": "Hello"}]}
+    body = {"choices": [{"message": message, "finish_reason": "stop"}]}
+    whole = Merge(lambda _: None).whole(json.dumps(body).encode())
+    assert (whole.text, whole.reasoning[0].data) == ("Hello", {"text": "Hm."})
