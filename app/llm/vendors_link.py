@@ -19,6 +19,7 @@ from app.llm.failures import broken_stream, invalid_response
 from app.llm.vendors_access import Access, VendorName
 from app.llm.vendors_clients import OPEN, Opened
 from app.llm.vendors_failures import model_error, refuses_strict
+from app.llm.vendors_limits import room_left
 from app.llm.vendors_plan import Plan, planned
 from app.llm.vendors_request import messages
 from app.llm.vendors_response import Shown, answered, ended, first_call_only
@@ -51,15 +52,20 @@ class Link:
     async def ask(self, request: ModelRequest, on_delta: OnDelta) -> Answer:
         model = self._model(request.model)
         said, standing = messages(request.items, model, self._vendor)
-        plan = planned(request, model, self._vendor, self._definitions, standing, strict=True)
-        try:
-            return await self._ask(request, model, said, plan, on_delta)
-        except _StrictRefusedError:
-            pass
-        plan = planned(request, model, self._vendor, self._definitions, standing, strict=False)
-        why = f"{self._vendor}:{request.model} does not take these schemas as strict."
-        plan.losses.append(Loss("strict", why))
-        return await self._ask(request, model, said, plan, on_delta)
+        strict, room, losses = True, None, list[Loss]()
+        while True:
+            plan = planned(
+                request, model, self._vendor, self._definitions, standing, strict=strict, room=room
+            )
+            plan.losses += losses
+            try:
+                return await self._ask(request, model, said, plan, on_delta)
+            except _StrictRefusedError:
+                strict = False
+                why = f"{self._vendor}:{request.model} does not take these schemas as strict."
+                losses.append(Loss("strict", why))
+            except _NoRoomError as refused:
+                room = refused.room
 
     async def _ask(
         self,
@@ -80,6 +86,8 @@ class Link:
             strict = any(tool.strict for tool in plan.parameters.function_tools)
             if strict and refuses_strict(error):
                 raise _StrictRefusedError from error
+            if plan.own_limit and (room := room_left(str(error))) is not None:
+                raise _NoRoomError(room) from error
             raise model_error(error, self._vendor, self._secret, begun=shown.begun) from error
         losses = [*plan.losses]
         if plan.one_call:
@@ -99,6 +107,12 @@ class Link:
 
 class _StrictRefusedError(Exception):
     pass
+
+
+class _NoRoomError(Exception):
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
 
 
 _Once = Callable[[Model, list[ModelMessage], Plan, Shown], Awaitable[ModelResponse]]

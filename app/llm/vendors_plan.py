@@ -20,6 +20,7 @@ from app.llm.base import ModelError, ModelRequest
 from app.llm.strict_subset import UnenforceableError
 from app.llm.vendors_access import VendorName
 from app.llm.vendors_clients import GEMINI_EXTRA
+from app.llm.vendors_limits import default_max_tokens
 from app.llm.vendors_tools import Definitions, enforced_by, reduced
 
 EFFORTS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
@@ -60,11 +61,13 @@ Gemini caches by itself, and at Bedrock the models that can."""
 
 @dataclass(slots=True)
 class Plan:
-    """`one_call`: the vendor could not be told, so the answer's first call is kept alone."""
+    """`one_call`: the vendor could not be told, so the answer's first call is kept alone.
+    `own_limit`: the most tokens of the answer are what Runward chose, and may be fewer."""
 
     settings: dict[str, Any]
     parameters: ModelRequestParameters
     one_call: bool = False
+    own_limit: bool = False
     losses: list[Loss] = field(default_factory=list[Loss])
 
     @property
@@ -80,9 +83,11 @@ def planned(
     standing: list[str],
     *,
     strict: bool,
+    room: int | None = None,
 ) -> Plan:
     """`standing`: the system's texts at the beginning of the conversation. `strict` False: no
-    schema is given as strict. Raises ModelError for a hosted tool's settings that do not exist."""
+    schema is given as strict. `room`: the most tokens that fit behind the conversation, where the
+    vendor said so. Raises ModelError for a hosted tool's settings that do not exist."""
     texts = [text for text in (request.instructions, *standing) if text]
     parameters = ModelRequestParameters(
         instruction_parts=[InstructionPart(text) for text in texts] or None
@@ -93,12 +98,14 @@ def planned(
     maker.add_tools(definitions, strict=strict)
     maker.add_output()
     maker.settle()
+    maker.add_limit(room)
     return plan
 
 
 class _Maker:
     def __init__(self, request: ModelRequest, model: Model, vendor: VendorName, plan: Plan) -> None:
         self._request = request
+        self._model = model
         self._profile = cast(dict[str, Any], model.profile)
         self._vendor: VendorName = vendor
         self._plan = plan
@@ -242,6 +249,16 @@ class _Maker:
         if is_claude and settings.get("thinking") and settings.get("temperature", 1) != 1:
             del settings["temperature"]
             self._lose("model_settings.temperature", "takes no temperature while it thinks")
+
+    def add_limit(self, room: int | None) -> None:
+        """Named also where it is the default: pydantic-ai streams an answer whose limit it has to
+        choose, whatever the request says."""
+        settings = self._plan.settings
+        if "max_tokens" not in settings:
+            most = default_max_tokens(self._model, self._vendor, settings.get("thinking"))
+            if most is not None:
+                settings["max_tokens"] = most if room is None else min(most, room)
+                self._plan.own_limit = room is None
 
     def _is(self, flag: str) -> bool:
         return self._profile.get(flag, False) is True

@@ -44,7 +44,10 @@ from app.llm.vendors_parts import hosted_calls, native, reasoning
 
 CUT_OFF: Final = frozenset({"length", "content_filter"})
 _FINISHES: Final = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
-_UNREADABLE_CALL: Final = ("MALFORMED_", "UNEXPECTED_TOOL_CALL")
+_UNREADABLE: Final = "MALFORMED_"
+_UNEXPECTED: Final = "UNEXPECTED_TOOL_CALL"
+"""Of a call to a tool that Gemini was not offered. If the call itself is there, it is a call of an
+unknown tool like any other."""
 _REFUSALS: Final = frozenset({"refusal", "guardrail_intervened"})
 """Where the whole answer is to be thrown away, or is what a guardrail says instead of one."""
 _REFUSED: Final = "The model refused to answer"
@@ -147,9 +150,9 @@ def answered(
         usage += _usage(last.usage)
     details = last.provider_details or {}
     why = str(details.get("finish_reason") or details.get("block_reason") or "")
-    if why.upper().startswith(_UNREADABLE_CALL):
-        raise invalid_response(f"the vendor could not read the model's call ({why})")
     output, calls = reader.finished()
+    if why.upper().startswith(_UNREADABLE) or (why.upper() == _UNEXPECTED and not calls):
+        raise invalid_response(f"the vendor could not read the model's call ({why})")
     finish = _FINISHES.get(last.finish_reason or "", "tool_calls" if calls else "other")
     if finish == "content_filter" and (why in _REFUSALS or not reader.has_text):
         told = details.get("refusal") or details.get("block_reason_message") or reader.text

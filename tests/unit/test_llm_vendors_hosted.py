@@ -294,3 +294,86 @@ async def test_an_address_that_is_none_is_not_asked_again(url: str) -> None:
         await model.respond(ModelRequest("claude", "", (user(),)), lambda _: None)
     await model.aclose()
     assert (failed.value.code, failed.value.transient) == ("model_misconfigured", False)
+
+
+async def test_a_call_of_an_unknown_tool_that_gemini_reports_as_unexpected_is_a_call() -> None:
+    call: Body = {"functionCall": {"name": "nothing", "args": {"x": 1}}}
+    server = Scripted(gemini(call, finish="UNEXPECTED_TOOL_CALL"))
+    async with before("gemini", server.answer) as vendor:
+        answer = await vendor.ask(user(), settings={"stream": False})
+    [asked] = answer.calls
+    assert (asked.name, asked.arguments, asked.truncated) == ("nothing", '{"x":1}', False)
+    assert answer.finish == "tool_calls"
+
+
+async def test_an_unexpected_call_that_cannot_be_read_is_worth_another_attempt() -> None:
+    server = Scripted(gemini(finish="UNEXPECTED_TOOL_CALL"))
+    async with before("gemini", server.answer) as vendor:
+        with pytest.raises(ModelError, match="UNEXPECTED_TOOL_CALL") as failed:
+            await vendor.ask(user(), settings={"stream": False})
+    assert failed.value.transient
+
+
+LIMITS = {
+    "claude-opus-4-8": 128_000,
+    "claude-sonnet-4-5": 64_000,
+    "claude-sonnet-4-20250514": 64_000,
+    "claude-opus-4-1": 32_000,
+    "claude-3-7-sonnet-latest": 64_000,
+    "claude-3-5-haiku-latest": 8_192,
+    "claude-3-haiku-20240307": 4_096,
+    "of-my-own": 16_384,
+}
+
+
+@pytest.mark.filterwarnings("ignore:The model:DeprecationWarning")
+@pytest.mark.parametrize("effort", [None, "high"])
+async def test_claude_may_write_the_most_that_it_can_and_is_not_streamed_against_the_wish(
+    effort: str | None,
+) -> None:
+    settings: Any = {"stream": False}
+    if effort is not None:
+        settings["reasoning"] = {"effort": effort}
+    server = Scripted(*(claude({"type": "text", "text": "Hi"}) for _ in LIMITS))
+    async with before("anthropic", server.answer) as vendor:
+        for name in LIMITS:
+            request = ModelRequest(name, "", (user(),), settings=settings)
+            await vendor.model.respond(request, lambda _: None)
+    assert not any(body.get("stream") for body in server.bodies)
+    for body, (name, limit) in zip(server.bodies, LIMITS.items(), strict=True):
+        raised = effort is not None and name == "of-my-own"
+        assert body["max_tokens"] == (20_480 if raised else limit)
+
+
+@pytest.mark.filterwarnings("ignore:The model:DeprecationWarning")
+async def test_claude_gets_the_room_that_the_conversation_leaves() -> None:
+    told = "input length and `max_tokens` exceed context limit: 190000 + 64000 > 200000, decrease"
+    bodies: list[Body] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        bodies.append(await request.json())
+        if len(bodies) == 1:
+            error = {"type": "invalid_request_error", "message": told}
+            return web.json_response({"type": "error", "error": error}, status=400)
+        return web.json_response(claude({"type": "text", "text": "Hi"}))
+
+    async with before("anthropic", answer) as vendor:
+        request = ModelRequest("claude-sonnet-4-0", "", (user(),), settings={"stream": False})
+        answered = await vendor.model.respond(request, lambda _: None)
+    assert answered.text == "Hi"
+    assert [body["max_tokens"] for body in bodies] == [64_000, 10_000]
+
+
+async def test_bedrock_is_not_streamed_against_the_wish() -> None:
+    paths: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        paths.append(request.path)
+        said = {"message": {"role": "assistant", "content": [{"text": "Hi"}]}}
+        usage = {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2}
+        return web.json_response({"output": said, "stopReason": "end_turn", "usage": usage})
+
+    async with before("bedrock", answer) as vendor:
+        response = await vendor.ask(user(), tools=(), settings={"stream": False})
+    assert response.text == "Hi"
+    assert [path.rpartition("/")[2] for path in paths] == ["converse"]
