@@ -13,6 +13,7 @@ from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
 from app.domain.ids import Prefix, ProjectId
+from app.domain.scopes import Principal
 from app.store import keys, plugin_sync
 from app.store.db import Tx
 from app.tools import signing
@@ -32,7 +33,7 @@ async def create_key(
 ) -> Response:
     """Make a key of this project. The answer has the key itself, this once."""
     what = Once.of(request, who.project_id, idempotency_key)
-    return await _made(services, what, who.project_id, key, under="/v1/keys")
+    return await _made(services, who, what, who.project_id, key, under="/v1/keys")
 
 
 @routes.get("/keys", response_model=Page[Key])
@@ -113,17 +114,21 @@ async def create_project_key(
 ) -> Response:
     """Make a key of any project, such as its first one."""
     what = Once.of(request, who.project_id, idempotency_key)
-    return await _made(services, what, project_id, key)
+    return await _made(services, who, what, project_id, key)
 
 
 async def _made(
     services: Services,
+    who: Principal,
     what: Once,
     project_id: ProjectId,
     asked: CreateKey,
     *,
     under: str | None = None,
 ) -> Response:
+    """Raises InsufficientScopeError for a scope that `who` does not have."""
+    if missing := [scope for scope in asked.scopes if scope not in who.scopes]:
+        raise e.InsufficientScopeError(missing, "This key cannot grant scopes that it lacks")
     secret = keys.new_secret()
 
     async def create(tx: Tx) -> NewKey:

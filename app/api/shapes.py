@@ -257,6 +257,7 @@ def key(one: keys.Key) -> Key:
         created_at=one.created_at,
         expires_at=one.expires_at,
         revoked_at=one.revoked_at,
+        last_used_at=one.last_used_at,
     )
 
 

@@ -13,6 +13,7 @@ COLUMNS: Final[Columns] = {
     "state": lambda one: "revoked" if one["revoked_at"] else "active",
     "name": lambda one: one["name"],
     "scopes": lambda one: " ".join(one["scopes"]),
+    "used": lambda one: ago(one["last_used_at"]) or "never",
     "expires": lambda one: ago(one["expires_at"]) or "never",
 }
 

@@ -64,13 +64,14 @@ class ForbiddenError(AppError):
 
 
 class InsufficientScopeError(ForbiddenError):
-    """`needed`: any one of these scopes would do."""
+    """`needed`: any one of these scopes would do, unless `problem` says otherwise."""
 
     code = "insufficient_scope"
 
-    def __init__(self, needed: Iterable[str]) -> None:
+    def __init__(self, needed: Iterable[str], problem: str | None = None) -> None:
         self.needed = tuple(needed)
-        super().__init__(f"This key lacks the scope for that: {' or '.join(self.needed)}.")
+        lacking = f"This key lacks the scope for that: {' or '.join(self.needed)}."
+        super().__init__(f"{problem}: {', '.join(self.needed)}." if problem else lacking)
 
 
 # What is asked about. An id of another project is answered exactly like one that never was.

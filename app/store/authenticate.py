@@ -36,7 +36,7 @@ class Authenticator:
         now = time.monotonic()
         if known is not None and now - known[0] < REMEMBERED_SECONDS:
             return known[1]
-        async with self._pool.connect() as tx:
+        async with self._pool.begin() as tx:
             principal = await self._find(tx, digest)
         if principal is None:
             self._known.pop(digest, None)

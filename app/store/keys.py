@@ -4,7 +4,7 @@ stored."""
 import secrets
 import zlib
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,6 +20,8 @@ from app.store.vault import Vault
 
 DEFAULT_PROJECT: Final = ProjectId(UUID(int=0))
 """The project `default`; `admin` on one of its keys is the operator."""
+USE_INTERVAL: Final = timedelta(minutes=1)
+"""How often the use of a key is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Key:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    last_used_at: datetime | None
+    """To within `USE_INTERVAL`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +60,16 @@ def new_secret() -> str:
 
 async def authenticate(tx: Tx, key_digest: bytes) -> Principal | None:
     """None: unknown, revoked or expired."""
+    used = api_keys.c.last_used_at
     row = (
         await tx.execute(
-            select(api_keys.c.project_id, api_keys.c.id, api_keys.c.name, api_keys.c.scopes)
+            select(
+                api_keys.c.project_id,
+                api_keys.c.id,
+                api_keys.c.name,
+                api_keys.c.scopes,
+                (used.is_(None) | (used < func.now() - USE_INTERVAL)).label("use_is_due"),
+            )
             .where(api_keys.c.secret_hmac == key_digest)
             .where(api_keys.c.revoked_at.is_(None))
             .where(api_keys.c.expires_at.is_(None) | (api_keys.c.expires_at > func.now()))
@@ -66,9 +77,25 @@ async def authenticate(tx: Tx, key_digest: bytes) -> Principal | None:
     ).one_or_none()
     if row is None:
         return None
+    if row.use_is_due:
+        await _record_use(tx, row.project_id, row.id)
     scopes = frozenset(Scope(scope) for scope in row.scopes)
     operator = row.project_id == DEFAULT_PROJECT and Scope.ADMIN in scopes
     return Principal(ProjectId(row.project_id), KeyId(row.id), row.name, scopes, operator)
+
+
+async def _record_use(tx: Tx, project_id: UUID, key_id: UUID) -> None:
+    """Waits for nobody: if another process records it at this moment, that is enough."""
+    free = (
+        select(api_keys.c.id)
+        .where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
+        .with_for_update(skip_locked=True)
+    )
+    await tx.execute(
+        update(api_keys)
+        .where(api_keys.c.project_id == project_id, api_keys.c.id.in_(free))
+        .values(last_used_at=func.clock_timestamp())
+    )
 
 
 async def add_project(tx: Tx, name: str) -> Project:
@@ -176,4 +203,12 @@ def starter_from_row(row: Any) -> Actor | None:
 
 
 def _key(row: Any) -> Key:
-    return Key(row.id, row.name, tuple(row.scopes), row.created_at, row.expires_at, row.revoked_at)
+    return Key(
+        row.id,
+        row.name,
+        tuple(row.scopes),
+        row.created_at,
+        row.expires_at,
+        row.revoked_at,
+        row.last_used_at,
+    )

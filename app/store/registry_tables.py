@@ -39,6 +39,7 @@ api_keys = Table(
     Column("created_at", AT, nullable=False, server_default=NOW),
     Column("expires_at", AT),
     Column("revoked_at", AT),
+    Column("last_used_at", AT),
     PrimaryKeyConstraint("project_id", "id"),
     # The one look-up that comes before the project is known.
     Index("api_keys_secret", "secret_hmac", unique=True),

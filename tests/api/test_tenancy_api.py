@@ -121,7 +121,7 @@ BODIES: dict[str, Json] = {
     "register_agent": {"name": "mine", "model": "offline:rules"},
     "change_agent": {"description": "changed"},
     "put_policy": {"guardrails": []},
-    "create_key": {"name": "mine", "scopes": ["runs:read"]},
+    "create_key": {"name": "mine", "scopes": ["admin"]},
     "create_response": {"model": "offline:rules", "input": "hi"},
     "compact_response": {"model": "offline:rules", "input": "hi"},
     "create_project": {"name": "mine"},
@@ -365,7 +365,7 @@ def test_a_secret_of_the_same_name_is_another_projects_own(
 
 
 def test_a_key_is_made_shown_once_listed_and_revoked(project: Project) -> None:
-    admin = project.key(ADMIN)
+    admin = project.key(ADMIN, READ, WRITE)
     body = {"name": "ci", "scopes": [READ, WRITE], "expires_at": None}
     response = admin.request("POST", "/v1/keys", body)
     made = response.json()
@@ -382,6 +382,35 @@ def test_a_key_is_made_shown_once_listed_and_revoked(project: Project) -> None:
     revoked = admin.call("DELETE", f"/v1/keys/{made['id']}")
     assert revoked["revoked_at"] is not None
     assert admin.call("DELETE", f"/v1/keys/{made['id']}") == revoked, "twice is fine"
+
+
+def test_a_key_grants_only_scopes_that_it_has(project: Project) -> None:
+    admin = project.key(ADMIN, READ)
+    problem = admin.refused(
+        403, "insufficient_scope", "POST", "/v1/keys", {"name": "x", "scopes": [READ, WRITE]}
+    )
+    assert problem["detail"] == "This key cannot grant scopes that it lacks: runs:write."
+    for scopes in ([ADMIN], [READ, ADMIN]):
+        admin.call("POST", "/v1/keys", {"name": "x", "scopes": scopes})
+
+
+def test_an_operator_grants_only_scopes_that_its_key_has(
+    running: Running, project: Project
+) -> None:
+    made = running.operator.call("POST", "/v1/keys", {"name": "op", "scopes": [ADMIN]})
+    operator = project.client_of(made["key"])
+    path, body = f"/v1/projects/{project.id}/keys", {"name": "x", "scopes": [WRITE]}
+    operator.refused(403, "insufficient_scope", "POST", path, body)
+    operator.call("POST", path, {**body, "scopes": [ADMIN]})
+
+
+def test_the_use_of_a_key_is_shown(project: Project) -> None:
+    admin = project.key(ADMIN, READ)
+    made = admin.call("POST", "/v1/keys", {"name": "ci", "scopes": [READ]})
+    assert made["last_used_at"] is None
+    project.client_of(made["key"]).call("GET", "/v1/runs")
+    used = admin.call("GET", f"/v1/keys/{made['id']}")["last_used_at"]
+    assert made["created_at"] <= used
 
 
 BAD_KEYS: list[tuple[Json, str]] = [

@@ -27,7 +27,7 @@ class CreateKey(Asked):
     name: Name
     """What it is for."""
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_once_each)]
-    """What it may do; no scope implies another."""
+    """The scopes of the new key. The key that creates it must have each of them."""
     expires_at: AwareDatetime | None = None
     """When it stops working, with its offset from UTC; null for never."""
 
@@ -40,6 +40,7 @@ _CI: Final[dict[str, Any]] = {
     "created_at": AT,
     "expires_at": None,
     "revoked_at": None,
+    "last_used_at": AT,
 }
 
 
@@ -62,12 +63,14 @@ class Key(Shown):
     """When it stops working."""
     revoked_at: datetime | None
     """When it was revoked."""
+    last_used_at: datetime | None
+    """When it was last used, to within a minute. Null if it never was."""
 
 
 class NewKey(Key):
     """A key just made."""
 
-    model_config = ConfigDict(json_schema_extra=example(**_CI, key="rw_…"))
+    model_config = ConfigDict(json_schema_extra=example(**_CI | {"last_used_at": None}, key="rw_…"))
 
     key: str
     """`rw_…`: the key itself. Shown this once."""

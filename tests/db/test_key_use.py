@@ -1,0 +1,44 @@
+"""When a key was last used: recorded, but not for every request."""
+
+from datetime import datetime
+
+from sqlalchemy import text
+
+from app.store import keys
+from app.store.db import Tx
+from tests.db.store import Store
+from tests.db.test_toolbox import statements
+
+SECRET = "a key of more than 32 characters, for sure"
+
+
+async def used_at(tx: Tx) -> datetime | None:
+    return (await tx.execute(text("SELECT last_used_at FROM api_keys"))).scalar_one()
+
+
+async def test_the_use_of_a_key_is_recorded_once_a_minute(store: Store) -> None:
+    digest = store.vault.key_digest(SECRET)
+    async with store.pool.begin() as tx:
+        await keys.ensure_key(tx, store.vault, name="ci", secret=SECRET)
+        assert await used_at(tx) is None
+        asked = statements(store)
+        for _ in range(3):
+            assert await keys.authenticate(tx, digest) is not None
+        assert [one.partition(" ")[0] for one in asked] == ["SELECT", "UPDATE", "SELECT", "SELECT"]
+        first = await used_at(tx)
+        await tx.execute(text("UPDATE api_keys SET last_used_at = now() - interval '61 seconds'"))
+        assert await keys.authenticate(tx, digest) is not None
+        again = await used_at(tx)
+    assert first is not None
+    assert again is not None
+    assert again >= first
+
+
+async def test_a_key_whose_row_is_locked_is_valid_all_the_same(store: Store) -> None:
+    digest = store.vault.key_digest(SECRET)
+    async with store.pool.begin() as tx:
+        await keys.ensure_key(tx, store.vault, name="ci", secret=SECRET)
+    async with store.pool.begin() as one, store.pool.begin() as other:
+        await one.execute(text("SELECT FROM api_keys FOR UPDATE"))
+        assert await keys.authenticate(other, digest) is not None
+        assert await used_at(other) is None
