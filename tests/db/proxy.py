@@ -14,6 +14,7 @@ from sqlalchemy import make_url
 
 _READY: Final = b"Z\x00\x00\x00\x05"
 """ReadyForQuery (PostgreSQL's protocol 3.0), after which the server has nothing more to say."""
+_UNSUPPORTED: Final = b"SFATAL\0VFATAL\0C08P01\0Munsupported startup parameter: "
 _STARTING_UP: Final = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
 
 
@@ -31,6 +32,7 @@ class Proxy:
         self._late: list[tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]] = []
         self._writers: list[asyncio.StreamWriter] = []
         self._refusals = 0
+        self._parameter: str | None = None
         self.hide_ends = False
         """Whether clients keep their connections after the server has ended its side."""
         self.broken = 0
@@ -42,6 +44,10 @@ class Proxy:
     def refuse(self, connections: int) -> None:
         """The next so many are told that the server is starting up."""
         self._refusals = connections
+
+    def refuse_parameter(self, name: str) -> None:
+        """Refuse clients that set this parameter as they connect, as PgBouncer does."""
+        self._parameter = name
 
     async def deliver(self) -> None:
         """What was held back reaches the server, which has answered when this returns."""
@@ -75,12 +81,15 @@ class Proxy:
         if self._refusals:
             self._refusals -= 1
             await reader.read(65536)
-            length = (len(_STARTING_UP) + 4).to_bytes(4, "big")
-            writer.write(b"E" + length + _STARTING_UP)
-            writer.close()
+            _refuse(writer, _STARTING_UP)
+            return
+        hello = await reader.read(65536)
+        if self._parameter is not None and f"\0{self._parameter}\0".encode() in hello:
+            _refuse(writer, _UNSUPPORTED + self._parameter.encode() + b"\0\0")
             return
         up_reader, up_writer = await self._connect()
         self._writers.append(up_writer)
+        up_writer.write(hello)
         down = asyncio.create_task(_pump(up_reader, writer, close=not self.hide_ends))
         with suppress(OSError):
             await self._pump_up(reader, writer, (up_reader, up_writer), down)
@@ -127,6 +136,11 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, c
             writer.write(data)
     if close:
         writer.close()
+
+
+def _refuse(writer: asyncio.StreamWriter, message: bytes) -> None:
+    writer.write(b"E" + (len(message) + 4).to_bytes(4, "big") + message)
+    writer.close()
 
 
 async def _until_ready(reader: asyncio.StreamReader) -> None:

@@ -29,6 +29,7 @@ from app.wiring import Services, open_services
 from app.worker import leases as leases_module
 from app.worker.leases import Heartbeat, HeartbeatStoppedError
 from app.worker.main import Worker
+from tests.db.proxy import Proxy
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, new_run, step, until
 
 SECOND = timedelta(seconds=1)
@@ -284,10 +285,10 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench_on(store: Store, *, secret_key: str = "k" * 32) -> AsyncGenerator[Bench]:
-    settings = Settings.model_validate({"secret_key": secret_key})
+async def bench_on(store: Store, *, url: str | None = None, **more: Any) -> AsyncGenerator[Bench]:
+    settings = Settings.model_validate({"secret_key": "k" * 32, **more})
     await store.register()
-    async with open_services(settings, store.url) as services:
+    async with open_services(settings, url or store.url) as services:
         yield Bench(store, services)
 
 
@@ -439,3 +440,20 @@ async def test_a_worker_that_loses_a_lease_reports_it_and_the_run_goes_on(bench:
         bench.pay.answer.set()
     head = await bench.store.head(run.id)
     assert (head.claims, head.lost_leases) == (1, 1)
+
+
+async def test_leases_are_renewed_through_pgbouncer_too(store: Store) -> None:
+    """It refuses clients that set what it does not know, as the pool does for a server."""
+    proxy = Proxy(store.url)
+    async with proxy.open() as url:
+        proxy.refuse_parameter("jit")
+        async with bench_on(store, url=url, pgbouncer=True, lease_seconds=1) as bench:
+            bench.lease = SECOND
+            run = await bench.accept("pay(amount=7)", tools=["pay"])
+            async with bench.working():
+                await bench.until_called()
+                first = (await store.head(run.id)).lease_expires_at
+                await store.until(
+                    "SELECT lease_expires_at > :first AND fence = 1 FROM runs", first=first
+                )
+                bench.pay.answer.set()
