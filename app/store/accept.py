@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.store.db import DATABASE_ERRORS, is_outage
+from app.store.db import DATABASE_ERRORS, is_outage, was_rolled_back
 from app.store.group import Result
 from app.store.runs import ACCEPT, NewRun, accept_values
 
@@ -44,7 +44,7 @@ class AcceptWriter:
                 self._connection = await self._engine.connect()
             rows = await self._connection.execute(ACCEPT, values)
         except (*DATABASE_ERRORS, ValueError) as error:  # ValueError: no JSON can say it
-            if is_outage(error):
+            if is_outage(error) and not was_rolled_back(error):
                 await self.close()
                 return [error] * len(batch)
             if len(batch) == 1:

@@ -127,6 +127,12 @@ def sqlstate(error: DBAPIError) -> str:
     return str(getattr(error.orig, "sqlstate", None) or "")
 
 
+def was_rolled_back(error: BaseException) -> bool:
+    """Whether PostgreSQL undid the statement because of others, as in a deadlock. It can be sent
+    again. Not where the outcome is unknown (40003)."""
+    return isinstance(error, DBAPIError) and sqlstate(error) in ("40001", "40002", "40P01")
+
+
 def is_outage(error: BaseException) -> bool:
     """PostgreSQL is away, restarting, overloaded or had to give up: nothing is wrong with the
     statement, whether a commit happened is unknown, and a retry helps."""

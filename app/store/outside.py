@@ -266,15 +266,17 @@ async def cancel_below(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed |
 
 
 async def _lock_tree(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[RunId]:
-    """The open runs below this one, the older first; they and this one are locked. While all of
-    them are, none can start another."""
-    below: list[RunId] = []
+    """Lock this run and the open runs below it, and return those below, the older first. While all
+    of them are locked, none can start another. One statement locks all in the order of their ids,
+    as everybody does: the clock of another process may give a child an id below its parent's."""
     while True:
-        await runs.lock_all(tx, project_id, run_id, *below)
-        found = await runs.open_below(tx, project_id, run_id)
-        if set(found) <= set(below):
-            return found
-        below = found
+        below = await runs.open_below(tx, project_id, run_id)
+        async with tx.begin_nested() as locks:
+            await runs.lock_all(tx, project_id, run_id, *below)
+            found = await runs.open_below(tx, project_id, run_id)
+            if set(found) <= set(below):
+                return found
+            await locks.rollback()  # another was started; a child's id may precede its parent's
 
 
 async def _cancel_one(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:

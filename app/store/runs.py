@@ -164,7 +164,7 @@ WITH s AS (
   INSERT INTO idempotency_keys (project_id, key, route, body_digest, resource_id, expires_at)
   SELECT s.project_id, s.key, s.route, s.body_digest, s.id,
     clock_timestamp() + interval '24 hours'
-  FROM s WHERE s.key IS NOT NULL
+  FROM s WHERE s.key IS NOT NULL ORDER BY s.project_id, s.key
 ), hint AS MATERIALIZED (
   SELECT CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
 )

@@ -1,0 +1,105 @@
+"""Everybody locks rows in the same order, so that no two transactions wait for each other."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+
+from app.domain.agents import AgentConfig
+from app.domain.ids import CallId, RunId
+from app.domain.state import Lineage
+from app.store import outside, runs
+from app.store.accept import Accepted
+from app.store.runs import NewRun
+from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run
+
+KEY = text(
+    "INSERT INTO idempotency_keys (project_id, key, route, body_digest, expires_at)"
+    " VALUES (:project_id, :key, 'r', 'd', now() + interval '1 h')"
+)
+CONFIG = AgentConfig.model_validate({"model": MODEL}, strict=False)
+
+
+async def with_a_child_of_a_lower_id(store: Store) -> tuple[RunId, RunId]:
+    """The clock of the process that started the child run was behind."""
+    parent = new_run(CONFIG)
+    lineage = Lineage(parent.id, CallId("c1"), (parent.id,), ())
+    child = replace(new_run(CONFIG, lineage=lineage), id=RunId(UUID(int=parent.id.int - (1 << 90))))
+    for result in await store.acceptor.write([parent, child]):
+        assert isinstance(result, Accepted)
+    return parent.id, child.id
+
+
+async def test_a_tree_is_locked_in_the_order_in_which_its_runs_lock_each_other(
+    store: Store,
+) -> None:
+    """Somebody has locked the child run, and is about to lock its parent, while it is cancelled."""
+    parent, child = await with_a_child_of_a_lower_id(store)
+
+    async def cancel() -> None:
+        async with store.pool.begin() as tx:
+            await outside.cancel(tx, PROJECT, parent, after_turn=False)
+
+    async with store.pool.begin() as tx:
+        await tx.execute(text("SELECT 1 FROM runs WHERE id = :id FOR UPDATE"), {"id": child})
+        cancelling = asyncio.create_task(cancel())
+        await store.until_blocked()
+        await runs.lock_all(tx, PROJECT, child)
+    await cancelling
+    assert {(await store.head(run)).status for run in (parent, child)} == {"cancelled"}
+
+
+async def test_a_child_run_that_starts_meanwhile_is_cancelled_too(store: Store) -> None:
+    parent, child = await with_a_child_of_a_lower_id(store)
+    lineage = Lineage(child, CallId("c1"), (parent, child), ())
+    new = new_run(CONFIG, lineage=lineage)
+
+    async def cancel() -> None:
+        async with store.pool.begin() as tx:
+            await outside.cancel(tx, PROJECT, parent, after_turn=False)
+
+    async with store.locked(child) as tx:
+        cancelling = asyncio.create_task(cancel())
+        await store.until_blocked()
+        await tx.execute(runs.ACCEPT, runs.accept_values([new], LEASE))
+    await cancelling
+    found = {(await store.head(run)).status for run in (parent, child, new.id)}
+    assert found == {"cancelled"}
+
+
+def keyed(key: str | None) -> NewRun:
+    return new_run(CONFIG, idempotency=None if key is None else (key, "r", "d"))
+
+
+async def test_keys_are_taken_in_their_order_whatever_that_of_the_requests(store: Store) -> None:
+    batch = [keyed("b"), keyed("a"), keyed(None)]
+    async with store.pool.begin() as tx:
+        await tx.execute(KEY, {"project_id": PROJECT, "key": "a"})
+        writing = asyncio.create_task(store.acceptor.write(batch))
+        await store.until_blocked()
+        await tx.execute(KEY, {"project_id": PROJECT, "key": "b"})  # the batch does not have it
+    first, second, third = await writing
+    assert isinstance(first, IntegrityError) and isinstance(second, IntegrityError)
+    assert isinstance(third, Accepted)
+
+
+async def test_a_deadlock_costs_no_run_of_the_batch(store: Store) -> None:
+    """Somebody takes the keys in another order; PostgreSQL undoes the whole batch."""
+    batch = [keyed("a"), keyed("b"), keyed(None)]
+    writing: asyncio.Task[Any] | None = None
+    with suppress(IntegrityError):  # the batch may have "a" again before this transaction has it
+        async with store.pool.begin() as tx:
+            await tx.execute(text("SET LOCAL deadlock_timeout = '60 s'"))  # the batch looks first
+            await tx.execute(KEY, {"project_id": PROJECT, "key": "b"})
+            writing = asyncio.create_task(store.acceptor.write(batch))
+            await store.until_blocked()
+            await tx.execute(KEY, {"project_id": PROJECT, "key": "a"})
+    assert writing is not None
+    first, second, third = await writing
+    assert isinstance(first, IntegrityError | Accepted)
+    assert isinstance(second, IntegrityError | Accepted)
+    assert isinstance(third, Accepted)
