@@ -13,6 +13,7 @@ import uvicorn
 
 from app.api.app import create_app
 from app.api.following import wake_those_behind
+from app.api.listening import check_address
 from app.api.routers import ROUTERS
 from app.console import pages, session
 from app.domain.errors import OperatorError
@@ -53,6 +54,8 @@ async def run_process(
     ready: Callable[[Services], None] | None = None,
 ) -> None:
     """Until SIGTERM or SIGINT. `ready` is called once requests are answered."""
+    if serves:
+        check_address(settings.host, settings.port)
     async with open_services(settings, database_url) as services, stop_signal() as stop:
         services.mcp_wait = settings.mcp_wait_seconds
         async with services.database.pool.begin() as tx:

@@ -128,7 +128,7 @@ def address(url: str | None) -> tuple[str, bool]:
 def kept_key() -> str | None:
     """What `serve` on the embedded database made."""
     data_dir = os.environ.get("RUNWARD_DATA_DIR")
-    for path in (Path(data_dir) / "api-key",) if data_dir else KEPT_KEYS:
+    for path in (Path(data_dir).expanduser() / "api-key",) if data_dir else KEPT_KEYS:
         try:
             return path.read_text().strip()
         except OSError:

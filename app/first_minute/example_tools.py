@@ -6,10 +6,12 @@ alone, and of ours only the address is ever changed.
 """
 
 import asyncio
+import fcntl
 import importlib.util
+import os
 import threading
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
@@ -37,10 +39,39 @@ MARK: Final = "runward_example"
 
 @asynccontextmanager
 async def served(
-    database_url: str, secret_key: SecretStr, *, prefer_port: int
+    database_url: str, secret_key: SecretStr, data_dir: Path, *, prefer_port: int
 ) -> AsyncGenerator[str | None]:
-    """The server's address; None: every name was taken by somebody's own tool. Calls that wait
-    for approval go to the address that was shown, so the port of the last time is tried first."""
+    """The server's address; None: every name was taken by somebody's own tool, or another process
+    on the data folder serves the tools. Calls that wait for approval go to the address that was
+    shown, so the port of the last time is tried first."""
+    with _first_on(data_dir) as first:
+        if not first:
+            yield None
+            return
+        async with _served(database_url, secret_key, prefer_port) as address:
+            yield address
+
+
+@contextmanager
+def _first_on(data_dir: Path) -> Generator[bool]:
+    """Whether no other process serves the tools on this data folder."""
+    lock = os.open(data_dir / "examples.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        first = False
+    else:
+        first = True
+    try:
+        yield first
+    finally:
+        os.close(lock)
+
+
+@asynccontextmanager
+async def _served(
+    database_url: str, secret_key: SecretStr, prefer_port: int
+) -> AsyncGenerator[str | None]:
     vault = Vault(secret_key.get_secret_value())
     database = open_database(database_url, pool_size=1)
     secrets: dict[str, tuple[str, ...]] = {}

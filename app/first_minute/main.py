@@ -6,9 +6,7 @@ registered. With DATABASE_URL it is somebody's server: that is migrated, and not
 """
 
 import asyncio
-import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -17,6 +15,7 @@ from functools import partial
 from ipaddress import ip_network
 from typing import Final
 
+from app.api.listening import check_address
 from app.first_minute import example_tools
 from app.first_minute.banner import Banner
 from app.first_minute.kept import kept, secret_key_of
@@ -37,7 +36,7 @@ class Prepared:
 
 async def serve_everything(settings: Settings, *, examples: bool) -> None:
     """Until SIGTERM or SIGINT; then what was started here is stopped again."""
-    _check_port(settings)
+    check_address(settings.host, settings.port)  # before anything slow
     async with _ended_by_signals(), AsyncExitStack() as stack:
         with Progress(sys.stdout) as progress:
             if settings.database_url is None:
@@ -60,7 +59,7 @@ async def serve_everything(settings: Settings, *, examples: bool) -> None:
 async def _on_this_machine(
     stack: AsyncExitStack, settings: Settings, progress: Progress, *, examples: bool
 ) -> Prepared:
-    data_dir = settings.data_dir or embedded.default_data_dir()
+    data_dir = embedded.data_dir_of(settings.data_dir)
     server = await embedded.start(data_dir, say=progress.step)
     stack.push_async_callback(server.stop)
     progress.step("Migrating the database")
@@ -78,7 +77,10 @@ async def _on_this_machine(
     if examples and example_tools.FOLDER.is_dir():
         progress.step("Registering the example tools")
         serving = example_tools.served(
-            server.url, secret_key, prefer_port=settings.port + 1 if settings.port else 0
+            server.url,
+            secret_key,
+            data_dir,
+            prefer_port=settings.port + 1 if settings.port else 0,
         )
         tools_url = await stack.enter_async_context(serving)
     banner = Banner(
@@ -122,19 +124,6 @@ def _address(settings: Settings) -> str:
     """Where a person on this machine reaches it."""
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104
     return settings.public_url or f"http://{host}:{settings.port}"
-
-
-def _check_port(settings: Settings) -> None:
-    """Before anything slow: a taken port is what goes wrong most often."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        socket.create_server((settings.host, settings.port), family=family).close()
-    except OSError as error:
-        raise SystemExit(
-            f"Cannot listen on {settings.host}, port {settings.port}: "
-            f"{os.strerror(error.errno or 0)}.\n"
-            "RUNWARD_HOST and RUNWARD_PORT choose another: RUNWARD_PORT=8090 make run"
-        ) from None
 
 
 @asynccontextmanager

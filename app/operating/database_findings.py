@@ -40,7 +40,7 @@ TOOL_SECONDS: Final = 5.0
 async def of_database(settings: Settings) -> AsyncIterator[Finding]:
     async with AsyncExitStack() as stack:
         if settings.database_url is None:
-            data_dir = settings.data_dir or embedded.default_data_dir()
+            data_dir = embedded.data_dir_of(settings.data_dir)
             if not (data_dir / "postgres" / "data" / "PG_VERSION").exists():
                 yield Finding(
                     "database",

@@ -4,7 +4,8 @@ import asyncio
 import sys
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any, NoReturn, TextIO, cast
+from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
+from typing import Any, Final, NoReturn, TextIO, cast
 
 import structlog
 import structlog.tracebacks
@@ -18,6 +19,8 @@ from app.domain.errors import DatabaseUnreachableError, OperatorError
 from app.settings import Settings
 from app.store.db import is_outage
 from app.tools.context import PluginError
+
+DISK_ERRORS: Final = (EACCES, EPERM, EROFS, ENOSPC, EDQUOT, ENOTDIR)
 
 
 def read_settings() -> Settings:
@@ -80,12 +83,14 @@ def run(work: Coroutine[Any, Any, None]) -> None:
         fail(str(error), Exit.UNREACHABLE)
     except (OperatorError, PluginError) as error:
         stop(str(error))
-    except ConnectionRefusedError as error:
-        fail(f"The database cannot be reached: {error}", Exit.UNREACHABLE)
     except DBAPIError as error:
         if not is_outage(error):
             raise
         fail(f"The database is not available: {error.orig}", Exit.UNREACHABLE)
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        stop(f"Cannot write {error.filename or 'a file'}: {error.strerror}.")
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 

@@ -82,7 +82,7 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
     be in use by `serve` at the same time."""
     async with AsyncExitStack() as stack:
         if settings.database_url is None:
-            data_dir = settings.data_dir or embedded.default_data_dir()
+            data_dir = embedded.data_dir_of(settings.data_dir)
             server = await embedded.start(data_dir, say=lambda _: None)
             stack.push_async_callback(server.stop)
             url, secret = server.url, settings.secret_key or secret_key_of(data_dir)

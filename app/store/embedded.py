@@ -75,6 +75,14 @@ def default_data_dir() -> Path:
     return ROOT_FOLDER if os.geteuid() == 0 else Path(".runward").absolute()
 
 
+def data_dir_of(given: Path | None) -> Path:
+    """RUNWARD_DATA_DIR, where `~` is the user's home, or the default. Raises EmbeddedError."""
+    try:
+        return default_data_dir() if given is None else given.expanduser().absolute()
+    except RuntimeError as error:
+        raise EmbeddedError(f"RUNWARD_DATA_DIR: {error}") from error
+
+
 async def start(data_dir: Path, *, say: Say) -> "EmbeddedServer":
     """Start the server of this data folder, or join the one that runs there.
 
@@ -179,13 +187,15 @@ class Cluster:
                 return
         raise EmbeddedError(f"PostgreSQL did not stop. Its log is {self.log}.")
 
+    # PostgreSQL's programs hand paths to a shell, so those of the data folder are relative to it.
+
     def _make(self) -> None:
         unfinished = self.home / "data.new"
         shutil.rmtree(unfinished, ignore_errors=True)
         options = ["--username", ACCOUNT, "--auth", "trust", "--no-instructions"]
         options += ["--encoding", "UTF8", "--locale", "C"]
         options += ["--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
-        done = self._run("initdb", "--pgdata", str(unfinished), *options)
+        done = self._run("initdb", "--pgdata", unfinished.name, *options)
         if done.returncode != 0:
             raise EmbeddedError(f"PostgreSQL's initdb failed:\n{done.stderr.strip()}")
         unfinished.rename(self.data)
@@ -194,10 +204,11 @@ class Cluster:
         if self.log.exists() and self.log.stat().st_size > MAX_LOG_BYTES:
             self.log.replace(self.log.with_name("log.old"))
         settings = SETTINGS | {"unix_socket_directories": str(self.socket_folder)}
-        options = shlex.join(f"--{name}={value}" for name, value in settings.items())
+        flags = [f"--{name}={value}" for name, value in settings.items()]
+        options = shlex.join(["-D", str(self.data), *flags])
         begun = time.monotonic()
         while (
-            done := self._pg_ctl("start", "--log", str(self.log), "--options", options)
+            done := self._pg_ctl("start", "--log", self.log.name, "--options", options)
         ).returncode:
             # The children of a postmaster that was killed need a moment to notice.
             orphans = "is still in use" in self._end_of_log(lines=3)
@@ -269,7 +280,7 @@ class Cluster:
 
     def _pg_ctl(self, action: str, *options: str) -> subprocess.CompletedProcess[str]:
         wait = ["--wait", "--timeout", str(PROGRAM_SECONDS), "--silent"]
-        return self._run("pg_ctl", action, "--pgdata", str(self.data), *wait, *options)
+        return self._run("pg_ctl", action, "--pgdata", self.data.name, *wait, *options)
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Without our environment, and in a session that the terminal's Ctrl-C does not reach."""

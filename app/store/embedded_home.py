@@ -68,7 +68,7 @@ def make_home(data_dir: Path, account: pwd.struct_passwd | None) -> Path:
         home.mkdir(mode=0o700, exist_ok=True)
         if account and home.stat().st_uid == 0:
             os.chown(home, account.pw_uid, account.pw_gid)
-    except (PermissionError, NotADirectoryError) as error:
+    except OSError as error:
         raise EmbeddedError(
             f"Cannot use {data_dir}: {error.strerror}: {error.filename}. "
             "Set RUNWARD_DATA_DIR to a folder of your own."
@@ -108,8 +108,10 @@ def socket_path(folder: Path) -> str:
 
 
 def socket_folder(home: Path, account: pwd.struct_passwd | None) -> Path:
-    """The home itself, or a closed folder in /tmp if the socket's path would be too long."""
-    if len(os.fsencode(socket_path(home))) <= MAX_SOCKET_BYTES:
+    """The home itself, or a closed folder in /tmp if the socket's path would be too long, or has
+    a character that separates folders in PostgreSQL's settings."""
+    path = socket_path(home)
+    if len(os.fsencode(path)) <= MAX_SOCKET_BYTES and not set(path) & set(",\"'\\"):
         return home
     owner = account.pw_uid if account else os.geteuid()
     name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]

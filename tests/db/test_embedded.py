@@ -103,6 +103,31 @@ async def test_it_starts_in_a_folder_that_is_not_there_yet_and_keeps_its_data(
     await server.stop()
 
 
+async def test_the_name_of_its_folder_means_nothing_to_a_shell(machine: Machine) -> None:
+    """PostgreSQL's own programs put it into command lines and lists."""
+    stranger = machine.data_dir.parent / "stranger"
+    machine.data_dir = machine.data_dir / "~ \"$(touch stranger)\" $HOME, `x` 'y'"
+    server = await machine.start()
+    assert await ask(server, "SELECT 1") == "1"
+    await server.stop()
+    assert machine.postmaster() is None
+    assert not list(machine.data_dir.parent.rglob("stranger"))
+    assert not stranger.exists()
+
+
+def test_a_tilde_is_the_home_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert embedded.data_dir_of(Path("~/data")) == tmp_path / "data"
+    with pytest.raises(EmbeddedError, match="RUNWARD_DATA_DIR"):
+        embedded.data_dir_of(Path("~no-such-user/data"))
+
+
+@pytest.mark.skipif(not Path("/sys/kernel").exists(), reason="/sys is a folder that nobody writes")
+def test_a_folder_that_cannot_be_written_is_named() -> None:
+    with pytest.raises(EmbeddedError, match=r"Cannot use /sys/runward: .*RUNWARD_DATA_DIR"):
+        embedded.open_server(Path("/sys/runward"), say=lambda _: None)
+
+
 async def test_no_other_user_may_reach_the_socket_or_the_data(machine: Machine) -> None:
     server = await machine.start()
     folder = Path(str(make_url(server.url).query["host"]))

@@ -1,6 +1,7 @@
 """Processes: no task ends without the process saying so, and signals work without a log."""
 
 import asyncio
+import errno
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
@@ -8,8 +9,10 @@ from typing import TextIO
 
 import pytest
 import structlog
+import typer
 
-from app.operating.environment import configure_logging
+from app.domain.errors import DatabaseUnreachableError
+from app.operating.environment import configure_logging, run
 from app.serve import STOP_SIGNALS, TaskEndedError, stop_signal, supervise
 from app.settings import Settings
 
@@ -96,6 +99,29 @@ async def test_a_task_that_fails_while_the_process_stops_is_reported() -> None:
     with pytest.raises(RuntimeError, match="strange state"):
         await supervised.run(fail_late())
     assert supervised.drained
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "a file: No space left on device."),
+        (OSError(errno.EROFS, "Read-only file system", "/x/y"), 1, "/x/y: Read-only file system."),
+        (TaskEndedError("The task 'relay' ended by itself."), 1, "The task 'relay' ended"),
+        (DatabaseUnreachableError("It refuses connections."), 3, "It refuses connections."),
+    ],
+)
+def test_a_process_that_cannot_go_on_says_why_and_exits_with_the_documented_code(
+    error: Exception, code: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def work() -> None:
+        raise error
+
+    with pytest.raises(typer.Exit) as ended:
+        run(work())
+    assert ended.value.exit_code == code
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "Traceback" not in said
 
 
 # Signals and the log.
