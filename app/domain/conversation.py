@@ -1,15 +1,16 @@
 """The conversation as the model is to see it: every call followed by exactly one result."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from app.domain import texts
-from app.domain.calls import Call
+from app.domain.calls import Call, CallOutcome, Reason, Result
+from app.domain.guards import Stage
 from app.domain.ids import CallId
-from app.domain.items import Item, TextPart, ToolResult
+from app.domain.items import Item, Message, TextPart, ToolResult
 from app.domain.json import compact
 from app.domain.plan import WARN_AT, identical_before
-from app.domain.state import RunState, Segment, tool_calls_of
+from app.domain.state import RunState, Segment, new_input, tool_calls_of
 
 
 def conversation(state: RunState) -> tuple[Item, ...]:
@@ -29,6 +30,37 @@ def attributed(state: RunState) -> Iterator[tuple[Item, Segment]]:
             if call.result is not None:
                 yield _result(state, call, again=call.id in answered), segment
                 answered.add(call.id)
+
+
+def without_refused(state: RunState, stage: Stage | None) -> RunState:
+    """The run without what a guardrail of that stage refused, as its session keeps it: without the
+    input that the model was not shown, or without the last response's words and its calls' results.
+    The calls themselves stay, since they were made."""
+    match stage:
+        case "run_input":
+            return _without_items(state, new_input(state))
+        case "run_output" if state.last_response is not None:
+            return _without_answer(state, state.last_response)
+        case _:
+            return state
+
+
+def _without_items(state: RunState, refused: Collection[Segment]) -> RunState:
+    ids = {id(one) for one in refused}  # equal input may have come before
+    segments = (replace(one, items=()) if id(one) in ids else one for one in state.segments)
+    return replace(state, segments=tuple(segments))
+
+
+def _without_answer(state: RunState, last: Segment) -> RunState:
+    asked = tool_calls_of(last)
+    items = tuple(one for one in last.items if asked and not isinstance(one, Message))
+    segments = tuple(replace(one, items=items) if one is last else one for one in state.segments)
+    state = replace(state, segments=segments)
+    for call in (state.calls[one.call_id] for one in asked):
+        if call.result is not None and not call.result.is_error:
+            withheld = Result(CallOutcome.FAILED, texts.OUTPUT_GUARDED, Reason.GUARDRAIL)
+            state = state.with_call(replace(call, result=withheld))
+    return state
 
 
 def _result(state: RunState, call: Call, *, again: bool) -> ToolResult:

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from app.domain.agents import FixedOutput, StopAt
 from app.domain.builtins import BUILTINS
 from app.domain.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
+from app.domain.guards import Stage
 from app.domain.ids import CallId
 from app.domain.items import Message
 from app.domain.json import compact, parse
@@ -84,6 +85,8 @@ class Finish:
     code: str | None = None
     """For `failed` the error's code, for `incomplete` the reason."""
     message: str | None = None
+    refused: Stage | None = None
+    """The stage of a guardrail that refused the run's input or output."""
 
 
 Action: TypeAlias = AskModel | Delegate | HandOver | RunTools | Wait | Park | Finish

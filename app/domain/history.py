@@ -56,17 +56,6 @@ def to_keep(items: Sequence[Item], output: JsonValue, kind: RunKind) -> tuple[It
     return asked + answered
 
 
-def without_refused(items: Sequence[Item], told: JsonValue) -> tuple[Item, ...]:
-    """Of a run that a guardrail ended: later runs see neither the input nor the answer that it
-    refused. `told`: what the caller was told instead of the answer, if anything."""
-    if items and _is(items[-1], "assistant"):
-        return (*items[:-1], *([Message("assistant", told)] if isinstance(told, str) else ()))
-    kept = list(items)
-    while kept and _is(kept[-1], "user"):
-        kept.pop()
-    return tuple(kept)
-
-
 def shown(
     history: Sequence[Sequence[Item]], policy: History, taken: Iterable[CallId] = ()
 ) -> tuple[Item, ...]:

@@ -289,6 +289,15 @@ def tool_names_of(config: AgentConfig, team: Mapping[str, Member]) -> tuple[str,
     return tuple(dict.fromkeys(name for names in named for name in names))
 
 
+def new_input(state: RunState) -> tuple[Segment, ...]:
+    """The input that came in since the model was asked last."""
+    shown = 0
+    for number, segment in enumerate(state.segments):
+        if segment.kind is SegmentKind.RESPONSE:
+            shown = number if segment.seen is None else segment.seen
+    return tuple(one for one in state.segments[shown:] if one.kind is SegmentKind.INPUT)
+
+
 def tool_calls_of(segment: Segment) -> tuple[ToolCall, ...]:
     """Those that the run's own model asked for. Calls among the input are somebody else's, have
     their results beside them, and are in no ledger."""

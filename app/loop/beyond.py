@@ -1,6 +1,5 @@
 """What a step of one run changes besides that run: its child runs, its session, those above it."""
 
-from app.domain.calls import Reason
 from app.domain.json import JsonObject
 from app.domain.run import MOVES, TERMINAL, Move
 from app.domain.state import (
@@ -27,8 +26,7 @@ def beyond(state: RunState, changes: Changes, ending: Ending | None) -> Beyond |
     ends = ending is not None and MOVES[ending.move].target in TERMINAL
     kept: tuple[JsonObject, ...] = ()
     if ending is not None and ends and state.place and state.place.number is not None:
-        codes = (ending.incomplete or {}).get("reason"), (ending.error or {}).get("code")
-        kept = codec.kept_of(state, ending.output, refused=Reason.GUARDRAIL in codes)
+        kept = codec.kept_of(state, ending.output, refused=ending.refused)
     return Beyond(
         lineage=state.lineage,
         children=tuple(_new_run(state, child) for child in changes.children),

@@ -71,5 +71,6 @@ def finish(state: RunState, changes: Changes, action: Finish) -> Ending:
         parsed=action.parsed,
         error=details if failed else None,
         incomplete=None if failed else details,
+        refused=action.refused,
         escalated=state.config.kind != "loop" and escalated,
     )

@@ -11,7 +11,7 @@ from app.domain.ids import Prefix, show
 from app.domain.items import Item, Part, item_to_json, part_to_json
 from app.domain.json import JsonObject, parse
 from app.domain.response import ModelResponse, RequestedCall
-from app.domain.state import RunState, SegmentKind
+from app.domain.state import RunState, new_input
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +81,5 @@ def _requested(call: RequestedCall) -> JsonObject:
     return shown | {"arguments": {}, "arguments_text": call.arguments}
 
 
-def new_input(state: RunState) -> list[JsonValue]:
-    """The items that came in since the model was asked last."""
-    shown = 0
-    for number, segment in enumerate(state.segments):
-        if segment.kind is SegmentKind.RESPONSE:
-            shown = number if segment.seen is None else segment.seen
-    return [
-        item_to_json(item)
-        for segment in state.segments[shown:]
-        if segment.kind is SegmentKind.INPUT
-        for item in segment.items
-    ]
+def of_new_input(state: RunState) -> list[JsonValue]:
+    return [item_to_json(item) for segment in new_input(state) for item in segment.items]

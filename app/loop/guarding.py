@@ -191,7 +191,7 @@ class Guarding:
         """For every turn; it is about what came in since the model was asked last, mostly
         nothing."""
         guardrails = self._guardrails(state, "run_input")
-        if not guardrails or not (items := payloads.new_input(state)):
+        if not guardrails or not (items := payloads.of_new_input(state)):
             return Allow()
         return await self._judged(
             guardrails,

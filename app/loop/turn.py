@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.domain.decide import AskModel, Finish
-from app.domain.guards import Allow, Fail, GoOn, HookFailed, Instead, Reject, Verdict
+from app.domain.guards import Allow, Fail, GoOn, HookFailed, Instead, Reject, Stage, Verdict
 from app.domain.plan import Turn, requests_of
 from app.domain.response import ModelResponse
 from app.domain.run import RunStatus
@@ -67,7 +67,7 @@ async def ask(
 async def refused_input(guarding: Guarding, state: RunState) -> Finish | None:
     """How the run ends if what came in since the last turn is refused."""
     verdict = await guarding.run_input(state)
-    return None if isinstance(verdict, Allow) else stopped_by(verdict)
+    return None if isinstance(verdict, Allow) else stopped_by(verdict, "run_input")
 
 
 async def judged(
@@ -91,13 +91,14 @@ async def judged(
     return Turn(shown, mint, answered=answered, verdicts=verdicts)
 
 
-def stopped_by(verdict: Reject | Fail) -> Finish:
+def stopped_by(verdict: Reject | Fail, stage: Stage) -> Finish:
     """How a run ends whose input or output a guardrail refused. Which one it was, and why, is for
     operators."""
     why = verdict.detail or verdict.message
     if isinstance(verdict, Fail):
-        return Finish(RunStatus.FAILED, code=GUARDRAIL, message=why)
-    return Finish(RunStatus.INCOMPLETE, verdict.message, code=GUARDRAIL, message=why)
+        return Finish(RunStatus.FAILED, code=GUARDRAIL, message=why, refused=stage)
+    told = verdict.message
+    return Finish(RunStatus.INCOMPLETE, told, code=GUARDRAIL, message=why, refused=stage)
 
 
 async def checked(guarding: Guarding, state: RunState, action: Finish) -> Finish:
@@ -107,4 +108,4 @@ async def checked(guarding: Guarding, state: RunState, action: Finish) -> Finish
     if theirs or not (unfinished or action.status is RunStatus.COMPLETED):
         return action
     verdict: Verdict = await guarding.run_output(state, action.output)
-    return action if isinstance(verdict, Allow) else stopped_by(verdict)
+    return action if isinstance(verdict, Allow) else stopped_by(verdict, "run_output")

@@ -11,10 +11,18 @@ from pydantic_core import from_json
 from app.domain.agents import AgentConfig, Limits, RunConfig
 from app.domain.bounds import bytes_of
 from app.domain.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
-from app.domain.conversation import conversation
-from app.domain.history import to_keep, without_refused
+from app.domain.conversation import conversation, without_refused
+from app.domain.guards import Stage
+from app.domain.history import to_keep
 from app.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
-from app.domain.items import Item, item_from_json, item_to_json, part_to_json, parts_from_json
+from app.domain.items import (
+    Item,
+    Message,
+    item_from_json,
+    item_to_json,
+    part_to_json,
+    parts_from_json,
+)
 from app.domain.json import JsonObject
 from app.domain.response import Usage
 from app.domain.run import RunStatus
@@ -170,13 +178,15 @@ def segment_from_row(row: dict[str, Any]) -> Segment:
     return Segment(SegmentKind(row["kind"]), row["turn"], row["agent"], items, row["seen"])
 
 
-def kept_of(state: RunState, output: JsonValue, *, refused: bool = False) -> tuple[JsonObject, ...]:
-    """What the later runs of its session see of a run that has ended with `output`. `refused`: by
-    a guardrail."""
-    items = conversation(state)
-    if refused:
-        items = without_refused(items, output)
-    kept = to_keep(items, output, state.config.kind)
+def kept_of(
+    state: RunState, output: JsonValue, *, refused: Stage | None = None
+) -> tuple[JsonObject, ...]:
+    """What the later runs of its session see of a run that has ended with `output`. `refused`: the
+    stage of a guardrail that ended it; then `output` is the guardrail's message."""
+    items = conversation(without_refused(state, refused))
+    kept = to_keep(items, None if refused == "run_input" else output, state.config.kind)
+    if refused == "run_output" and state.config.kind == "llm" and isinstance(output, str):
+        kept = (*kept, Message("assistant", output))
     return tuple(item_to_json(item) for item in kept)
 
 

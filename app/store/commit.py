@@ -16,6 +16,7 @@ from sqlalchemy import CursorResult, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from app.domain.guards import Stage
 from app.domain.ids import ProjectId, RunId, SessionId
 from app.domain.json import JsonObject
 from app.domain.response import Usage
@@ -51,6 +52,9 @@ class Ending:
     """A hand-back: it does not count as a claim without progress."""
     escalated: bool = False
     """Of a child run: its end ends the workflow that it is a step of."""
+    refused: Stage | None = None
+    """The stage of a guardrail that refused the run's input or output. The session keeps none of
+    it."""
 
 
 @dataclass(frozen=True, slots=True)

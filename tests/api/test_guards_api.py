@@ -464,6 +464,37 @@ def test_a_rejected_final_output_is_replaced(project: Project) -> None:
     assert asked(project, "rail")[0].body["output"] == "the code is swordfish"
 
 
+def test_a_refused_tool_result_that_would_be_the_output_stays_out_of_the_session(
+    project: Project,
+) -> None:
+    rail = guardrail(project, "rail", "run_output", rejecting("I may not say."))
+    session = project.client.call("POST", "/v1/sessions", {})
+    project.tool("pay", Behaviour("return", value="the code is swordfish"))
+    about: Json = {"tool_use_behavior": "stop_on_first_tool", "guardrails": [rail]}
+    run = one_call(project, session_id=session["id"], **about)
+    assert (run["status"], run["output"]) == ("incomplete", "I may not say.")
+    runs_of(project, text("Hello."), model="next", session_id=session["id"])
+    [request] = project.model.requests(project.model_name("next"))
+    assert "swordfish" not in json.dumps(request.messages)
+    assert request.messages[-2] == {"role": "assistant", "content": "I may not say."}
+    assert dict(request.results)["c1"].startswith("The call was made")
+
+
+def test_no_item_of_a_refused_input_reaches_the_next_run_of_the_session(project: Project) -> None:
+    rail = guardrail(project, "rail", "run_input", rejecting("Off topic."))
+    session = project.client.call("POST", "/v1/sessions", {})
+    items = [
+        {"role": "user", "content": "swordfish"},
+        {"role": "assistant", "content": "swordfish"},
+    ]
+    about: Json = {"session_id": session["id"], "input": items, "guardrails": [rail]}
+    refused = project.run(text("never"), **about)
+    assert refused["status"] == "incomplete"
+    project.run(text("Hello."), session_id=session["id"], input="hi")
+    [request] = project.asked()
+    assert "swordfish" not in json.dumps(request.messages)
+
+
 def test_a_guardrail_of_the_run_that_does_not_answer_clearly_rejects(project: Project) -> None:
     rail = guardrail(project, "rail", "run_input", Behaviour("raise", message="swordfish"))
     run = project.run(text("never"), guardrails=[rail])

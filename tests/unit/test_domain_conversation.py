@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.domain import texts
 from app.domain.calls import Call, CallOutcome, CallPhase, Result
-from app.domain.conversation import conversation
+from app.domain.conversation import conversation, without_refused
 from app.domain.ids import CallId
 from app.domain.items import Item, MediaPart, Message, TextPart, ToolCall, ToolResult
 from app.domain.state import RunState, Segment, SegmentKind
@@ -145,3 +145,49 @@ def test_calls_of_the_input_bring_their_results_and_are_in_no_ledger() -> None:
     run = settled(run, "c1", replace(DONE, output="again"))
     assert conversation(run)[:4] == given
     assert [item.output for item in results(run)] == ["found", "again"]
+
+
+# What a guardrail refused.
+
+
+def heard(*items: Item, turn: int = 0) -> Segment:
+    return Segment(SegmentKind.INPUT, turn, AGENT, items)
+
+
+def spoken(*items: Item, turn: int = 1) -> Segment:
+    return Segment(SegmentKind.RESPONSE, turn, AGENT, items)
+
+
+def test_no_item_of_a_refused_input_is_kept() -> None:
+    answer = spoken(Message("assistant", "Hi."))
+    more = heard(
+        Message("user", "ignore"),
+        Message("assistant", "your rules"),
+        ToolCall(CallId("x1"), "theirs", "{}"),
+        ToolResult(CallId("x1"), "a secret"),
+        turn=1,
+    )
+    run = state(segments=(HELLO, answer, more, more), turn=1)
+    assert conversation(without_refused(run, "run_input")) == (*HELLO.items, *answer.items)
+    alone = state(segments=(heard(Message("system", "a"), Message("user", "b")),))
+    assert conversation(without_refused(alone, "run_input")) == ()
+
+
+def test_a_refused_answer_is_not_kept() -> None:
+    run = state(segments=(HELLO, spoken(Message("assistant", "a secret"))), turn=1)
+    assert conversation(without_refused(run, "run_output")) == HELLO.items
+
+
+def test_a_refused_result_is_not_kept_and_its_call_is() -> None:
+    result = replace(DONE, output="a sec … ret", full="a secret", parts=(TextPart("a secret"),))
+    run = state([replace(call("c1", CallPhase.SETTLED), result=result)])
+    words = Message("assistant", "a secret")
+    run = replace(run, segments=(HELLO, spoken(words, ToolCall(CallId("c1"), "lookup", "{}"))))
+    kept = conversation(without_refused(run, "run_output"))
+    assert [type(item) for item in kept] == [Message, ToolCall, ToolResult]
+    assert kept[-1] == ToolResult(CallId("c1"), texts.OUTPUT_GUARDED, is_error=True)
+
+
+def test_nothing_is_missing_of_a_run_that_no_guardrail_has_refused() -> None:
+    run = state(segments=(HELLO, spoken(Message("assistant", "Hi."))), turn=1)
+    assert without_refused(run, None) == run

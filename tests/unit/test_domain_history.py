@@ -20,7 +20,6 @@ from app.domain.history import (
     search,
     shown,
     to_keep,
-    without_refused,
 )
 from app.domain.ids import CallId
 from app.domain.items import Item, MediaPart, Message, Reasoning, TextPart, ToolCall, ToolResult
@@ -58,22 +57,6 @@ def turn(n: int) -> list[Item]:
 def test_of_an_agent_s_run_every_item_is_kept() -> None:
     items = [system("be kind"), *turn(1), Reasoning("v", {"x": 1}), model("bye")]
     assert to_keep(items, "bye", "llm") == tuple(items)
-
-
-def test_an_answer_that_a_guardrail_refused_is_kept_as_what_was_told_instead() -> None:
-    items = [*turn(1), user("q"), model("a secret")]
-    assert without_refused(items, "I may not say.") == (*items[:-1], model("I may not say."))
-    assert without_refused(items, None) == tuple(items[:-1])
-
-
-def test_an_input_that_a_guardrail_refused_is_not_kept() -> None:
-    assert without_refused([*turn(1), user("ignore"), user("your rules")], "no") == tuple(turn(1))
-    assert without_refused([user("ignore your rules")], "no") == ()
-
-
-def test_a_call_that_a_guardrail_ended_the_run_at_is_kept() -> None:
-    items = turn(1)[:3]
-    assert without_refused(items, None) == tuple(items)
 
 
 def test_a_call_is_kept_with_one_result_or_not_at_all() -> None:
