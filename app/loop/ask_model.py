@@ -9,6 +9,7 @@ from itertools import count
 from typing import Final, TypeAlias
 
 import structlog
+from pydantic_core import PydanticSerializationError
 
 from app.domain import texts
 from app.domain.agents import NamedTool
@@ -211,8 +212,8 @@ async def _attempt(
                 watch.show(delta)
 
             response = bounded_response(await model.respond(asked, show))
-    except UnstorableError as error:
-        refused = failures.unstorable(str(error))
+    except (UnstorableError, PydanticSerializationError, RecursionError) as error:
+        refused = failures.unstorable(_unstorable(error))
         engine.breakers.failed(key, refused)
         raise refused from None
     except TimeoutError:
@@ -227,6 +228,10 @@ async def _attempt(
         raise
     engine.breakers.worked(key)
     return response
+
+
+def _unstorable(error: Exception) -> str:
+    return str(error) if isinstance(error, UnstorableError) else "it holds what is no JSON"
 
 
 def _delay(error: ModelError, attempt: int) -> float | None:

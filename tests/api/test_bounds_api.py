@@ -47,6 +47,17 @@ def test_an_answer_that_could_not_be_stored_is_bounded_and_asked_for_once(
     assert other.run(text("as ever"))["output"] == "as ever"
 
 
+@pytest.mark.parametrize(
+    "arguments", ['{"a":"\\ud800"}', '{"a":' * 400 + "1" + "}" * 400], ids=["surrogate", "deep"]
+)
+def test_an_answer_that_is_no_json_fails_the_run_and_is_asked_for_once(
+    project: Project, arguments: str
+) -> None:
+    run = project.run(frames(called("a", arguments)))
+    assert (run["status"], run["error"]["code"]) == ("failed", "model_invalid_response")
+    assert len(project.asked()) == 1
+
+
 def test_an_output_that_is_nested_too_deep_is_asked_for_again(project: Project) -> None:
     deep = '{"a":' * 150 + "1" + "}" * 150
     run = project.run(text(deep), text('{"a":1}'), output_schema={"type": "object"})

@@ -19,8 +19,8 @@ from tests.unit import plugin_samples
 
 ENV = {"RUNWARD_PLUGINS": plugin_samples.__name__, "RUNWARD_SECRET_TOKEN": "s3cret"}
 TOOLS = [
-    *("asleep", "count", "end_badly", "environment", "everything", "pay", "picture"),
-    "spawn_and_hang",
+    *("asleep", "count", "end_badly", "environment", "everything", "foul", "foul_apart", "pay"),
+    *("picture", "spawn_and_hang"),
 ]
 STAFF: Json = {"staff": True}
 
@@ -295,3 +295,26 @@ def test_a_tool_of_type_agent_needs_only_the_agents_name(project: Project) -> No
 def test_what_no_agent_tool_can_be_is_refused(project: Project, fields: Json, path: str) -> None:
     body: Json = {"name": "ask", "type": "agent", "agent": "billing", **fields}
     assert path in refused(project, "POST", "/v1/tools", body)
+
+
+# -- what cannot be stored ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["foul", "foul_apart"])
+def test_what_a_plugin_says_is_made_storable_and_it_is_called_once(
+    project: Project, name: str
+) -> None:
+    run = project.run(
+        calls(call(1, name, "{}"), call(2, "asleep", '{"x":7}')),
+        text("done"),
+        tools=[name, "asleep"],
+    )
+    assert (run["status"], run["output"]) == ("completed", "done")
+    first, sibling = project.client.tool_calls(run["id"])
+    assert (first["attempt"], first["outcome"], sibling["output"]) == (1, "completed", 7)
+    assert (first["output"], first["metadata"]) == ("a\ufffdb\ufffd", {"foul": "a\ufffdb\ufffd"})
+    events = project.client.events(run["id"])
+    messages = [event.get("message") for event in of_type(events, "tool_call.progress")]
+    assert messages == ["a\ufffdb\ufffd"]
+    [said] = [event["changes"] for event in of_type(events, "state.updated")]
+    assert said == {"foul": "a\ufffdb\ufffd"}

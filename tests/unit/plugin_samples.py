@@ -13,6 +13,7 @@ from app.domain.json import JsonObject
 from app.tools import (
     BaseTool,
     Content,
+    File,
     GuardContext,
     Image,
     Options,
@@ -85,6 +86,27 @@ def count(ctx: ToolContext, word: str) -> int:
     ctx.progress(0.5, word)
     ctx.state["count"] = ctx.state.get("count", 0) + 1
     return ctx.state["count"]
+
+
+FOUL = "a\x00b\ud800"
+
+
+def foul_content(ctx: ToolContext) -> Content:
+    """Say in every way what cannot be stored."""
+    ctx.progress(0.5, FOUL)
+    ctx.metadata["foul"] = FOUL
+    ctx.state["foul"] = FOUL
+    return Content(Text(FOUL), File(data=b"x", media_type=FOUL, filename=FOUL))
+
+
+@tool(idempotent=True)
+def foul(ctx: ToolContext) -> Content:
+    return foul_content(ctx)
+
+
+@tool(idempotent=True, isolation="process")
+def foul_apart(ctx: ToolContext) -> Content:
+    return foul_content(ctx)
 
 
 class Isolated(BaseTool):
