@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 
 from app.domain.builtins import is_reserved
 from app.domain.errors import NameTakenError
-from app.domain.json import JsonObject, compact, digest
+from app.domain.json import MAX_DEPTH, JsonObject, compact, digest
 from app.domain.schema import check_schema
 from app.domain.tools import Approval, FromServer, Frozen, Seconds, ToolName, ToolSpec, When
 
@@ -67,6 +67,8 @@ class ListedTool(Frozen):
     annotations: dict[str, JsonValue] = Field(default_factory=dict)
     only_as_task: bool = False
     """`execution.taskSupport: "required"` of the protocol of 2025-11-25."""
+    too_deep: bool = False
+    """Its schemas or annotations are nested too deep to be stored, and are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,8 @@ def default_approval(tool: ListedTool) -> Approval:
 def _unusable(server: McpServerSpec, tool: ListedTool) -> str | None:
     if not 0 < len(tool.name) <= 256:
         return "its name is empty or too long"
+    if tool.too_deep:
+        return f"its schemas or annotations are nested deeper than {MAX_DEPTH} levels"
     if tool.only_as_task:
         return "it can only be called as a task of the protocol, which Runward does not do"
     if is_reserved(registry_name(server, tool.name)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import httpx2
 
-from app.domain.json import JsonObject, cleaned
+from app.domain.json import JsonObject, UnstorableError, cleaned, cleaned_text
 from app.domain.mcp_servers import MAX_TOOLS, ListedTool, McpServerSpec
 from app.egress.client import Egress
 from app.tools.mcp_http import MAX_MESSAGE_BYTES, AnsweringTransport
@@ -114,7 +114,11 @@ def _listed(tool: "Tool") -> ListedTool:
         else {},
         "only_as_task": tool.execution is not None and tool.execution.task_support == "required",
     }
-    return ListedTool.model_validate(cleaned(said)[0])
+    try:
+        return ListedTool.model_validate(cleaned(said)[0])
+    except UnstorableError:
+        name = cleaned_text(tool.name)
+        return ListedTool(name=name, parameters={}, too_deep=True)
 
 
 def _http(

@@ -14,7 +14,9 @@ import json, sys
 ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
          "serverInfo": {"name": "odd", "version": "1"}}
 TOOL = {"name": "odd", "inputSchema": {"type": "object"}}
-RESULTS = {"initialize": ABOUT, "tools/list": {"tools": [TOOL]}, "tools/call": {
+DEEP = {"type": "object", "default": json.loads("[" * 90 + "]" * 90)}
+TOOLS = [TOOL, {"name": "deep", "inputSchema": DEEP}]
+RESULTS = {"initialize": ABOUT, "tools/list": {"tools": TOOLS}, "tools/call": {
     "content": [{"type": "text", "text": "cafBAD"}]}}
 for line in sys.stdin:
     asked = json.loads(line)
@@ -102,8 +104,13 @@ def test_the_last_words_of_a_command_are_bounded(project: Project) -> None:
     assert len(problem["detail"]) < 600
 
 
-def test_a_bad_byte_of_a_command_is_replaced_and_its_session_goes_on(project: Project) -> None:
-    register(project, approval="never", args=["-c", BAD_BYTES])
+def test_a_bad_byte_or_a_deep_schema_of_a_command_does_not_end_its_session(
+    project: Project,
+) -> None:
+    made = register(project, approval="never", args=["-c", BAD_BYTES])
+    reason = "its schemas or annotations are nested deeper than 64 levels"
+    assert made["tool_names"] == ["box_odd"]
+    assert made["skipped"] == [{"tool": "deep", "reason": reason}]
     for _ in range(2):
         trial = project.client.call("POST", "/v1/tools/box_odd/test", {"arguments": {}})
         assert (trial["outcome"], trial["output"]) == ("completed", "caf\ufffd")
