@@ -132,7 +132,8 @@ _TOOL: Final = {
     "retry": "How often and how long between attempts, where trying again is allowed.",
     "approval": "Whether a person is asked before a call: `never`, `always`, or a CEL rule over "
     "`args`, `context`, `run` and `tool`; of a plugin's tool also a function of the plugin.",
-    "approval_expires_seconds": "After which nobody has answered.",
+    "approval_expires_seconds": "An approval expires after this time, and the model is told that "
+    "nobody answered. 7 days by default, 365 days at most.",
     "reject_message": "What the model is told about a rejection without words.",
     "enabled": "Whether models see it: yes, no, or a CEL rule, asked every turn; of a plugin's "
     "tool also a function of the plugin.",

@@ -27,7 +27,7 @@ from app.domain.conversation import attributed
 from app.domain.ids import Prefix, ProjectId, RunId, show
 from app.domain.items import item_to_json
 from app.domain.json import JsonObject
-from app.domain.run import TERMINAL
+from app.domain.run import SETTLED, TERMINAL
 from app.domain.scopes import Principal
 from app.store import outside, run_search, runs, views
 from app.store.db import Tx
@@ -43,7 +43,9 @@ routes = router("Runs")
     response_model=Run,
     responses={
         200: {
-            "description": "Accepted too: the run's events, where Accept asks for them.",
+            "description": "Accepted too: with `wait`, the run has settled; or the run's events, "
+            "where Accept asks for them.",
+            "model": Run,
             "content": {"text/event-stream": {"schema": EVENT_STREAM}},
         },
         202: {"description": "Accepted: the run and its first event are committed."},
@@ -74,10 +76,23 @@ async def start_run(
     accepted = await accept(services, who, run, what)
     run_id, headers = accepted.run.id, _headers_of(accepted)
     if wait:
-        await until_settled(services, who.project_id, run_id, wait)
-    elif not accepted.replayed:
-        return answer(_just_accepted(who, accepted), 202, headers)
-    return answer(await read_run(services, who.project_id, run_id), 202, headers)
+        return await _held(services, who.project_id, run_id, wait, headers)
+    if accepted.replayed:
+        return answer(await read_run(services, who.project_id, run_id), 202, headers)
+    return answer(_just_accepted(who, accepted), 202, headers)
+
+
+async def _held(
+    services: Services,
+    project_id: ProjectId,
+    run_id: RunId,
+    seconds: float,
+    headers: dict[str, str] | None = None,
+) -> Response:
+    """Answer 200 with a run that has settled, and 202 after `seconds` with one that has not."""
+    await until_settled(services, project_id, run_id, seconds)
+    shown = await read_run(services, project_id, run_id)
+    return answer(shown, 200 if shown.status in SETTLED else 202, headers)
 
 
 def _headers_of(accepted: Answered) -> dict[str, str]:
@@ -123,11 +138,15 @@ async def list_runs(
     return answer(page)
 
 
-@routes.get("/runs/{run_id}", response_model=Run)
+@routes.get(
+    "/runs/{run_id}",
+    response_model=Run,
+    responses={202: {"description": "With `wait`: the run has not settled.", "model": Run}},
+)
 async def get_run(who: RunsReader, services: Using, run_id: RunPath, wait: Wait) -> Response:
     """Poll a run; with `wait`, hold until it has ended or needs someone."""
     if wait:
-        await until_settled(services, who.project_id, run_id, wait)
+        return await _held(services, who.project_id, run_id, wait)
     return answer(await read_run(services, who.project_id, run_id))
 
 

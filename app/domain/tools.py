@@ -140,7 +140,7 @@ class ToolSpec(Frozen):
     on_unknown: OnUnknown = "return_error"
     retry: Retry = Retry()
     approval: Approval = "never"
-    approval_expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] = 86_400.0
+    approval_expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] = 604_800.0
     reject_message: Annotated[str, Field(max_length=4096)] | None = None
     enabled: Enabled = True
     guardrails: Guardrails = ()

@@ -104,8 +104,22 @@ def test_a_post_that_waits_answers_with_the_settled_run(project: Project, how: s
     params = {"wait": "20"} if how == "query" else None
     headers = {"Prefer": "respond-async, wait=20"} if how == "header" else None
     response = project.client.request("POST", "/v1/runs", body, params=params, headers=headers)
-    assert response.status_code == 202
+    assert response.status_code == 200
     assert (response.json()["status"], response.json()["output"]) == ("completed", "hi")
+
+
+def test_a_wait_says_whether_the_run_has_settled(project: Project) -> None:
+    hold = Hold()
+    body = {"model": project.script(Answer(text="hi", hold=hold)), "input": "hello"}
+    made = project.client.request("POST", "/v1/runs", body, params={"wait": 0.1})
+    path = f"/v1/runs/{made.json()['id']}"
+    statuses = [made.status_code]
+    statuses += [
+        project.client.request("GET", path, params=p).status_code for p in ({"wait": 0.1}, {})
+    ]
+    assert statuses == [202, 202, 200]
+    hold.release()
+    assert project.client.request("GET", path, params={"wait": 30}).status_code == 200
 
 
 def test_a_post_that_waits_returns_as_soon_as_someone_must_act(project: Project) -> None:

@@ -65,7 +65,7 @@ def test_a_tool_is_registered_and_its_secret_shown_this_once(project: Project) -
             "idempotent": False,
             "on_unknown": "return_error",
             "approval": "never",
-            "approval_expires_seconds": 86400,
+            "approval_expires_seconds": 604800,
             "enabled": True,
         }.items()
     )

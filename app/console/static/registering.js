@@ -16,7 +16,7 @@ const TOOL = [
   { name: "url", label: "URL", about: "Where its calls are POSTed, signed with a secret that is shown once.", optional: "of a webhook", kind: "line" },
   { name: "parameters", label: "Parameters", about: "The JSON Schema of its arguments.", kind: "json", first: JSON.stringify(SCHEMA, null, 2) },
   { name: "timeout_seconds", label: "Times out after", about: "Seconds that one call may take; if empty, what its run or this installation says.", optional: "optional", kind: "number" },
-  { name: "approval_expires_seconds", label: "A question expires after", about: "Seconds until nobody's answer counts as no; a day, if empty.", optional: "optional", kind: "number" },
+  { name: "approval_expires_seconds", label: "An approval expires after", about: "Seconds. The call is then not sent, and the model is told that nobody answered. 7 days if empty, 365 days at most.", optional: "optional", kind: "number" },
 ];
 /** @type {import("./plainform.js").Field[]} */
 const AGENT = [
