@@ -7,7 +7,9 @@ from typing import Any, Final
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
+from app.api.hints import hint
 from app.domain import strict_json
 from app.domain.errors import (
     FieldError,
@@ -97,12 +99,20 @@ def _validated(adapter: TypeAdapter[Any], raw: bytes, value: JsonValue) -> Any:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         raise RequestValidationError(
-            [{**item, "loc": ("body", *item["loc"])} for item in found], body=value
+            [{**_hinted(adapter, item), "loc": ("body", *item["loc"])} for item in found],
+            body=value,
         ) from None
 
 
+def _hinted(adapter: TypeAdapter[Any], item: ErrorDetails) -> dict[str, Any]:
+    if item["type"] != "extra_forbidden":
+        return {**item}
+    return {**item, "hint": hint(adapter, item["loc"])}
+
+
 def _no_body(value: JsonValue) -> None:
-    if value != {}:
+    """Accept also `null`, which some clients send where they have nothing to say."""
+    if value is not None and value != {}:
         paths = list(value)[:1] if isinstance(value, dict) else [""]
         errors = [FieldError(path, "this request takes no body") for path in paths]
         raise InvalidRequestError(errors=errors)

@@ -191,7 +191,9 @@ async def _frames(
             for event, at in shown:
                 position = at
                 yield frame(event, at.token())
-            settled = until_settled and page.status in SETTLED and not page.more
+            ends = SETTLED if until_settled else TERMINAL
+            seen_whole = position.seen.get(run_id, 0) >= page.relatives[run_id].last_seq
+            settled = page.status in ends and not page.more and (until_settled or seen_whole)
             if settled or any(one.run_id == run_id and one.is_last for one in page.events):
                 return
             if page.more:
@@ -214,7 +216,8 @@ async def _live(
                 yield "".join(transient_frames(follower, one)), position
                 continue
             missing = one.sequence - position.seen.get(one.run_id, 0)
-            if missing > 1 or (missing == 1 and _concerns_others(one, run_id)):
+            beyond = missing < 1 and one.is_last and one.run_id == run_id
+            if missing > 1 or beyond or (missing == 1 and _concerns_others(one, run_id)):
                 return
             if missing == 1:
                 position = position.after(one)

@@ -62,7 +62,7 @@ def openai_body(status: int, code: str, detail: str, errors: Sequence[JsonValue]
     if found:
         param = found[0]["path"].removeprefix("query.").removeprefix("header.") or None
         if code == "invalid_request":
-            code = _BY_MESSAGE.get(found[0]["message"], "invalid_value")
+            code = _BY_MESSAGE.get(found[0]["message"].partition(";")[0], "invalid_value")
             if param in _THEIRS or _TOOL_TYPE.fullmatch(param or ""):
                 code = "unsupported_parameter"
             if detail == InvalidRequestError.text:

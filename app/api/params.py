@@ -14,7 +14,7 @@ from app.domain.ids import ApprovalId, CallId, KeyId, Prefix, ProjectId, RunId, 
 from app.domain.tools import NAME_PATTERN
 
 MAX_WAIT_SECONDS: Final = 60.0
-MAX_SEQUENCE: Final = 2**53
+MAX_SEQUENCE: Final = 2**31 - 1
 MAX_CURSOR: Final = 32_768
 """Characters: about 1,200 runs that one cursor tells apart."""
 
@@ -163,7 +163,7 @@ class Cursor:
     @property
     def sequence(self) -> int:
         """Of the events of one run. Raises InvalidRequestError."""
-        if not re.fullmatch(r"[0-9]{1,16}", self.text) or int(self.text) > MAX_SEQUENCE:
+        if not re.fullmatch(r"[0-9]{1,10}", self.text) or int(self.text) > MAX_SEQUENCE:
             raise self.refused(f"must be a sequence number from 0 to {MAX_SEQUENCE}")
         return int(self.text)
 

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import Depends, Query
-from pydantic import AwareDatetime
 
+from app.api.models.base import Moment
 from app.domain import errors as e
 from app.domain.ids import Prefix, RunId, SessionId, parse
 from app.domain.run import RunStatus
@@ -34,11 +34,11 @@ async def _which(
         str | None, Query(max_length=64, description="The child runs of this run.")
     ] = None,
     created_after: Annotated[
-        AwareDatetime | None,
+        Moment | None,
         Query(description="Only runs that were accepted then or later: `2026-11-02T09:30:00Z`."),
     ] = None,
     created_before: Annotated[
-        AwareDatetime | None, Query(description="Only runs that were accepted before that.")
+        Moment | None, Query(description="Only runs that were accepted before that.")
     ] = None,
     q: Annotated[
         str | None,

@@ -137,10 +137,13 @@ async def _stored(
     follower.hinted = False
     async with services.autocommit.connect() as tx:
         stored = await events.read_after(tx, project_id, run_id, follower.seen, PAGE)
-        found = await views.status_of(tx, project_id, run_id) if until_settled else None
+        found = None
+        if until_settled or not stored:  # without news, the reader may be beyond the log's end
+            found = await views.status_of(tx, project_id, run_id)
     if stored:
         follower.seen = stored[-1].sequence
-    settled = found is not None and found[0] in SETTLED and found[1] == follower.seen
+    ends = SETTLED if until_settled else TERMINAL
+    settled = found is not None and found[0] in ends and found[1] <= follower.seen
     over = settled or bool(stored and stored[-1].is_last)
     if len(stored) == PAGE:
         follower.wake()  # there may be more
@@ -178,6 +181,8 @@ def _pushed(follower: Follower) -> tuple[str, bool]:
         elif one.sequence > follower.seen:
             follower.pushed.clear()
             follower.wake()  # one was missed
+        elif one.is_last:  # the reader began beyond the log's end
+            return "".join(frames), True
     return "".join(frames), False
 
 

@@ -88,7 +88,7 @@ def _message(item: Mapping[str, Any]) -> str:
     if kind == "union_tag_invalid":  # Pydantic's own text repeats the value
         return f"must be one of {item['ctx']['expected_tags']}"
     if kind in _MESSAGES:
-        return _MESSAGES[kind]
+        return _MESSAGES[kind] + item.get("hint", "")
     message: str = item["msg"]
     message = message.removeprefix("Value error, ")
     for start in ("Input should be ", "Value should be "):

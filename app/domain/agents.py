@@ -8,6 +8,8 @@ from app.domain.guards import Guardrails, Hooks
 from app.domain.json import JsonObject
 from app.domain.tools import Frozen, Seconds, ToolName, ToolSpec
 
+MAX_TOKENS: Final = 2**53
+
 
 class NamedTool(Frozen):
     name: ToolName
@@ -33,7 +35,7 @@ class Limits(Frozen):
     max_turns: Annotated[int, Field(ge=1, le=50)] = 10
     """Model calls."""
     max_tool_calls: Annotated[int, Field(ge=0, le=200)] = 200
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
     """Input and output tokens together."""
     max_cost_usd: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     """US dollars, by the kept price table; a model without a price costs nothing known."""
@@ -49,7 +51,7 @@ class History(Frozen):
 
     max_turns: Annotated[int, Field(ge=0, le=1000)] | None = None
     """The last so many turns: a message of a user and all that followed it."""
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
     """The last turns that fit, by an estimate of four bytes a token."""
     trim_tool_outputs: Annotated[int, Field(ge=0, le=1_048_576)] | None = None
     """Outputs of tools in earlier runs are cut to so many bytes."""

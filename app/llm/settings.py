@@ -8,6 +8,8 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
+from app.domain.synonyms import OURS
+
 Check: TypeAlias = Callable[[JsonValue], bool]
 
 MAX_STOPS: Final = 4
@@ -45,8 +47,9 @@ def check_settings(settings: Mapping[str, JsonValue]) -> list[str]:
     problems: list[str] = []
     for name, value in settings.items():
         if name not in _SETTINGS:
-            known = ", ".join(sorted(_SETTINGS))
-            problems.append(f"{name}: is no model setting. There are: {known}")
+            known, ours = ", ".join(sorted(_SETTINGS)), OURS.get(name)
+            meant = f"Did you mean `{ours}`? " if ours in _SETTINGS else ""
+            problems.append(f"{name}: is no model setting. {meant}There are: {known}")
         elif value is not None:
             valid, expected = _SETTINGS[name]
             if not valid(value):

@@ -509,6 +509,7 @@ WRONG: list[Any] = [
     "",
     "x" * 20_000,
     "\u202e\U0001f4a9\ufffe\x7f\n",
+    "0001-01-01T00:00:00+14:00",
     "{{7*7}}${jndi:ldap://x}%s' OR 1=1; --",
     [],
     [None],
@@ -562,7 +563,7 @@ def test_no_value_in_any_field_is_too_much(
 
 
 def test_no_query_is_too_much(stage: Stage, running: Running) -> None:
-    texts = [str(value)[:3000] for value in WRONG]
+    texts = [*(str(value)[:3000] for value in WRONG), "99999999999"]
     for operation in running.contract.operations():
         if operation.method != "GET":
             continue

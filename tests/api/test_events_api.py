@@ -1,8 +1,10 @@
 """/v1/runs/{id}/events: one log, polled or streamed, from any place on, by any number."""
 
 import json
+import struct
 import threading
 import time
+from base64 import urlsafe_b64encode
 from contextlib import ExitStack
 from itertools import pairwise
 
@@ -286,6 +288,25 @@ def test_a_stream_that_broke_upstream_tells_its_watchers_to_start_again(project:
             elif frame.type == "message.delta":
                 shown += frame.data["data"]["text"]
     assert shown == "hello"
+
+
+@pytest.mark.parametrize("include", [None, "children"])
+def test_a_stream_from_beyond_the_log_ends_with_the_run(
+    project: Project, include: str | None
+) -> None:
+    hold = Hold()
+    run = project.start(Answer(text="hello", hold=hold))
+    hold.arrived()
+    after, params = "4000", {}
+    if include:
+        entry = struct.pack(">Q16sI", 0, bytes.fromhex(run["id"].removeprefix("run_")), 4000)
+        after, params = urlsafe_b64encode(entry).rstrip(b"=").decode(), {"include": include}
+    path = httpx2.URL(path_of(run), params={"after": after, **params})
+    with project.client.streaming("GET", str(path), Accept=STREAM) as answer:
+        lines = answer.iter_lines()
+        assert next(lines).startswith("retry: ")
+        hold.release()
+        assert [line for line in lines if line.startswith("id:")] == []
 
 
 # -- limits ---------------------------------------------------------------------------------------

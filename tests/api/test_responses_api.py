@@ -466,6 +466,20 @@ def test_input_items_are_what_the_response_was_given(project: Project) -> None:
     ]
 
 
+def test_input_items_have_the_message_that_came_with_an_approval(project: Project) -> None:
+    first = asks_to_pay(project, "5")
+    run = run_of(first)
+    project.client.call("POST", f"/v1/runs/{run}/input", {"input": "By the way."})
+    answer = [decision(first["output"][-1]), message("user", "And thanks.")]
+    second = create(project, *answer, previous_response_id=first["id"])
+    path = f"/v1/responses/{second['id']}/input_items"
+    shown = project.client.call("GET", path, order="asc")["data"]
+    for item in shown:
+        shapes.input_item(item)
+    assert [item["type"] for item in shown] == ["mcp_approval_response", "message", "message"]
+    assert [item["content"][0]["text"] for item in shown[1:]] == ["By the way.", "And thanks."]
+
+
 def test_a_session_is_a_conversation(project: Project) -> None:
     session = project.client.call("POST", "/v1/sessions", {})
     model = project.script(text("Hello Alice."), text("Alice."))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.api.project import Project, at_once, call, meanwhile, of_type, result_of, types_of
@@ -31,6 +32,7 @@ RUN_FIELDS = {
     "error",
     "incomplete_details",
     "required_actions",
+    "waiting_for",
     "last_sequence",
     "created_at",
     "created_by",
@@ -106,6 +108,24 @@ def test_a_post_that_waits_answers_with_the_settled_run(project: Project, how: s
     response = project.client.request("POST", "/v1/runs", body, params=params, headers=headers)
     assert response.status_code == 200
     assert (response.json()["status"], response.json()["output"]) == ("completed", "hi")
+
+
+def test_a_get_with_the_body_null_has_no_body(project: Project) -> None:
+    """Some clients send it where they have nothing to say."""
+    run = project.run(text("hi"))
+    url, key = project.client.url, project.client.key
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    with httpx2.Client(trust_env=False, headers=headers) as http:
+        answer = http.request("GET", f"{url}/v1/runs/{run['id']}", content=b"null")
+    assert answer.json() == run
+
+
+def test_a_field_of_another_api_is_answered_with_ours(project: Project) -> None:
+    body = {"model": "offline:rules", "input": "hi", "max_tokens": 5}
+    problem = project.client.refused(422, "invalid_request", "POST", "/v1/runs", body)
+    assert "did you mean `max_output_tokens`?" in problem["errors"][0]["message"]
+    error = project.client.request("POST", "/v1/responses", body).json()["error"]
+    assert (error["code"], error["param"]) == ("unknown_parameter", "max_tokens")
 
 
 def test_a_wait_says_whether_the_run_has_settled(project: Project) -> None:

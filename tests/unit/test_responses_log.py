@@ -258,6 +258,14 @@ def test_an_output_that_no_model_said_is_a_message_too() -> None:
     assert of.found.output[-1]["content"][0]["text"] == '{"a":1}'
 
 
+def test_an_output_too_large_for_an_event_is_a_message_too() -> None:
+    """It is read from the run then; the message before it says something else."""
+    of, large = log(), "x" * 40_000
+    sent(of, logged(*BEGUN, SAID, ("run.completed", {"output": large, "truncated": True})))
+    shown = [item["content"][0]["text"] for item in of.found.output if item["type"] == "message"]
+    assert shown == [TEXT, large]
+
+
 def test_calls_that_end_in_different_ways_say_so() -> None:
     of = log()
     calls = [created(f"c{n}") for n in range(3)]

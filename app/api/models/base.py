@@ -1,8 +1,9 @@
 """What request and response models have in common."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import to_json
 
 MAX_METADATA_BYTES: Final = 16_384
@@ -40,6 +41,17 @@ class Asked(BaseModel):
 
 def example(**value: Any) -> Any:
     return {"examples": [value]}
+
+
+def _in_utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("must be within the years 1 to 9999 in UTC") from None
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""A time with its offset from UTC, which near the first and the last year can lead out of range."""
 
 
 def _small(value: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
-from app.api.models.base import AT, KEY_ID, PROJECT_ID, Asked, Shown, example
+from app.api.models.base import AT, KEY_ID, PROJECT_ID, Asked, Moment, Shown, example
 from app.domain.scopes import Scope
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -28,7 +28,7 @@ class CreateKey(Asked):
     """What it is for."""
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_once_each)]
     """The scopes of the new key. The key that creates it must have each of them."""
-    expires_at: AwareDatetime | None = None
+    expires_at: Moment | None = None
     """When it stops working, with its offset from UTC; null for never."""
 
 

@@ -30,8 +30,9 @@ def given_at_first(run: str, state: RunState) -> list[dict[str, Any]]:
     return list(_shown(run, items))
 
 
-def given_to_go_on(run: str, before: Log, state: RunState) -> list[dict[str, Any]]:
-    """What the client, or somebody in its place, answered to what the response before asked."""
+def given_to_go_on(run: str, before: Log, state: RunState, messages: int) -> list[dict[str, Any]]:
+    """Return the answers to the response before, by the client or somebody in its place, and then
+    the `messages` that came before the run went on."""
     found: list[dict[str, Any]] = []
     for item in asked_by(before):
         if item["type"] == "function_call":
@@ -46,7 +47,10 @@ def given_to_go_on(run: str, before: Log, state: RunState) -> list[dict[str, Any
                 found.append(_decided(item["id"], approve=True))
             elif call is not None and _was_declined(call):
                 found.append(_decided(item["id"], approve=False))
-    return found
+    segments = [one.items for one in state.segments if one.kind is SegmentKind.INPUT]
+    later = [item for items in segments[1:] for item in items]
+    given = later[before.received : before.received + messages]
+    return found + list(_shown(f"{run}_{before.seen}", given))
 
 
 def _is_about(call: Call, approval_id: str) -> bool:

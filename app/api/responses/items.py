@@ -91,13 +91,13 @@ def refusal_part(text: str) -> Part:
     return {"type": "refusal", "refusal": text}
 
 
-def ends_with(output: Sequence[Item], final: JsonValue, data: Mapping[str, Any]) -> bool:
-    """Whether the run's output is said already by the last message. `data`: of the run's end."""
+def ends_with(output: Sequence[Item], final: JsonValue) -> bool:
+    """Return whether the last message is the run's whole output already."""
     last = next((item for item in reversed(output) if item["type"] == "message"), None)
     if last is None:
         return False
     said = "".join(part.get("text", part.get("refusal", "")) for part in last["content"])
-    return bool(data.get("truncated")) or said == _as_text(final)
+    return said == _as_text(final)
 
 
 def _as_text(value: JsonValue) -> str:

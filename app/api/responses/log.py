@@ -41,6 +41,8 @@ class Log:
     """Whether the run waited for the client where the response is said to begin."""
     seen: int = 0
     """The number of the last event of the log that was taken in."""
+    received: int = 0
+    """How many messages the run has been sent until then, besides its first input."""
     _before: int = 0
     """Where in the log the response before it begins."""
     _status: str = "queued"
@@ -86,6 +88,8 @@ class Log:
         if self.ended or event.sequence <= self.seen:
             return []
         self.seen, self._position = event.sequence, 0
+        if event.type == "input.received":
+            self.received += int(event.data["messages"])
         if event.sequence <= self.after:
             self._remember(event)
             return []
@@ -357,7 +361,7 @@ class Log:
         self._leave_open()
         data = event.data
         output = data.get("output")
-        if output is not None and not items.ends_with(self._output, output, data):
+        if output is not None and not items.ends_with(self._output, output):
             self._whole(items.final_message(self.run, output))
         status, last = ENDS[event.type]
         if status == "failed":

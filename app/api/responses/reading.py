@@ -76,6 +76,17 @@ async def ending_at(tx: Tx, project_id: ProjectId, view: RunView, id_: ResponseI
     return log
 
 
+async def messages_given(tx: Tx, project_id: ProjectId, id_: ResponseId) -> int:
+    """Return how many messages the run got from where it waited to where it went on."""
+    count = 0
+    for event in await events.read_after(tx, project_id, id_.run_id, id_.after, PAGE):
+        if event.type == "run.resumed":
+            break
+        if event.type == "input.received":
+            count += int(_parsed(event).data["messages"])
+    return count
+
+
 def _run_of(log: Log) -> RunId:
     id_ = ResponseId.parse(f"resp_{log.run}")
     assert id_ is not None

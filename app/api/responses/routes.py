@@ -167,10 +167,13 @@ async def list_input_items(
     async with services.autocommit.connect() as tx:
         found = await runs.load(tx, who.project_id, id_.run_id)
         before = await reading.ending_at(tx, who.project_id, view, id_)
+        messages = await reading.messages_given(tx, who.project_id, id_) if id_.after else 0
     assert found is not None
     run = id_.run_id.hex
     state = found[1]
-    shown = given_to_go_on(run, before, state) if id_.after else given_at_first(run, state)
+    shown = given_at_first(run, state)
+    if id_.after:
+        shown = given_to_go_on(run, before, state, messages)
     return answer(page_of(shown, walk, lambda item: str(item["id"])))
 
 
