@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from app.domain.items import HostedCall, Item, MediaPart, Message, Reasoning
+from app.domain.items import HostedCall, Item, MediaPart, Message, Reasoning, ToolCall
 from app.domain.response import Loss
 from app.llm.base import Abilities, ModelRequest, ToolChoice
 
@@ -93,6 +93,8 @@ def _of_items(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
     """One loss of a kind, however many items it is about."""
     found: dict[str, str] = {}
     for item in items:
+        if (owner := _foreign_owner(item, can)) is not None:
+            found["native"] = f"Citations and signatures of {owner} are not for {can.vendor}."
         match item:
             case Reasoning() if _is_foreign_thought(item, can):
                 found["reasoning"] = f"Reasoning of {item.vendor} is not for {can.vendor}."
@@ -107,6 +109,12 @@ def _of_items(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
             case _:
                 pass
     yield from (Loss(what, why) for what, why in found.items())
+
+
+def _foreign_owner(item: Item, can: Abilities) -> str | None:
+    """Another vendor, which alone understands the `native` part of the item."""
+    native = item.native if isinstance(item, Message | ToolCall) else None
+    return native.vendor if native is not None and native.vendor != can.vendor else None
 
 
 def _is_foreign_thought(item: Item, can: Abilities) -> bool:
