@@ -32,8 +32,7 @@ def recheck(
     if tool is None and call.attempt > 0 and made_for is not None:
         return conclude(state, changes, call, unknown(made_for.spec, GONE))
     if tool is None:
-        text = texts.unknown_tool(call.tool, now)
-        result = Result(CallOutcome.FAILED, text, Reason.UNKNOWN_TOOL)
+        result = Result(CallOutcome.FAILED, texts.tool_gone(call.tool), Reason.UNKNOWN_TOOL)
         return settle(state, changes, call, result)
     if call.approved_digest is None:
         return state

@@ -59,6 +59,10 @@ def unknown_tool(name: str, callable_now: Iterable[str]) -> str:
     )
 
 
+def tool_gone(name: str) -> str:
+    return f"Tool '{name}' was disabled or deleted before this call could run. It has not run."
+
+
 def search_first(name: str) -> str:
     return f"Tool '{name}' is not loaded. Find it with search_tools first, then call it."
 

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from inspect import Parameter
 from types import UnionType
 from typing import (
@@ -19,7 +20,8 @@ from typing import (
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
+from pydantic_core import SchemaError, core_schema
 
 from app.domain.json import JsonObject, compact
 from app.domain.schema_walk import rebuilt
@@ -45,6 +47,43 @@ class _Schema(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def field_is_present(self, field: Any) -> bool:
+        """A field of a dataclass that its `__init__` does not take is not shown."""
+        taken = self.mode != "validation" or field.get("init") is not False
+        return taken and super().field_is_present(field)
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        return _temporal(_DATE + "[T ]" + _TIME, schema) or super().datetime_schema(schema)
+
+    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
+        return _temporal(_TIME, schema) or super().time_schema(schema)
+
+    def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
+        members = [one for one in schema["expected"] if isinstance(one, Enum)]
+        if members and self.mode == "validation":
+            raise PydanticUserError(
+                f"a Literal of the enum's member {members[0]} inside a class takes no JSON; use "
+                "the enum, or a Literal of its values",
+                code=None,
+            )
+        return super().literal_schema(schema)
+
+
+_DATE: Final = r"\d{4}-\d{2}-\d{2}"
+_TIME: Final = r"\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
+_OFFSET: Final = r"(Z|[+-]\d{2}:?\d{2})?"
+
+
+def _temporal(
+    pattern: str, schema: core_schema.DatetimeSchema | core_schema.TimeSchema
+) -> JsonSchemaValue | None:
+    """Without the format of JSON Schema, which demands an offset. None: so does the type."""
+    constraint = schema.get("tz_constraint")
+    if constraint is not None and constraint != "naive":
+        return None
+    offset = _OFFSET if constraint is None else ""
+    return {"type": "string", "pattern": f"^{pattern}{offset}$"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +125,7 @@ class Signature:
         try:
             made = self.model.model_json_schema(schema_generator=_Schema)
         except PydanticUserError as error:
-            raise PluginError(f"{name_of(self.function)}: {_first_line(error)}") from None
+            raise PluginError(f"{name_of(self.function)}: {_reason(error)}") from None
         return untitled(made)
 
 
@@ -116,7 +155,7 @@ def read_signature(function: Callable[..., Any], described: Described) -> Signat
             __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False),
             **fields,
         )
-    except (PydanticUserError, TypeError, NameError) as error:
+    except (PydanticUserError, SchemaError, TypeError, NameError) as error:
         raise PluginError(f"{where}: {_blamed(fields, parameters, error)}") from None
     return Signature(function, model, parameters, context)
 
@@ -130,8 +169,8 @@ def return_schema(function: Callable[..., Any]) -> JsonObject:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(readable(hint))
         made = adapter.json_schema(mode="serialization", schema_generator=_Schema)
-    except PydanticUserError as error:
-        raise PluginError(f"{where}: its return annotation: {_first_line(error)}") from None
+    except (PydanticUserError, SchemaError) as error:
+        raise PluginError(f"{where}: its return annotation: {_reason(error)}") from None
     return untitled(made)
 
 
@@ -176,6 +215,8 @@ def _argument(parameter: Parameter, hint: Any, description: str | None) -> tuple
     elif parameter.kind is Parameter.VAR_KEYWORD:
         hint, default = dict[str, hint], Field(default_factory=dict)
     stated = _stated(hint, default)
+    if default is ...:
+        default = next((_default(one) for one in stated if not one.is_required()), ...)
     about = Field(
         alias=next((one.alias for one in stated if one.alias), parameter.name),
         description=next((one.description for one in stated if one.description), description),
@@ -189,6 +230,12 @@ def _stated(hint: Any, default: Any) -> list[FieldInfo]:
     if get_origin(hint) is Annotated:
         found += [one for one in reversed(get_args(hint)[1:]) if isinstance(one, FieldInfo)]
     return found
+
+
+def _default(stated: FieldInfo) -> Any:
+    if stated.default_factory is not None:
+        return Field(default_factory=stated.default_factory)
+    return stated.default
 
 
 def _is_context(hint: Any) -> bool:
@@ -208,10 +255,14 @@ def _blamed(
         if _field(index) in fields:
             try:
                 create_model("Arguments", **{_field(index): fields[_field(index)]})
-            except (PydanticUserError, TypeError, NameError) as own:
-                return f"parameter '{name}': {_first_line(own)}"
-    return _first_line(error)
+            except (PydanticUserError, SchemaError, TypeError, NameError) as own:
+                return f"parameter '{name}': {_reason(own)}"
+    return _reason(error)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+def _reason(error: Exception) -> str:
+    """The line that says it: of an error from the depths of a schema the last one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    return lines[-1] if isinstance(error, SchemaError) else lines[0]

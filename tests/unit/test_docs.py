@@ -33,6 +33,7 @@ SAMPLE_TEXTS = (
     texts.timed_out("NAME", 30, idempotent=False),
     texts.unknown_tool("NAME", ["A", "B"]),
     texts.unknown_tool("NAME", []),
+    texts.tool_gone("NAME"),
     texts.search_first("NAME"),
     texts.cut_result("ID"),
     texts.no_result("ID"),
