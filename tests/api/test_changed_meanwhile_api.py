@@ -1,8 +1,10 @@
-"""Tools that change while a model thinks."""
+"""Tools that change while a model thinks, and calls that come back while others are retried."""
 
 from tests.api.project import Project, call, of_type, types_of
-from tests.support.model_server import Answer, text
+from tests.api.test_tools_api import call_back
+from tests.support.model_server import Answer, calls, text
 from tests.support.serving import Hold
+from tests.support.tool_server import Behaviour
 
 
 def test_a_call_is_made_with_the_tool_that_the_model_was_shown(project: Project) -> None:
@@ -16,3 +18,24 @@ def test_a_call_is_made_with_the_tool_that_the_model_was_shown(project: Project)
     events = project.client.events(run["id"])
     assert [one["tool_version"] for one in of_type(events, "tool_call.created")] == [1]
     assert "run.resumed" not in types_of(events)
+
+
+def test_retries_that_meet_callbacks_are_made_and_the_run_ends(project: Project) -> None:
+    """Each callback changes the run while the others' retries are on their way to the gate."""
+    unavailable = Behaviour("raise", status=503)
+    flaky, later = [f"flaky{n}" for n in range(4)], [f"later{n}" for n in range(4)]
+    retry = {"max_attempts": 4, "initial_seconds": 0.01, "max_seconds": 0.01}
+    for name in flaky:
+        answers = (unavailable, Behaviour("reset"), unavailable, Behaviour())
+        project.tool(name, *answers, idempotent=True, retry=retry)
+    for name in later:
+        project.tool(name, Behaviour("later"))
+    names = [*flaky, *later]
+    asked = calls(*(call(number, name) for number, name in enumerate(names)))
+    run = project.start(asked, text("ok"), tools=names)
+    for name in later:
+        [hit] = project.wait_for_hits(name)
+        assert call_back(hit, status="completed", output=name).status_code == 200
+    ended = project.end(run)
+    assert (ended["status"], ended["output"]) == ("completed", "ok")
+    assert [len(project.hits(name)) for name in names] == [4, 4, 4, 4, 1, 1, 1, 1]
