@@ -39,7 +39,7 @@ from app.store import (
     mcp_credentials,
     mcp_servers,
     runs,
-    sessions,
+    session_items,
 )
 from app.store.accept import Accepted, AcceptWriter
 from app.store.authenticate import Authenticator
@@ -367,7 +367,7 @@ def _histories(
         place = state.place
         assert place is not None and place.number is not None
         async with database.pool.connect() as tx:
-            return await sessions.history(tx, state.project_id, place.session_id, place.number)
+            return await session_items.history(tx, state.project_id, place.session_id, place.number)
 
     return history
 

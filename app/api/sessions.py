@@ -23,7 +23,7 @@ from app.domain import errors as e
 from app.domain.errors import FieldError
 from app.domain.ids import Prefix, ProjectId, RunId, SessionId, parse, show
 from app.domain.json import JsonObject
-from app.store import sessions
+from app.store import session_items, sessions
 from app.store.db import Tx
 from app.wiring import Services
 
@@ -148,7 +148,7 @@ async def _items(
     async with services.autocommit.connect() as tx:
         if await sessions.get(tx, project_id, session_id) is None:
             raise e.SessionNotFoundError
-        found = await sessions.items_after(
+        found = await session_items.items_after(
             tx,
             project_id,
             session_id,
@@ -157,7 +157,7 @@ async def _items(
             descending=walk.descending,
         )
 
-    def shown(kept: sessions.KeptItem) -> JsonObject:
+    def shown(kept: session_items.KeptItem) -> JsonObject:
         own: JsonObject = {
             "id": f"{begin}_{kept.seq}_{kept.number}",
             "run_id": show(Prefix.RUN, kept.run_id),

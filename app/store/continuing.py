@@ -14,7 +14,7 @@ from app.domain.ids import Prefix, ProjectId, RunId, SessionId, show
 from app.domain.items import Item
 from app.domain.run import RunStatus
 from app.domain.state import Changes, RunState, Segment, SegmentKind, created, tool_calls_of
-from app.store import codec, runs
+from app.store import codec, runs, sessions
 from app.store.db import Tx
 from app.store.ids import mint
 from app.store.runs import NewRun
@@ -51,12 +51,13 @@ WITH former AS (
     c.child_run_id, c.created_at, c.started_at, c.deadline_at, c.ended_at
   FROM tool_calls c JOIN former f ON c.project_id = f.project_id AND c.run_id = f.id
   WHERE c.phase = 'settled'
-), kept AS (
-  DELETE FROM session_items k USING former f WHERE k.project_id = f.project_id
-    AND k.session_id = f.session_id AND k.run_id = f.id
 )
 UPDATE runs r SET active_agent = f.active_agent, shared = f.shared
 FROM former f WHERE r.project_id = f.project_id AND r.id = :id"""
+)
+_CONTINUED: Final = text(
+    "SELECT 1 FROM runs WHERE project_id = :project_id AND id = ANY(CAST(:others AS uuid[]))"
+    " AND id <> :id AND continued_from = :former LIMIT 1"
 )
 _ANSWERED: Final = "is needed: the model has given its answer, so there is nothing to go on with"
 
@@ -151,8 +152,14 @@ def _extended(
 
 
 async def copy(tx: Tx, new: NewRun) -> None:
-    """Into the accepted run, in the same transaction: the items and the settled calls of the run
-    that it goes on from, who had it, and its state. What that run left in its session is taken
-    out again, since this one leaves it with its own."""
+    """Copy into the accepted run, in the same transaction: the items and the settled calls of the
+    run that it continues, its agent and its state. The session keeps the items of that run until
+    this one has ended and leaves them with its own. Raises ConflictError if another run of the
+    session continues the same run and is open."""
+    if new.place is not None:
+        others = await sessions.open_runs(tx, new.project_id, new.place.session_id)
+        about = {"project_id": new.project_id, "former": new.continued_from, "id": new.id}
+        if (await tx.execute(_CONTINUED, {**about, "others": list(others)})).one_or_none():
+            raise e.ConflictError("Another run continues this one already, and has not ended.")
     values = {"project_id": new.project_id, "id": new.id, "former": new.continued_from}
     await tx.execute(_COPY, values)

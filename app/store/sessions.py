@@ -1,4 +1,4 @@
-"""Sessions: whose turn it is, what earlier runs left, and the sessions themselves.
+"""Sessions: whose turn it is, and the sessions themselves.
 
 Runs of one session never interleave: a run is claimable only when every run with a lower
 `session_seq` has ended. Numbers are given under the session's lock and become visible in order,
@@ -18,17 +18,12 @@ from sqlalchemy import func, insert, select, text, update
 from app.domain import errors as e
 from app.domain.errors import FieldError
 from app.domain.ids import ProjectId, RunId, SessionId
-from app.domain.items import Item, item_from_json
 from app.domain.json import JsonObject, compact
 from app.domain.sessions import MAX_STATE_BYTES, OnConflict, fits, merged
 from app.store.db import Tx
 from app.store.ids import mint
 from app.store.tables import session_items, sessions
 
-MAX_RUNS: Final = 200
-"""Earlier runs that a run is given the items of."""
-MAX_BYTES: Final = 4_194_304
-"""Of those items, as JSON. The newest run's are given whatever their size."""
 MAX_OPEN: Final = 1000
 """Runs of one session that have not ended."""
 MAX_FORKED: Final = 1000
@@ -59,16 +54,6 @@ class Session:
     forked_from: SessionId | None
     created_at: datetime
     updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class KeptItem:
-    """`number` counts a run's items from 1."""
-
-    seq: int
-    number: int
-    run_id: RunId
-    item: JsonObject
 
 
 # Taking turns.
@@ -130,6 +115,13 @@ VALUES (:project_id, :session_id, :seq, :run_id, CAST(:items AS json))
 ON CONFLICT DO NOTHING"""
 )
 
+_REPLACE: Final = text(
+    """
+DELETE FROM session_items k USING runs r
+WHERE r.project_id = :project_id AND r.id = :run_id AND k.project_id = r.project_id
+  AND k.session_id = :session_id AND k.run_id = r.continued_from"""
+)
+
 
 async def take_place(
     tx: Tx, project_id: ProjectId, session_id: SessionId, on_conflict: OnConflict | None
@@ -164,8 +156,9 @@ async def close_run(
     run_id: RunId,
     items: Sequence[JsonObject],
 ) -> None:
-    """For every transaction that ends a root run of a session, which the caller has locked: keeps
-    its items, and lets the next one begin. Doing it twice is harmless."""
+    """Keep the items of a root run that ends, in place of those of the run that it continued, and
+    let the next run of the session begin. The caller has locked the run. Doing it twice is
+    harmless."""
     touched = (
         update(sessions)
         .where(sessions.c.project_id == project_id, sessions.c.id == session_id)
@@ -177,6 +170,8 @@ async def close_run(
     values = {"project_id": project_id, "session_id": session_id, "run_id": run_id}
     kept = {"seq": session_seq, "items": compact(list(items))}
     await tx.execute(_KEEP, values | kept)
+    if items:
+        await tx.execute(_REPLACE, values)
     # A statement of its own: it must see what was committed while the lock was waited for.
     await tx.execute(_WAKE_NEXT, values | {"batch": 1})
 
@@ -190,57 +185,6 @@ async def open_runs(tx: Tx, project_id: ProjectId, session_id: SessionId) -> tup
     """That have not ended, newest first, at most MAX_OPEN; child runs are not among them."""
     values = {"project_id": project_id, "session_id": session_id, "limit": MAX_OPEN}
     return tuple(RunId(row.id) for row in await tx.execute(_OPEN_RUNS, values))
-
-
-# What earlier runs left.
-
-_HISTORY: Final = text(
-    """
-SELECT items FROM (
-  SELECT seq, items, row_number() OVER w AS nth,
-    sum(octet_length(CAST(items AS text))) OVER w AS bytes
-  FROM (
-    SELECT seq, items FROM session_items
-    WHERE project_id = :project_id AND session_id = :session_id AND seq < :before_seq
-    ORDER BY seq DESC LIMIT :runs
-  ) newest WINDOW w AS (ORDER BY seq DESC ROWS UNBOUNDED PRECEDING)
-) kept WHERE nth = 1 OR bytes <= :bytes ORDER BY seq"""
-)
-_ITEMS: Final = """
-SELECT k.seq, i.number, k.run_id, i.item FROM session_items k
-CROSS JOIN LATERAL json_array_elements(k.items) WITH ORDINALITY AS i(item, number)
-WHERE k.project_id = :project_id AND k.session_id = :session_id
-  AND k.seq {op}= :seq AND (k.seq, i.number) {op} (CAST(:seq AS bigint), CAST(:number AS bigint))
-ORDER BY k.seq {order}, i.number {order} LIMIT :limit"""
-_ASCENDING: Final = text(_ITEMS.format(op=">", order="ASC"))
-_DESCENDING: Final = text(_ITEMS.format(op="<", order="DESC"))
-_BEYOND: Final = 2**62
-
-
-async def history(
-    tx: Tx, project_id: ProjectId, session_id: SessionId, before_seq: int
-) -> tuple[tuple[Item, ...], ...]:
-    """Of each earlier run its items, the oldest run first; the newest that the limits allow."""
-    values = {"project_id": project_id, "session_id": session_id, "before_seq": before_seq}
-    rows = await tx.execute(_HISTORY, values | {"runs": MAX_RUNS, "bytes": MAX_BYTES})
-    return tuple(tuple(item_from_json(item) for item in row.items) for row in rows)
-
-
-async def items_after(
-    tx: Tx,
-    project_id: ProjectId,
-    session_id: SessionId,
-    *,
-    after: tuple[int, int] | None,
-    limit: int,
-    descending: bool,
-) -> list[KeptItem]:
-    """`after`: the seq and number of an item, which need not be there."""
-    seq, number = after or ((_BEYOND, 0) if descending else (0, 0))
-    values = {"project_id": project_id, "session_id": session_id, "limit": limit}
-    query = _DESCENDING if descending else _ASCENDING
-    rows = await tx.execute(query, values | {"seq": seq, "number": number})
-    return [KeptItem(row.seq, row.number, RunId(row.run_id), row.item) for row in rows]
 
 
 # Sessions themselves.
@@ -321,6 +265,7 @@ async def delete(tx: Tx, project_id: ProjectId, session_id: SessionId) -> None:
     )
 
 
+_BEYOND: Final = 2**62
 _COPY: Final = text(
     """
 INSERT INTO session_items (project_id, session_id, seq, run_id, items, created_at)

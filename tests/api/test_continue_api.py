@@ -222,6 +222,39 @@ def test_a_run_goes_on_in_its_session_which_keeps_everything_once(project: Proje
     ]
 
 
+def runs_in(project: Project, session: Json) -> list[str]:
+    """The runs whose items the session has, in their order."""
+    items = project.client.call("GET", f"/v1/sessions/{session['id']}/items")["data"]
+    return list(dict.fromkeys(item["run_id"] for item in items))
+
+
+def test_the_turn_of_a_run_stays_until_the_run_that_continues_it_has_ended(
+    project: Project,
+) -> None:
+    """A run that waits for a person, and a fork, go on with the whole conversation."""
+    session = project.client.call("POST", "/v1/sessions", {})
+    old = stopped(project, text("Paid."), session_id=session["id"])
+    project.tool("ship", approval="always")
+    model = project.script(calls(call(2, "ship")), text("Shipped."), name="other")
+    waiting = project.start(model=model, tools=["ship"], input="ship it", session_id=session["id"])
+    assert project.settle(waiting)["status"] == "requires_action"
+    run = go_on(project, old)
+    path = f"/v1/runs/{old['id']}/continue"
+    refused = project.client.refused(409, "conflict", "POST", path, {})
+    assert "continues this one already" in refused["detail"]
+    assert runs_in(project, session) == [old["id"]]
+    fork = project.client.call("POST", f"/v1/sessions/{session['id']}/fork", {})
+    assert runs_in(project, fork) == [old["id"]]
+
+    project.client.decide_call(waiting["id"], "c2", "approve")
+    assert project.settle(run)["output"] == "Paid."
+    shown = [(one["role"], one.get("content") or "") for one in project.asked("other")[-1].messages]
+    assert ("tool", "pay(1)") in shown
+    assert said(project).count(("tool", "pay(1)")) == 1
+    assert runs_in(project, session) == [waiting["id"], run["id"]]
+    assert runs_in(project, fork) == [old["id"]]
+
+
 def test_a_run_goes_on_as_the_agent_that_had_it(project: Project) -> None:
     project.tool("pay")
     paying = project.script(calls(call(1, "pay")), text("Paid."), name="payer")

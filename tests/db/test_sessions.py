@@ -13,7 +13,7 @@ from app.domain.ids import ProjectId, RunId, SessionId
 from app.domain.items import Item, Message
 from app.domain.json import JsonObject
 from app.domain.sessions import MAX_STATE_BYTES, OnConflict
-from app.store import sessions
+from app.store import session_items, sessions
 from app.store.db import Tx
 from app.store.ids import mint
 from app.store.sessions import Place, Session
@@ -84,13 +84,13 @@ class Talk:
 
     async def history(self, before: int = 10**9) -> list[list[str]]:
         async with self.store.pool.connect() as tx:
-            found = await sessions.history(tx, PROJECT, self.id, before)
+            found = await session_items.history(tx, PROJECT, self.id, before)
         return [[said(item) for item in items] for items in found]
 
     async def kept(self, **asked: Any) -> list[tuple[int, int, str]]:
         page: dict[str, Any] = {"after": None, "limit": 100, "descending": False, **asked}
         async with self.store.pool.connect() as tx:
-            found = await sessions.items_after(tx, PROJECT, self.id, **page)
+            found = await session_items.items_after(tx, PROJECT, self.id, **page)
         return [(one.seq, one.number, str(one.item["content"])) for one in found]
 
     async def get(self) -> Session:
@@ -394,7 +394,7 @@ async def test_an_unknown_session_and_another_project_s_are_not_found(talk: Talk
             with pytest.raises(e.SessionNotFoundError):
                 await sessions.fork(tx, project, session_id, run_id=None, name=None)
             assert await sessions.get(tx, project, session_id) is None
-            assert await sessions.history(tx, project, session_id, 10) == ()
+            assert await session_items.history(tx, project, session_id, 10) == ()
 
 
 # What is kept.
@@ -419,11 +419,11 @@ async def test_the_newest_runs_are_given_as_far_as_the_limits_go(
 ) -> None:
     for n in range(6):
         await ended(talk, f"{n}" * 1000)
-    monkeypatch.setattr(sessions, "MAX_RUNS", 4)
+    monkeypatch.setattr(session_items, "MAX_RUNS", 4)
     assert [one[0][0] for one in await talk.history()] == ["2", "3", "4", "5"]
-    monkeypatch.setattr(sessions, "MAX_BYTES", 2500)
+    monkeypatch.setattr(session_items, "MAX_BYTES", 2500)
     assert [one[0][0] for one in await talk.history()] == ["4", "5"]
-    monkeypatch.setattr(sessions, "MAX_BYTES", 10)
+    monkeypatch.setattr(session_items, "MAX_BYTES", 10)
     assert [one[0][0] for one in await talk.history()] == ["5"]
 
 
@@ -584,7 +584,7 @@ async def test_no_statement_walks_over_all_that_ever_was(
     event.listen(store.pool.sync_engine, "before_cursor_execute", sent)
     await talk.end(first)
     sent.by = "reads"
-    assert len(await talk.history()) == sessions.MAX_RUNS
+    assert len(await talk.history()) == session_items.MAX_RUNS
     assert len(await talk.kept(limit=10)) == 10
     assert len(await talk.kept(after=(500, 0), limit=10, descending=True)) == 10
     sent.by = "place"
