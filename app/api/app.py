@@ -1,22 +1,34 @@
 """The HTTP application: routers in, problems out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
+from typing import Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from app.api import docs, openapi
 from app.api.descriptions import VERSION
+from app.api.hosts import AllowedHosts
 from app.api.middleware import Surroundings
 from app.api.problems import answer_for, framework_problem
 from app.api.services import Services
 from app.domain.errors import AppError
 
+COMPRESSED_BYTES: Final = 1024
+"""Smaller answers fit into one packet as they are. Event streams are never compressed."""
 
-def create_app(services: Services | None, routers: Iterable[APIRouter] = ()) -> FastAPI:
+
+def create_app(
+    services: Services | None,
+    routers: Iterable[APIRouter] = (),
+    *,
+    hosts: Set[str] = frozenset({"*"}),
+) -> FastAPI:
+    """`hosts`: as of `AllowedHosts`."""
     app = FastAPI(
         title="Runward",
         version=VERSION,
@@ -27,6 +39,9 @@ def create_app(services: Services | None, routers: Iterable[APIRouter] = ()) -> 
         telemetry={"operation_spans": False},
     )
     app.state.services = services
+    # The last one is the outermost.
+    app.add_middleware(GZipMiddleware, minimum_size=COMPRESSED_BYTES, compresslevel=5)
+    app.add_middleware(AllowedHosts, patterns=hosts)
     app.add_middleware(Surroundings)
     for kind in (AppError, RequestValidationError):
         app.add_exception_handler(kind, _expected)

@@ -78,6 +78,7 @@ def _files() -> dict[str, File]:
         media_type = _TYPES.get(one.name.rpartition(".")[2])
         if media_type is not None:
             content = one.read_bytes()
-            etag = f'"{sha256(content).hexdigest()[:32]}"'
+            # Weak, since it is the same for the compressed file.
+            etag = f'W/"{sha256(content).hexdigest()[:32]}"'
             found[one.name] = File(content, media_type, etag)
     return found

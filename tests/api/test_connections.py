@@ -1,0 +1,167 @@
+"""Connections, hosts and compression, in front of every handler."""
+
+import asyncio
+import gzip
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+import uvicorn
+from fastapi import APIRouter, Response
+from fastapi.responses import StreamingResponse
+
+from app.api.app import create_app
+from app.api.connections import limited
+from app.api.hosts import AllowedHosts, name_of
+from app.console import pages
+
+TEXT = "sun " * 1000
+routes = APIRouter()
+
+
+@routes.get("/large")
+async def large() -> Response:
+    return Response(TEXT, media_type="application/json")
+
+
+@routes.get("/small")
+async def small() -> Response:
+    return Response("sun", media_type="application/json")
+
+
+@routes.get("/stream")
+async def stream() -> Response:
+    async def frames() -> AsyncIterator[str]:
+        yield f"data: {TEXT}\n\n"
+
+    return StreamingResponse(frames(), media_type="text/event-stream")
+
+
+@asynccontextmanager
+async def serving(
+    *, hosts: frozenset[str] = frozenset({"*"}), connections: int = 10, head_seconds: float = 60
+) -> AsyncGenerator[int]:
+    """The port."""
+    routers: list[APIRouter] = [routes, pages.router()]
+    app = create_app(None, routers, hosts=hosts)
+    http = limited(connections, head_seconds)
+    config = uvicorn.Config(app, http=http, log_config=None, lifespan="off")
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        await server.startup([listening])
+        yield listening.getsockname()[1]
+        server.force_exit = True
+        await server.shutdown([listening])
+
+
+async def get(port: int, path: str, **headers: str) -> tuple[httpx2.Response, bytes]:
+    """The answer, and its body as it was sent."""
+    async with (
+        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
+        client.stream("GET", path, headers=headers) as response,
+    ):
+        return response, b"".join([piece async for piece in response.aiter_raw()])
+
+
+async def test_large_answers_and_files_are_compressed_for_who_takes_it() -> None:
+    async with serving() as port:
+        for path in ("/large", "/console/app.js"):
+            packed, body = await get(port, path, **{"Accept-Encoding": "gzip"})
+            plain, whole = await get(port, path, **{"Accept-Encoding": "identity"})
+            assert packed.headers["content-encoding"] == "gzip"
+            assert "content-encoding" not in plain.headers
+            assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+            assert gzip.decompress(body) == whole
+            assert int(packed.headers["content-length"]) == len(body) < len(whole)
+
+
+@pytest.mark.parametrize("path", ["/small", "/stream"])
+async def test_small_answers_and_event_streams_are_not_compressed(path: str) -> None:
+    async with serving() as port:
+        response, body = await get(port, path, **{"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in response.headers
+    assert body.startswith((b"sun", b"data: sun"))
+
+
+async def test_a_host_that_is_not_allowed_is_refused_but_for_probes() -> None:
+    async with serving(hosts=frozenset({"localhost"})) as port:
+        refused, body = await get(port, "/small", Host="evil.example")
+        assert refused.status_code == 400
+        assert b"RUNWARD_ALLOWED_HOSTS" in body
+        assert "x-request-id" in refused.headers
+        assert (await get(port, "/small", Host=f"LocalHost:{port}"))[0].status_code == 200
+        assert (await get(port, "/metrics", Host="10.0.0.1"))[0].status_code != 400
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("A.example:80", "a.example"),
+        ("a.example.", "a.example"),
+        ("[::1]:8080", "::1"),
+        ("[::1]", "::1"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("", ""),
+    ],
+)
+def test_the_name_in_a_host_header_is_read(host: str, name: str) -> None:
+    assert name_of(host) == name
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("b.example", False),
+        ("a.b.example", True),
+        ("c.a.b.example", True),
+        ("ab.example", False),
+        ("." * 100_000, False),
+    ],
+)
+def test_a_wildcard_covers_subdomains(host: str, *, allowed: bool) -> None:
+    hosts = AllowedHosts(create_app(None), {"*.b.example"})
+    assert hosts._allows(host) is allowed  # pyright: ignore[reportPrivateUsage]
+
+
+async def answer_to(port: int, sent: bytes) -> bytes:
+    """What comes until the server closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(sent)
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+WHOLE = b"GET /small HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /small HT", b"GET /small HTTP/1.1\r\nHost: a\r\n"])
+async def test_a_connection_whose_headers_do_not_arrive_is_closed(sent: bytes) -> None:
+    async with serving(head_seconds=0.05) as port:
+        assert await answer_to(port, sent) == b""
+
+
+@pytest.mark.parametrize("more", [b"\r\n", b"G", WHOLE[:-2]])
+async def test_later_requests_of_a_connection_have_the_same_time(more: bytes) -> None:
+    async with serving(head_seconds=0.05) as port:
+        answered = await answer_to(port, WHOLE + more)
+    assert answered.startswith(b"HTTP/1.1 200 OK")
+    assert answered.count(b"HTTP/1.1") == 1
+
+
+async def test_connections_above_the_limit_are_refused_until_one_is_closed() -> None:
+    async with serving(connections=1) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(WHOLE)
+        assert (await reader.readuntil(b"sun")).startswith(b"HTTP/1.1 200")
+        assert (await answer_to(port, b"")).startswith(b"HTTP/1.1 503")
+        writer.write(WHOLE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        await reader.read()
+        writer.close()
+        again = await answer_to(port, WHOLE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert again.startswith(b"HTTP/1.1 200")
