@@ -12,6 +12,7 @@ import structlog
 import uvicorn
 
 from app.api.app import create_app
+from app.api.connections import limited
 from app.api.following import wake_those_behind
 from app.api.listening import check_address
 from app.api.routers import ROUTERS
@@ -200,7 +201,10 @@ async def _serve(
 ) -> None:
     server = _Server(
         uvicorn.Config(
-            create_app(services, (*ROUTERS, session.router(), pages.router())),
+            create_app(
+                services, (*ROUTERS, session.router(), pages.router()), hosts=settings.hosts
+            ),
+            http=limited(settings.max_connections),
             host=settings.host,
             port=settings.port,
             log_config=None,

@@ -1,12 +1,26 @@
 """Every environment variable, with its unit and default. Read by `wiring` and the commands only;
 `docs/deploying.md` lists the same."""
 
+import re
+from collections.abc import Iterable
 from datetime import timedelta
-from ipaddress import IPv4Network, IPv6Network
+from difflib import get_close_matches
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import SplitResult, urlsplit
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -26,11 +40,83 @@ def _parsed_json(value: Any) -> Any:
 
 
 def _seconds(value: Any) -> Any:
-    return timedelta(seconds=float(value)) if isinstance(value, str | int | float) else value
+    if not isinstance(value, str | int | float):
+        return value
+    try:
+        return timedelta(seconds=float(value))
+    except (ValueError, OverflowError):
+        raise ValueError("must be a number of seconds") from None
 
 
-Seconds = Annotated[timedelta, BeforeValidator(_seconds)]
+Seconds = Annotated[timedelta, BeforeValidator(_seconds), Field(le=timedelta(days=1))]
+ToolSeconds = Annotated[Seconds, Field(ge=timedelta(milliseconds=10), le=timedelta(hours=1))]
 
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _base_url(value: str) -> str:
+    """Without a slash at its end, since paths are appended."""
+    parts = _parts(value)
+    if parts is None or not value.isascii() or re.search(r"[\s\x00-\x1f]", value):
+        raise ValueError("must be an address such as https://runward.example.com")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ValueError("must not have a user name, a query or a fragment")
+    if parts.port == 0:
+        raise ValueError("must not have the port 0")
+    return value.rstrip("/")
+
+
+def _parts(value: str) -> SplitResult | None:
+    """None: it is no http or https address with a host."""
+    try:
+        parts = urlsplit(value)
+        parts.port  # noqa: B018  # raises ValueError
+    except ValueError:
+        return None
+    return parts if parts.scheme in ("http", "https") and parts.hostname else None
+
+
+def _reachable_url(value: str) -> str:
+    value = _base_url(value)
+    address = _address(urlsplit(value).hostname or "")
+    if address is not None and address.is_unspecified:
+        raise ValueError(f"must be an address that tools can reach, which {address} is not")
+    return value
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def _ports(value: str) -> str:
+    for part in value.split(","):
+        found = re.fullmatch(r"\s*(\d{1,5})\s*(?:-\s*(\d{1,5})\s*)?", part)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+        if not 1 <= first <= last <= 65_535:
+            raise ValueError(f"'{part.strip()}' is neither a port nor a range such as 1024-65535")
+    return value
+
+
+HostPattern = Annotated[
+    str,
+    BeforeValidator(_lower),
+    Field(pattern=r"^(\*|(\*\.)?[a-z0-9_.-]+|\[?[0-9a-f.]*:[0-9a-f.]*:[0-9a-f:.]*\]?)$"),
+]
+BaseUrl = Annotated[str, AfterValidator(_base_url)]
+PublicUrl = Annotated[str, AfterValidator(_reachable_url)]
+Ports = Annotated[str, AfterValidator(_ports)]
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
+LogFormat = Annotated[Literal["auto", "json", "text"], BeforeValidator(_lower)]
+
+PREFIX: Final = "RUNWARD_"
+_OTHERS: Final = ("RUNWARD_URL", "RUNWARD_KEY")
+"""Variables of the commands that ask a running Runward."""
+_PLUGIN_SECRETS: Final = "RUNWARD_SECRET_"
 
 UsdPerMillion = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 PricedModel = Annotated[str, Field(pattern=r"^[a-z-]+:.+$")]
@@ -48,7 +134,7 @@ class ModelPrice(BaseModel):
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(
-        env_prefix="RUNWARD_",
+        env_prefix=PREFIX,
         frozen=True,
         extra="ignore",
         use_attribute_docstrings=True,
@@ -64,8 +150,15 @@ class Settings(BaseSettings):
     """The address to listen on."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
     """The port to listen on."""
-    public_url: str | None = None
+    public_url: Annotated[PublicUrl | None, Field(validate_default=True)] = None
     """Where tools reach this API: callback URLs begin with it. http://HOST:PORT."""
+    allowed_hosts: Annotated[
+        tuple[HostPattern, ...], NoDecode, BeforeValidator(_comma_separated)
+    ] = ()
+    """Names that requests may have in `Host`, comma-separated; `*.example.com` covers subdomains,
+    and `*` all names. Without it: loopback, HOST, and the host of PUBLIC_URL."""
+    max_connections: Annotated[int, Field(ge=1)] = 2000
+    """Open client connections of one API process. More are answered 503 and closed."""
     bootstrap_key: Annotated[SecretStr, Field(min_length=32)] | None = None
     """An API key of 32 characters or more with every scope, for the project `default`."""
     secret_key: Annotated[SecretStr, Field(min_length=32)] | None = None
@@ -76,15 +169,15 @@ class Settings(BaseSettings):
     ] = ()
     """CIDRs, comma-separated, that tools may reach although they are private. The embedded
     default allows loopback."""
-    allowed_ports: str = "80,443,1024-65535"
+    allowed_ports: Ports = "80,443,1024-65535"
     """The ports that tools may be reached on."""
     worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 256
     """Runs that one worker carries at once."""
     lease_seconds: Annotated[Seconds, Field(ge=timedelta(seconds=1))] = timedelta(seconds=30)
     """How long a worker that is not heard of keeps its runs, in seconds."""
-    drain_seconds: Seconds = timedelta(seconds=25)
+    drain_seconds: Annotated[Seconds, Field(ge=timedelta(0))] = timedelta(seconds=25)
     """How long tool calls in flight may go on after SIGTERM, in seconds."""
-    tool_timeout_seconds: Seconds = timedelta(seconds=30)
+    tool_timeout_seconds: ToolSeconds = timedelta(seconds=30)
     """For tools and runs that set no timeout of their own, in seconds."""
     max_body_bytes: Annotated[int, Field(ge=1024)] = 1_048_576
     """The largest request body, in bytes."""
@@ -108,9 +201,9 @@ class Settings(BaseSettings):
     mcp_wait_seconds: Annotated[Seconds, Field(ge=timedelta(seconds=1))] = timedelta(seconds=300)
     """How long a tool call over /mcp waits for its run before it answers that the run goes on, in
     seconds."""
-    log_level: str = "info"
+    log_level: LogLevel = "info"
     """debug, info, warning or error."""
-    log_format: str = "auto"
+    log_format: LogFormat = "auto"
     """json, text, or auto: text on a terminal."""
     model_prices: Annotated[
         dict[PricedModel, ModelPrice], NoDecode, BeforeValidator(_parsed_json)
@@ -120,13 +213,13 @@ class Settings(BaseSettings):
     end in `*`."""
     openai_api_key: SecretStr | None = Field(None, validation_alias=AliasChoices("OPENAI_API_KEY"))
     """For models named `openai:…`."""
-    openai_base_url: str | None = Field(None, validation_alias=AliasChoices("OPENAI_BASE_URL"))
+    openai_base_url: BaseUrl | None = Field(None, validation_alias=AliasChoices("OPENAI_BASE_URL"))
     """An OpenAI-compatible endpoint to use instead of OpenAI's, ending in /v1."""
     anthropic_api_key: SecretStr | None = Field(
         None, validation_alias=AliasChoices("ANTHROPIC_API_KEY")
     )
     """For models named `anthropic:…`."""
-    anthropic_base_url: str | None = Field(
+    anthropic_base_url: BaseUrl | None = Field(
         None, validation_alias=AliasChoices("ANTHROPIC_BASE_URL")
     )
     """An endpoint to use instead of Anthropic's, without /v1."""
@@ -134,7 +227,7 @@ class Settings(BaseSettings):
         None, validation_alias=AliasChoices("GEMINI_API_KEY", "GOOGLE_API_KEY")
     )
     """For models named `gemini:…`."""
-    gemini_base_url: str | None = Field(None, validation_alias=AliasChoices("GEMINI_BASE_URL"))
+    gemini_base_url: BaseUrl | None = Field(None, validation_alias=AliasChoices("GEMINI_BASE_URL"))
     """An endpoint to use instead of Google's, without /v1beta."""
     aws_region: str | None = Field(None, validation_alias=AliasChoices("AWS_REGION"))
     """Where models named `bedrock:…` are asked."""
@@ -152,5 +245,53 @@ class Settings(BaseSettings):
         None, validation_alias=AliasChoices("AWS_BEARER_TOKEN_BEDROCK")
     )
     """For models named `bedrock:…`, instead of the key pair."""
-    bedrock_base_url: str | None = Field(None, validation_alias=AliasChoices("BEDROCK_BASE_URL"))
+    bedrock_base_url: BaseUrl | None = Field(
+        None, validation_alias=AliasChoices("BEDROCK_BASE_URL")
+    )
     """An endpoint to use instead of Amazon's of that region."""
+
+    @field_validator("public_url")
+    @classmethod
+    def _has_port(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None and info.data.get("port") == 0:
+            raise ValueError("is needed with RUNWARD_PORT=0: callback URLs contain the port")
+        return value
+
+    @property
+    def base_url(self) -> str:
+        """PUBLIC_URL, or else the address on this machine."""
+        address = _address(self.host)
+        host = self.host
+        if address is not None and address.is_unspecified:
+            host = "127.0.0.1" if address.version == 4 else "::1"
+        return self.public_url or f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Patterns for `Host`: lower case, without ports or brackets."""
+        ours = (self.host, urlsplit(self.base_url).hostname or "")
+        return frozenset(
+            one.strip("[]")
+            for one in self.allowed_hosts or (*LOOPBACK_NAMES, *map(str.lower, ours))
+        )
+
+
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+
+
+def unknown_variables(names: Iterable[str]) -> list[str]:
+    """A line for each variable that looks like one of ours and is none, with the nearest one."""
+    known = [field.upper() for field in Settings.model_fields]
+    return [
+        f"{name}: there is no such variable" + _nearest(name, known)
+        for name in sorted(names)
+        if name.startswith(PREFIX)
+        and name.removeprefix(PREFIX) not in known
+        and name not in _OTHERS
+        and not name.startswith(_PLUGIN_SECRETS)
+    ]
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = get_close_matches(name.removeprefix(PREFIX), known, n=1)
+    return f"; did you mean {PREFIX}{near[0]}?" if near else ""

@@ -147,7 +147,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         feed, toolbox = Feed(Relay(database.autocommit)), Toolbox(database.pool, vault)
         posts = SignedPosts(egress)
         webhook = Webhook(posts, secrets)
-        public_url = settings.public_url or f"http://{settings.host}:{settings.port}"
+        public_url = settings.base_url
         engine = Engine(
             commit=await stack.enter_async_context(GroupCommit(steps.write)),
             load=_loader(database),

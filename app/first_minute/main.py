@@ -84,7 +84,7 @@ async def _on_this_machine(
         )
         tools_url = await stack.enter_async_context(serving)
     banner = Banner(
-        address=_address(settings),
+        address=settings.base_url,
         api_key=api_key.get_secret_value(),
         data_dir=data_dir,
         tools_url=tools_url,
@@ -104,7 +104,7 @@ async def _on_a_server(settings: Settings, url: str, progress: Progress) -> Prep
     if direct != url or not settings.pgbouncer:  # PgBouncer gives no session to migrate in
         progress.step("Migrating the database")
         await migrations.upgrade(direct, settings.secret_key.get_secret_value())
-    return Prepared(settings, url, Banner(_address(settings)))
+    return Prepared(settings, url, Banner(settings.base_url))
 
 
 def _load_run_process() -> "Callable[..., Awaitable[None]]":
@@ -118,12 +118,6 @@ def _show(banner: Banner, _: object) -> None:
     with suppress(OSError, ValueError):  # nobody reads it, and the service runs all the same
         sys.stdout.write(banner.text())
         sys.stdout.flush()
-
-
-def _address(settings: Settings) -> str:
-    """Where a person on this machine reaches it."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104
-    return settings.public_url or f"http://{host}:{settings.port}"
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """`runward doctor`: look at a set-up as its processes would find it, and say what to do."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Final
@@ -17,7 +18,7 @@ from app.cli.visible import visible_line
 from app.operating.database_findings import of_database
 from app.operating.environment import problems_of
 from app.operating.findings import Finding, of_settings
-from app.settings import Settings
+from app.settings import Settings, unknown_variables
 
 API_SECONDS: Final = 5.0
 UNAUTHORIZED: Final = 401
@@ -32,11 +33,15 @@ def examine(url: str | None, key: str | None, *, as_json: bool) -> None:
         if not as_json:
             _show(finding)
 
+    problems = unknown_variables(os.environ)
     try:
         settings = Settings()  # pyright: ignore[reportCallIssue]  # from the environment
     except ValidationError as error:
-        problems = "; ".join(line.strip() for line in problems_of(error))
-        found(Finding("settings", "fail", problems, "Correct them: docs/deploying.md lists all."))
+        settings = None
+        problems += [line.strip() for line in problems_of(error)]
+    if problems or settings is None:
+        what_next = "Correct them: docs/deploying.md lists all."
+        found(Finding("settings", "fail", "; ".join(problems), what_next))
     else:
         found(Finding("settings", "ok", "the environment is valid"))
         asyncio.run(_examine(settings, found))

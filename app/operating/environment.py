@@ -1,6 +1,7 @@
 """The settings, the log and the end of a command that works on this machine."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -16,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.cli.exits import Exit, fail
 from app.domain.errors import DatabaseUnreachableError, OperatorError
-from app.settings import Settings
+from app.settings import Settings, unknown_variables
 from app.store.db import is_outage
 from app.tools.context import PluginError
 
@@ -26,6 +27,8 @@ DISK_ERRORS: Final = (EACCES, EPERM, EROFS, ENOSPC, EDQUOT, ENOTDIR)
 def read_settings() -> Settings:
     """Ends the command where the environment is not valid."""
     try:
+        if unknown := unknown_variables(os.environ):
+            stop("\n".join(["The environment is not valid:", *(f"  {line}" for line in unknown)]))
         settings = Settings()  # pyright: ignore[reportCallIssue]  # from the environment
     except ValidationError as error:
         stop("The environment is not valid:\n" + "\n".join(problems_of(error)))
@@ -98,9 +101,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 def configure_logging(settings: Settings) -> None:
     """Events with fields, to standard error: text on a terminal, JSON elsewhere."""
     levels = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-    level = levels.get(settings.log_level.lower())
-    if level is None:
-        stop(f"RUNWARD_LOG_LEVEL must be one of: {', '.join(levels)}.")
+    level = levels[settings.log_level]
     text = settings.log_format == "text" or (
         settings.log_format == "auto" and sys.stderr is not None and sys.stderr.isatty()
     )
