@@ -38,6 +38,7 @@ from app.egress.targets import TargetError
 from app.store import mcp_servers, plugin_sync, registry
 from app.store.db import Tx
 from app.store.ids import mint
+from app.store.registry import RegisteredTool
 from app.tools import signing
 from app.tools.base import Invocation
 from app.tools.webhook_headers import check_headers, filled_headers, secret_references
@@ -45,6 +46,8 @@ from app.wiring import Services
 
 routes = router("Tools")
 
+MAX_ROUNDS: Final = 20
+"""How often a change is checked again because somebody else changed the tool meanwhile."""
 _UNTRIED: Final = {
     "agent": "is of type agent; start a run of its agent instead",
     "client": "is of type client; only the client can run it",
@@ -112,26 +115,35 @@ async def change_tool(
 ) -> Response:
     """Change a tool: that makes its next version. Pending approvals of the version before become
     void and are asked again."""
-    async with services.autocommit.connect() as tx:
-        before = await registry.get_tool(tx, who.project_id, name)
-    if before is None:
-        raise e.ToolNotFoundError
+    for _ in range(MAX_ROUNDS):
+        async with services.autocommit.connect() as tx:
+            before = await registry.get_tool(tx, who.project_id, name)
+        if before is None:
+            raise e.ToolNotFoundError
+        changed = await _change(services, who, before, patch)
+        if changed is not None:
+            services.toolbox.forget(who.project_id)
+            return answer(shapes.tool(changed))
+    raise e.ConflictError(f"Tool '{name}' is being changed by others. Try again.")
+
+
+async def _change(
+    services: Services, who: Principal, before: RegisteredTool, patch: PatchTool
+) -> RegisteredTool | None:
+    """None: somebody changed the tool after `before` was read, so it was another specification
+    that was checked."""
     if errors := patch.refused(before.spec):
         raise e.InvalidRequestError(errors=errors)
     code = await _code_of(services, who, before.spec, patch)
-    await check_tool(services, who.project_id, patched(before.spec, patch, code))
+    spec = patched(before.spec, patch, code)
+    await check_tool(services, who.project_id, spec)
     async with services.database.pool.begin() as tx:
-        former = await registry.lock_tool(tx, who.project_id, name)
-        if former is None or former.spec.type != before.spec.type:
-            raise e.ToolNotFoundError
+        former = await registry.lock_tool(tx, who.project_id, before.spec.name)
+        if former is None or (former.id, former.version) != (before.id, before.version):
+            return None
         if code is None:
-            spec = patched(former.spec, patch)
-            changed = await registry.change_tool(tx, services.vault, who.project_id, former, spec)
-        else:
-            changed = await plugin_sync.override(tx, who.project_id, code, overrides(patch))
-    services.toolbox.forget(who.project_id)
-    assert changed is not None
-    return answer(shapes.tool(changed))
+            return await registry.change_tool(tx, services.vault, who.project_id, former, spec)
+        return await plugin_sync.override(tx, who.project_id, code, overrides(patch))
 
 
 @routes.delete("/tools/{name}", status_code=204)

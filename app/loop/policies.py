@@ -1,6 +1,7 @@
 """Projects' own hooks and guardrails, kept between runs until something about them changes."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -10,16 +11,23 @@ from app.domain.ids import ProjectId
 from app.loop.kept import KeptByProject
 from app.store import policies
 from app.store.vault import Vault
+from app.tools import signing
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`secrets` sign what the project's guardrails and hooks are asked, and its agents': newest
+    """`all_secrets` sign what the project's guardrails and hooks are asked, and its agents': newest
     first."""
 
     hooks: tuple[Hook, ...]
     guardrails: tuple[Guardrail, ...]
-    secrets: tuple[str, ...]
+    all_secrets: tuple[str, ...]
+    overlap_ends: float = inf
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those that are valid now."""
+        return signing.valid_secrets(self.all_secrets, self.overlap_ends)
 
     @property
     def checks_results(self) -> bool:
@@ -38,6 +46,7 @@ class Policies(KeptByProject[Policy]):
             async with pool.connect() as tx:
                 stored = await policies.get_policy(tx, project_id)
             secrets = tuple(vault.guard_secret(project_id, one) for one in stored.generations)
-            return Policy(stored.hooks, stored.guardrails, secrets)
+            overlap_ends = signing.end_of_overlap(stored.former_seconds)
+            return Policy(stored.hooks, stored.guardrails, secrets, overlap_ends)
 
         super().__init__(read)

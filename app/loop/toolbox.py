@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from app.domain.toolbox import Asked, Tool, asked, compile_tool, is_enabled, rul
 from app.domain.tools import ByCallable, HostedKind, When
 from app.store import registry
 from app.store.vault import Vault
+from app.tools import signing
 from app.tools.context import PolicyContext
 from app.tools.plugins import PluginHost
 from app.tools.rules import Question, RuleEvaluator
@@ -29,10 +31,16 @@ MAX_KEPT: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Armed:
-    """A tool and the secrets that sign its requests."""
+    """A tool and the secrets that sign its requests, newest first."""
 
     tool: Tool
-    secrets: tuple[str, ...]
+    all_secrets: tuple[str, ...]
+    overlap_ends: float = inf
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those that are valid now."""
+        return signing.valid_secrets(self.all_secrets, self.overlap_ends)
 
 
 class ToolSet:
@@ -160,7 +168,11 @@ class Toolbox:
         async with self._pool.connect() as tx:
             rows = await registry.read_versions(tx, self._vault, project_id, missing)
         found = {
-            (one.spec.name, one.version): Armed(compile_tool(one.spec, one.version), one.secrets)
+            (one.spec.name, one.version): Armed(
+                compile_tool(one.spec, one.version),
+                one.secrets,
+                signing.end_of_overlap(one.former_seconds),
+            )
             for one in rows
         }
         if changes == self._changes:  # else it may be what was just forgotten

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
-from sqlalchemy import func, select, text
+from sqlalchemy import Double, cast, func, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from app.domain.guards import Guardrail, Guardrails, Hook, Hooks
@@ -22,21 +22,24 @@ _GUARDRAILS: Final = TypeAdapter[tuple[Guardrail, ...]](Guardrails)
 
 @dataclass(frozen=True, slots=True)
 class StoredPolicy:
-    """`generations` of the signing secret that are valid now, newest first; `version` counts the
-    changes, from 0 for a policy that was never set."""
+    """`generations` of the signing secret that are valid now, newest first; `former_seconds`: how
+    long the second one still is; `version` counts the changes, from 0 for a policy that was never
+    set."""
 
     hooks: tuple[Hook, ...] = ()
     guardrails: tuple[Guardrail, ...] = ()
     version: int = 0
     updated_at: datetime | None = None
     generations: tuple[int, ...] = (1,)
+    former_seconds: float | None = None
 
 
 async def get_policy(tx: Tx, project_id: ProjectId) -> StoredPolicy:
-    recent = project_policies.c.rotated_at > func.clock_timestamp() - ROTATION_OVERLAP
+    ends = project_policies.c.rotated_at + ROTATION_OVERLAP
+    left = cast(func.extract("epoch", ends - func.clock_timestamp()), Double)
     row = (
         await tx.execute(
-            select(project_policies, recent.label("recent")).where(
+            select(project_policies, left.label("former_seconds")).where(
                 project_policies.c.project_id == project_id
             )
         )
@@ -96,11 +99,12 @@ def _shown(one: BaseModel) -> Any:
 
 
 def _policy(row: Any) -> StoredPolicy:
-    newest = row.secret_generation
+    newest, left = row.secret_generation, row.former_seconds
     return StoredPolicy(
         hooks=_HOOKS.validate_python(row.hooks, strict=False),
         guardrails=_GUARDRAILS.validate_python(row.guardrails, strict=False),
         version=row.version,
         updated_at=row.updated_at if row.version else None,
-        generations=(newest, newest - 1) if row.recent else (newest,),
+        generations=(newest, newest - 1) if left is not None and left > 0 else (newest,),
+        former_seconds=left,
     )

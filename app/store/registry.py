@@ -171,14 +171,20 @@ def _tool(row: Any) -> RegisteredTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolVersion:
+    """`secrets` sign its requests now, newest first; `former_seconds`: how long the second one
+    still does."""
+
     spec: ToolSpec
     version: int
     secrets: tuple[str, ...]
+    former_seconds: float | None
 
 
 _VERSIONS: Final = text(
     "SELECT v.name, v.version, v.spec, t.secret,"
-    " CASE WHEN t.former_secret_until > clock_timestamp() THEN t.former_secret END AS former"
+    " CASE WHEN t.former_secret_until > clock_timestamp() THEN t.former_secret END AS former,"
+    " CAST(extract(epoch FROM t.former_secret_until - clock_timestamp()) AS float8)"
+    "   AS former_seconds"
     " FROM unnest(CAST(:names AS text[]), CAST(:versions AS int[])) AS w(name, version)"
     " JOIN tool_versions v ON v.project_id = :project_id"
     "   AND v.name = w.name AND v.version = w.version"
@@ -202,7 +208,7 @@ async def read_versions(
             vault.open(box, column=SECRET_COLUMN, project_id=project_id, row=row.name)
             for box in sealed
         )
-        found.append(ToolVersion(spec, row.version, secrets))
+        found.append(ToolVersion(spec, row.version, secrets, row.former_seconds))
     return found
 
 

@@ -4,6 +4,8 @@ import base64
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from math import inf
+from time import monotonic
 from typing import Final
 
 from standardwebhooks import Webhook, WebhookVerificationError
@@ -14,6 +16,17 @@ _PREFIX: Final = "whsec_"
 
 def make_secret() -> str:
     return _PREFIX + base64.b64encode(os.urandom(SECRET_BYTES)).decode()
+
+
+def end_of_overlap(former_seconds: float | None) -> float:
+    """Return the moment at which a former secret stops signing, on `time.monotonic`. None: there
+    is none, so the moment never comes."""
+    return inf if former_seconds is None else monotonic() + former_seconds
+
+
+def valid_secrets(secrets: tuple[str, ...], overlap_ends: float) -> tuple[str, ...]:
+    """Return the secrets that sign now. They are kept for long, so each use asks again."""
+    return secrets if monotonic() < overlap_ends else secrets[:1]
 
 
 def signed_headers(

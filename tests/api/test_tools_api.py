@@ -153,6 +153,20 @@ def test_a_change_makes_the_next_version_and_leaves_the_rest(project: Project) -
     assert project.client.call("GET", "/v1/tools/pay") == changed
 
 
+def test_of_two_changes_at_once_that_do_not_fit_together_one_is_refused(
+    project: Project,
+) -> None:
+    """Strict tools have no open objects, and each of the changes is right by itself."""
+    patches = [{"strict": True}, {"parameters": {**OBJECT, "additionalProperties": True}}]
+    for n in range(12):
+        path = f"/v1/tools/pay{n}"
+        registered(project, name=f"pay{n}", strict=False)
+        answers = at_once(
+            2, lambda m, path=path: project.client.request("PATCH", path, patches[m]).status_code
+        )
+        assert sorted(answers) == [200, 422]
+
+
 def test_changes_at_once_all_count(project: Project) -> None:
     registered(project)
 

@@ -1,7 +1,9 @@
 """A project's policy as workers know it: remembered until it changes, signed by what is valid."""
 
 from collections.abc import Callable
+from time import monotonic
 
+import pytest
 from sqlalchemy import event, text
 
 from app.domain.guards import WebhookGuardrail
@@ -9,6 +11,7 @@ from app.loop.policies import Policies
 from app.store import policies
 from app.store.db import Tx
 from app.store.policies import StoredPolicy
+from app.tools import signing
 from tests.db.store import PROJECT, Store
 
 RAIL = WebhookGuardrail(stage="input", type="webhook", url="https://guards.example/x")
@@ -96,3 +99,16 @@ async def test_a_rotation_changes_no_policy_and_a_policy_no_secret(store: Store)
     after = await put(store, RAIL)
     assert (after.version, after.generations) == (1, before.generations)
     assert (await put(store)).version == 2
+
+
+async def test_a_secret_that_was_replaced_signs_for_a_day_though_nothing_is_read_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = (await Policies(store.pool, store.vault).of(PROJECT)).secrets
+    second = await rotated(store)
+    policy = await Policies(store.pool, store.vault).of(PROJECT)
+    read_at = monotonic()
+    assert policy.secrets == (second, *first)
+    for seconds, secrets in ((86_340, (second, *first)), (86_401, (second,))):
+        monkeypatch.setattr(signing, "monotonic", lambda at=read_at + seconds: at)
+        assert policy.secrets == secrets

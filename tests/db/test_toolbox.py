@@ -1,11 +1,14 @@
 """What the toolbox remembers between runs, so that accepting one need not ask again."""
 
 from collections.abc import Callable
+from time import monotonic
 
 import pytest
 from sqlalchemy import event
 
 from app.loop.toolbox import Toolbox
+from app.store import registry
+from app.tools import signing
 from tests.db.store import PROJECT, Store
 
 
@@ -75,3 +78,18 @@ async def test_tools_are_not_lost_where_more_are_wanted_than_are_kept(
         await store.register(name=name)
     tools = await Toolbox(store.pool, store.vault).fetch(PROJECT, [("a", 1), ("b", 1)])
     assert [tools.version(name, 1).tool.name for name in ("a", "b")] == ["a", "b"]
+
+
+async def test_a_secret_that_was_replaced_signs_for_a_day_though_nothing_is_read_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The project is quiet, so nobody tells the toolbox to forget its tools."""
+    await store.register(name="pay")
+    async with store.pool.begin() as tx:
+        assert await registry.rotate_secret(tx, store.vault, PROJECT, "pay", "whsec_new")
+    armed = (await Toolbox(store.pool, store.vault).fetch(PROJECT, [("pay", 1)])).version("pay", 1)
+    read_at = monotonic()
+    assert armed.secrets == ("whsec_new", "whsec_secret")
+    for seconds, secrets in ((86_340, ("whsec_new", "whsec_secret")), (86_401, ("whsec_new",))):
+        monkeypatch.setattr(signing, "monotonic", lambda at=read_at + seconds: at)
+        assert armed.secrets == secrets
