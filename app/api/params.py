@@ -134,8 +134,9 @@ async def _wait(
             ge=0,
             le=MAX_WAIT_SECONDS,
             allow_inf_nan=False,
-            description="Hold the answer for up to so many seconds, until the run settles: it "
-            "has ended, or someone outside must act.",
+            description="Hold the answer for up to so many seconds: until the run settles, which "
+            "means that it has ended or that someone outside must act; or, for events, until there "
+            "is a new one.",
         ),
     ] = None,
     prefer: Annotated[

@@ -12,7 +12,7 @@ class Scope(StrEnum):
     RUNS_WRITE = "runs:write"  # runs, sessions, input, cancel, continue, client results
     TOOLS_WRITE = "tools:write"  # tools, agents, MCP servers
     APPROVALS_DECIDE = "approvals:decide"  # decide an approval, settle an unknown outcome
-    ADMIN = "admin"  # the project's keys, webhook endpoints, audit log; see `Principal.operator`
+    ADMIN = "admin"  # the project's keys; see `Principal.operator`
 
 
 READ_RUNS: Final = (Scope.RUNS_READ, Scope.RUNS_WRITE)

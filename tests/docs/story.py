@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from tests.docs.blocks import Block, blocks
+from tests.docs.blocks import ROOT, Block, blocks
 from tests.docs.likeness import differences
 from tests.docs.not_run import reason
 from tests.docs.shell import Shell, answers
@@ -30,6 +30,7 @@ from tests.support.client import ApiError, Client, frames
 from tests.support.service import INHERITED
 
 READY: Final = "Runward is ready."
+SETTING: Final = "getting-started.md#address-and-key"
 HERE: Final = "http://127.0.0.1:8080"
 GIVEN: Final = re.compile(r"\b([a-z]+_|sha256:)[0-9a-f]{32,64}\b")
 ELIDED: Final = re.compile(r"\b([a-z]+_|sha256:)…")
@@ -39,7 +40,8 @@ REQUEST: Final = re.compile(r"^(GET|POST|PUT|PATCH|DELETE) (/\S*)$", re.MULTILIN
 
 class Story:
     """`instead`: texts of the page, by what they are here. `env`: what the reader's terminal has
-    besides RUNWARD_URL and RUNWARD_KEY. `folder` is for files."""
+    besides PATH and the like, and RUNWARD_URL and RUNWARD_KEY where the page links to their
+    setting. `folder` is for files."""
 
     def __init__(
         self,
@@ -59,8 +61,7 @@ class Story:
         assert all(text in whole for text in self._instead), self._instead
         self._env = {name: os.environ[name] for name in INHERITED if name in os.environ} | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "RUNWARD_URL": client.url,
-            "RUNWARD_KEY": client.key,
+            **self._stated(),
             "PYTHONUNBUFFERED": "1",
             **(env or {}),
         }
@@ -68,6 +69,13 @@ class Story:
         self._names: dict[str, Any] = {"__name__": page}
         self._shell: Shell | None = None
         self._open = ExitStack()
+
+    def _stated(self) -> dict[str, str]:
+        """Return the address and the key if the page says how a reader sets them. Any other page
+        begins with neither, as a newcomer's terminal does."""
+        if SETTING not in (ROOT / self.page).read_text("utf-8"):
+            return {}
+        return {"RUNWARD_URL": self._client.url, "RUNWARD_KEY": self._client.key}
 
     # -- what a block is ----------------------------------------------------------------------
 

@@ -21,7 +21,8 @@ def test_the_examples(project: Project, tmp_path: Path) -> None:
     assert vendors is not None
     vendors.responses.script(project.model_name(), answer(Text("Fish.")))
     here = {"gpt-5.2": project.model_name(), "9000": f"{free_port()}", "9001": f"{free_port()}"}
-    with Story("examples/README.md", client, tmp_path, here) as page:
+    env = {"RUNWARD_URL": client.url}  # the default of the examples is where `make run` serves
+    with Story("examples/README.md", client, tmp_path, here, env) as page:
         page.serve(until="Listening on")
         page.serve(until="Listening on")
         assert "completed\nstock_count" in page.sh()

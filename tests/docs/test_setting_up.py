@@ -22,8 +22,12 @@ def test_getting_started(own: Own, tmp_path: Path) -> None:
     with ModelServer() as model:
         model.script("house", text("Fine."))
         here = {"http://127.0.0.1:11434/v1": model.base_url, "9100": weather, "sk-…": "sk-test"}
+        key = tmp_path / "api-key"  # kept there by `make run` on a database of its own
+        key.write_text(own.client.key, "utf-8")
+        here |= {".runward/api-key": str(key)}
         with Story("docs/getting-started.md", own.client, tmp_path, here, own.env) as page:
             assert "make run" in page.not_run()
+            page.sh()
             with_key = f"{free_port()}"
             page.run(f"OWN=$RUNWARD_PORT; export RUNWARD_PORT={with_key}")
             page.serve()

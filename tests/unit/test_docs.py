@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from app.api.problems import FRAMEWORK, status_of
 from app.domain import texts
 from app.domain.approvals import ApprovalStatus
 from app.domain.calls import Reason
+from app.domain.errors import AppError
 from app.domain.events import STORED, TRANSIENT
 from app.domain.run import TERMINAL, RunStatus
 from app.domain.scopes import Scope
@@ -19,6 +21,7 @@ from app.llm.table import table
 from app.llm.vendors import VendorModel
 from app.llm.vendors_access import Access, VendorName
 from app.settings import Settings
+from tests.unit.test_errors import kinds
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -141,6 +144,12 @@ def test_every_event_type_is_listed_with_what_it_says(
 ) -> None:
     listed = rows("events.md", heading)
     assert {name: cells[0] for name, cells in listed.items()} == types
+
+
+def test_every_error_code_is_listed_with_its_status() -> None:
+    codes = {kind.code: str(status_of(kind)) for kind in kinds() if kind is not AppError}
+    codes |= {code: str(status) for status, (code, _) in FRAMEWORK.items()}
+    assert {code: cells[0] for code, cells in rows("errors.md", "## Codes").items()} == codes
 
 
 def test_every_text_for_models_is_quoted() -> None:

@@ -50,7 +50,7 @@ class Key(Shown):
     model_config = ConfigDict(json_schema_extra=example(**_CI))
 
     id: str
-    """Stands in the audit log and in `decided_by`."""
+    """ID of the key. `created_by` of runs and `decided_by` of approvals refer to it."""
     object: Literal["key"] = "key"
     """`key`."""
     name: str
