@@ -9,11 +9,14 @@ from app.domain import texts
 from app.domain.approvals import ApprovalStatus
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
 from app.domain.plan import gate
-from app.domain.settle import conclude, settle, unknown
+from app.domain.settle import AwaitResolution, conclude, settle, unknown
 from app.domain.state import Changes, RunState
 from app.domain.toolbox import Tool
 
 GONE: Final = "The tool was disabled or deleted before the call could be sent again."
+REFUSED: Final = (
+    "The tool was changed before the call could be sent again, and refuses its arguments."
+)
 
 
 def recheck(
@@ -29,8 +32,9 @@ def recheck(
     else is asked about again. `made_for`: the tool's version that the call was made for, whose
     policy holds if the tool is gone and an attempt may have taken effect."""
     tool = now.get(call.tool)
-    if tool is None and call.attempt > 0 and made_for is not None:
-        return conclude(state, changes, call, unknown(made_for.spec, GONE))
+    if tool is None and call.attempt > 0:
+        verdict = unknown(made_for.spec, GONE) if made_for else AwaitResolution(GONE)
+        return conclude(state, changes, call, verdict)
     if tool is None:
         result = Result(CallOutcome.FAILED, texts.tool_gone(call.tool), Reason.UNKNOWN_TOOL)
         return settle(state, changes, call, result)
@@ -49,7 +53,10 @@ def recheck(
         approval_id=None,
         approved_digest=None,
     )
-    if problems := tool.arguments.problems(again.arguments):
+    problems = tool.arguments.problems(again.arguments)
+    if problems and call.attempt > 0:
+        return conclude(state, changes, again, unknown(tool.spec, REFUSED))
+    if problems:
         text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])
         return settle(
             state, changes, again, Result(CallOutcome.FAILED, text, Reason.INVALID_ARGUMENTS)

@@ -141,7 +141,8 @@ class Execution(EquippedRun):
         shown_tools = {} if action.tools_off else tools
         judging = turn.judged(engine, guarding, state, response, shown_tools, self._armed_tool)
         judged = await self._unless_stopped(judging)
-        if judged is None:
+        if judged is None:  # the response is dropped, but it was paid for
+            self._state = use(self._state, self._changes, response.usage)
             return False
         hidden = frozenset(() if action.tools_off else self._enabled.keys() - tools.keys())
         return await self._take(response, replace(judged, shown=segments, hidden=hidden))

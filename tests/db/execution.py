@@ -23,6 +23,8 @@ from app.settings import Settings
 from app.store import registry
 from app.store.commit import Step, Written
 from app.tools.base import Invocation
+from app.tools.guards import Guards, RunGuardrail
+from app.tools.signed_post import SignedPosts
 from app.wiring import Services, open_services
 from tests.db.store import PROJECT, Store, new_run
 
@@ -125,6 +127,16 @@ class Loop:
         """Change the run from outside, as the API does."""
         async with self.store.pool.begin() as tx:
             await self.store.bump(tx, state.id)
+
+    def judge_with(self, guardrail: RunGuardrail) -> None:
+        """Have that function judge in the place of every plugin's guardrail."""
+        services = self.services
+        guards = Guards(
+            SignedPosts(services.egress),
+            run_guardrail=guardrail,
+            run_hook=services.plugins.run_hook,
+        )
+        self.engine = replace(self.engine, guards=guards)
 
     async def delete(self, tool: str) -> None:
         async with self.store.pool.begin() as tx:

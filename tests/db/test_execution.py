@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 
 from app.domain.agents import Limits
-from app.domain.calls import CallOutcome
+from app.domain.calls import CallOutcome, Reason
+from app.domain.guards import Verdict
 from app.domain.ids import CallId
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.response import Usage
@@ -144,7 +145,25 @@ async def test_a_deleted_tool_does_not_run_though_a_report_was_unwritten_when_th
     assert len(loop.tool.calls) == 1
     result = (await loop.store.load(run.id)).calls[CallId("call_2")].result
     assert result is not None
-    assert "not found" in str(result.output)
+    assert result.reason is Reason.UNKNOWN_TOOL
+
+
+async def test_a_new_approval_policy_holds_though_a_report_was_unwritten_when_the_notice_came(
+    loop: Loop,
+) -> None:
+    await loop.store.register()
+
+    async def gate(call: Invocation) -> Outcome:
+        await loop.store.register(approval="always")
+        loop.engine.toolbox.forget(PROJECT)
+        call.report(0.5, "half")
+        loop.current.nudge()
+        return Done("paid")
+
+    config: dict[str, Any] = {"tools": ["pay"], "parallel_tool_calls": False}
+    run = await loop.leased("pay(amount=1) pay(amount=2)", gate, Done("paid"), **config)
+    assert await loop.execute(run) == "requires_action"
+    assert len(loop.tool.calls) == 1
 
 
 async def test_a_call_whose_tool_is_deleted_before_its_retry_is_not_reported_as_never_sent(
@@ -302,3 +321,19 @@ async def test_the_usage_of_a_refused_response_is_kept_where_the_run_was_changed
     assert head.input_tokens >= 10_000
     assert head.turn == 2
     assert (await loop.store.log(run.id)).count("usage.updated") == 2
+
+
+async def test_the_usage_of_a_response_that_is_dropped_in_a_drain_is_kept(loop: Loop) -> None:
+    await loop.store.register(approval="always")
+
+    async def drain(*_: object) -> Verdict:
+        loop.current.drain()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    loop.judge_with(drain)
+    rail = {"stage": "pre_approval", "type": "plugin", "name": "slow"}
+    run = await loop.leased("pay(amount=7)", tools=["pay"], guardrails=[rail])
+    assert await loop.execute(run) == "queued"
+    assert (await loop.store.head(run.id)).input_tokens > 0
+    assert await loop.store.phases(run.id) == {}

@@ -139,3 +139,13 @@ def test_a_person_settles_it_where_the_tool_says_so() -> None:
     sent = call("c1", attempt=1)
     run = recheck(state([sent]), Changes(), sent, {}, Mint(), tool(on_unknown="ask"))
     assert phase_of(run) is CallPhase.AWAITING_RESOLUTION
+
+
+def test_a_call_that_was_sent_and_whose_arguments_are_refused_now_has_an_unknown_outcome() -> None:
+    sent = replace(APPROVED, attempt=1)
+    now = tool("pay", 2, approval="always", parameters=STRICT)
+    run, changes = rechecked(sent, now)
+    result = run.calls[sent.id].result
+    assert result is not None
+    assert result.outcome is CallOutcome.OUTCOME_UNKNOWN
+    assert changes.closed_approvals == {APPROVAL: ApprovalStatus.VOID}
