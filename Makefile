@@ -11,7 +11,13 @@ MCP := $(VENV)/mcp-servers
 CLIENTS := $(VENV)/clients
 TYPESCRIPT := examples/clients/typescript
 INSTALL := -m pip --disable-pip-version-check install --require-hashes --no-deps
-PIP := $(BIN)/python $(INSTALL)
+# Installs from the lock file $(1) with the Python of $(2). Shows how far it is, and errors.
+define INSTALL_LOCKED
+@{ $(2)/bin/python $(INSTALL) --root-user-action ignore --requirement $(1) || echo FAILED; } | awk \
+  -v total=$$(grep -c '^[a-zA-Z].*==' $(1)) \
+  '/^Collecting / { n++; if (n % 20 == 0) { printf "    %d of %d\n", n, total; fflush() } } \
+  /^FAILED/ { failed = 1 } END { exit failed }'
+endef
 COMPILE = $(BIN)/uv --quiet pip compile --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 	$(if $(UPGRADE),--upgrade)
@@ -86,12 +92,12 @@ $(VENV)/.made:
 
 $(VENV)/.runtime: requirements.lock | $(VENV)/.made
 	@echo "==> Installing Runward's dependencies (about a minute, once)"
-	@$(PIP) --requirement requirements.lock
+	$(call INSTALL_LOCKED,requirements.lock,$(VENV))
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock | $(VENV)/.made
 	@echo "==> Installing the development tools (about a minute, once)"
-	@$(PIP) --requirement requirements-dev.lock
+	$(call INSTALL_LOCKED,requirements-dev.lock,$(VENV))
 	@touch $(VENV)/.runtime $@
 
 # Programs of others, in JavaScript, that tests run Runward against. Without npm those are skipped.
@@ -104,14 +110,14 @@ $(NODE): tests/node/package-lock.json
 $(MCP)/.installed: tests/mcp_servers.lock | $(VENV)/.made
 	@echo "==> Installing the MCP servers that tests use (about half a minute, once)"
 	@$(BIN)/python -m venv --clear $(MCP)
-	@$(MCP)/bin/python $(INSTALL) --requirement tests/mcp_servers.lock
+	$(call INSTALL_LOCKED,tests/mcp_servers.lock,$(MCP))
 	@touch $@
 
 # A generator of clients in Python, and what its clients import; and the same for TypeScript.
 $(CLIENTS)/.installed: examples/clients/python/requirements.lock | $(VENV)/.made
 	@echo "==> Installing the generator of Python clients (some seconds, once)"
 	@$(BIN)/python -m venv --clear $(CLIENTS)
-	@$(CLIENTS)/bin/python $(INSTALL) --requirement examples/clients/python/requirements.lock
+	$(call INSTALL_LOCKED,examples/clients/python/requirements.lock,$(CLIENTS))
 	@touch $@
 
 $(TYPESCRIPT)/node_modules/.installed: $(TYPESCRIPT)/package-lock.json

@@ -77,7 +77,9 @@ OnDatabase = Annotated[
 
 @app.command(rich_help_panel=SERVICE)
 def demo(
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve without asking.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Approve without asking, as without a terminal.")
+    ] = False,
 ) -> None:
     """A guided first run in this terminal: nothing is needed, and nothing of it stays."""
     from app.operating.demo import show_demo

@@ -10,9 +10,11 @@ from uuid import UUID
 
 import structlog
 import uvicorn
+from pydantic import SecretStr
 
 from app.api.app import create_app
 from app.api.connections import limited
+from app.api.descriptions import VERSION
 from app.api.following import wake_those_behind
 from app.api.listening import check_address
 from app.api.routers import ROUTERS
@@ -20,6 +22,7 @@ from app.console import pages, session
 from app.domain.errors import OperatorError
 from app.settings import Settings
 from app.store import keys, plugin_sync, readiness
+from app.store.addresses import read_url
 from app.store.notify import Listener
 from app.tools import signing
 from app.wiring import Services, open_services
@@ -59,15 +62,8 @@ async def run_process(
         check_address(settings.host, settings.port)
     async with open_services(settings, database_url) as services, stop_signal() as stop:
         services.mcp_wait = settings.mcp_wait_seconds
-        async with services.database.pool.begin() as tx:
-            await readiness.prepare(tx, services.vault)
-        if settings.bootstrap_key is not None:
-            async with services.database.pool.begin() as tx:
-                secret = settings.bootstrap_key.get_secret_value()
-                await keys.ensure_key(tx, services.vault, name="bootstrap", secret=secret)
-        async with services.database.pool.begin() as tx:
-            specs = services.plugins.specs
-            await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret)
+        await _prepare(settings, services)
+        log.info("starting", serves=serves, works=works, **about_start(settings, database_url))
         _settle_memory()
         worker = None
         if works:
@@ -146,6 +142,36 @@ async def _open_models(services: Services) -> None:
         await services.models.open()
     except Exception:
         log.exception("models_not_opened")
+
+
+async def _prepare(settings: Settings, services: Services) -> None:
+    """Check the database, and store in it what this process brings along."""
+    async with services.database.pool.begin() as tx:
+        await readiness.prepare(tx, services.vault)
+    if settings.bootstrap_key is not None:
+        async with services.database.pool.begin() as tx:
+            secret = settings.bootstrap_key.get_secret_value()
+            await keys.ensure_key(tx, services.vault, name="bootstrap", secret=secret)
+    async with services.database.pool.begin() as tx:
+        specs = services.plugins.specs
+        await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret)
+
+
+def about_start(settings: Settings, database_url: str) -> dict[str, object]:
+    """What a process is, for its log: version, schema, database, and the settings that differ from
+    their defaults. Of secrets, and of URLs that may hold them, only that they are set."""
+    given: dict[str, object] = {}
+    for name, field in type(settings).model_fields.items():
+        value: object = getattr(settings, name)
+        if value != field.get_default(call_default_factory=True):
+            hidden = isinstance(value, SecretStr) or name.endswith(("_url", "_id", "_prices"))
+            given[name] = "(set)" if hidden else str(value)
+    return {
+        "version": VERSION,
+        "schema": readiness.revisions()[-1],
+        "database": read_url(database_url).place,
+        "settings": given,
+    }
 
 
 def _listener(services: Services, worker: Worker | None) -> Listener:

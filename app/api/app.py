@@ -14,7 +14,7 @@ from app.api import docs, openapi
 from app.api.descriptions import VERSION
 from app.api.hosts import AllowedHosts
 from app.api.middleware import Surroundings
-from app.api.problems import answer_for, framework_problem
+from app.api.problems import answer_for, framework_problem, log_unavailable
 from app.api.services import Services
 from app.domain.errors import AppError
 
@@ -56,6 +56,7 @@ def create_app(
 async def _expected(request: Request, error: Exception) -> Response:
     answer = answer_for(request, error)
     assert answer is not None
+    log_unavailable(request, answer, error)
     return answer
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import structlog
 
 from app.store import events
-from app.store.db import DATABASE_ERRORS, is_outage
+from app.store.db import DATABASE_ERRORS, is_outage, log_fields
 from app.wiring import Services
 
 log = structlog.get_logger()
@@ -29,4 +29,4 @@ async def wake_those_behind(services: Services) -> None:
         except DATABASE_ERRORS as error:
             if not is_outage(error):
                 raise
-            log.warning("follow_failed", error=type(error).__name__)
+            log.warning("follow_failed", **log_fields(error))

@@ -8,7 +8,7 @@ import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.problems import answer_for, framework_problem
+from app.api.problems import answer_for, framework_problem, log_unavailable
 
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _ALWAYS: Final = ((b"x-content-type-options", b"nosniff"),)
@@ -55,6 +55,7 @@ class Surroundings:
                 exc_info=error,
             )
             response = framework_problem(request, 500)
+        log_unavailable(request, response, error)
         await response(request.scope, receive, answer.send)
 
 

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from math import ceil
 from typing import Final
 
+import structlog
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import JsonValue
@@ -16,7 +17,9 @@ from app.api.openai_errors import openai_error, speaks_openai
 from app.api.validation import invalid_request
 from app.domain import errors as e
 from app.domain.json import JsonObject
-from app.store.db import is_outage
+from app.store.db import is_outage, log_fields
+
+log = structlog.get_logger()
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_SECONDS: Final = 2.0
@@ -130,6 +133,18 @@ def answer_for(request: Request, error: Exception) -> Response | None:
             return app_problem(request, e.UnavailableError())
         case _:
             return None
+
+
+def log_unavailable(request: Request, response: Response, error: Exception) -> None:
+    """Log the cause of a 503, which the client is not told."""
+    if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        log.warning(
+            "request.unavailable",
+            request_id=request_id_of(request),
+            method=request.method,
+            route=getattr(request.scope.get("route"), "path", None),
+            **log_fields(error.__cause__ or error),
+        )
 
 
 def _headers(error: e.AppError, status: int) -> dict[str, str]:

@@ -6,11 +6,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.settings import Settings
+
 FIRST_INPUT = (
     'lookup_order(order="A-1017") refund(order="A-1017", amount=50) '
     'refund(order="A-1018", amount=500)'
 )
 """The offline model makes exactly these calls; the last one needs approval."""
+
+
+def configured_providers(settings: Settings) -> tuple[str, ...]:
+    """The names of the providers that there are settings for, as models begin with them."""
+    openai = settings.openai_api_key or settings.openai_base_url
+    aws_key = settings.aws_access_key_id and settings.aws_secret_access_key
+    given = {
+        "openai": openai,
+        "openai-responses": openai,
+        "anthropic": settings.anthropic_api_key or settings.anthropic_base_url,
+        "gemini": settings.gemini_api_key or settings.gemini_base_url,
+        "bedrock": settings.aws_bearer_token_bedrock or aws_key,
+    }
+    return tuple(name for name, value in given.items() if value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +39,8 @@ class Banner:
     data_dir: Path | None = None
     tools_url: str | None = None
     loopback_alone: bool = False
-    openai: bool = False
+    providers: tuple[str, ...] = ()
+    """Those that there are settings for."""
 
     def text(self) -> str:
         facts = list(self._facts())
@@ -46,9 +63,8 @@ class Banner:
             yield "Data", f"{self.data_dir}   (embedded PostgreSQL, for one person's machine)"
         if self.tools_url is not None:
             yield "Tools", f"lookup_order and refund, examples at {self.tools_url}"
-        if self.api_key is not None:
-            models = "offline:rules   (a rule-based stand-in that needs no key)"
-            yield "Models", f"{models}, openai:NAME" if self.openai else models
+        models = "offline:rules   (a rule-based stand-in that needs no key)"
+        yield "Models", ", ".join([models, *(f"{name}:NAME" for name in self.providers)])
         if self.loopback_alone:
             yield (
                 "Targets",

@@ -17,7 +17,7 @@ from typing import Final
 
 from app.api.listening import check_address
 from app.first_minute import example_tools
-from app.first_minute.banner import Banner
+from app.first_minute.banner import Banner, configured_providers
 from app.first_minute.kept import kept, secret_key_of
 from app.first_minute.progress import Progress
 from app.settings import Settings
@@ -89,7 +89,7 @@ async def _on_this_machine(
         data_dir=data_dir,
         tools_url=tools_url,
         loopback_alone=settings.allow_private_targets == LOOPBACK,
-        openai=settings.openai_api_key is not None or settings.openai_base_url is not None,
+        providers=configured_providers(settings),
     )
     return Prepared(settings, server.url, banner)
 
@@ -104,7 +104,8 @@ async def _on_a_server(settings: Settings, url: str, progress: Progress) -> Prep
     if direct != url or not settings.pgbouncer:  # PgBouncer gives no session to migrate in
         progress.step("Migrating the database")
         await migrations.upgrade(direct, settings.secret_key.get_secret_value())
-    return Prepared(settings, url, Banner(settings.base_url))
+    banner = Banner(settings.base_url, providers=configured_providers(settings))
+    return Prepared(settings, url, banner)
 
 
 def _load_run_process() -> "Callable[..., Awaitable[None]]":

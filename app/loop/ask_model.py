@@ -17,6 +17,7 @@ from app.domain.bounds import MAX_CALL_ID, bounded_name, bounded_response
 from app.domain.conversation import conversation
 from app.domain.decide import AskModel
 from app.domain.history import shown
+from app.domain.ids import Prefix, show
 from app.domain.items import Message
 from app.domain.json import JsonObject, UnstorableError, cleaned_text
 from app.domain.response import Loss, ModelResponse
@@ -264,7 +265,9 @@ class _Watch:
 
     def retried(self, model: str, error: ModelError, *, after: float) -> None:
         """`model` is asked next, `after` seconds."""
-        log.info("model_retried", run=str(self._state.id), model=model, code=error.code)
+        log.info(
+            "model_retried", run=show(Prefix.RUN, self._state.id), model=model, code=error.code
+        )
         self.tell(Retried(model, error.code, error.message, after))
         self._draft.restart()
 

@@ -35,6 +35,7 @@ SETTINGS: Final = ("RUNWARD_", "DATABASE_URL", "NATS_URL")
 
 
 def show_demo(*, yes: bool) -> None:
+    yes = yes or not sys.stdin.isatty()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     if installed_package() is None:
         fail(

@@ -6,7 +6,11 @@ from ipaddress import ip_address, ip_network
 from typing import Final, Literal
 
 from app.egress.addresses import Network, parse_ports
+from app.first_minute.banner import configured_providers
 from app.settings import Settings
+from app.tools.context import PluginError
+from app.tools.loading import load_plugins
+from app.tools.plugins import PluginHost
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -35,6 +39,7 @@ def of_settings(settings: Settings) -> Iterator[Finding]:
     yield _ports(settings)
     yield _targets(settings)
     yield _models(settings)
+    yield from _plugins(settings)
 
 
 def secret_key(settings: Settings) -> Finding:
@@ -113,6 +118,17 @@ def _is_dangerous(network: Network) -> bool:
     return any(one.version == network.version and one in network for one in METADATA)
 
 
+def _plugins(settings: Settings) -> Iterator[Finding]:
+    """Loads them, as a worker does at its start."""
+    try:
+        plugins = load_plugins(settings.plugins)
+    except PluginError as error:
+        yield Finding("plugins", "fail", str(error), "A worker stops with this at its start.")
+        return
+    if names := sorted(spec.name for spec in PluginHost(plugins, threads=1, secrets={}).specs):
+        yield Finding("plugins", "ok", f"loaded: {', '.join(names)}")
+
+
 def _models(settings: Settings) -> Finding:
     pair = (settings.aws_access_key_id, settings.aws_secret_access_key)
     if (pair[0] is None) != (pair[1] is None):
@@ -130,13 +146,7 @@ def _models(settings: Settings) -> Finding:
             "there is a key for Amazon Bedrock and no AWS_REGION",
             "Set AWS_REGION, such as eu-central-1.",
         )
-    there = {
-        "openai": settings.openai_api_key or settings.openai_base_url,
-        "anthropic": settings.anthropic_api_key or settings.anthropic_base_url,
-        "gemini": settings.gemini_api_key or settings.gemini_base_url,
-        "bedrock": bedrock,
-    }
-    names = [name for name, value in there.items() if value]
+    names = [name for name in configured_providers(settings) if name != "openai-responses"]
     if not names:
         return Finding(
             "models",

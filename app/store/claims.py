@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.domain import errors as e
 from app.domain.ids import Prefix, ProjectId, RunId, show
 from app.domain.state import RunState
-from app.store.db import DATABASE_ERRORS, Tx
+from app.store.db import DATABASE_ERRORS, Tx, log_fields
 from app.store.runs import STATE, load, state_from
 
 log = structlog.get_logger()
@@ -100,9 +100,7 @@ async def claim_one_by_one(engine: AsyncEngine, count: int, lease: timedelta) ->
             claimed.unreadable.append(held)
             continue
         except DATABASE_ERRORS as error:  # its lease runs out
-            log.warning(
-                "claim_failed", run=show(Prefix.RUN, held.run_id), error=type(error).__name__
-            )
+            log.warning("claim_failed", run=show(Prefix.RUN, held.run_id), **log_fields(error))
             continue
         if state is not None:
             claimed.states.append(state)

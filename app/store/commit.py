@@ -23,7 +23,7 @@ from app.domain.response import Usage
 from app.domain.run import MOVES, TERMINAL, Move
 from app.domain.state import Changes, Lineage, Place
 from app.store import family
-from app.store.db import DATABASE_ERRORS, Tx, backend_pid, is_outage
+from app.store.db import DATABASE_ERRORS, Tx, backend_pid, is_outage, log_fields
 from app.store.group import Result
 from app.store.records import RECORDS, Records, as_json, run_hint
 from app.store.runs import ACCEPT, NewRun, accept_values, lock_all
@@ -228,7 +228,7 @@ class StepWriter:
             except DATABASE_ERRORS as error:
                 if not is_outage(error):
                     raise
-                log.warning("commit_retried", error=type(error).__name__, steps=len(entries))
+                log.warning("commit_retried", **log_fields(error), steps=len(entries))
                 await asyncio.sleep(delay)
         raise AssertionError("repeat() does not end")
 

@@ -133,6 +133,15 @@ def was_rolled_back(error: BaseException) -> bool:
     return isinstance(error, DBAPIError) and sqlstate(error) in ("40001", "40002", "40P01")
 
 
+def log_fields(error: BaseException) -> dict[str, str]:
+    """What a log line says of an error: its type, SQLSTATE and reason. Never the statement or its
+    values."""
+    cause = getattr(error, "orig", None) or error
+    fields = {"error": type(error).__name__, "reason": str(cause).partition("\n")[0][:200]}
+    state = str(getattr(cause, "sqlstate", None) or "")
+    return {**fields, "sqlstate": state} if state else fields
+
+
 def is_outage(error: BaseException) -> bool:
     """PostgreSQL is away, restarting, overloaded or had to give up: nothing is wrong with the
     statement, whether a commit happened is unknown, and a retry helps."""

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from app.domain.errors import OperatorError
 from app.store.addresses import read_url
 from app.store.connecting import explaining
-from app.store.db import DRIVER, sqlstate
+from app.store.db import DRIVER, log_fields, sqlstate
 from app.store.readiness import MIGRATIONS
 
 log = structlog.get_logger()
@@ -58,7 +58,7 @@ async def upgrade(url: str, secret_key: str | None = None, *, to: str = "head") 
                     if sqlstate(error) not in _LOCKED:
                         raise
                     await connection.rollback()
-                    log.warning("migration_waits_for_lock", error=sqlstate(error))
+                    log.warning("migration_waits_for_lock", **log_fields(error))
                 else:
                     return
                 await asyncio.sleep(LOCK_PAUSE.total_seconds())

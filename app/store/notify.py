@@ -16,6 +16,7 @@ import structlog
 
 from app.domain.ids import ProjectId, RunId
 from app.store.addresses import read_url
+from app.store.db import log_fields
 from app.store.drafts import Draft, Heard, Piece
 from app.store.events import StoredEvent
 from app.store.relay import Relay
@@ -330,7 +331,7 @@ class Listener:
             try:
                 await self._listen()
             except Exception as error:
-                log.warning("listen_lost", error=type(error).__name__, reason=str(error)[:200])
+                log.warning("listen_lost", **log_fields(error))
             await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _listen(self) -> None:

@@ -17,7 +17,8 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.store.db import DATABASE_ERRORS
+from app.domain.ids import Prefix, show
+from app.store.db import DATABASE_ERRORS, log_fields
 from app.store.drafts import Piece
 
 log = structlog.get_logger()
@@ -119,13 +120,7 @@ class Relay:
             async with self._engine.connect() as tx:
                 await tx.execute(_NOTIFY, {"channels": list(channels), "payloads": list(texts)})
         except DATABASE_ERRORS as error:  # a hint is never worth more than a line in the log
-            state = getattr(error, "orig", error)
-            log.warning(
-                "relay_failed",
-                error=type(error).__name__,
-                sqlstate=getattr(state, "sqlstate", None),
-                lost=len(pieces),
-            )
+            log.warning("relay_failed", **log_fields(error), lost=len(pieces))
 
 
 def _encoded(pieces: Iterable[Piece]) -> Iterator[str]:
@@ -136,7 +131,9 @@ def _encoded(pieces: Iterable[Piece]) -> Iterator[str]:
         for part in _parts(piece):
             one = _shown(part)
             if one is None:
-                log.warning("relay_piece_skipped", run=str(part.run_id), type=part.type)
+                log.warning(
+                    "relay_piece_skipped", run=show(Prefix.RUN, part.run_id), type=part.type
+                )
                 continue
             if batch and size + len(one) > MAX_BATCH_BYTES:
                 yield f"[{b','.join(batch).decode()}]"

@@ -21,7 +21,7 @@ from uuid import UUID
 import structlog
 from pydantic import JsonValue
 
-from app.domain.ids import ProjectId
+from app.domain.ids import Prefix, ProjectId, show
 from app.domain.json import JsonObject, compact
 from app.domain.rules import RuleFailure
 from app.tools.environment import child_environment
@@ -96,7 +96,9 @@ class RuleEvaluator:
                 async with self._slow.turn:
                     return await self._ask_in(self._slow, project_id, line, count)
         except TimeoutError:
-            log.warning("rules_not_evaluated", project_id=str(project_id), reason=BUSY)
+            log.warning(
+                "rules_not_evaluated", project=show(Prefix.PROJECT, project_id), reason=BUSY
+            )
             return [BUSY] * count
 
     async def _ask_in(
@@ -108,7 +110,7 @@ class RuleEvaluator:
         if len(answers) == count:
             return answers
         reason = lane.why_it_ended
-        log.warning("rules_not_evaluated", project_id=str(project_id), reason=reason)
+        log.warning("rules_not_evaluated", project=show(Prefix.PROJECT, project_id), reason=reason)
         return answers + [reason] * (count - len(answers))
 
     def _is_slow(self, project_id: UUID) -> bool:

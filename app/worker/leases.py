@@ -16,7 +16,7 @@ import structlog
 
 from app.store import sweep
 from app.store.claims import Held
-from app.store.db import DATABASE_ERRORS, Database, is_outage
+from app.store.db import DATABASE_ERRORS, Database, is_outage, log_fields
 
 log = structlog.get_logger()
 
@@ -115,7 +115,7 @@ class Heartbeat:
                 except DATABASE_ERRORS as error:
                     if not is_outage(error):
                         raise
-                    log.warning("heartbeat_failed", error=type(error).__name__)
+                    log.warning("heartbeat_failed", **log_fields(error))
         finally:
             await database.close()
 

@@ -14,7 +14,7 @@ from app.domain.ids import Prefix, show
 from app.domain.state import RunState
 from app.loop.execute import Execution
 from app.store import claims
-from app.store.db import DATABASE_ERRORS, is_outage
+from app.store.db import DATABASE_ERRORS, is_outage, log_fields
 from app.store.sweep import Held
 from app.wiring import Services
 from app.worker.leases import Heartbeat
@@ -153,7 +153,7 @@ class Worker:
         try:
             await self._services.quarantine.end(error.project_id, error.run_id)
         except DATABASE_ERRORS as failure:  # its lease runs out, and its next claim does it
-            log.warning("quarantine_failed", error=type(failure).__name__)
+            log.warning("quarantine_failed", **log_fields(failure))
 
     async def _claim_forever(self) -> None:
         """Until draining. A claim that is in flight then is still taken in: its runs are leased
@@ -168,7 +168,7 @@ class Worker:
                 if self._claim_one_by_one and not is_outage(error):
                     raise  # it is no run's fault
                 self._claim_one_by_one = True
-                log.warning("claim_failed", error=type(error).__name__)
+                log.warning("claim_failed", **log_fields(error))
             if not claimed:
                 try:
                     async with asyncio.timeout(POLL_SECONDS):

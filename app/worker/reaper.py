@@ -4,14 +4,16 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
+from uuid import UUID
 
 import structlog
 
 from app.domain.abandoned import Abandoned, Closed
 from app.domain.errors import AppError, RunUnreadableError
+from app.domain.ids import Prefix, show
 from app.store import outside, sessions, sweep
-from app.store.db import DATABASE_ERRORS, Database, Tx, is_outage
+from app.store.db import DATABASE_ERRORS, Database, Tx, is_outage, log_fields
 from app.store.quarantine import Quarantine
 from app.store.sweep import DueAnswer
 from app.store.vault import Vault
@@ -59,7 +61,7 @@ class Reaper:
             except DATABASE_ERRORS as error:
                 if not is_outage(error):
                     raise
-                log.warning("sweep_failed", error=type(error).__name__)
+                log.warning("sweep_failed", **log_fields(error))
             await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
 
     async def sweep(self) -> bool:
@@ -122,9 +124,17 @@ class Reaper:
                 # One row must end neither the process nor the sweep of the others.
                 self._failed = {k: n for k, n in self._failed.items() if n > self._sweeps}
                 self._failed[due] = self._sweeps + RETRY_EVERY
-                log.exception("sweep_failed", due=str(due), failed=len(self._failed))
+                log.exception("sweep_failed", due=_shown(find, due), failed=len(self._failed))
         return len(found) == sweep.BATCH and settled > 0
 
     async def _alone(self, act: Callable[[Tx], Awaitable[T]]) -> T:
         async with self._database.pool.begin() as tx:
             return await act(tx)
+
+
+def _shown(find: object, due: object) -> str:
+    """The run or approval, as the API shows its id."""
+    if isinstance(due, DueAnswer):
+        return f"{show(Prefix.RUN, due.run_id)} {due.call_id}"
+    _, id_ = cast("tuple[UUID, UUID]", due)
+    return show(Prefix.APPROVAL if find is sweep.due_approvals else Prefix.RUN, id_)

@@ -445,11 +445,20 @@ def test_a_fault_of_a_statement_is_a_fault(http: httpx2.Client) -> None:
     assert "SELECT" not in response.text
 
 
-@pytest.mark.parametrize("how", ["refused", "shutdown", "group"])
-def test_a_database_that_is_away_is_a_503(http: httpx2.Client, how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "cause"),
+    [("refused", "ConnectionRefusedError"), ("shutdown", "57P01"), ("group", "ExceptionGroup")],
+)
+def test_a_database_that_is_away_is_a_503(
+    http: httpx2.Client, how: str, cause: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     response = http.get(f"/v1/fail/{how}")
-    assert_problem(response, 503, "unavailable")
+    problem = assert_problem(response, 503, "unavailable")
     assert response.headers["Retry-After"] == "2"
+    [line] = [one for one in capsys.readouterr().out.splitlines() if "request.unavailable" in one]
+    assert problem["request_id"] in line
+    assert cause in line
+    assert "SELECT" not in line
 
 
 def test_a_database_that_is_away_while_keys_are_checked_is_a_503(http: httpx2.Client) -> None:

@@ -41,7 +41,7 @@ def test_the_demo_is_as_it_is_shown(tmp_path: Path) -> None:
 def test_the_demo_runs_without_anybody_and_leaves_nothing(tmp_path: Path) -> None:
     folder = scratch_folder()
     try:
-        done = CommandLine(tmp_path)("demo", "--yes", TMPDIR=str(folder))
+        done = CommandLine(tmp_path)("demo", TMPDIR=str(folder))
         assert done.code == 0, done.err
         assert "● completed" in done.out
         assert list(folder.iterdir()) == []
@@ -64,7 +64,7 @@ def test_an_interrupted_demo_takes_its_runward_with_it(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         shown = ""
-        while "approvals decide\n" not in shown:
+        while "It answers at" not in shown:
             line = process.stdout.readline()
             assert line, shown
             shown += line

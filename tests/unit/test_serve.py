@@ -1,20 +1,25 @@
 """Processes: no task ends without the process saying so, and signals work without a log."""
 
+import ast
 import asyncio
 import errno
 import os
+import re
 import signal
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import TextIO
 
 import pytest
 import structlog
 import typer
 
+from app.api.descriptions import VERSION
 from app.domain.errors import DatabaseUnreachableError
 from app.operating.environment import configure_logging, run
-from app.serve import STOP_SIGNALS, TaskEndedError, stop_signal, supervise
+from app.serve import STOP_SIGNALS, TaskEndedError, about_start, stop_signal, supervise
 from app.settings import Settings
+from app.store.readiness import revisions
 
 
 class Supervised:
@@ -122,6 +127,48 @@ def test_a_process_that_cannot_go_on_says_why_and_exits_with_the_documented_code
     said = capsys.readouterr().err
     assert sentence in said
     assert "Traceback" not in said
+
+
+def test_the_line_at_the_start_names_the_settings_and_no_secret() -> None:
+    secret = "hunter2" * 6
+    settings = Settings.model_validate(
+        {
+            "secret_key": secret,
+            "worker_concurrency": 8,
+            "openai_api_key": secret,
+            "openai_base_url": f"https://me:{secret}@models.example/v1",
+            "aws_access_key_id": secret,
+        }
+    )
+    about = about_start(settings, f"postgresql://me:{secret}@db.example/runward")
+    assert about["version"] == VERSION
+    assert about["schema"] == revisions()[-1]
+    assert about["database"] == "PostgreSQL at db.example, port 5432, database runward"
+    given = about["settings"]
+    assert isinstance(given, dict)
+    assert given["worker_concurrency"] == "8"
+    assert given["secret_key"] == given["openai_base_url"] == "(set)"
+    assert "worker_threads" not in given
+    assert "hunter2" not in repr(about)
+
+
+def test_log_lines_show_ids_as_the_api_does() -> None:
+    """As `run=show(Prefix.RUN, run_id)`, so that a line can be found by what a client has."""
+    calls = [
+        node
+        for path in Path("app").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log.")
+    ]
+    values = {
+        ast.unparse(word.value)
+        for call in calls
+        for word in call.keywords
+        if word.arg not in {"request_id", "id", "why"}
+    }
+    assert len(calls) > 30
+    plain = re.compile(r"str\((?!error\))|.*(\b|_|\.)u?u?id$")
+    assert not [value for value in values if plain.match(value)]
 
 
 # Signals and the log.

@@ -1,0 +1,48 @@
+"""What a person is told before and at the start: the banner, and what `doctor` finds."""
+
+import pytest
+
+from app.first_minute.banner import Banner, configured_providers
+from app.operating.findings import of_settings
+from app.settings import Settings
+
+KEY = "k" * 32
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({}, ()),
+        ({"openai_api_key": KEY}, ("openai", "openai-responses")),
+        ({"anthropic_base_url": "https://models.example"}, ("anthropic",)),
+        ({"gemini_api_key": KEY, "anthropic_api_key": KEY}, ("anthropic", "gemini")),
+        ({"aws_access_key_id": KEY}, ()),
+        ({"aws_access_key_id": KEY, "aws_secret_access_key": KEY}, ("bedrock",)),
+        ({"aws_bearer_token_bedrock": KEY}, ("bedrock",)),
+    ],
+)
+def test_the_banner_names_every_configured_provider(
+    given: dict[str, str], named: tuple[str, ...]
+) -> None:
+    providers = configured_providers(Settings.model_validate(given))
+    assert providers == named
+    shown = Banner("http://127.0.0.1:8080", providers=providers).text()
+    [models] = [line for line in shown.splitlines() if "Models" in line]
+    assert models.endswith(", ".join(["needs no key)", *(f"{name}:NAME" for name in named)]))
+
+
+@pytest.mark.parametrize(
+    ("module", "status", "detail"),
+    [
+        ("tests.support.plugin_counter", "ok", "loaded: "),
+        ("no_such_module", "fail", "no_such_module cannot be imported"),
+        ("tests.support.client", "fail", "has neither a list"),
+    ],
+)
+def test_doctor_loads_the_plugins_and_says_what_a_worker_would(
+    module: str, status: str, detail: str
+) -> None:
+    settings = Settings.model_validate({"plugins": (module,)})
+    [finding] = [one for one in of_settings(settings) if one.check == "plugins"]
+    assert finding.status == status
+    assert detail in finding.detail
