@@ -187,12 +187,13 @@ class Execution(EquippedRun):
         asking = asyncio.create_task(work)
         try:
             while not asking.done():
-                if self._lost or self._nudged.is_set():
-                    await self._look()
                 left = self._left
                 if self._draining or (left is not None and left <= 0):
                     return None
-                await self._wait({asking}, left)
+                if self._lost or self._nudged.is_set():
+                    await self._look()
+                else:
+                    await self._wait({asking}, left)
             return asking.result()
         finally:
             asking.cancel()

@@ -99,6 +99,19 @@ async def test_a_worker_that_drains_retries_nothing_and_does_not_wait_for_a_retr
     assert [call.attempt for call in loop.tool.calls] == [1, 2]
 
 
+async def test_a_worker_that_drains_asks_no_model(loop: Loop) -> None:
+    await loop.store.register()
+
+    async def drain(step: Step) -> None:
+        if any(call.result is not None for call in step.changes.updated.values()):
+            loop.current.drain()
+
+    run = await loop.leased("pay(amount=7)", Done("paid"), tools=["pay"])
+    loop.before_commit = drain
+    assert await loop.execute(run) == "queued"
+    assert len(loop.model.requests) == 1
+
+
 async def test_a_run_that_is_cancelled_after_its_turn_retries_nothing(loop: Loop) -> None:
     await loop.store.register(**REPEATABLE)
 
