@@ -3,8 +3,11 @@
 A command imports what it needs when it runs: those that ask a running Runward start at once.
 """
 
+import errno
 import gc
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -52,6 +55,7 @@ def runward(
 
 
 keys_app = typer.Typer(no_args_is_help=True, help="API keys of a project.")
+MAX_DAYS = 36500
 CLIENT = "Ask a running Runward"
 SERVICE = "Run Runward"
 for name, group in {
@@ -192,6 +196,13 @@ def openapi(
         typer.echo(text, nl=False)
 
 
+def _days(days: float | None) -> float | None:
+    """Not by the option's limits, which let NaN through."""
+    if days is not None and not 0 < days <= MAX_DAYS:
+        raise typer.BadParameter(f"must be more than 0 and at most {MAX_DAYS}")
+    return days
+
+
 @keys_app.command(
     "create",
     epilog=examples(
@@ -208,7 +219,8 @@ def create_key(
         str | None, typer.Option(help="Another project's id; needs the operator's key.")
     ] = None,
     expires_in_days: Annotated[
-        float | None, typer.Option(help="When it stops working. Default: never.")
+        float | None,
+        typer.Option(callback=_days, help="When it stops working. Default: never."),
     ] = None,
     on_database: OnDatabase = False,
     url: Url = None,
@@ -290,7 +302,17 @@ def main() -> None:
     # Imports make a great many objects and hardly any garbage; looking for it takes a fifth of
     # the time that a service needs to start.
     gc.set_threshold(100_000)
-    app()
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again
+        typer.echo(f"Cannot write {error.filename or 'the output'}: {error.strerror}.", err=True)
+        sys.exit(int(Exit.FAILED))
 
 
 if __name__ == "__main__":

@@ -76,7 +76,11 @@ class Runward:
 
     def _answer(self, method: str, path: str, body: Any = None, **options: Any) -> httpx2.Response:
         try:
-            return self.http.request(method, path, json=body, **options)
+            sent = self.http.build_request(method, path, json=body, **options)
+        except (TypeError, ValueError) as error:
+            fail(f"The request is not UTF-8, or not JSON: {error}.", Exit.USAGE)
+        try:
+            return self.http.send(sent)
         except httpx2.TransportError as error:
             fail(f"{self.url} does not answer: {_said(error)}\n{START_IT}", Exit.UNREACHABLE)
 
@@ -95,7 +99,10 @@ def path(*parts: str) -> str:
     """Below /v1, with names and ids as a person typed them."""
     if not all(parts):
         fail("A name or an id is empty.", Exit.USAGE)
-    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+    try:
+        return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+    except UnicodeEncodeError:
+        fail("A name or an id is not UTF-8.", Exit.USAGE)
 
 
 @contextmanager
@@ -107,6 +114,8 @@ def connected(
     key = key or (kept_key() if local else None)
     if key is None:
         fail(f"There is no API key for {url}. {MAKE_ONE}", Exit.USAGE)
+    if not (key.isascii() and key.isprintable()):
+        fail("The API key holds characters that no key has.", Exit.USAGE)
     headers = {"Authorization": f"Bearer {key}"}
     with httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=not local) as http:
         yield Runward(url, http)
@@ -118,7 +127,7 @@ def address(url: str | None) -> tuple[str, bool]:
     url = (url or f"http://127.0.0.1:{os.environ.get('RUNWARD_PORT') or 8080}").rstrip("/")
     try:
         parts = httpx2.URL(url)
-    except httpx2.InvalidURL as error:
+    except (httpx2.InvalidURL, ValueError) as error:
         fail(f"{url} is not a URL: {error}", Exit.USAGE)
     if parts.scheme not in {"http", "https"} or not parts.host:
         fail(f"{url} is not a URL such as http://127.0.0.1:8080.", Exit.USAGE)

@@ -1,7 +1,6 @@
 """Arguments in the person's own editor, and what was changed of them."""
 
 import difflib
-import json
 import os
 import shlex
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any, Final
 import typer
 
 from app.cli.exits import Exit, fail
+from app.cli.options import parse_json
 from app.cli.shown import pretty, say
 
 EDITORS: Final = ("VISUAL", "EDITOR")
@@ -34,8 +34,11 @@ def edited(value: Any) -> Any:
                 fail(f"{command} ended with {code}; nothing was decided.", Exit.FAILED)
             problem = "That is not a JSON object."
             try:
-                if isinstance(found := json.loads(path.read_text("utf-8")), dict):
+                if isinstance(found := parse_json(path.read_text("utf-8")), dict):
                     return found  # pyright: ignore[reportUnknownVariableType]
+            except OSError as error:
+                told = f"{command} left no file behind: {error.strerror}; nothing was decided."
+                fail(told, Exit.FAILED)
             except ValueError as error:
                 problem = f"That is not JSON: {error}."
             typer.echo(problem, err=True)

@@ -1,9 +1,11 @@
 """The options that every command has, and values that are given as text or as a file."""
 
 import json
+import math
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NoReturn, TypeAlias
 
 import typer
 import yaml
@@ -52,25 +54,52 @@ def examples(*lines: str) -> str:
 def read_text(given: str) -> str:
     """`-` is standard input, `@file` a file, anything else itself."""
     if given == "-":
-        return sys.stdin.read()
+        return read_stdin()
     if given.startswith("@"):
         return read_file(Path(given[1:]))
     return given
 
 
+def read_stdin() -> str:
+    return _decoded(sys.stdin.buffer.read(), "Standard input")
+
+
 def read_file(path: Path) -> str:
+    if str(path) == "-":
+        return read_stdin()
     try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return _decoded(path.read_bytes(), str(path))
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         fail(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}", Exit.USAGE)
+
+
+def _decoded(content: bytes, what: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        byte = f"byte {error.start} is 0x{content[error.start]:02x}"
+        fail(f"{what} is not UTF-8: {byte}.", Exit.USAGE)
 
 
 def read_json(given: str, what: str) -> Any:
     """`given` as `read_text` takes it."""
+    text = read_text(given)
     try:
-        return json.loads(read_text(given))
+        return parse_json(text)
     except ValueError as error:
         fail(f"{what} must be JSON: {error}", Exit.USAGE)
+
+
+def parse_json(text: str) -> Any:
+    """Raises ValueError, for NaN and Infinity too."""
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def read_object(given: str, what: str) -> dict[str, Any]:
@@ -78,11 +107,50 @@ def read_object(given: str, what: str) -> dict[str, Any]:
 
 
 def read_yaml(path: Path) -> Any:
-    """JSON is YAML too."""
+    """JSON is YAML too. Only values that JSON has are taken; dates are text."""
+    text = read_file(path)
     try:
-        return yaml.safe_load(read_file(path))
-    except yaml.YAMLError as error:
+        found = yaml.load(text, _Loader)  # noqa: S506  # a SafeLoader
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits
         fail(f"{path} is not YAML: {error}", Exit.USAGE)
+    except RecursionError:
+        fail(f"{path} is nested too deeply.", Exit.USAGE)
+    try:
+        problem = next(_not_json(found, ""), None)
+    except RecursionError:
+        problem = "it is nested too deeply"
+    if problem is not None:
+        fail(f"{path}: {problem}.", Exit.USAGE)
+    return found
+
+
+class _Loader(yaml.SafeLoader):
+    """Without dates, which JSON does not have."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  # never changed
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def _not_json(value: Any, at: str) -> Iterator[str]:
+    """Where a value of YAML is none of JSON."""
+    match value:
+        case dict():
+            for key, one in value.items():  # pyright: ignore[reportUnknownVariableType]
+                if not isinstance(key, str):
+                    yield f"the key {key} in {at or 'the file'} is not text; put it in quotes"
+                yield from _not_json(one, f"{at}.{key}".lstrip("."))
+        case list():
+            for place, one in enumerate(value):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+                yield from _not_json(one, f"{at}.{place}".lstrip("."))
+        case float() if not math.isfinite(value):
+            yield f"{at} is {value}, which JSON does not have; put it in quotes"
+        case None | bool() | int() | float() | str():
+            pass
+        case _:
+            kind = type(value).__name__  # pyright: ignore[reportUnknownArgumentType]
+            yield f"{at} is {kind}, which JSON does not have; put it in quotes"
 
 
 def read_fields(file: Path | None, **named: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import typer
 
 from app.cli.connection import connected, path
 from app.cli.exits import Exit, fail
-from app.cli.options import AsJson, Key, Url, examples
+from app.cli.options import AsJson, Key, Url, examples, read_stdin
 from app.cli.registered import Kind, add_delete, add_list
 from app.cli.shown import ago, report
 
@@ -43,7 +43,7 @@ def put(
     if sys.stdin.isatty():
         value = str(typer.prompt("Value", hide_input=True, confirmation_prompt=True, err=True))
     else:
-        value = sys.stdin.read().removesuffix("\n")
+        value = read_stdin().removesuffix("\n")
     if not value:
         fail("The value is empty.", Exit.USAGE)
     with connected(url, key) as runward:

@@ -118,12 +118,14 @@ class Explanation:
                 expected = self._summary(at) if name in properties else "any value"
                 self._add(f"{path}.{_short(name)}", f"is missing; it must be {expected}")
         other = schema.get("additionalProperties", True)
+        known = _short(", ".join(properties)) or "none"
         for name, item in value.items():
+            if self._is_enough():
+                return
             at = f"{path}.{_short(name)}"
             if name in properties:
                 self.look(item, at, (*pointer, "properties", name))
             elif other is False and "patternProperties" not in schema:
-                known = _short(", ".join(properties)) or "none"
                 self._add(at, f"is not a known property; known are: {known}")
             elif isinstance(other, dict) and "patternProperties" not in schema:
                 self.look(item, at, (*pointer, "additionalProperties"))

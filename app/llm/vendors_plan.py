@@ -165,8 +165,8 @@ class _Maker:
                 continue
             definition, lost = definitions.of(spec, self._vendor, strict=strict)
             parameters.function_tools.append(definition)
-            for why in lost:
-                self._lose(f"tools.{spec.name}", why)
+            for loss in lost:
+                self._lose(loss.what, loss.why)
         if parameters.function_tools:
             self._add_choice()
         elif not parameters.native_tools and self._vendor != "gemini":

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from pydantic_ai import ToolDefinition
 
 from app.domain.json import JsonObject
+from app.domain.response import Loss
 from app.domain.schema_strict import closed
 from app.domain.schema_walk import rebuilt
 from app.domain.tools import ToolSpec
@@ -29,28 +30,30 @@ class Definitions:
     arguments are validated here in any case."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[int, bool], tuple[ToolSpec, ToolDefinition, list[str]]] = {}
+        self._kept: dict[tuple[int, bool], tuple[ToolSpec, ToolDefinition, list[Loss]]] = {}
 
     def of(
         self, spec: ToolSpec, vendor: VendorName, *, strict: bool
-    ) -> tuple[ToolDefinition, list[str]]:
-        """And what the model is not told, or not held to, each as the end of a sentence."""
+    ) -> tuple[ToolDefinition, list[Loss]]:
+        """And what the model is not told, or not held to; `why` is the end of a sentence."""
         key = id(spec), strict  # the spec is kept, so its id stays taken
         if (kept := self._kept.get(key)) is not None:
             return kept[1], kept[2]
         if len(self._kept) >= MAX_DEFINITIONS:
             self._kept.clear()
-        parameters, lost = spec.parameters, list[str]()
+        parameters, lost, what = spec.parameters, list[Loss](), f"tools.{spec.name}"
         strict = spec.strict and strict
         if vendor == "gemini":
             parameters, words = reduced(parameters)
-            lost = [f"is not told of {', '.join(words)} in its parameters"] if words else []
+            if words:
+                lost.append(Loss(what, f"is not told of {', '.join(words)} in its parameters"))
         elif strict:
             try:
                 parameters = enforced_by(vendor, closed(parameters))
             except UnenforceableError as error:
                 strict = False
-                lost = [f"cannot enforce its parameters: {error}; they are validated"]
+                why = f"cannot enforce its parameters: {error}; the arguments are validated"
+                lost.append(Loss(f"{what}.strict", why))
         made = ToolDefinition(
             name=spec.name,
             parameters_json_schema=parameters,

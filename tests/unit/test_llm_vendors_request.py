@@ -163,12 +163,14 @@ async def test_anthropic_is_told_several_types_as_alternatives(anthropic: Vendor
     }
     open_tool = ToolSpec(name="open", parameters=wide)
     narrow = wide | {"properties": {"n": wide["properties"]["n"]}}
-    await anthropic.ask(user(), tools=(ToolSpec(name="narrow", parameters=narrow), open_tool))
+    tools = (ToolSpec(name="narrow", parameters=narrow), open_tool)
+    answer = await anthropic.ask(user(), tools=tools)
     told, untold = declared(anthropic)
     [whole, nothing] = told["input_schema"]["properties"]["n"]["anyOf"]
     assert (whole["type"], nothing) == ("integer", {"type": "null"})
     assert told["strict"] is True
     assert "strict" not in untold
+    assert [loss.what for loss in answer.losses] == ["tools.open.strict"]
 
 
 async def test_an_output_schema_is_told(vendor: Vendor) -> None:
