@@ -1,5 +1,6 @@
-"""The console's files: one page, its styles and its modules. They are as they are in `static/`:
-nothing is built, nothing comes from elsewhere, and no address in them is absolute."""
+"""The console's files: one page, its styles and its modules. They are served as they are in
+`static/`: nothing is built, nothing comes from elsewhere, and no address in them is absolute. The
+page alone gets a list of the modules, so that browsers load all of them at once."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -74,11 +75,21 @@ def router() -> APIRouter:
 
 def _files() -> dict[str, File]:
     found: dict[str, File] = {}
-    for one in files("app.console").joinpath("static").iterdir():
+    folder = files("app.console").joinpath("static")
+    names = sorted(one.name for one in folder.iterdir())
+    for one in folder.iterdir():
         media_type = _TYPES.get(one.name.rpartition(".")[2])
         if media_type is not None:
             content = one.read_bytes()
+            if one.name == "index.html":
+                content = _preloading(content, [name for name in names if name.endswith(".js")])
             # Weak, since it is the same for the compressed file.
             etag = f'W/"{sha256(content).hexdigest()[:32]}"'
             found[one.name] = File(content, media_type, etag)
     return found
+
+
+def _preloading(page: bytes, modules: list[str]) -> bytes:
+    """Without these a browser would find each module only in the one that imports it."""
+    links = "".join(f'<link rel="modulepreload" href="console/{name}">\n' for name in modules)
+    return page.replace(b"</head>", links.encode() + b"</head>")

@@ -277,6 +277,14 @@ tool_calls = Table(
     CheckConstraint("phase <> 'started' OR attempt > 0", name="attempt_counted"),
     Index("tool_calls_tool", "project_id", "tool", "id"),
     Index(
+        "tool_calls_inbox",
+        "project_id",
+        "id",
+        postgresql_where=text(
+            "phase IN ('awaiting_input', 'awaiting_resolution', 'awaiting_result')"
+        ),
+    ),
+    Index(
         "tool_calls_callback_deadline",
         "deadline_at",
         postgresql_where=text("phase = 'awaiting_callback'"),

@@ -40,11 +40,12 @@ class PastCall:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of the LAST newest calls: how many there are, how many of them failed, and how long their
-    last attempts took, in milliseconds; None where none that was sent has ended."""
+    """Of the LAST newest calls: all, failed ones, and those that were sent and have ended, with the
+    times of their last attempts in milliseconds; None where there are none."""
 
     calls: int
     failed: int
+    timed: int
     p50_ms: float | None
     p95_ms: float | None
 
@@ -68,6 +69,7 @@ _FIGURES: Final = text(
     f"""
 SELECT count(*) AS calls,
   count(*) FILTER (WHERE outcome IN ('failed', 'timed_out', 'outcome_unknown')) AS failed,
+  count(ms) AS timed,
   percentile_cont(0.5) WITHIN GROUP (ORDER BY ms) AS p50,
   percentile_cont(0.95) WITHIN GROUP (ORDER BY ms) AS p95
 FROM (SELECT c.result ->> 'outcome' AS outcome, {_MS} AS ms FROM {_CALLS}
@@ -91,7 +93,7 @@ async def calls_of_tool(
 
 async def figures_of_tool(tx: Tx, project_id: ProjectId, tool: str) -> Figures:
     row = (await tx.execute(_FIGURES, {"project_id": project_id, "tool": tool})).one()
-    return Figures(row.calls, row.failed, row.p50, row.p95)
+    return Figures(row.calls, row.failed, row.timed, row.p50, row.p95)
 
 
 def _past(row: Any) -> PastCall:

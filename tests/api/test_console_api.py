@@ -48,6 +48,16 @@ def refused(response: httpx2.Response, status: int, code: str) -> None:
 # The pages.
 
 
+def test_the_page_preloads_every_module_that_it_needs(browser: httpx2.Client) -> None:
+    page = browser.get("/").text
+    preloaded = re.findall(r'<link rel="modulepreload" href="console/([\w]+\.js)">', page)
+    needed = {"app.js"}
+    for _ in STATIC.glob("*.js"):
+        for name in tuple(needed):
+            needed |= set(re.findall(r'from "\./([\w]+\.js)"', (STATIC / name).read_text()))
+    assert sorted(preloaded) == sorted(needed)
+
+
 def test_the_page_may_run_its_own_scripts_and_nothing_else(browser: httpx2.Client) -> None:
     for path in ("/", "/console/app.js", "/console/console.css", "/console/icon.svg"):
         response = browser.get(path)

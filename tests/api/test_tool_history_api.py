@@ -25,7 +25,7 @@ def test_a_tool_that_was_never_called_has_no_calls(project: Project) -> None:
     project.tool("pay")
     page = page_of(project)
     assert (page["data"], page["last_id"], page["has_more"]) == ([], None, False)
-    assert page["summary"] == {"calls": 0, "failed": 0, "p50_ms": None, "p95_ms": None}
+    assert page["summary"] == {"calls": 0, "failed": 0, "timed": 0, "p50_ms": None, "p95_ms": None}
 
 
 def test_the_calls_of_all_runs_stand_there_the_newest_first(project: Project) -> None:
@@ -102,7 +102,7 @@ def test_a_call_that_waits_is_open_and_one_that_was_declined_no_failure(project:
     [declined] = page["data"]
     assert declined["error"] == {"code": "declined", "message": "not today"}
     assert (declined["started_at"], declined["duration_ms"]) == (None, None)
-    assert page["summary"] == {"calls": 1, "failed": 0, "p50_ms": None, "p95_ms": None}
+    assert page["summary"] == {"calls": 1, "failed": 0, "timed": 0, "p50_ms": None, "p95_ms": None}
 
 
 def test_a_call_bears_the_agent_that_asked_for_it(project: Project) -> None:

@@ -24,10 +24,13 @@ PLANTED = """() => [...document.querySelectorAll("*")].filter((one) => (
     `a, main, header, section, article, footer, aside, nav, div, p, span, bdi, h1, h2, h3, dl, dt,
      dd, details, summary, form, fieldset, legend, label, input:not([type=image]), select, option,
      optgroup, datalist, textarea, button, output, table, caption, thead, tbody, tr, th, td, ul, ol,
-     li, pre, code, strong, em, del, ins, time, noscript, svg.icon, svg.icon path`))
+     li, pre, code, strong, em, del, ins, time, noscript, svg.icon, svg.icon path, .markdown h4,
+     .markdown blockquote, .markdown hr, img.picture[src^="data:image/"]`))
   || [...one.attributes].some(({name}) => /^on|^(srcdoc|action|formaction)$/.test(name))
-  || !/^((left|width|flex-grow): [\\d.e-]+%?; ?)*$/.test(one.getAttribute("style") ?? "")
-  || !/^(#|console\\/|docs$|openapi.json$)/.test(one.getAttribute("href") ?? "#")
+  || !/^((left|width|height|flex-grow): [\\d.e-]+(%|px)?; ?)*$/
+    .test(one.getAttribute("style") ?? "")
+  || !(one.matches('.markdown a[rel="noreferrer noopener"]') ? /^https?:/
+    : /^(#|console\\/|docs$|openapi.json$)/).test(one.getAttribute("href") ?? "#")
 )).map((one) => one.outerHTML.slice(0, 200))"""
 """Elements and attributes that the console does not make itself."""
 

@@ -108,7 +108,7 @@ def test_a_call_is_shown_changed_and_sent_to_the_letter(project: Project, opens:
     [hit] = project.hits("pay")
     assert hit.arguments == asked | {"times": 2}
     window.go(f"#/runs/{run['id']}", project.model_name())
-    expect(window.page.get_by_text("Paid.")).to_be_visible()
+    expect(window.page.get_by_text("Paid.").first).to_be_visible()
     assert events_as_shown(window) == project.client.events(run["id"])
     entry = window.page.locator(".entry.call")
     unfold(window, ".entry.call details")
@@ -141,8 +141,7 @@ def test_what_models_and_tools_say_is_shown_as_it_is(project: Project, opens: Op
     finally:
         hold.release()
     project.end(run)
-    expect(window.page.locator(".entry.message details.fold")).to_be_visible()
-    assert read(said) == FOLDED
+    expect(window.page.locator(".entry.message .markdown")).to_contain_text("ran(1)")
     assert read(window.page.locator(".run-input .words").first) == FOLDED
     unfold(window, ".entry.call details")
     results = read_all(window.page.locator(".entry.call details.io:last-of-type .words"))
@@ -167,10 +166,12 @@ def test_thoughts_refusals_and_failures_are_shown_as_they_are(
     window = opens(at=f"#/runs/{thinking['id']}")
     unfold(window, "details.reasoning")
     assert read(window.page.locator("details.reasoning .words")) == FOLDED
-    assert read(window.page.locator(".entry.message .words").first) == ONE
+    expect(window.page.locator(".entry.message .markdown")).to_contain_text("ran(1)")
+    assert events_as_shown(window) == project.client.events(thinking["id"])
     unharmed(window)
     window.go(f"#/runs/{refusing['id']}", project.model_name())
-    assert read(window.page.locator(".entry.message .words").first) == FOLDED
+    expect(window.page.locator(".entry.message .markdown")).to_contain_text("ran(1)")
+    assert events_as_shown(window) == project.client.events(refusing["id"])
     unharmed(window)
     assert "ran(1)" in failing["error"]["message"]
     window.go(f"#/runs/{failing['id']}", project.model_name("failing"))
@@ -226,7 +227,7 @@ def test_what_people_say_is_shown_as_it_is(project: Project, opens: Opens) -> No
     outputs = [one["output"] for one in project.client.items(run["id"]) if "output" in one]
     assert sorted(outputs) == sorted([ONE, typed.strip(), typed])
     window.go(f"#/runs/{run['id']}", project.model_name())
-    expect(window.page.get_by_text("Done.", exact=True)).to_be_visible()
+    expect(window.page.get_by_text("Done.", exact=True).first).to_be_visible()
     entries = read_all(window.page.locator(".entry.call"))
     assert sum(ONE[:200] in one for one in entries) == 3  # each what the model was told
     assert [one for one in entries if "Rejected" in one and ONE in one]

@@ -96,7 +96,7 @@ def test_failed_calls_say_why_and_older_ones_are_loaded(project: Project, opens:
     ]
     project.run(*asked, text("done"), tools=["pay"])
     recent = opens(at="#/tools/pay").page.get_by_role("region", name="Recent calls")
-    expect(recent.get_by_text("Of the last 21 calls: 1 failed.")).to_be_visible()
+    expect(recent.get_by_text("The last 21 calls: 1 failed.")).to_be_visible()
     expect(recent.locator("tbody tr")).to_have_count(20)
     recent.get_by_role("button", name="Show older ones").click()
     expect(recent.locator("tbody tr")).to_have_count(21)

@@ -15,6 +15,10 @@ from tests.support.tool_server import Behaviour
 
 pytestmark = pytest.mark.timeout(240)
 
+DOT = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
+    "awAAAABJRU5ErkJggg=="
+)
 SCHEMES: list[Scheme] = ["light", "dark"]
 
 
@@ -244,7 +248,7 @@ def test_a_failed_run_says_why_and_what_to_do(project: Project, opens: Opens) ->
     expect(window.page.get_by_role("button", name="Cancel…")).to_have_count(0)
 
 
-def test_a_long_run_is_folded_in_the_middle(project: Project, opens: Opens) -> None:
+def test_a_long_run_shows_the_rows_near_the_window(project: Project, opens: Opens) -> None:
     project.tool("step")
     steps = [
         Answer(text=f"Step {n}.", calls=(call(n, "step", json.dumps({"x": str(n)})),))
@@ -253,15 +257,29 @@ def test_a_long_run_is_folded_in_the_middle(project: Project, opens: Opens) -> N
     run = project.run(*steps, text("All steps."), tools=["step"], limits={"max_turns": 40})
     window = watch(opens, run)
     page = window.page
-    expect(page.get_by_text("Turns 3 to 16 are folded")).to_be_visible()
+    expect(outcome(window)).to_contain_text("All steps.")
     expect(page.get_by_text("Step 2.", exact=True)).to_be_visible()
-    expect(page.get_by_text("Step 16.", exact=True)).to_have_count(0)
-    expect(page.get_by_text("Step 17.", exact=True)).to_be_visible()
-    # An event of a folded turn unfolds it.
-    page.locator(".raw-list summary").filter(has_text="message.completed").nth(9).click()
-    expect(page.locator(".entry.chosen")).to_contain_text("Step 10.")
-    page.get_by_role("button", name="Show all", exact=True).click()
-    expect(page.locator("h2.turn")).to_have_count(31)
+    expect(page.get_by_text("Step 30.", exact=True)).to_have_count(0)
+    # An event of a turn that is far away brings its entry into sight.
+    page.locator(".raw-scroll").evaluate("(one) => { one.scrollTop = one.scrollHeight; }")
+    page.locator(".raw-list summary").filter(has_text="message.completed").last.click()
+    expect(page.locator(".timeline .entry.chosen")).to_contain_text("All steps.")
+    expect(page.get_by_text("Step 2.", exact=True)).to_have_count(0)
+
+
+def test_the_answer_comes_first_and_is_rendered(project: Project, opens: Opens) -> None:
+    answer = "# Done\n\n" + "A **long** answer with `code`. " * 60
+    answer += f"\n\n![dot](data:image/png;base64,{DOT})\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    run = project.run(text(answer))
+    window = watch(opens, run)
+    expect(outcome(window).get_by_role("heading", name="Done")).to_be_visible()
+    expect(outcome(window).locator("strong").first).to_have_text("long")
+    expect(outcome(window).get_by_role("cell", name="2")).to_be_visible()
+    drawn = "(one) => one.decode().then(() => one.naturalWidth)"
+    assert outcome(window).get_by_role("img", name="dot").evaluate(drawn) == 1
+    assert window.serious_findings() == []
+    follows = "(one) => one.compareDocumentPosition(document.querySelector('.run-input')) & 4"
+    assert outcome(window).evaluate(follows)
 
 
 def test_a_key_that_may_only_read_is_offered_nothing_else(project: Project, opens: Opens) -> None:

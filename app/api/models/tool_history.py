@@ -82,6 +82,8 @@ class CallFigures(Shown):
     """How many there are: 0 to 100."""
     failed: int
     """How many of them failed, timed out, or have an outcome that nobody knows."""
+    timed: int
+    """Number of these calls that were sent and have ended; the percentiles cover them."""
     p50_ms: float | None
     """Half of them took no longer, by `duration_ms`; null if none has one."""
     p95_ms: float | None
@@ -99,7 +101,7 @@ class RecentCallPage(Page[RecentCall]):
             first_id=_CALL["id"],
             last_id=_CALL["id"],
             has_more=False,
-            summary={"calls": 1, "failed": 1, "p50_ms": 84.312, "p95_ms": 84.312},
+            summary={"calls": 1, "failed": 1, "timed": 1, "p50_ms": 84.312, "p95_ms": 84.312},
         ),
     )
 

@@ -1,7 +1,7 @@
 // What a run is and what it was asked: the head of its page.
 
 import { h, text } from "./dom.js";
-import { saidView } from "./entries.js";
+import { content } from "./content.js";
 import { ago, moment, shortId } from "./format.js";
 import { item } from "./story.js";
 
@@ -13,7 +13,7 @@ export function factsOf(run_, models, took, usage) {
     run_.agent ? h("span", null, text(models)) : null,
     h("span", { title: moment(run_.created_at) }, `started ${ago(run_.created_at, Date.now())}`, by ? [" by ", h("strong", null, text(by.name ?? by.id))] : null),
     took, usage,
-    run_.session_id ? h("span", null, "session ", h("a", { href: `#/start?session=${run_.session_id}${run_.agent ? `&agent=${encodeURIComponent(run_.agent)}` : ""}`, title: "Start another run in this session" }, h("code", null, shortId(run_.session_id)))) : null,
+    run_.session_id ? h("span", null, "session ", h("a", { href: `#/runs?session_id=${run_.session_id}`, title: "Show the runs of this session" }, h("code", null, shortId(run_.session_id))), " ", h("a", { href: `#/start?session_id=${run_.session_id}${run_.agent ? `&agent=${encodeURIComponent(run_.agent)}` : ""}`, title: "Start another run in this session" }, "Start another run")) : null,
     run_.parent_run_id ? h("a", { href: `#/runs/${run_.parent_run_id}` }, "the run above it") : null,
     run_.continued_from ? h("a", { href: `#/runs/${run_.continued_from}` }, "goes on from an earlier run") : null,
     Object.keys(run_.metadata).length ? h("span", null, text(JSON.stringify(run_.metadata))) : null,
@@ -27,5 +27,5 @@ export function inputView(items, run_) {
   const by = run_?.created_by;
   const alone = said.length === 1 && said[0].role === "user";
   return [h("h2", null, "Input", h("span", { class: "soft small" }, alone ? (by ? [" from ", text(by.name ?? by.id)] : "") : " a conversation so far")),
-    alone ? saidView(said[0], "input") : said.map(item)];
+    alone ? content(said[0], "input") : said.map(item)];
 }

@@ -1,12 +1,14 @@
 // The recent calls of a tool, in all runs: how each ended, how long it took, and why it failed.
 // Looked at again while they are shown.
 
-import { Problem, get, sleep } from "./api.js";
-import { fill, h, keeping, text } from "./dom.js";
+import { Problem, polling, sleep } from "./api.js";
+import { fill, h, patch, text } from "./dom.js";
 import { CALL_OUTCOME, CALL_PHASE, ago, duration, moment, number, shortId } from "./format.js";
+import { List } from "./list.js";
 
 const EVERY_MS = 4000;
 const PAGE = 20;
+const ROW_PX = 38;
 const COLUMNS = ["Outcome", "Took", "Run", "Agent", "Attempts", "Error", "Asked for"];
 
 /**
@@ -23,6 +25,18 @@ export function recentCalls(name, leaving) {
     body);
   const more = h("button", { type: "button", class: "quiet", hidden: true }, "Show older ones");
   let pages = 1;
+  let slow = 0;
+  /** @type {Map<string, any>} */
+  let calls = new Map();
+  /** @type {Map<string, HTMLTableRowElement>} */
+  const rows = new Map();
+  const get = polling();
+  const spacer = () => h("tr", { class: "spacer", "aria-hidden": "true" }, h("td", { colspan: COLUMNS.length }));
+  const list = new List(body, { height: ROW_PX, signal: leaving, spacer, draw: (id) => {
+    const now = patch(rows.get(id), row(calls.get(id), slow));
+    rows.set(id, now);
+    return now;
+  } });
   let waking = new AbortController();
   more.addEventListener("click", () => {
     pages += 1;
@@ -37,8 +51,10 @@ export function recentCalls(name, leaving) {
       page = await get(`v1/tools/${encodeURIComponent(name)}/calls`, { limit: PAGE, after: page?.last_id }, leaving);
       data.push(...page.data);
     } while (page.has_more && data.length < pages * PAGE);
-    const slow = number(page.summary.p95_ms) ?? 0;
-    keeping(body, () => fill(body, data.map((call) => row(call, slow))));
+    slow = number(page.summary.p95_ms) ?? 0;
+    calls = new Map(data.map((call) => [call.id, call]));
+    for (const id of rows.keys()) if (!calls.has(id)) rows.delete(id);
+    list.show([...calls.keys()]);
     table.hidden = data.length === 0;
     more.hidden = !page.has_more;
     lead.className = "soft";
@@ -63,13 +79,17 @@ export function recentCalls(name, leaving) {
   return h("section", { class: "calls", "aria-label": "Recent calls" }, h("h2", null, "Recent calls"), lead, h("div", { class: "wide" }, table), more);
 }
 
-/** @param {{calls: any, failed: any, p50_ms: any, p95_ms: any}} summary */
-function sentence({ calls, failed, p50_ms, p95_ms }) {
-  const [of, bad, p50, p95] = [calls, failed, p50_ms, p95_ms].map(number);
+const FOR_PERCENTILES = 20; // calls: of fewer, "95 %" would say more than is known
+
+/** @param {{calls: any, failed: any, timed: any, p50_ms: any, p95_ms: any}} summary */
+function sentence({ calls, failed, timed, p50_ms, p95_ms }) {
+  const [of, bad, timed_, p50, p95] = [calls, failed, timed, p50_ms, p95_ms].map(number);
   if (!of) return "It has not been called in any run yet.";
-  const ended = bad ? `${bad} failed` : "none failed";
-  const took = p50 === null || p95 === null ? "" : ` Half of them took ${duration(p50)} or less, 95 of 100 took ${duration(p95)} or less.`;
-  return `${of === 1 ? "One call" : `Of the last ${of} calls`}: ${ended}.${took}`;
+  const ended = of === 1 ? `One call, which ${bad ? "failed" : "did not fail"}.` : `The last ${of} calls: ${bad || "none"} failed.`;
+  if (!timed_ || p50 === null || p95 === null) return ended;
+  if (timed_ === 1) return `${ended} ${of === 1 ? "It" : "The one that was sent"} took ${duration(p50)}.`;
+  if (timed_ < FOR_PERCENTILES) return `${ended} Half of those that were sent took ${duration(p50)} or less.`;
+  return `${ended} Half of those that were sent took ${duration(p50)} or less, 95 % took ${duration(p95)} or less.`;
 }
 
 /** @param {any} call @param {number} slow milliseconds that fill the bar. */

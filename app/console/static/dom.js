@@ -72,6 +72,26 @@ export function arrange(parent, children) {
   });
 }
 
+/**
+ * Makes an element show what another one shows. Children that show it already stay, and with them
+ * selections of text.
+ * @template {HTMLElement} T
+ * @param {T | undefined} known @param {T} now @returns {T} `known`, if there is one.
+ */
+export function patch(known, now) {
+  if (!known) return now;
+  if (known.isEqualNode(now)) return known;
+  const children = [...now.children];
+  children.forEach((child, at) => {
+    const before = known.children[at];
+    if (before && !before.isEqualNode(child)) before.replaceWith(child);
+    else if (!before) known.append(child);
+  });
+  while (known.childElementCount > children.length) known.lastElementChild?.remove();
+  known.className = now.className;
+  return known;
+}
+
 /** @param {Element} element @param {() => void} act Called once, when the element comes into sight. */
 export function whenSeen(element, act) {
   const seen = new IntersectionObserver((entries) => {
@@ -121,8 +141,8 @@ export function note(what, kind = "info") {
   const shown = h("div", { class: `note ${kind}` }, h("p", null, what), close);
   close.addEventListener("click", () => shown.remove());
   shelf.appendChild(shown);
-  while (shelf.children.length > 4) shelf.firstElementChild?.remove();
-  if (kind === "info") setTimeout(() => shown.remove(), 15_000);
+  while (shelf.children.length > 3) shelf.firstElementChild?.remove();
+  if (kind === "info") setTimeout(() => shown.remove(), 8_000);
 }
 
 /**

@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { add, fill, h, text } from "./dom.js";
 import { differences } from "./exact.js";
 import { duration, shortId, size } from "./format.js";
+import { markdown } from "./markdown.js";
 import { timings, track } from "./timing.js";
 import { json, one, rows, words } from "./values.js";
 
@@ -45,7 +46,7 @@ export function entryView(entry, key, around) {
     : entry.kind === "notice" ? noticeView(entry, key, raw, around)
       : entry.open ? writtenView(entry)
         : entry.kind === "reasoning" ? h("details", { class: "entry reasoning", "data-key": key }, h("summary", null, "Reasoning ", h("span", { class: "soft preview" }, text(brief(entry.text)))), h("div", { class: "entry-head" }, h("div", { class: "words" }, one(entry.text, key)), raw))
-          : h("div", { class: "entry message" }, h("div", { class: "entry-head" }, h("div", { class: "words" }, entry.text ? one(entry.text, key) : h("span", { class: "soft" }, "The model said nothing.")), raw));
+          : h("div", { class: "entry message" }, h("div", { class: "entry-head" }, h("div", { class: "words" }, entry.text ? markdown(entry.text) : h("span", { class: "soft" }, "The model said nothing.")), raw));
   node.dataset.entry = key;
   return node;
 }
@@ -178,13 +179,6 @@ function noticed(type, data) {
     case "model.downgraded": return [text(data.model), " cannot be told ", h("strong", null, text(data.what)), ", so it is left out: ", text(data.why)];
     default: return [text(data.message ?? data.code), data.model ? [" ", text(data.model), ` is asked again${data.after_seconds ? ` in ${duration(Number(data.after_seconds) * 1000)}` : ""}.`] : null];
   }
-}
-
-/** A message of the input, or one that came in later. @param {any} item @param {string} key */
-export function saidView(item, key) {
-  if (typeof item.content === "string") return words(item.content, key);
-  if (!Array.isArray(item.content)) return rows(item, key);
-  return h("div", { class: "parts" }, item.content.map((/** @type {any} */ part, /** @type {number} */ at) => (part.type === "text" ? words(part.text, `${key} ${at}`) : json(part))));
 }
 
 /** @type {Map<string, Promise<string>>} Names of keys, by their ids. */

@@ -1,10 +1,10 @@
 // How a run ended: what came of it, what it took, and what a person can do now.
 
 import { Problem, onceOnly, send } from "./api.js";
+import { answerView } from "./content.js";
 import { fill, h, note, text } from "./dom.js";
 import { RUN_STATUS, count, duration, spentOn } from "./format.js";
 import { OVER } from "./timeline.js";
-import { words } from "./values.js";
 
 /** What to do about it, by the code of an error or the reason of an incomplete run.
  * @type {Record<string, string>} */
@@ -44,14 +44,12 @@ export function outcome(line, run, mayWrite, go) {
   const why = line.end?.error ?? line.end?.incomplete_details ?? run?.error ?? run?.incomplete_details;
   const code = why?.code ?? why?.reason;
   const output = run?.output ?? line.end?.output ?? null;
-  const said = line.entries.findLast((one) => one.kind === "message");
-  const repeated = said !== undefined && said === line.entries.at(-1) && said.text === output;
   const continues = line.status === "incomplete" && mayWrite && run && !run.parent_run_id;
   return [h("div", { class: `outcome ${tone}` },
     h("div", { class: "outcome-head" }, h("h2", null, label), h("p", { class: "small figures" }, figures(line, run)), output === null ? null : copying(output)),
-    why ? h("p", null, text(why.message ?? ""), " ", h("code", { class: "soft" }, text(code))) : null,
+    why ? h("p", { class: "reason" }, text(why.message ?? ""), " ", h("code", { class: "soft" }, text(code))) : null,
     ADVICE[code] ? h("p", { class: "advice" }, h("strong", null, "What to do: "), ADVICE[code]) : null,
-    output === null ? null : repeated ? h("p", { class: "soft small" }, "Its output is the last message, above.") : h("div", { class: "output" }, h("h3", null, "Output"), words(output, "output")),
+    output === null ? null : h("div", { class: "output" }, answerView(output, run?.output_parsed ?? null)),
     continues ? continuing(line.id, go) : null)];
 }
 
@@ -68,7 +66,7 @@ function figures(line, run) {
 
 /** @param {any} output */
 function copying(output) {
-  const button = h("button", { type: "button", class: "quiet small", "data-key": "copy output" }, "Copy the output");
+  const button = h("button", { type: "button", class: "quiet small", "data-key": "copy output" }, "Copy");
   button.addEventListener("click", () => navigator.clipboard.writeText(typeof output === "string" ? output : JSON.stringify(output, null, 2)).then(() => note("Copied."), () => note("The browser does not allow copying.", "error")));
   return button;
 }

@@ -1,37 +1,40 @@
 // Choosing some of many: boxes to tick, with a search when there are more than an eye takes in.
 
 import { fill, h, text } from "./dom.js";
+import { List } from "./list.js";
 
 const SEARCH_FROM = 9;
+const ROW_PX = 46;
 
 /** @typedef {{name: string, about: string, asks: boolean}} Choice `asks`: a person decides before each call. */
 
 /**
  * @param {string} called What is chosen, such as `tools`.
+ * @param {AbortSignal} signal Ends it.
  */
-export function picker(called) {
+export function picker(called, signal) {
   const find = h("input", { type: "search", "aria-label": `Find ${called}`, placeholder: `Find ${called}`, autocomplete: "off", hidden: true });
-  const list = h("div", { class: "picks" });
+  const picks = h("div");
+  const scroller = h("div", { class: "picks" }, picks);
   const said = h("p", { class: "soft small", "aria-live": "polite" }, "Looking…");
-  const element = h("div", { class: "picker" }, find, list, said);
+  const element = h("div", { class: "picker" }, find, scroller, said);
   /** @type {Map<string, {box: HTMLInputElement, row: HTMLElement, words: string}>} */
   const rows = new Map();
 
+  const list = new List(picks, { height: ROW_PX, scroller, signal, draw: (name) => /** @type {HTMLElement} */ (rows.get(name)?.row) });
   const chosen = () => [...rows].filter(([, { box }]) => box.checked).map(([name]) => name);
 
   function draw() {
     const word = find.value.trim().toLowerCase();
-    let shown = 0;
-    for (const { box, row, words } of rows.values()) {
-      row.hidden = !box.checked && !words.includes(word);
-      if (!row.hidden) shown += 1;
-    }
+    const fitting = [...rows].filter(([, { box, words }]) => box.checked || words.includes(word)).map(([name]) => name);
+    const shown = fitting.length;
+    list.show(fitting);
     const names = chosen();
     fill(said, word && shown === names.length ? `No other of the ${rows.size} ${called} fits. ` : "", names.length ? [`${names.length} chosen: `, names.map((name, at) => [at ? ", " : "", text(name)])] : "None is chosen.");
   }
   find.addEventListener("input", draw);
   find.addEventListener("keydown", (event) => event.key === "Enter" && !event.ctrlKey && event.preventDefault());
-  list.addEventListener("change", draw);
+  picks.addEventListener("change", draw);
 
   return {
     element,
@@ -43,7 +46,6 @@ export function picker(called) {
         const row = h("label", { class: "pick" }, box, h("span", null, h("span", { class: "pick-name" }, text(name)), asks ? h("span", { class: "badge wait" }, "asks first") : null, about ? h("span", { class: "soft small pick-about" }, text(about)) : null));
         rows.set(name, { box, row, words: `${name} ${about}`.toLowerCase() });
       }
-      fill(list, [...rows.values()].map(({ row }) => row));
       find.hidden = rows.size < SEARCH_FROM;
       draw();
     },

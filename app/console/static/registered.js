@@ -2,8 +2,10 @@
 
 import { all } from "./api.js";
 import { fill, h, text } from "./dom.js";
+import { List } from "./list.js";
 
 const MOST = 2000;
+const TILE_PX = 96;
 
 /**
  * @typedef {object} Kind
@@ -26,32 +28,31 @@ export function registered(main, kind, query) {
   const at = location.hash.split("?")[0];
   const find = h("input", { id: "find", type: "search", value: query.get("q") ?? "", placeholder: "A name or a word", autocomplete: "off" });
   const lead = h("p", { class: "soft", role: "status" }, "Looking…");
-  const list = h("ul", { class: "tiles plain" });
+  const place = h("ul", { class: "tiles plain" });
   fill(main,
     h("div", { class: "view-head" }, h("h1", null, kind.title), kind.add && h("a", { class: "button primary", href: kind.add.href }, kind.add.label)),
     h("p", { class: "soft" }, kind.about),
     h("form", { class: "filters", role: "search", onsubmit: (/** @type {Event} */ event) => event.preventDefault() }, h("div", null, h("label", { for: "find" }, "Find"), find)),
-    lead, list);
-  /** @type {{element: HTMLElement, words: string}[]} */
-  let tiles = [];
+    lead, place);
+  /** @type {Map<string, {element: HTMLElement, words: string}>} */
+  let tiles = new Map();
+  const list = new List(place, { height: TILE_PX, signal: leaving.signal, spacer: () => h("li", { "aria-hidden": "true" }), draw: (name) => /** @type {HTMLElement} */ (tiles.get(name)?.element) });
 
   function draw() {
     const sought = find.value.trim().toLowerCase();
-    const fitting = tiles.filter(({ words }) => words.includes(sought));
-    for (const { element } of tiles) element.hidden = true;
-    for (const { element } of fitting) element.hidden = false;
-    fill(lead, tiles.length === 0 ? kind.none : fitting.length === tiles.length ? `${tiles.length} registered` : `${fitting.length} of ${tiles.length}`);
+    const fitting = [...tiles].filter(([, { words }]) => words.includes(sought)).map(([name]) => name);
+    list.show(fitting);
+    fill(lead, tiles.size === 0 ? kind.none : fitting.length === tiles.size ? `${tiles.size} registered` : `${fitting.length} of ${tiles.size}`);
     history.replaceState(null, "", sought ? `${at}?q=${encodeURIComponent(find.value.trim())}` : at);
   }
 
   find.addEventListener("input", draw);
   all(kind.path, { order: "asc" }, MOST, leaving.signal).then(
     ({ data }) => {
-      tiles = data.map((one) => {
+      tiles = new Map(data.map((one) => {
         const facts = kind.facts(one).filter(Boolean).join(" · ");
-        return { element: tile(one, `${at}/${one.name}`, facts), words: `${one.name} ${one.description ?? ""} ${facts}`.toLowerCase() };
-      });
-      fill(list, tiles.map(({ element }) => element));
+        return [one.name, { element: tile(one, `${at}/${one.name}`, facts), words: `${one.name} ${one.description ?? ""} ${facts}`.toLowerCase() }];
+      }));
       draw();
     },
     (error) => {

@@ -89,7 +89,7 @@ export function newAgent(main, { who }) {
 
 /** @param {string} called @param {string} path @param {AbortSignal} leaving */
 function offered(called, path, leaving) {
-  const made = picker(called);
+  const made = picker(called, leaving);
   all(path, { order: "asc" }, MOST, leaving).then(
     ({ data }) => made.offer(data.map(({ name, description, approval }) => ({ name, about: description ?? "", asks: approval === "always" }))),
     (error) => leaving.aborted || made.refuse(error.message));

@@ -4,10 +4,12 @@ import { factsOf, inputView } from "./about.js";
 import { cancelling, runAgain, saying, when } from "./acting.js";
 import { Problem, all, follow, get } from "./api.js";
 import { approvalCard } from "./approval.js";
+import { content } from "./content.js";
 import { details } from "./details.js";
-import { add, arrange, fill, h, keeping, note, text } from "./dom.js";
-import { deciderName, entryView, rewrite, saidView } from "./entries.js";
+import { add, fill, h, keeping, note, text } from "./dom.js";
+import { deciderName, entryView, rewrite } from "./entries.js";
 import { count, duration, shortId, spentOn } from "./format.js";
+import { List } from "./list.js";
 import { outcome } from "./outcome.js";
 import { RawList } from "./rawlist.js";
 import { requiredAction } from "./required.js";
@@ -19,9 +21,9 @@ import { axis, lay, spent } from "./timing.js";
 /** @typedef {import("./timeline.js").Entry} Entry */
 
 const CLOCK_MS = 500;
-const TURNS_BEFORE = 2; // of a long run: what is drawn of its beginning, and of its end
-const TURNS_BEHIND = 15;
-const MOST_TURNS = 25;
+const FEW_EVENTS = 100;
+const CATCH_UP_MS = 150; // between two drawings while what had happened before comes in
+const ROW_PX = 90;
 const NEAR_PX = 60;
 const NARROW = "(max-width: 60rem)";
 
@@ -47,10 +49,10 @@ export function run(main, { id, who, go, watch }) {
   const end = h("section", { "aria-label": "Outcome", "aria-live": "polite" });
   const composer = h("div", { class: "acting" });
   const cancel = cancelling(id, () => void refresh());
-  const raw = new RawList(id, (event) => timeline.line(event.run_id).created?.agent ?? "child run", (event) => pick(timeline.owners.get(event.id) ?? null, true));
+  const raw = new RawList(id, leaving.signal, (event) => timeline.line(event.run_id).created?.agent ?? "child run", (event) => pick(timeline.owners.get(event.id) ?? null, true));
   fill(main, h("p", { class: "crumbs" }, h("a", { href: "#/runs" }, "Runs")),
     h("header", { class: "run-head" }, h("div", { class: "run-title" }, title, state, link, actions), cancel.panel, facts, strip),
-    h("div", { class: "columns" }, h("div", { class: "story-column" }, input, lines, end, composer), raw.element));
+    h("div", { class: "columns" }, h("div", { class: "story-column" }, end, input, lines, composer), raw.element));
 
   /** @type {any} The run as the API shows it. */
   let shown = null;
@@ -63,8 +65,18 @@ export function run(main, { id, who, go, watch }) {
   const drawn = new Map();
   /** What a person does about a call, by its entry: it outlives its entry's drawings. @type {Map<string, {what: string, element: HTMLElement}>} */
   const slots = new Map();
-  /** The first turn of the end that is drawn, by run. @type {Map<string, {from: number, asked: boolean}>} */
-  const unfolded = new Map();
+  /** The parts of the rows of all lists, by their keys. @type {Map<string, {part: "turn" | "axis" | "entry", line: Line, entry: Entry}>} */
+  const parts = new Map();
+  /** The lists of runs below this one, by run. @type {Map<string, List>} */
+  const below = new Map();
+  /** Runs below this one that were opened, or opened themselves. @type {Set<string>} */
+  const opened = new Set();
+  const list = listIn(lines);
+
+  /** @param {HTMLElement} element */
+  function listIn(element) {
+    return new List(element, { draw: rowOf, height: ROW_PX, signal: leaving.signal, drawn: () => clock() });
+  }
 
   /** @param {Line} line @param {Entry} entry */
   function slotOf(line, entry) {
@@ -98,7 +110,7 @@ export function run(main, { id, who, go, watch }) {
     if (!page) return;
     const before = timeline.events.filter((one) => one.run_id === line.id && one.type === "input.received" && one.sequence < sequence).reduce((sum, one) => sum + Number(one.data.messages), 0);
     const later = page.data.filter((one) => one.role && one.role !== "assistant" && one.turn > 0);
-    fill(place, later.slice(before, before + Number(data.messages)).map((one) => h("div", { class: "said" }, saidView(one, `said ${one.id}`))));
+    fill(place, later.slice(before, before + Number(data.messages)).map((one) => h("div", { class: "said" }, content(one, `said ${one.id}`))));
   }
 
   /** Puts the forms for what else the run waits for beside their calls. */
@@ -108,9 +120,10 @@ export function run(main, { id, who, go, watch }) {
       const entry = line?.byKey.get(`c ${action.call_id}`);
       if (!line || !entry || action.type === "approval") continue;
       const what = `required ${action.type} ${JSON.stringify(action.requests ?? null)}`;
-      const known = slots.get(entryKey(line, entry));
-      if (!known) reveal(line.id, entry); // its child run is folded; unfolding it draws the place
-      if (!known || known.what === what) continue;
+      const known = slots.get(entryKey(line, entry)) ?? { what: "", element: h("div", { class: "slot" }) };
+      slots.set(entryKey(line, entry), known);
+      if (known.what === what) continue;
+      opened.add(line.id);
       known.what = what;
       fill(known.element, requiredAction(action, { runId: id, may: who.scopes, done: () => {
         note([text(action.tool), ": settled."]);
@@ -134,17 +147,12 @@ export function run(main, { id, who, go, watch }) {
       return;
     }
     const [runId] = key.split(" ", 1);
-    const entry = timeline.line(runId).byKey.get(key.slice(runId.length + 1));
+    const line = timeline.line(runId);
+    const entry = line.byKey.get(key.slice(runId.length + 1));
     if (!entry) return;
-    if (fromRaw) {
-      reveal(runId, entry);
-      draw();
-    }
-    const node = drawn.get(key)?.node;
+    const node = fromRaw && !matchMedia(NARROW).matches ? reveal(line, entry) : drawn.get(key)?.node;
     if (node) mark(node, true);
-    const narrow = matchMedia(NARROW).matches;
     raw.choose(entry.events, !fromRaw);
-    if (fromRaw && !narrow) node?.scrollIntoView({ block: "nearest" });
   }
 
   /** @param {HTMLElement} node @param {boolean} on */
@@ -153,12 +161,15 @@ export function run(main, { id, who, go, watch }) {
     node.querySelector(":scope .raw-button")?.setAttribute("aria-pressed", String(on));
   }
 
-  /** Unfolds what hides an entry. @param {string} runId @param {Entry} entry */
-  function reveal(runId, entry) {
-    if (entry.turn > TURNS_BEFORE && entry.turn < tail(timeline.line(runId))) unfolded.set(runId, { from: entry.turn, asked: true });
-    for (let node = drawn.get(`child ${runId}`)?.node ?? null; node; node = node.parentElement) {
-      if (node instanceof HTMLDetailsElement) node.open = true;
+  /** Opens the runs that an entry is in, and scrolls to it. @param {Line} line @param {Entry} entry @returns {HTMLElement | null} */
+  function reveal(line, entry) {
+    const parent = timeline.parents.get(line.id);
+    if (parent && line.id !== id) {
+      opened.add(line.id);
+      reveal(parent.line, parent.entry);
+      draw();
     }
+    return (line.id === id ? list : below.get(line.id))?.reveal(entryKey(line, entry)) ?? null;
   }
 
   /** @param {string} key @param {number} version @param {() => HTMLElement} make */
@@ -170,60 +181,39 @@ export function run(main, { id, who, go, watch }) {
     return node;
   }
 
-  /** From which turn on a long run's end is drawn. Once somebody has unfolded more, it stays; and
-   * what is drawn while somebody watches is folded only when it has become too much.
-   * @param {Line} line */
-  function tail(line) {
-    const last = line.entries.at(-1)?.turn ?? 0;
-    const known = unfolded.get(line.id);
-    if (known !== undefined && (known.asked || last - known.from < MOST_TURNS)) return known.from;
-    const from = last <= MOST_TURNS ? TURNS_BEFORE + 1 : last - TURNS_BEHIND + 1;
-    if (loaded && from > TURNS_BEFORE + 1) unfolded.set(line.id, { from, asked: false });
-    return from;
-  }
-
-  /** @param {Line} line @returns {HTMLElement[]} */
-  function lineView(line) {
-    /** @type {HTMLElement[]} */
-    const nodes = [];
-    const from = tail(line);
+  /** The keys of a run's rows. @param {Line} line */
+  function keysOf(line) {
+    /** @type {string[]} */
+    const keys = [];
+    const put = (/** @type {string} */ key, /** @type {"turn" | "axis" | "entry"} */ part, /** @type {Entry} */ entry) => {
+      parts.set(key, { part, line, entry });
+      keys.push(key);
+    };
     let turn = 0;
-    let folded = false;
     for (const entry of line.entries) {
-      if (entry.turn > TURNS_BEFORE && entry.turn < from) {
-        if (!folded) nodes.push(foldView(line, from));
-        folded = true;
-        continue;
-      }
       if (entry.turn !== turn && entry.turn > 0) {
         turn = entry.turn;
-        nodes.push(...turnView(line, entry));
+        put(`${line.id} turn ${turn} ${entry.key}`, "turn", entry);
+        if (line.turns.get(turn)?.called) put(`${line.id} axis ${turn} ${entry.key}`, "axis", entry);
       }
-      nodes.push(view(line, entry));
+      put(entryKey(line, entry), "entry", entry);
     }
-    return nodes;
+    return keys;
+  }
+
+  /** @param {string} key */
+  function rowOf(key) {
+    const { part, line, entry } = /** @type {{part: string, line: Line, entry: Entry}} */ (parts.get(key));
+    if (part === "entry") return view(line, entry);
+    return kept(key, 0, () => (part === "axis" ? axis(line.id, entry.turn) : turnView(line, entry)));
   }
 
   /** @param {Line} line @param {Entry} first */
   function turnView(line, first) {
-    const key = `${line.id} turn ${first.turn}`;
-    const called = line.entries.some((one) => one.turn === first.turn && one.call?.attempts.length + one.call?.waits.length > 0);
-    const heading = kept(`${key} ${first.key}`, 0, () => h("h2", { class: "turn" }, h("span", null, `Turn ${first.turn}`, first.agent && first.agent !== line.created?.agent ? [" · ", text(first.agent)] : null), h("span", { class: "rule" }), h("span", { class: "took soft number" })));
+    const heading = h("h2", { class: "turn" }, h("span", null, `Turn ${first.turn}`, first.agent && first.agent !== line.created?.agent ? [" · ", text(first.agent)] : null), h("span", { class: "rule" }), h("span", { class: "took soft number" }));
     heading.dataset.run = line.id;
     heading.dataset.number = String(first.turn);
-    return called ? [heading, kept(`${key} axis`, 0, () => axis(line.id, first.turn))] : [heading];
-  }
-
-  /** @param {Line} line @param {number} from */
-  function foldView(line, from) {
-    const node = kept(`fold ${line.id}`, from, () => {
-      const button = (/** @type {string} */ label, /** @type {number} */ to) => h("button", { type: "button", class: "quiet small", "data-key": `${label} ${line.id}`, onclick: () => {
-        unfolded.set(line.id, { from: to, asked: true });
-        draw();
-      } }, label);
-      return h("div", { class: "folded soft small" }, h("span", null, `Turns ${TURNS_BEFORE + 1} to ${from - 1} are folded`), from - TURNS_BEFORE - 1 > TURNS_BEHIND ? button(`Show ${TURNS_BEHIND} more`, from - TURNS_BEHIND) : null, button("Show all", TURNS_BEFORE + 1));
-    });
-    return node;
+    return heading;
   }
 
   /** @param {Line} line @param {Entry} entry */
@@ -236,12 +226,10 @@ export function run(main, { id, who, go, watch }) {
     }
     const node = kept(key, entry.version, () => {
       const made = entryView(entry, key, { runId: line.id, choose: () => pick(chosen === key ? null : key, false), slot: () => slotOf(line, entry), ledger: (callId) => ledger(callId, line), nameOf: (by, approvalId) => deciderName(by, approvalId, who) });
-      if (chosen === key) {
-        mark(made, true);
-        raw.choose(entry.events, false);
-      }
+      if (chosen === key) raw.choose(entry.events, false);
       return made;
     });
+    mark(node, chosen === key);
     const child = entry.call?.child ? timeline.lines.get(entry.call.child) : null;
     if (child) childView(node, child);
     return node;
@@ -249,18 +237,28 @@ export function run(main, { id, who, go, watch }) {
 
   /** A run below this one, drawn once it is unfolded. @param {HTMLElement} node @param {Line} child */
   function childView(node, child) {
-    const details = kept(`child ${child.id}`, 0, () => h("details", { class: "child", ontoggle: () => draw() }));
+    const lines_ = kept(`lines ${child.id}`, 0, () => h("div", { class: "timeline" }));
+    const details = /** @type {HTMLDetailsElement} */ (kept(`child ${child.id}`, 0, () => {
+      const made = h("details", { class: "child" }, h("summary"),
+        h("p", { class: "small" }, h("a", { href: `#/runs/${child.id}` }, "Open this run alone"), " ", h("code", { class: "soft" }, shortId(child.id))), lines_);
+      made.addEventListener("toggle", () => {
+        if (!made.open) opened.delete(child.id);
+        draw();
+      });
+      return made;
+    }));
     const calls = child.entries.filter((one) => one.kind === "call").length;
-    const summary = kept(`summary ${child.id}`, 0, () => h("summary"));
     const now = `${child.status} ${child.done} ${calls}`;
-    if (summary.dataset.now !== now) {
-      summary.dataset.now = now;
-      fill(summary, "Run of ", h("strong", null, text(child.created?.agent ?? "an agent")), " ", badge(child.status), h("span", { class: "soft small" }, ` ${child.done} ${child.done === 1 ? "turn" : "turns"}${calls ? `, ${calls} ${calls === 1 ? "call" : "calls"}` : ""}`));
-      if (child.asking.size) details.setAttribute("open", "");
+    if (details.dataset.now !== now) {
+      details.dataset.now = now;
+      if (child.asking.size) opened.add(child.id);
+      fill(/** @type {Element} */ (details.firstElementChild), "Run of ", h("strong", null, text(child.created?.agent ?? "an agent")), " ", badge(child.status), h("span", { class: "soft small" }, ` ${child.done} ${child.done === 1 ? "turn" : "turns"}${calls ? `, ${calls} ${calls === 1 ? "call" : "calls"}` : ""}`));
     }
-    const alone = kept(`alone ${child.id}`, 0, () => h("p", { class: "small" }, h("a", { href: `#/runs/${child.id}` }, "Open this run alone"), " ", h("code", { class: "soft" }, shortId(child.id))));
-    arrange(details, [summary, ...(/** @type {HTMLDetailsElement} */ (details).open ? [alone, ...lineView(child)] : [])]);
+    if (opened.has(child.id)) details.open = true;
     if (details.parentNode !== node) add(node, details);
+    if (!details.open) return;
+    if (!below.has(child.id)) below.set(child.id, listIn(lines_));
+    below.get(child.id)?.show(keysOf(child));
   }
 
   function draw() {
@@ -268,7 +266,8 @@ export function run(main, { id, who, go, watch }) {
     if (leaving.signal.aborted) return;
     const line = timeline.line(id);
     const follows = loaded && !OVER.has(line.status) && line.asking.size === 0 && innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR_PX;
-    keeping(lines, () => arrange(lines, lineView(line)));
+    keeping(lines, () => list.show(keysOf(line)));
+    for (const one of below.values()) one.layout(); // those that have just come into the page
     raw.grow(timeline.events);
     clock();
     finish();
@@ -337,10 +336,12 @@ export function run(main, { id, who, go, watch }) {
       if (frame.id !== null && TELLING.test(frame.type)) void refreshSoon();
       if (pending) return;
       pending = true;
-      requestAnimationFrame(() => {
+      const soon = () => {
         draw();
         loaded ||= timeline.events.length >= (shown?.last_sequence ?? Infinity);
-      });
+      };
+      if (loaded || timeline.events.length < FEW_EVENTS) requestAnimationFrame(soon);
+      else setTimeout(soon, CATCH_UP_MS);
     }, (connected) => {
       main.dataset.link = connected ? "live" : "lost";
       fill(link, connected ? "" : "Connection lost. Reconnecting…");

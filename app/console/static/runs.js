@@ -1,13 +1,15 @@
 // The list of runs, newest first: filtered and searched by the server, looked at again while it is
 // shown. The address has the filters, so that a link shows the same.
 
-import { Problem, all, get, sleep } from "./api.js";
-import { fill, h, keeping, note, text } from "./dom.js";
+import { Problem, all, polling, sleep } from "./api.js";
+import { fill, h, note, patch, text } from "./dom.js";
 import { RUN_STATUS, ago, count, duration, moment, shortId, spentOn } from "./format.js";
+import { List } from "./list.js";
 
 const EVERY_MS = 3000;
 const TYPING_MS = 300;
 const PAGE = 50;
+const ROW_PX = 38;
 const MOST_AGENTS = 400;
 /** Requests that one search makes before it asks whether to look further back. */
 const LOOKS = 5;
@@ -52,21 +54,38 @@ export function runs(main, { query, go }) {
   const named = query.get("agent");
   const agent = h("select", { id: "agent" }, h("option", { value: "" }, "Any agent"), named ? h("option", { value: named, selected: true }, named) : null);
   const find = h("input", { id: "find", type: "search", maxlength: "200", value: query.get("q") ?? "", placeholder: "run_… or a text", autocomplete: "off" });
+  const sessionNotice = h("p", { class: "soft" }, "Runs of the session ", h("code", null, shortId(query.get("session_id") ?? "")), " ",
+    h("button", { type: "button", class: "quiet small", onclick: () => {
+      session = "";
+      sessionNotice.remove();
+      changed();
+    } }, "Show all runs"));
   fill(main,
     h("h1", null, "Runs"),
     h("form", { class: "filters", role: "search", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
       h("div", null, h("label", { for: "find" }, "Find"), find),
       h("div", null, h("label", { for: "status" }, "Status"), status),
       h("div", null, h("label", { for: "agent" }, "Agent"), agent)),
-    lead, h("div", { class: "wide" }, table), more);
+    query.get("session_id") ? sessionNotice : null, lead, h("div", { class: "wide" }, table), more);
   all("v1/agents", { order: "asc" }, MOST_AGENTS, leaving.signal).then(({ data }) => agent.append(...data.filter(({ name }) => name !== named).map(({ name }) => h("option", { value: name }, name))), () => undefined);
+
+  const get = polling();
+  /** @type {Map<string, HTMLTableRowElement>} */
+  const rows = new Map();
+  const spacer = () => h("tr", { class: "spacer", "aria-hidden": "true" }, h("td", { colspan: COLUMNS.length }));
+  const list = new List(body, { height: ROW_PX, signal: leaving.signal, spacer, draw: (id) => {
+    const now = patch(rows.get(id), row(known.runs.get(id)));
+    rows.set(id, now);
+    return now;
+  } });
 
   /** @returns {Known} */
   const nothing = () => ({ runs: new Map(), pages: 0, reached: "", beyond: false });
   let known = nothing();
   let error = "";
 
-  const asked = () => ({ q: find.value.trim(), status: status.value, agent: agent.value });
+  let session = query.get("session_id") ?? "";
+  const asked = () => ({ q: find.value.trim(), status: status.value, agent: agent.value, session_id: session });
 
   function changed() {
     const kept = new URLSearchParams(Object.entries(asked()).filter(([, value]) => value));
@@ -111,7 +130,8 @@ export function runs(main, { query, go }) {
 
   function draw() {
     const shown = [...known.runs.values()].sort((one, other) => (one.id < other.id ? 1 : -1));
-    keeping(body, () => fill(body, shown.map(row)));
+    for (const id of rows.keys()) if (!known.runs.has(id)) rows.delete(id);
+    list.show(shown.map(({ id }) => id));
     table.hidden = shown.length === 0;
     more.hidden = !known.beyond;
     fill(more, find.value.trim() ? "Look further back" : "Show older ones");
@@ -123,7 +143,7 @@ export function runs(main, { query, go }) {
   function sentence(shown) {
     const { q, status: of, agent: by } = asked();
     const back = known.beyond && q ? `; looked at those since ${moment(timeOf(known.reached))}` : "";
-    if (shown === 0) return q || of || by ? `No run fits${back}.` : "No run yet. Start one, or POST it to /v1/runs.";
+    if (shown === 0) return q || of || by || session ? `No run fits${back}.` : "No run yet. Start one, or POST it to /v1/runs.";
     const many = shown === 1 ? "One run" : `${shown} runs`;
     return known.beyond && !q ? `The newest ${many.toLowerCase()}.` : `${many}${back}.`;
   }

@@ -32,7 +32,7 @@ export function start(main, { go, query, who }) {
   const about = h("p", { class: "help", id: "start-agent-about" });
   const model = h("input", { id: "start-model", type: "text", value: "offline:rules", list: "start-models", autocomplete: "off", spellcheck: "false" });
   const models = h("datalist", { id: "start-models" }, h("option", { value: "offline:rules" }));
-  const tools = picker("tools");
+  const tools = picker("tools", leaving.signal);
   const instructions = h("textarea", { id: "start-instructions", rows: "2" });
   const session = h("select", { id: "start-session" }, h("option", { value: "" }, "None: it stands alone"), h("option", { value: NEW }, "A new one"));
   const input = h("textarea", { id: "start-input", rows: "5" });
@@ -128,7 +128,7 @@ export function start(main, { go, query, who }) {
     if (named && known.has(named)) agent.value = named;
     const tool = query.get("tool");
     if (tool) tools.choose([tool]);
-    inSession(query.get("session"));
+    inSession(query.get("session_id"));
     choose();
   }
   choose();

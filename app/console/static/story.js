@@ -2,9 +2,11 @@
 // conversation before it.
 
 import { get } from "./api.js";
-import { add, fill, h, text } from "./dom.js";
+import { content } from "./content.js";
+import { fill, h, text } from "./dom.js";
 import { ago, moment, shortId } from "./format.js";
-import { json, rows, words } from "./values.js";
+import { markdown } from "./markdown.js";
+import { rows, words } from "./values.js";
 
 const LATEST = 100;
 const INPUT_SHOWN = 2000; // characters, of what an approval itself has of the input
@@ -45,7 +47,7 @@ export function story(approval) {
     h("p", { class: "soft small" }, chain(approval)),
     h("h3", null, "Asked for"),
     input,
-    approval.model_message ? h("div", { class: "said" }, h("h3", null, "The model said"), words(approval.model_message, `${key} said`)) : null,
+    approval.model_message ? h("div", { class: "said" }, h("h3", null, "The model said"), markdown(approval.model_message)) : null,
     place);
 }
 
@@ -63,14 +65,6 @@ function chain(approval) {
   const link = (/** @type {string} */ id) => h("a", { href: `#/runs/${id}` }, shortId(id));
   const root = approval.run?.id ?? approval.run_id;
   return [names, " · ", link(root), root === approval.run_id ? null : [" › ", link(approval.run_id)]];
-}
-
-/** @param {any} one_ @param {string} key */
-function content(one_, key) {
-  if (typeof one_.content === "string") return words(one_.content, key);
-  const parts = h("div");
-  one_.content.forEach((/** @type {any} */ part, /** @type {number} */ at) => add(parts, part.type === "text" ? words(part.text, `${key} ${at}`) : json(part)));
-  return parts;
 }
 
 /** One item of a conversation. @param {any} item_ */

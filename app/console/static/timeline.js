@@ -20,6 +20,7 @@
  * @property {number} from When the model was asked.
  * @property {number | null} answered When its answer was complete.
  * @property {number} to When the last thing of it happened.
+ * @property {boolean} called It has calls that have begun, or wait.
  *
  * @typedef {object} Line One run: the one that is looked at, or one below it.
  * @property {string} id
@@ -29,6 +30,7 @@
  * @property {number | null} to
  * @property {Entry[]} entries
  * @property {Map<string, Entry>} byKey
+ * @property {Set<Entry>} drafts Entries that are still being written.
  * @property {Map<number, Turn>} turns
  * @property {number} done The last turn whose answer is complete.
  * @property {number} last When the last thing happened that is no note about the model.
@@ -56,6 +58,8 @@ export class Timeline {
     this.events = [];
     /** Which entry a stored event belongs to, by the event's id. @type {Map<string, string>} */
     this.owners = new Map();
+    /** The call that started a run, by the run. @type {Map<string, {line: Line, entry: Entry}>} */
+    this.parents = new Map();
     this.latest = 0;
   }
 
@@ -63,7 +67,7 @@ export class Timeline {
   line(id) {
     let line = this.lines.get(id);
     if (!line) {
-      line = { id, created: null, status: "queued", from: null, to: null, entries: [], byKey: new Map(), turns: new Map(), done: 0, last: 0, phases: [], running: new Set(), asking: new Set(), usage: null, end: null };
+      line = { id, created: null, status: "queued", from: null, to: null, entries: [], byKey: new Map(), drafts: new Set(), turns: new Map(), done: 0, last: 0, phases: [], running: new Set(), asking: new Set(), usage: null, end: null };
       this.lines.set(id, line);
     }
     return line;
@@ -83,6 +87,7 @@ export class Timeline {
     line.from ??= at;
     const entry = stored(line, event, at);
     if (entry) this.owners.set(event.id, entryKey(line, entry));
+    if (entry?.call?.child) this.parents.set(entry.call.child, { line, entry });
     time(line, event, at, entry);
   }
 }
@@ -126,6 +131,7 @@ function time(line, { type, data }, at, entry) {
   if (entry && entry.turn > 0) {
     const turn = turnOf(line, entry.turn);
     turn.to = Math.max(turn.to, at);
+    turn.called ||= entry.kind === "call" && entry.call.attempts.length + entry.call.waits.length > 0;
     if (!OF_THE_MODEL.has(type)) turn.answered ??= at;
   }
   if (!OF_THE_MODEL.has(type)) line.last = at;
@@ -142,7 +148,7 @@ function turnOf(line, number) {
   let turn = line.turns.get(number);
   if (!turn) {
     const from = line.last || (line.from ?? 0);
-    turn = { from, answered: null, to: from };
+    turn = { from, answered: null, to: from, called: false };
     line.turns.set(number, turn);
   }
   return turn;
@@ -162,7 +168,7 @@ function said(line, kind, event, text) {
   const key = `${kind} ${turn}`;
   const drafted = line.byKey.get(key);
   if (!text && kind === "reasoning") {
-    if (drafted?.open) remove(line, (one) => one === drafted);
+    if (drafted?.open) drop(line, (one) => one === drafted);
     return null;
   }
   const entry = drafted?.open ? drafted : entryOf(line, drafted ? `${key} ${event.sequence}` : key, kind, turn, agent);
@@ -186,6 +192,7 @@ function draft(line, type, data) {
   if (!entry) {
     turnOf(line, data.turn);
     entry = entryOf(line, key, kind, data.turn, data.agent ?? null);
+    line.drafts.add(entry);
     if (ofCall) entry.call = newCall(data, "writing", line.turns.get(data.turn)?.from ?? 0);
   }
   if (entry.events.length || !entry.open) return;
@@ -195,14 +202,15 @@ function draft(line, type, data) {
 
 /** Takes away what is only written so far. @param {Line} line @param {(entry: Entry) => boolean} which */
 function drop(line, which) {
-  remove(line, (one) => one.open && one.events.length === 0 && which(one));
-}
-
-/** @param {Line} line @param {(entry: Entry) => boolean} which */
-function remove(line, which) {
-  const gone = line.entries.filter(which);
-  if (gone.length === 0) return;
-  line.entries = line.entries.filter((one) => !gone.includes(one));
+  /** @type {Set<Entry>} */
+  const gone = new Set();
+  for (const one of line.drafts) {
+    if (one.open && one.events.length === 0 && !which(one)) continue;
+    line.drafts.delete(one);
+    if (one.open && one.events.length === 0) gone.add(one);
+  }
+  if (gone.size === 0) return;
+  line.entries = line.entries.filter((one) => !gone.has(one));
   for (const one of gone) line.byKey.delete(one.key);
 }
 

@@ -1,0 +1,19 @@
+"""The calls that wait for a person or a client, in all runs of a project
+
+Expands only: the version before must still run on the schema that this leaves.
+"""
+
+import sqlalchemy as sa
+
+from app.store.migrations import add_index
+
+revision = "0018"
+down_revision = "0017"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    waits = "phase IN ('awaiting_input', 'awaiting_resolution', 'awaiting_result')"
+    where = sa.text(waits)
+    add_index("tool_calls_inbox", "tool_calls", ["project_id", "id"], postgresql_where=where)
