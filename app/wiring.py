@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.calls import Call
-from app.domain.errors import McpUnreachableError
+from app.domain.errors import McpUnreachableError, UnavailableError
 from app.domain.ids import ProjectId, RunId
 from app.domain.items import Item
 from app.domain.mcp_servers import ListedTool
@@ -67,7 +67,7 @@ from app.tools.mcp_link import Server
 from app.tools.plugins import PluginHost
 from app.tools.rules import RuleEvaluator
 from app.tools.signed_post import SignedPosts
-from app.tools.webhook import Webhook
+from app.tools.webhook import ReadSecrets, Webhook
 
 
 def _refuse() -> bool:
@@ -146,7 +146,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         mcp = _closed_with(stack, _mcp(settings, database, vault, egress))
         feed, toolbox = Feed(Relay(database.autocommit)), Toolbox(database.pool, vault)
         posts = SignedPosts(egress)
-        webhook = Webhook(posts, secrets)
+        webhook = Webhook(posts, _sendable(secrets))
         public_url = settings.base_url
         engine = Engine(
             commit=await stack.enter_async_context(GroupCommit(steps.write)),
@@ -230,6 +230,16 @@ def _secrets(
             return await read_secrets(tx, vault, project_id, names)
 
     return lambda project_id, names: patiently(lambda: read(project_id, names))
+
+
+def _sendable(secrets: ReadSecrets) -> ReadSecrets:
+    async def read(project_id: ProjectId, names: Collection[str]) -> Mapping[str, str]:
+        try:
+            return await secrets(project_id, names)
+        except SecretUnreadableError as error:
+            raise UnavailableError(str(error)) from error
+
+    return read
 
 
 def _direct_url(settings: Settings, database_url: str) -> str:

@@ -1,10 +1,12 @@
 """Tools that are somebody's HTTP endpoint: one signed POST is one attempt."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
+from app.domain.errors import UnavailableError
 from app.domain.ids import Prefix, ProjectId, show
 from app.domain.json import JsonObject
 from app.domain.outcomes import Failed, Outcome, Why
@@ -16,7 +18,8 @@ from app.tools.webhook_answer import interpret
 from app.tools.webhook_headers import check_headers, filled_headers, secret_references
 
 ReadSecrets: TypeAlias = Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
-"""Reads the values of a project's secrets by name. One that does not exist is left out."""
+"""Reads the values of a project's secrets by name. One that does not exist is left out. Raises
+UnavailableError."""
 MAX_RESPONSE_BYTES: Final = 1_048_576
 """At least as much is read of any answer; more where the tool's max_output_bytes says so."""
 NOTICE_SECONDS: Final = 5.0
@@ -64,7 +67,12 @@ class Webhook:
             return Failed(Why.NOT_SENT, "The tool has no URL.", permanent=True)
         if not call.secrets:
             return Failed(Why.NOT_SENT, "The tool has no signing secret.", permanent=True)
-        headers = await self._headers(call)
+        until = _now() + seconds
+        try:
+            async with asyncio.timeout(seconds):
+                headers = await self._headers(call)
+        except (TimeoutError, UnavailableError):
+            return Failed(Why.NOT_SENT, "The secrets that its headers name could not be read.")
         if isinstance(headers, Failed):
             return headers
         return await self._posts.send(
@@ -72,7 +80,7 @@ class Webhook:
             body,
             message_id=message_id,
             secrets=call.secrets,
-            seconds=seconds,
+            seconds=max(0.0, until - _now()),
             max_response_bytes=limit,
             headers=headers,
         )
@@ -92,6 +100,10 @@ class Webhook:
             detail = " ".join(problems[0])
             return Failed(Why.NOT_SENT, detail, permanent=True)
         return headers
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def call_id_of(call: Invocation) -> str:

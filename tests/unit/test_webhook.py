@@ -1,5 +1,6 @@
 """Webhook tools: what is sent and signed, and what each answer means."""
 
+import asyncio
 import ipaddress
 import json
 from collections.abc import AsyncGenerator, Collection
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
+from app.domain.errors import UnavailableError
 from app.domain.ids import CallId, ProjectId, RunId
 from app.domain.items import MediaPart, TextPart
 from app.domain.json import cleaned, compact
@@ -34,6 +36,10 @@ CALL_ID = "call_019a00000000700080000000000000cc"
 
 
 async def stored_secrets(_: ProjectId, names: Collection[str]) -> dict[str, str]:
+    if "locked" in names:
+        raise UnavailableError
+    if "endless" in names:
+        await asyncio.Event().wait()
     stored = {"token": "t0ken", "lines": "a\nb"}
     return {name: stored[name] for name in names if name in stored}
 
@@ -61,6 +67,17 @@ async def test_a_call_whose_secret_is_gone_or_cannot_be_sent_is_not_sent(
         outcome = await webhook.invoke(a_call(server.url, headers={"X-Key": {"secret": secret}}))
     assert isinstance(outcome, Failed)
     assert (outcome.why, outcome.permanent) == (Why.NOT_SENT, True)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("secret", ["locked", "endless"])
+async def test_a_call_whose_secret_cannot_be_read_in_time_is_not_sent(
+    webhook: Webhook, secret: str
+) -> None:
+    headers = {"X-Key": {"secret": secret}}
+    async with RawServer(saying(answer())) as server:
+        outcome = await webhook.invoke(a_call(server.url, headers=headers, seconds=0.05))
+    assert outcome == Failed(Why.NOT_SENT, "The secrets that its headers name could not be read.")
     assert server.requests == []
 
 
