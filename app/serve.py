@@ -161,11 +161,12 @@ def about_start(settings: Settings, database_url: str) -> dict[str, object]:
     """What a process is, for its log: version, schema, database, and the settings that differ from
     their defaults. Of secrets, and of URLs that may hold them, only that they are set."""
     given: dict[str, object] = {}
+    shown = settings.model_dump(mode="json")
     for name, field in type(settings).model_fields.items():
         value: object = getattr(settings, name)
         if value != field.get_default(call_default_factory=True):
             hidden = isinstance(value, SecretStr) or name.endswith(("_url", "_id", "_prices"))
-            given[name] = "(set)" if hidden else str(value)
+            given[name] = "(set)" if hidden else shown[name]
     return {
         "version": VERSION,
         "schema": readiness.revisions()[-1],

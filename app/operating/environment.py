@@ -3,8 +3,8 @@
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
 from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
 from typing import Any, Final, NoReturn, TextIO, cast
 
@@ -127,13 +127,24 @@ class LogFile:
 
     def write(self, text: str) -> None:
         if self._out is not None:
-            with suppress(OSError, ValueError):
+            with self._losing(self._out):
                 self._out.write(text)
 
     def flush(self) -> None:
         if self._out is not None:
-            with suppress(OSError, ValueError):
+            with self._losing(self._out):
                 self._out.flush()
+
+    @contextmanager
+    def _losing(self, out: TextIO) -> Generator[None]:
+        try:
+            yield
+        except BrokenPipeError:  # for good, and Python writes the rest when it ends
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, out.fileno())
+            os.close(null)
+        except (OSError, ValueError):
+            pass
 
 
 def _renderers(*, text: bool) -> list[Any]:

@@ -5,6 +5,7 @@ import ssl
 
 import pytest
 from asyncpg import exceptions as driver  # pyright: ignore[reportMissingTypeStubs]
+from sqlalchemy.exc import DBAPIError
 
 from app.domain.errors import DatabaseUnreachableError, OperatorError
 from app.store.addresses import (
@@ -14,6 +15,7 @@ from app.store.addresses import (
     read_url,
 )
 from app.store.connecting import DatabaseRefusedError, explaining
+from app.store.db import log_fields
 
 ADDRESS = Address("postgresql://me@host/db", "PostgreSQL at host, database db", "me")
 
@@ -127,3 +129,14 @@ def test_another_error_stays_what_it_is(error: Exception) -> None:
     with pytest.raises(type(error)) as same, explaining(ADDRESS):
         raise error
     assert same.value is error
+
+
+def test_a_log_line_names_the_sqlstate_and_the_reason_and_no_values() -> None:
+    cause = driver.UndefinedTableError('relation "runs" does not exist\nDETAIL: (a secret)')
+    error = DBAPIError("SELECT 'a secret'", {"a": "secret"}, cause)
+    assert log_fields(error) == {
+        "error": "DBAPIError",
+        "sqlstate": "42P01",
+        "reason": 'relation "runs" does not exist',
+    }
+    assert log_fields(TimeoutError("late")) == {"error": "TimeoutError", "reason": "late"}
