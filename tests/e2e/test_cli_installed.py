@@ -35,6 +35,10 @@ def runward(folder: Path, path: str, *words: str) -> subprocess.CompletedProcess
 
 
 def test_the_demo_runs_from_the_package(site: Path, tmp_path: Path) -> None:
+    """Beside it is a top-level package of somebody else, whose migrations are never run."""
+    foreign = site / "migrations"
+    foreign.mkdir()
+    (foreign / "env.py").write_text("raise SystemExit('a foreign migration was run')\n")
     done = runward(tmp_path, str(site), str(site / "bin" / "runward"), "demo", "--yes")
     assert done.returncode == 0, done.stderr
     assert "● completed" in done.stdout

@@ -1,8 +1,10 @@
 """What a person is told before and at the start: the banner, and what `doctor` finds."""
 
 import pytest
+import typer
 
 from app.first_minute.banner import Banner, configured_providers
+from app.operating.environment import migration_url
 from app.operating.findings import of_settings
 from app.settings import Settings
 
@@ -46,3 +48,27 @@ def test_doctor_loads_the_plugins_and_says_what_a_worker_would(
     [finding] = [one for one in of_settings(settings) if one.check == "plugins"]
     assert finding.status == status
     assert detail in finding.detail
+
+
+DIRECT = "postgresql://db.example/runward"
+POOLED = "postgresql://pgbouncer.example/runward"
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ({}, POOLED),
+        ({"listen_url": DIRECT}, POOLED),
+        ({"listen_url": DIRECT, "pgbouncer": "true"}, DIRECT),
+    ],
+)
+def test_migrations_go_around_pgbouncer(given: dict[str, str], url: str) -> None:
+    settings = Settings.model_validate({"DATABASE_URL": POOLED, **given})
+    assert migration_url(settings) == url
+
+
+def test_migrations_through_pgbouncer_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings.model_validate({"DATABASE_URL": POOLED, "pgbouncer": "true"})
+    with pytest.raises(typer.Exit):
+        migration_url(settings)
+    assert "Set RUNWARD_LISTEN_URL" in capsys.readouterr().err
