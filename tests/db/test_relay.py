@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from app.domain.ids import RunId
 from app.domain.json import JsonObject
@@ -157,7 +158,7 @@ async def test_a_piece_that_no_notification_holds_is_skipped_and_the_others_come
 async def test_a_database_that_refuses_a_notification_does_not_end_the_relay(
     store: Store, run_id: RunId
 ) -> None:
-    name = store.database.pool.url.database
+    name = make_url(store.url).database
     await store.sql("CREATE SCHEMA refusing")
     await store.sql(REFUSING)
     await store.sql(f'ALTER DATABASE "{name}" SET search_path = refusing, pg_catalog, public')
