@@ -14,7 +14,7 @@ from app.first_minute.kept import secret_key_of
 from app.operating.environment import database_url, read_settings, run, shared, stop
 from app.settings import Settings
 from app.store import embedded, keys, migrations, readiness
-from app.store.db import Tx, open_database
+from app.store.db import Tx, check_safety, open_database
 from app.store.vault import Vault
 
 
@@ -92,6 +92,7 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
         assert secret is not None
         database = open_database(url, pool_size=1)
         stack.push_async_callback(database.close)
+        await check_safety(database)  # and say in a sentence why there is no connection
         tx = await stack.enter_async_context(database.pool.begin())
         vault = Vault(secret.get_secret_value())
         await readiness.prepare(tx, vault)

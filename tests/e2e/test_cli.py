@@ -307,7 +307,7 @@ def test_how_commands_end(client: Client, runward: CommandLine, tmp_path: Path) 
     down = {"DATABASE_URL": "postgresql://nobody@127.0.0.1:9/none", "RUNWARD_SECRET_KEY": "x" * 32}
     lost = CommandLine(tmp_path)("keys", "list", "--on-database", **down)
     assert lost.code == 3
-    assert "The database cannot be reached" in lost.err
+    assert "refuses connections" in lost.err
 
     wrong = CommandLine(tmp_path, client.url, "rw_wrong")("runs", "list")
     assert wrong.code == 4
