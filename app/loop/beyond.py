@@ -30,6 +30,9 @@ def beyond(state: RunState, changes: Changes, ending: Ending | None) -> Beyond |
     return Beyond(
         lineage=state.lineage,
         children=tuple(_new_run(state, child) for child in changes.children),
+        awaits_children=ending is not None
+        and ending.move is Move.DEFER
+        and bool(state.open_children),
         session_id=state.place.session_id if state.place else None,
         shared=changes.shared,
         leaves=state.place if ends else None,

@@ -63,6 +63,8 @@ class Beyond:
 
     lineage: Lineage | None = None
     children: tuple[NewRun, ...] = ()
+    awaits_children: bool = False
+    """The run is deferred, and not only until callbacks arrive."""
     session_id: SessionId | None = None
     shared: JsonObject = field(default_factory=dict[str, JsonValue])
     """Of the session's state, or of the run's own where it has no session."""
@@ -295,7 +297,7 @@ async def after_step(tx: Tx, step: Step, lease: timedelta) -> None:
             await family.leave(tx, step.project_id, step.run_id, beyond.leaves, beyond.kept)
     elif ending.move is not Move.RELEASE:
         ancestors = beyond.lineage.ancestors if beyond.lineage else ()
-        deferred = (step.run_id,) if ending.move is Move.DEFER else ()
+        deferred = (step.run_id,) if beyond.awaits_children else ()
         await family.settle_idle(tx, step.project_id, (*ancestors, *deferred))
 
 

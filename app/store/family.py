@@ -32,7 +32,8 @@ _ROUSE: Final = text(
     " WHERE project_id = :project_id AND id = ANY(CAST(:ids AS uuid[]))"
     " AND status = 'requires_action'"
 )
-# Idle: it waits for child runs, at least one, and every open one waits for someone outside.
+# Idle: it waits for child runs, at least one of which waits for someone outside, and every other
+# open one does too, or waits only for callbacks of its tools.
 _IDLE: Final = text(
     """
 WITH idle AS (
@@ -43,7 +44,10 @@ WITH idle AS (
     AND EXISTS (SELECT 1 FROM runs k WHERE k.project_id = r.project_id
       AND k.parent_run_id = r.id AND k.status = 'requires_action')
     AND NOT EXISTS (SELECT 1 FROM runs k WHERE k.project_id = r.project_id
-      AND k.parent_run_id = r.id AND k.status IN ('queued', 'in_progress'))
+      AND k.parent_run_id = r.id AND k.status IN ('queued', 'in_progress')
+      AND (k.status = 'in_progress' OR k.available_at < 'infinity' OR EXISTS (
+        SELECT 1 FROM tool_calls c WHERE c.project_id = k.project_id AND c.run_id = k.id
+          AND c.phase = 'awaiting_child')))
   RETURNING r.project_id, r.id, r.last_seq
 )
 INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)

@@ -670,6 +670,25 @@ def test_a_run_above_one_that_waits_for_a_callback_needs_nobody(project: Project
     assert project.end(run)["output"] == "ok"
 
 
+def test_a_run_above_an_approval_and_a_callback_needs_someone(project: Project) -> None:
+    project.tool("work", Behaviour("later"))
+    project.tool("pay", approval="always")
+    for name, tool in (("clerk", "work"), ("cashier", "pay")):
+        model = project.script(calls(call(1, tool)), text("done"), name=name)
+        agent = {"name": name, "model": model, "tools": [tool]}
+        project.client.call("POST", "/v1/agents", agent)
+        spec = {"name": f"ask_{name}", "type": "agent", "agent": name, "description": "Asks."}
+        project.client.call("POST", "/v1/tools", spec)
+    asks = [call(n, f"ask_{name}", '{"input":"go"}') for n, name in enumerate(("clerk", "cashier"))]
+    run = project.run(calls(*asks), text("ok"), tools=["ask_clerk", "ask_cashier"])
+    assert run["status"] == "requires_action"
+    assert [one["type"] for one in run["required_actions"]] == ["approval"]
+    project.wait_for_hits("work")
+    call_back(project.hits("work")[0], status="completed", output=1)
+    project.client.decide(run["required_actions"][0]["approval_id"], "approve")
+    assert project.end(run)["output"] == "ok"
+
+
 def test_a_tool_may_report_progress_and_answer_later(project: Project) -> None:
     run, hit = accepted_for_later(project)
     for done in (0.25, 0.5):
