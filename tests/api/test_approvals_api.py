@@ -184,6 +184,20 @@ def test_a_rule_that_fails_means_that_a_person_is_asked(project: Project) -> Non
     assert project.hits("pay") == []
 
 
+def test_a_rule_without_end_asks_a_person_and_holds_up_no_other_project(
+    project: Project, other: Project
+) -> None:
+    endless = "// '\ncontext.s.matches('(.|x){900}y') // '"
+    project.tool("pay", approval={"when": endless})
+    hostile = project.start(calls(call(1, "pay")), tools=["pay"], context={"s": "x" * 500_000})
+    other.tool("pay", approval={"when": "args.x == '2'"})
+    both = calls(call(1, "pay"), call(2, "pay", '{"x":"2"}'))
+    run = other.run(both, tools=["pay"])
+    assert [action["call_id"] for action in run["required_actions"]] == ["c2"]
+    assert project.settle(hostile)["status"] == "requires_action"
+    assert project.hits("pay") == []
+
+
 def test_nobody_is_asked_about_a_call_that_cannot_run(project: Project) -> None:
     project.tool("pay", approval="always")
     run = project.run(calls(call(1, "pay", '{"y":1}')), text("sorry"), tools=["pay"])
