@@ -162,14 +162,15 @@ def test_what_a_screen_reader_is_told_of_a_run(project: Project, opens: Opens) -
     expect(page.locator("main")).to_match_aria_snapshot(
         f"""
         - heading "openai:{project.model_name()}" [level=1]
+        - region "Outcome":
+          - heading /Completed/ [level=2]
+          - paragraph: Paid.
         - region "Input":
           - heading /Input/ [level=2]
         - heading /Turn 1/ [level=2]
         - heading "pay v1" [level=3]
         - heading /Turn 2/ [level=2]
-        - text: Paid.
-        - region "Outcome":
-          - heading /Completed/ [level=2]
+        - paragraph: Paid.
         - complementary "Raw events":
           - heading /Events/ [level=2]
         """

@@ -9,6 +9,8 @@ from tests.browser.conftest import Opens
 from tests.browser.window import PHONE, button
 from tests.support.model_server import calls, text
 
+LEAST_ROW_PX = 28
+
 
 def places(page: Page) -> list[Any]:
     """Where the entries of the menu stand."""
@@ -49,3 +51,16 @@ def test_one_message_at_a_time_covers_a_phone(project: Project, opens: Opens) ->
         button(cards.first, "Approve").press("Enter")
         expect(cards).to_have_count(left)
     expect(page.locator(".note:visible")).to_have_count(1)
+
+
+def test_few_calls_get_no_percentiles_and_events_are_tall_enough_to_touch(
+    project: Project, opens: Opens
+) -> None:
+    project.tool("look")
+    run = project.run(calls(call(1, "look")), text("Done."), tools=["look"])
+    window = opens(at="#/tools/look", phone=True)
+    expect(window.page.get_by_text("One call, which did not fail. It took")).to_be_visible()
+    window.go(f"#/runs/{run['id']}")
+    row = window.page.locator(".raw-list summary").first
+    expect(row).to_be_visible()
+    assert row.evaluate("(one) => one.offsetHeight") >= LEAST_ROW_PX

@@ -81,7 +81,7 @@ def test_a_tool_is_tried_and_its_calls_appear_as_they_are_made(
     run = project.run(calls(call(1, "pay")), text("Paid."), tools=["pay"])
     link = recent.get_by_role("link", name=run["id"][-8:])
     expect(link).to_be_visible()
-    expect(recent.get_by_text("One call: none failed.")).to_be_visible()
+    expect(recent.get_by_text("One call, which did not fail.")).to_be_visible()
     row = recent.get_by_role("row").filter(has_text=run["id"][-8:])
     expect(row).to_contain_text(re.compile(r"Completed.*\d m?s"))
     link.click()

@@ -146,6 +146,7 @@ export async function all(path, query, most, signal) {
 
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 10_000;
+const AT_WORK_MS = 40;
 
 /**
  * A run's events and those of its child runs, from the first one on and as they happen. After a
@@ -168,10 +169,14 @@ export async function follow(runId, take, connected, signal) {
       if (response.status === 204 || response.body === null) return;
       connected(true);
       pause = FIRST_PAUSE;
+      let since = performance.now();
       for await (const frame of frames(response.body)) {
         if (frame.id !== null) last = frame.id;
         take(frame);
         if (frame.id !== null && frame.data.run_id === runId && FINAL.has(frame.type)) return;
+        if (document.hidden || performance.now() - since < AT_WORK_MS) continue;
+        await sleep(0); // Many frames at once: the page draws what is there already.
+        since = performance.now();
       }
     } catch (error) {
       if (signal.aborted) return;
