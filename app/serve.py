@@ -274,8 +274,8 @@ async def stop_signal() -> AsyncGenerator[asyncio.Event]:
         stop.set()
         log.info("stopping", signal=number.name)
 
-    # Under nohup SIGHUP is ignored, and stays so.
-    numbers = [one for one in STOP_SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+    hang_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # it is, under nohup
+    numbers = [one for one in STOP_SIGNALS if hang_up or one is not signal.SIGHUP]
     for number in numbers:
         loop.add_signal_handler(number, ask, number)
     try:

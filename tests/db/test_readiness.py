@@ -1,5 +1,6 @@
 """Ready means that the database answers and takes writes, is migrated, and opens with the key."""
 
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -10,7 +11,7 @@ from sqlalchemy import make_url
 
 from app.api.health import readyz
 from app.domain.errors import OperatorError, UnavailableError
-from app.serve import run_process
+from app.serve import STOP_SIGNALS, run_process
 from app.settings import Settings
 from app.store import readiness
 from app.store.db import open_database
@@ -44,7 +45,12 @@ async def services_of(url: str, key: str) -> AsyncGenerator[Services]:
 
 async def run(command: str, key: str, url: str) -> None:
     serves = command == "api"
-    await run_process(settings(key), url, serves=serves, works=not serves)
+    former = {one: signal.getsignal(one) for one in STOP_SIGNALS}
+    try:
+        await run_process(settings(key), url, serves=serves, works=not serves)
+    finally:  # a process that ends ignores them, and the tests go on
+        for one, handler in former.items():
+            signal.signal(one, handler)
 
 
 async def refusal(services: Services) -> str:
