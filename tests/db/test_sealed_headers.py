@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from alembic import command
-from sqlalchemy import Connection, text
+from sqlalchemy import NullPool, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from app.domain.mcp_auth import Credentials, OAuth
@@ -72,15 +71,6 @@ async def test_a_dump_of_the_database_shows_no_secret(store: Store) -> None:
     assert [version.spec.headers for version in versions] == [headers, headers]
 
 
-async def migrate_to(connection: AsyncConnection, revision: str) -> None:
-    def upgrade(sync: Connection) -> None:
-        config = migrations._config()  # pyright: ignore[reportPrivateUsage]
-        config.attributes["connection"] = sync
-        command.upgrade(config, revision)
-
-    await connection.run_sync(upgrade)
-
-
 PLANT = (
     """INSERT INTO projects (id, name) VALUES (:project, 'p')""",
     """INSERT INTO tools (project_id, name, id, version, secret)
@@ -97,9 +87,9 @@ PLANT = (
 async def test_a_migration_encrypts_what_was_stored_in_clear_text(empty_database_url: str) -> None:
     vault = Vault(KEY)
     sealed = seal(vault, PROJECT, "box", Credentials({"X-Other": "sealed before"})).headers
-    engine = create_async_engine(migrations.sqlalchemy_url(empty_database_url))
+    await migrations.upgrade(empty_database_url, to="0012")
+    engine = create_async_engine(empty_database_url, poolclass=NullPool)
     async with engine.connect() as connection:
-        await migrate_to(connection, "0012")
         for statement in PLANT:
             values = {"project": PROJECT, "sealed": sealed}
             known = {name: values[name] for name in values if f":{name}" in statement}
