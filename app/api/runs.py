@@ -46,7 +46,7 @@ routes = router("Runs")
             "description": "Accepted too: with `wait`, the run has settled; or the run's events, "
             "where Accept asks for them.",
             "model": Run,
-            "content": {"text/event-stream": {"schema": EVENT_STREAM}},
+            "content": {"application/json": {}, "text/event-stream": {"schema": EVENT_STREAM}},
         },
         202: {"description": "Accepted: the run and its first event are committed."},
         404: {},
