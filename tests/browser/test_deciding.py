@@ -313,7 +313,7 @@ def test_the_note_of_an_edit_is_shown_in_the_run(project: Project, opens: Opens)
 def test_each_button_is_named_after_its_call(project: Project, opens: Opens) -> None:
     asks(project, '{"order": "A-1017", "amount": 89.0}')
     card = card_of(opens())
-    expect(card).to_be_visible()
+    expect(button(card, "Approve")).to_be_visible()
     names = [one.get_attribute("aria-label") for one in card.locator(".actions button").all()]
     ways = ("Approve", "Reject", "Edit arguments", "Respond")
     assert names == [f"{way}: refund A-1017, 89.0" for way in ways]
