@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from app.domain import texts
 from app.domain.agents import AgentConfig
 from app.domain.guards import Instead, Reject
+from app.domain.json import JsonObject
 from app.domain.rules import RuleError, RuleFailure, compile_rule
 from app.domain.toolbox import compile_tool, rule_values
 from app.domain.tools import ToolSpec, When
@@ -92,7 +93,7 @@ def test_the_tool_that_is_shown_is_hidden_where_it_says(
 ) -> None:
     spec = tool()
     assert isinstance(spec.enabled, When)
-    values = {"context": context, "run": {"id": "run_1", "agent": None, "turn": turn}}
+    values: JsonObject = {"context": context, "run": {"id": "run_1", "agent": None, "turn": turn}}
     assert (compile_rule(spec.enabled.when).decide(values) is True) is shown
 
 

@@ -29,7 +29,10 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "AgentKind": (AgentKind, "What an agent does: ask a model, or run other agents."),
     "ApprovalMode": (Literal["never", "always"], "Whether a person is asked before a call."),
     "AuthMethod": (AuthMethod, "How a client's secret is sent to an authorization server."),
-    "AwaitedAction": (Literal["resolve", "callback"], "Whom a call waits for."),
+    "ActionType": (
+        Literal["approval", "resolve", "tool_result"],
+        "What a call waits for: a decision, a record of its outcome, or a result.",
+    ),
     "Callback": (Callback, "What a tool says that answered 202."),
     "CallProgress": (
         CallProgress,
