@@ -3,11 +3,8 @@ stays, and a neighbor's runs go on. `-s` prints the neighbor's latency during ea
 are printed, never asserted."""
 
 import json
-import threading
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from statistics import median
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,48 +12,17 @@ import pytest
 from tests.e2e.conftest import Processes
 from tests.support.client import ApiError, Client, Json
 from tests.support.model_server import Call, Garbage, ModelServer, Reply, calls, text
+from tests.support.neighbor import working
 from tests.support.service import Service
 from tests.support.tool_server import Behaviour, ToolServer
 
 LEASE_SECONDS = 3.0
-RUNS_DURING_AN_ATTACK = 3
 MACROS = 26
 TOOL_CALLS = 100_000
 ANYTHING: Json = {"type": "object", "properties": {}, "additionalProperties": True}
 NOTHING: Json = {"type": "object", "properties": {}, "additionalProperties": False}
 
 Attack = Callable[["Target"], None]
-
-
-@dataclass(slots=True)
-class Neighbor:
-    """Starts one run after another, each with one tool call, until it is stopped."""
-
-    client: Client
-    seconds: list[float] = field(default_factory=list[float])
-    failures: list[Json] = field(default_factory=list[Json])
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-    _stopped: bool = False
-
-    def work(self) -> None:
-        while not self._stopped:
-            began = time.monotonic()
-            run = self.client.start_run(model="openai:neighbor", tools=["greet"])
-            run = self.client.settle(run["id"])
-            with self._changed:
-                self.seconds.append(time.monotonic() - began)
-                if run["status"] != "completed":
-                    self.failures.append(run)
-                self._changed.notify_all()
-
-    def wait_for_more(self, count: int) -> None:
-        """Returns when `count` more runs have ended."""
-        with self._changed:
-            wanted = len(self.seconds) + count
-            assert self._changed.wait_for(lambda: len(self.seconds) >= wanted, 60)
-
-    def stop(self) -> None:
-        self._stopped = True
 
 
 @dataclass(slots=True)
@@ -219,41 +185,21 @@ def target(start: Processes, model: ModelServer, tools: ToolServer) -> Iterator[
     yield Target(service, attacker, model, tools)
 
 
-@pytest.fixture
-def neighbor(start: Processes, target: Target) -> Iterator[Neighbor]:
-    client = start.client(target.service).new_project("neighbor")
-    start.keep(client)
-    client.register_tool("greet", target.tools.tool("greet"))
-    target.model.by_turn("neighbor", calls(Call("c1", "greet", '{"x":"1"}')), text("done"))
-    neighbor = Neighbor(client)
-    thread = threading.Thread(target=neighbor.work)
-    thread.start()
-    yield neighbor
-    neighbor.stop()
-    thread.join()
-
-
 @pytest.mark.timeout(300)
 def test_attacks_of_one_project_leave_the_service_and_the_others_as_they_were(
-    target: Target, neighbor: Neighbor
+    start: Processes, target: Target, model: ModelServer, tools: ToolServer
 ) -> None:
-    neighbor.wait_for_more(RUNS_DURING_AN_ATTACK * 5)
-    report("before", neighbor.seconds)
-    for attack in ATTACKS:
-        before, began = len(neighbor.seconds), time.monotonic()
-        attack(target)
-        took = time.monotonic() - began
-        neighbor.wait_for_more(RUNS_DURING_AN_ATTACK)
-        report(f"{attack.__name__} ({took:.1f} s)", neighbor.seconds[before:])
-        assert target.service.alive, attack.__name__
-        assert neighbor.failures == [], attack.__name__
-    statuses = target.attacker.statuses + neighbor.client.statuses
+    client = start.client(target.service).new_project("neighbor")
+    start.keep(client)
+    client.register_tool("greet", tools.tool("greet"))
+    model.by_turn("neighbor", calls(Call("c1", "greet", '{"x":"1"}')), text("done"))
+    with working(client) as neighbor:
+        with neighbor.measured("before", runs=15):
+            pass
+        for attack in ATTACKS:
+            with neighbor.measured(attack.__name__):
+                attack(target)
+            assert target.service.alive, attack.__name__
+    statuses = target.attacker.statuses + client.statuses
     assert [seen for seen in statuses if seen[1] >= 500] == []
     assert "Traceback" not in target.service.output()
-
-
-def report(title: str, seconds: list[float]) -> None:
-    print(
-        f"{title:32} neighbor: {len(seconds):4} runs, "
-        f"median {median(seconds) * 1000:6.1f} ms, slowest {max(seconds) * 1000:7.1f} ms"
-    )
