@@ -6,11 +6,11 @@ from typing import Final
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from app.api import docs, openapi
+from app.api.compression import Compressing
 from app.api.descriptions import VERSION
 from app.api.hosts import AllowedHosts
 from app.api.middleware import Surroundings
@@ -40,7 +40,7 @@ def create_app(
     )
     app.state.services = services
     # The last one is the outermost.
-    app.add_middleware(GZipMiddleware, minimum_size=COMPRESSED_BYTES, compresslevel=5)
+    app.add_middleware(Compressing, minimum_size=COMPRESSED_BYTES, compresslevel=5)
     app.add_middleware(AllowedHosts, patterns=hosts)
     app.add_middleware(Surroundings)
     for kind in (AppError, RequestValidationError):

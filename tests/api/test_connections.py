@@ -79,6 +79,30 @@ async def test_large_answers_and_files_are_compressed_for_who_takes_it() -> None
             assert int(packed.headers["content-length"]) == len(body) < len(whole)
 
 
+@pytest.mark.parametrize(
+    ("accepted", "taken"),
+    [
+        ("gzip", True),
+        ("GZIP", True),
+        ("br, *;q=0.5", True),
+        ("gzip;q=1.0, *;q=0", True),
+        ("gzip;q=0", False),
+        ("gzip; Q=0.000", False),
+        ("*, gzip;q=0", False),
+        ("*;q=0", False),
+        ("", False),
+        ("br", False),
+        ("gzipped", False),
+        ("gzip;q=x", False),
+    ],
+)
+async def test_gzip_is_sent_only_to_who_takes_it(accepted: str, *, taken: bool) -> None:
+    async with serving() as port:
+        response, _ = await get(port, "/large", **{"Accept-Encoding": accepted})
+    assert response.headers.get("content-encoding") == ("gzip" if taken else None)
+    assert response.headers["vary"] == "Accept-Encoding"
+
+
 @pytest.mark.parametrize("path", ["/small", "/stream"])
 async def test_small_answers_and_event_streams_are_not_compressed(path: str) -> None:
     async with serving() as port:
