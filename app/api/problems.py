@@ -18,6 +18,7 @@ from app.api.validation import invalid_request
 from app.domain import errors as e
 from app.domain.json import JsonObject
 from app.store.db import is_outage, log_fields
+from app.store.vault import SecretUnreadableError
 
 log = structlog.get_logger()
 
@@ -41,6 +42,11 @@ STATUSES: Final[Mapping[type[e.AppError], int]] = {
     e.UnavailableError: 503,
 }
 """A class that is not listed has the number of its nearest ancestor."""
+
+UNREADABLE: Final = (
+    "A stored secret cannot be decrypted: it was encrypted with another RUNWARD_SECRET_KEY, or it"
+    " was altered. Runward's log names it by the request id."
+)
 
 FRAMEWORK: Final[Mapping[int, tuple[str, str]]] = {
     400: (e.BadRequestError.code, e.BadRequestError.text),
@@ -129,6 +135,8 @@ def answer_for(request: Request, error: Exception) -> Response | None:
             return app_problem(request, invalid_request(error))
         case HTTPException():
             return framework_problem(request, error.status_code, error.headers)
+        case SecretUnreadableError():
+            return app_problem(request, e.UnavailableError(UNREADABLE))
         case _ if is_outage(error):
             return app_problem(request, e.UnavailableError())
         case _:

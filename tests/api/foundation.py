@@ -28,6 +28,7 @@ from app.api.services import Using
 from app.domain import errors
 from app.domain.ids import KeyId, Prefix, ProjectId, show
 from app.domain.scopes import Principal, Scope
+from app.store.vault import SecretUnreadableError
 from app.wiring import Services
 
 READER, WRITER, OPERATOR, BROKEN = "reader-key", "writer-key", "operator-kéy", "broken-key"
@@ -116,6 +117,7 @@ FAILURES: dict[str, Callable[[], Exception]] = {
     "shutdown": lambda: DBAPIError("SELECT 1", {}, AdminShutdownError("going down")),
     "data": lambda: DBAPIError("SELECT 1", {}, CharacterNotInRepertoireError("NUL")),
     "group": lambda: ExceptionGroup("two", [TimeoutError(), OSError()]),
+    "secret": lambda: SecretUnreadableError("tools.secret of 'pay' cannot be decrypted"),
     "limit": lambda: errors.TooManyRequestsError(retry_after=7.2),
     "decided": lambda: errors.ApprovalAlreadyDecidedError(
         extra={"approval": {"status": "rejected"}}

@@ -461,6 +461,16 @@ def test_a_database_that_is_away_is_a_503(
     assert "SELECT" not in line
 
 
+def test_a_secret_that_cannot_be_decrypted_is_a_503(
+    http: httpx2.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = assert_problem(http.get("/v1/fail/secret"), 503, "unavailable")
+    assert "encrypted with another RUNWARD_SECRET_KEY" in str(problem["detail"])
+    [line] = [one for one in capsys.readouterr().out.splitlines() if "request.unavailable" in one]
+    assert problem["request_id"] in line
+    assert "tools.secret of 'pay'" in line
+
+
 def test_a_database_that_is_away_while_keys_are_checked_is_a_503(http: httpx2.Client) -> None:
     assert_problem(http.get("/v1/runs", headers=bearer(BROKEN)), 503, "unavailable")
 
