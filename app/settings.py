@@ -60,7 +60,7 @@ def _base_url(value: str) -> str:
     """Without a slash at its end, since paths are appended."""
     parts = _parts(value)
     if parts is None or not value.isascii() or re.search(r"[\s\x00-\x1f]", value):
-        raise ValueError("must be an address such as https://runward.example.com")
+        raise ValueError("must be an address such as https://example.com")
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("must not have a user name, a query or a fragment")
     if parts.port == 0:

@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
+from datetime import timedelta
 from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
 from typing import Any, Final, NoReturn, TextIO, cast
 
@@ -13,6 +15,7 @@ import structlog.tracebacks
 import typer
 import uvloop
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from sqlalchemy.exc import DBAPIError
 
 from app.cli.exits import Exit, fail
@@ -21,6 +24,7 @@ from app.settings import Settings, unknown_variables
 from app.store.db import is_outage
 from app.tools.context import PluginError
 
+_LIMIT: Final = re.compile(r"datetime\.timedelta\((?:(\w+)=)?(\d+)\)")
 DISK_ERRORS: Final = (EACCES, EPERM, EROFS, ENOSPC, EDQUOT, ENOTDIR)
 
 
@@ -38,7 +42,17 @@ def read_settings() -> Settings:
 
 def problems_of(error: ValidationError) -> list[str]:
     """A line for each variable."""
-    return [f"  {_variable(str(one['loc'][0]))}: {one['msg']}" for one in error.errors()]
+    return [f"  {_variable(str(one['loc'][0]))}: {_message(one)}" for one in error.errors()]
+
+
+def _message(problem: ErrorDetails) -> str:
+    """Pydantic's message, without the words that only its programmers know."""
+    message = problem["msg"].removeprefix("Value error, ").replace("Input should", "must")
+    return _LIMIT.sub(_in_seconds, message)
+
+
+def _in_seconds(limit: re.Match[str]) -> str:
+    return f"{timedelta(**{limit[1] or 'days': int(limit[2])}).total_seconds():g} seconds"
 
 
 def _variable(field: str) -> str:

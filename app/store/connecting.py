@@ -20,6 +20,8 @@ _REFUSALS: Final = {
     'GRANT CREATE ON SCHEMA public TO "{user}"',
 }
 """By SQLSTATE."""
+_OTHER_HOST: Final = (62, 64)
+"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL."""
 _BUSY: Final = ("57P01", "57P03", "53300")
 _UNREACHABLE: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL)
 
@@ -39,7 +41,8 @@ def explaining(address: Address, name: str = "DATABASE_URL") -> Generator[None]:
     except Exception as error:
         for cause in reversed(list(_causes(error))):
             if isinstance(cause, driver.ClientConfigurationError):
-                raise DatabaseUrlError(f"{name}: {cause}.") from error
+                problem = " ".join(str(cause).split()).rstrip(".")
+                raise DatabaseUrlError(f"{name}: {problem}.") from error
             if (problem := _refusal(cause, address, name)) is not None:
                 raise DatabaseRefusedError(f"{address.place} {problem}") from error
             if (problem := _outage(cause, address, name)) is not None:
@@ -58,10 +61,13 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _refusal(error: BaseException, address: Address, name: str) -> str | None:
     match error:
         case ssl.SSLCertVerificationError():
-            return (
-                f"has a certificate that cannot be verified: {error.verify_message}. sslrootcert"
-                f" in {name} names the certificates to trust."
+            reason = error.verify_message.rstrip(".")
+            remedy = (
+                f"Correct the host in {name}"
+                if error.verify_code in _OTHER_HOST
+                else f"Set sslrootcert in {name} to a file with the certificates to trust"
             )
+            return f"has a certificate that cannot be verified: {reason}. {remedy}."
         case ssl.SSLError():
             return f"fails to speak TLS: {error.reason}. Check sslmode in {name}."
         case ConnectionError() if "SSL upgrade" in str(error):

@@ -84,9 +84,9 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password(url: str, pro
     assert SECRET not in str(refused.value)
 
 
-def untrusted() -> ssl.SSLCertVerificationError:
+def untrusted(code: int, reason: str) -> ssl.SSLCertVerificationError:
     error = ssl.SSLCertVerificationError("certificate verify failed")
-    error.verify_message = "self-signed certificate"
+    error.verify_code, error.verify_message = code, reason
     return error
 
 
@@ -107,7 +107,21 @@ def untrusted() -> ssl.SSLCertVerificationError:
             DatabaseRefusedError,
             "Set RUNWARD_PGBOUNCER=true",
         ),
-        (untrusted(), DatabaseRefusedError, "self-signed certificate. sslrootcert"),
+        (
+            untrusted(18, "self-signed certificate"),
+            DatabaseRefusedError,
+            "self-signed certificate. Set sslrootcert in DATABASE_URL to a file",
+        ),
+        (
+            untrusted(62, "not valid for 'db'."),
+            DatabaseRefusedError,
+            "not valid for 'db'. Correct the host in DATABASE_URL.",
+        ),
+        (
+            driver.ClientConfigurationError("no such file\nHINT:  Make one."),
+            DatabaseUrlError,
+            "no such file HINT: Make one.",
+        ),
         (
             ConnectionError('PostgreSQL server at "host:1" rejected SSL upgrade'),
             DatabaseRefusedError,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from app.operating.environment import problems_of
 from app.settings import Settings, unknown_variables
 
 
@@ -42,6 +43,23 @@ def test_a_value_that_cannot_work_is_refused(
             read(monkeypatch, **{name: value})
         field = str(refused.value.errors()[0]["loc"][0])
         assert name in (field, f"RUNWARD_{field.upper()}"), value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("RUNWARD_LOG_FORMAT", "yaml", "must be 'auto', 'json' or 'text'"),
+        ("RUNWARD_DRAIN_SECONDS", "-5", "must be greater than or equal to 0 seconds"),
+        ("RUNWARD_TOOL_TIMEOUT_SECONDS", "0", "must be greater than or equal to 0.01 seconds"),
+        ("OPENAI_BASE_URL", "foo", "must be an address such as https://example.com"),
+    ],
+)
+def test_a_refusal_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, line: str
+) -> None:
+    with pytest.raises(ValidationError) as refused:
+        read(monkeypatch, **{name: value})
+    assert problems_of(refused.value) == [f"  {name}: {line}"]
 
 
 def test_a_port_that_is_chosen_later_needs_a_public_url(monkeypatch: pytest.MonkeyPatch) -> None:
