@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
@@ -244,14 +245,20 @@ async def _call(link: Link, call: Invocation, tool: str, deadline: float) -> Out
         raise
     except Exception as error:
         if (said := mcp_sdk.said_by(error)) is not None:
-            outcome = of_error(*said)
-            if outcome.why in (Why.NOT_SENT, Why.UNKNOWN):
-                link.retire()
-            return outcome
+            return _failed(link, *said)
         if isinstance(error, RuntimeError | ValueError):  # an answer that the SDK refuses
             return Failed(Why.INVALID_RESPONSE, f"{type(error).__name__}: {error}"[:500])
         raise
     return of_result(result)
+
+
+def _failed(link: Link, code: int, message: str, data: Any) -> Failed:
+    outcome = of_error(code, message, data)
+    if outcome.why in (Why.NOT_SENT, Why.UNKNOWN):
+        link.retire()
+    if outcome.why is Why.UNKNOWN and link.loss:
+        return replace(outcome, detail=link.loss)
+    return outcome
 
 
 def _nothing(link: Link) -> None:

@@ -75,6 +75,8 @@ class Link:
         self._used_at = _now()
         self._over = False
         self._lost = False
+        self.loss = ""
+        """The reason why Runward ended the session, for operators; empty if there is none."""
         self._errors = StandardError()
         self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(MAX_CALLS)
@@ -148,8 +150,11 @@ class Link:
                 self._client.set_result(client)
                 self._on_open(self)
                 await self._until_unused()
+            if self.loss:
+                log.warning("mcp_session_lost", server=name, detail=self.loss)
         except Exception as error:
             detail, permanent = _said(error)
+            detail = self.loss or detail
             if self._client.done():
                 log.info("mcp_session_lost", server=name, detail=detail)
             else:
@@ -179,7 +184,8 @@ class Link:
             errors=self._errors,
         )
 
-    def _ended(self) -> None:
+    def _ended(self, reason: str) -> None:
+        self.loss = self.loss or reason
         self._lost = True
         self.retire()
 

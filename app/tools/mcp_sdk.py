@@ -13,6 +13,7 @@ from app.domain.mcp_servers import MAX_TOOLS, ListedTool, McpServerSpec
 from app.egress.client import Egress
 from app.tools.mcp_http import MAX_MESSAGE_BYTES, AnsweringTransport
 from app.tools.mcp_oauth import AccessTokens, AuthorizingTransport
+from app.tools.mcp_process import LongLineError, process_streams
 from app.tools.mcp_stderr import StandardError
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ async def connected(
     tokens: AccessTokens | None,
     *,
     changed: Callable[[], None],
-    ended: Callable[[], None],
+    ended: Callable[[str], None],
     errors: StandardError,
 ) -> "AsyncGenerator[Client]":
     """A session, until the block is left, by the task that entered it. `changed`: the list of tools
-    did; `ended`: nothing comes from the server any more; `errors`: of a command. Raises whatever
-    connecting raises."""
+    did; `ended`: nothing comes from the server any more, with the reason or ""; `errors`: of a
+    command. Raises whatever connecting raises."""
     from mcp import Client  # noqa: PLC0415
 
     async def heard(message: Any) -> None:
@@ -149,20 +150,14 @@ def _streams(spec: McpServerSpec, client: httpx2.AsyncClient) -> Any:
 
 def _process(spec: McpServerSpec, errors: TextIO) -> Any:
     """Of the environment it gets HOME, LOGNAME, PATH, SHELL, TERM and USER, and nothing else."""
-    from mcp import StdioServerParameters  # noqa: PLC0415
-    from mcp.client.stdio import stdio_client  # noqa: PLC0415
+    from mcp.client.stdio import get_default_environment  # noqa: PLC0415
 
     assert spec.command is not None
-    server = StdioServerParameters(
-        command=spec.command,
-        args=list(spec.args),
-        encoding_error_handler="replace",  # one bad byte would end the session
-    )
-    return stdio_client(server, errors)
+    return process_streams(spec.command, spec.args, get_default_environment(), errors)
 
 
 @asynccontextmanager
-async def _watched(transport: Any, ended: Callable[[], None]) -> AsyncGenerator[Any]:
+async def _watched(transport: Any, ended: Callable[[str], None]) -> AsyncGenerator[Any]:
     async with transport as (read, write):
         yield _Watched(read, ended), write
 
@@ -170,7 +165,7 @@ async def _watched(transport: Any, ended: Callable[[], None]) -> AsyncGenerator[
 class _Watched:
     """A stream of messages that says when it has ended."""
 
-    def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
+    def __init__(self, stream: Any, ended: Callable[[str], None]) -> None:
         self._stream = stream
         self._ended = ended
 
@@ -182,17 +177,22 @@ class _Watched:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._stream.__anext__()
+            return self._checked(await self._stream.__anext__())
         except Exception:
-            self._ended()
+            self._ended("")
             raise
 
     async def receive(self) -> Any:
         try:
-            return await self._stream.receive()
+            return self._checked(await self._stream.receive())
         except Exception:
-            self._ended()
+            self._ended("")
             raise
+
+    def _checked(self, item: Any) -> Any:
+        if isinstance(item, LongLineError):
+            self._ended(str(item))
+        return item
 
     async def __aenter__(self) -> "_Watched":
         await self._stream.__aenter__()

@@ -30,6 +30,14 @@ for line in sys.stdin:
 ARGS = ["-m", "tests.support.mcp_process", "stdio"]
 
 
+LONG_LINE = "it wrote a line of more than 11534336 bytes to its standard output."
+ENDLESS = """
+import sys
+while True:
+    sys.stdout.write("x" * 65536)
+"""
+
+
 def register(project: Project, **fields: object) -> Json:
     body = {"name": "box", "command": sys.executable, "args": ARGS, **fields}
     return project.client.call("POST", "/v1/mcp_servers", body)
@@ -114,6 +122,25 @@ def test_a_bad_byte_or_a_deep_schema_of_a_command_does_not_end_its_session(
     for _ in range(2):
         trial = project.client.call("POST", "/v1/tools/box_odd/test", {"arguments": {}})
         assert (trial["outcome"], trial["output"]) == ("completed", "caf\ufffd")
+
+
+def test_an_endless_line_of_a_command_ends_its_session_with_a_sentence(project: Project) -> None:
+    body = {"name": "box", "command": sys.executable, "args": ["-c", ENDLESS]}
+    problem = project.client.refused(424, "mcp_unreachable", "POST", "/v1/mcp_servers", body)
+    assert problem["detail"] == f"MCP server 'box': {LONG_LINE}"
+
+    in_a_call = BAD_BYTES.replace(
+        "    asked = json.loads(line)\n",
+        "    asked = json.loads(line)\n"
+        "    while asked.get('params', {}).get('arguments'):\n"
+        "        sys.stdout.write('x' * 65536)\n",
+    )
+    register(project, approval="never", args=["-c", in_a_call])
+    path = "/v1/tools/box_odd/test"
+    trial = project.client.call("POST", path, {"arguments": {"endless": True}})
+    assert (trial["outcome"], trial["detail"]) == ("failed", LONG_LINE)
+    trial = project.client.call("POST", path, {"arguments": {}})
+    assert trial["outcome"] == "completed"
 
 
 @pytest.mark.parametrize("fields", [{"headers": {"X-A": "b"}}, {"url": "http://x"}])

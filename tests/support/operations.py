@@ -49,6 +49,23 @@ def counted_calls(function: Callable[..., Any]) -> Generator[list[int]]:
         sys.setprofile(before)
 
 
+@contextmanager
+def counted_scans() -> Generator[list[int]]:
+    """Count the characters and bytes of all texts whose methods this thread calls."""
+    count = [0]
+
+    def profile(_frame: Any, event: str, arg: Any) -> None:
+        if event == "c_call" and isinstance(text := arg.__self__, str | bytes | bytearray):
+            count[0] += len(text)
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield count
+    finally:
+        sys.setprofile(before)
+
+
 class CountedText(str):
     """A text whose comparisons are lines of Python, so that a search through a list is counted."""
 

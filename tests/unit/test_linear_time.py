@@ -1,6 +1,7 @@
 """Foreign data is read in linear time: four times the input takes about four times the work."""
 
 import json
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -21,7 +22,13 @@ from app.llm.openai_chat_response import Merge as ChatMerge
 from app.llm.openai_functions import Functions, is_strict
 from app.llm.openai_responses_response import Merge as ResponsesMerge
 from app.llm.openai_responses_tools import Offered, function_tool
-from tests.support.operations import CountedText, counted_calls, counted_operations
+from app.tools.mcp_process import process_streams
+from tests.support.operations import (
+    CountedText,
+    counted_calls,
+    counted_operations,
+    counted_scans,
+)
 
 ALLOWED: Final = 5.0
 """How much more work four times the input may take."""
@@ -229,3 +236,19 @@ def test_pieces_that_all_name_their_call_are_each_parsed_once() -> None:
 def test_a_chain_of_references_has_a_limit() -> None:
     [problem] = check_schema(chained(800), strict=True)
     assert "more than 100 references in a row" in problem.message
+
+
+async def test_a_long_line_of_a_command_is_read_in_linear_time() -> None:
+    program = """if True:
+        import sys
+        print('{"jsonrpc": "2.0", "id": 1, "result": {"a": "', "x" * int(sys.argv[1]), '"}}')
+    """
+    work: list[int] = []
+    for size in (1_048_576, 4_194_304):
+        args = ("-S", "-c", program, str(size))
+        async with process_streams(sys.executable, args, {}, sys.stderr) as (messages, _):
+            with counted_scans() as scans:
+                [message] = [item.message async for item in messages]
+        assert len(message.result["a"]) >= size
+        work.append(scans[0])
+    assert work[1] <= ALLOWED * work[0]
