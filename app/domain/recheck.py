@@ -29,8 +29,9 @@ def recheck(
 ) -> RunState:
     """`now`: the tools that are enabled, in their current versions. A call that may start comes
     back as it was; one whose tool is gone is settled; one whose approval binds to something
-    else is asked about again. `made_for`: the tool's version that the call was made for, whose
-    policy holds if the tool is gone and an attempt may have taken effect."""
+    else is asked about again, and so is one whose tool has another approval policy by now.
+    `made_for`: the tool's version that the call was made for, whose policy holds if the tool is
+    gone and an attempt may have taken effect."""
     tool = now.get(call.tool)
     if tool is None and call.attempt > 0:
         verdict = unknown(made_for.spec, GONE) if made_for else AwaitResolution(GONE)
@@ -38,7 +39,7 @@ def recheck(
     if tool is None:
         result = Result(CallOutcome.FAILED, texts.tool_gone(call.tool), Reason.UNKNOWN_TOOL)
         return settle(state, changes, call, result)
-    if call.approved_digest is None:
+    if call.approved_digest is None and not _asks_since(call, tool, made_for):
         return state
     digest = call_digest(call.tool, tool.version, tool.spec.url, call.arguments)
     if digest == call.approved_digest:
@@ -62,3 +63,11 @@ def recheck(
             state, changes, again, Result(CallOutcome.FAILED, text, Reason.INVALID_ARGUMENTS)
         )
     return gate(state, changes, again, tool, mint)
+
+
+def _asks_since(call: Call, tool: Tool, made_for: Tool | None) -> bool:
+    """Whether the tool's approval policy was changed, to one that may ask about this call, before
+    the first attempt. A new rule is not evaluated again: a person is asked."""
+    if call.attempt > 0 or made_for is None:
+        return False
+    return tool.spec.approval not in ("never", made_for.spec.approval)

@@ -20,6 +20,20 @@ def test_a_call_is_made_with_the_tool_that_the_model_was_shown(project: Project)
     assert "run.resumed" not in types_of(events)
 
 
+def test_a_person_is_asked_about_a_call_if_its_tool_asks_since_the_model_was_asked(
+    project: Project,
+) -> None:
+    hold = Hold()
+    project.tool("x")
+    run = project.start(Answer(calls=(call(1, "x"),), hold=hold), text("fine"), tools=["x"])
+    hold.arrived()
+    project.client.call("PATCH", "/v1/tools/x", {"approval": "always"})
+    hold.release()
+    [asked] = project.settle(run)["required_actions"]
+    assert (asked["type"], project.hits("x")) == ("approval", [])
+    assert project.client.call("GET", f"/v1/approvals/{asked['approval_id']}")["tool_version"] == 2
+
+
 def test_retries_that_meet_callbacks_are_made_and_the_run_ends(project: Project) -> None:
     """Each callback changes the run while the others' retries are on their way to the gate."""
     unavailable = Behaviour("raise", status=503)

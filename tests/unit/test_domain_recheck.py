@@ -55,6 +55,26 @@ def test_a_call_that_is_still_the_same_may_start(one: Call, now: Tool) -> None:
     assert changes.empty
 
 
+@pytest.mark.parametrize("policy", ["always", {"when": "args.amount > 100"}])
+@pytest.mark.parametrize("attempt", [0, 1])
+def test_a_policy_that_is_new_holds_for_calls_that_were_not_sent(policy: Any, attempt: int) -> None:
+    one, changes = replace(FREE, attempt=attempt), Changes()
+    now = {FREE.tool: tool(version=2, approval=policy)}
+    run = recheck(state([one]), changes, one, now, Mint(), made_for=tool())
+    asked = run.calls[one.id]
+    assert (asked.phase is CallPhase.AWAITING_APPROVAL) == (attempt == 0)
+    assert asked.version == (2 if attempt == 0 else 1)
+    assert types(changes) == (["tool_call.approval_requested"] if attempt == 0 else [])
+
+
+def test_a_call_is_not_asked_about_because_of_a_policy_that_stays_or_asks_nobody() -> None:
+    for before, after in (("always", "always"), ("always", "never")):
+        changes, now = Changes(), {FREE.tool: tool(version=2, approval=after)}
+        made_for = tool(approval=before)
+        assert recheck(state([FREE]), changes, FREE, now, Mint(), made_for).calls[FREE.id] == FREE
+        assert changes.empty
+
+
 @pytest.mark.parametrize("one", [FREE, APPROVED])
 def test_a_call_whose_tool_is_gone_is_settled_and_never_sent(one: Call) -> None:
     run, changes = rechecked(one, tool("other"))
