@@ -161,7 +161,11 @@ def migrate(as_json: AsJson = False) -> None:
 
     settings = read_settings()
     key = settings.secret_key
-    run(migrations.upgrade(migration_url(settings), key.get_secret_value() if key else None))
+    url, variable = migration_url(settings), "DATABASE_URL"
+    if settings.pgbouncer:
+        variable = "RUNWARD_LISTEN_URL"
+    secret = key.get_secret_value() if key else None
+    run(migrations.upgrade(url, secret, variable=variable))
     report({"up_to_date": True}, "The database is up to date.", as_json=as_json)
 
 

@@ -45,7 +45,7 @@ from app.store.accept import Accepted, AcceptWriter
 from app.store.authenticate import Authenticator
 from app.store.callback_tokens import CallRef
 from app.store.commit import StepWriter
-from app.store.db import Database, check_safety, open_database, patiently
+from app.store.db import Database, check_address, check_safety, open_database, patiently
 from app.store.group import GroupCommit
 from app.store.mcp_credentials import StoredRefreshTokens
 from app.store.notify import Feed
@@ -214,6 +214,8 @@ async def _database(settings: Settings, url: str, stack: AsyncExitStack) -> Data
     )
     stack.push_async_callback(database.close)
     await check_safety(database)
+    if settings.listen_url:  # leases are renewed there
+        await check_address(settings.listen_url.get_secret_value(), "RUNWARD_LISTEN_URL")
     return database
 
 

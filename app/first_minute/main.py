@@ -103,7 +103,9 @@ async def _on_a_server(settings: Settings, url: str, progress: Progress) -> Prep
     direct = settings.listen_url.get_secret_value() if settings.listen_url else url
     if direct != url or not settings.pgbouncer:  # PgBouncer gives no session to migrate in
         progress.step("Migrating the database")
-        await migrations.upgrade(direct, settings.secret_key.get_secret_value())
+        variable = "DATABASE_URL" if direct == url else "RUNWARD_LISTEN_URL"
+        secret = settings.secret_key.get_secret_value()
+        await migrations.upgrade(direct, secret, variable=variable)
     banner = Banner(settings.base_url, providers=configured_providers(settings))
     return Prepared(settings, url, banner)
 

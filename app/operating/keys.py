@@ -90,7 +90,7 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
         else:
             url, secret = database_url(settings), shared(settings).secret_key
         assert secret is not None
-        database = open_database(url, pool_size=1)
+        database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
         stack.push_async_callback(database.close)
         await check_safety(database)  # and say in a sentence why there is no connection
         tx = await stack.enter_async_context(database.pool.begin())

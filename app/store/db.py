@@ -100,10 +100,10 @@ def _read_json(value: str) -> Any:
         return UNREADABLE
 
 
-async def check_safety(database: Database) -> None:
+async def check_safety(database: Database, variable: str = "DATABASE_URL") -> None:
     """A 202 is a promise, so refuse a server that does not keep it. Raises UnsafeDatabaseError, and
-    another OperatorError if no connection can be made."""
-    with explaining(read_url(database.url)):
+    another OperatorError, which names `variable`, if no connection can be made."""
+    with explaining(read_url(database.url), variable):
         async with database.pool.connect() as tx:
             row = (
                 await tx.execute(
@@ -121,6 +121,16 @@ async def check_safety(database: Database) -> None:
             "This PostgreSQL has fsync or synchronous_commit off, so it may lose what it has"
             " acknowledged. Switch both on."
         )
+
+
+async def check_address(url: str, variable: str) -> None:
+    """Raises OperatorError where `check_safety` does, and where `url` cannot be read."""
+    read_url(url, variable)
+    database = open_database(url, pool_size=1)
+    try:
+        await check_safety(database, variable)
+    finally:
+        await database.close()
 
 
 def sqlstate(error: DBAPIError) -> str:

@@ -40,14 +40,20 @@ _LOCKED = ("55P03", "40P01")
 """Lock not available, deadlock."""
 
 
-async def upgrade(url: str, secret_key: str | None = None, *, to: str = "head") -> None:
+async def upgrade(
+    url: str,
+    secret_key: str | None = None,
+    *,
+    to: str = "head",
+    variable: str = "DATABASE_URL",
+) -> None:
     """Migrate to the head. Returns at once if the database has it; waits for another migrator.
 
     `secret_key`: for migrations that encrypt stored values. `to` is another revision, for tests.
     Raises OperatorError; SecretKeyNeededError and WrongSecretKeyError if there are such values and
-    it cannot encrypt them.
+    it cannot encrypt them. Messages name `variable`, which holds the address.
     """
-    async with _connect(url) as connection:
+    async with _connect(url, variable) as connection:
         if await connection.run_sync(_has_head):
             return
         async with _lock(connection):
@@ -117,13 +123,14 @@ def _config() -> Config:
 
 
 @asynccontextmanager
-async def _connect(url: str) -> AsyncGenerator[AsyncConnection]:
-    address = read_url(url)
-    settings = {"application_name": "runward", **address.server_settings}
+async def _connect(url: str, variable: str = "DATABASE_URL") -> AsyncGenerator[AsyncConnection]:
+    """Setting `jit` finds out PgBouncer, which refuses it and gives no session to migrate in."""
+    address = read_url(url, variable)
+    settings = {"application_name": "runward", **address.server_settings, "jit": "off"}
     arguments = {"dsn": address.dsn, "timeout": address.seconds, "server_settings": settings}
     engine = create_async_engine(DRIVER, poolclass=NullPool, connect_args=arguments)
     try:
-        with explaining(address):
+        with explaining(address, variable):
             async with engine.connect() as connection:
                 yield connection
     finally:

@@ -1,11 +1,16 @@
 """When a key was last used: recorded, but not for every request."""
 
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE
 from datetime import datetime
 
 from sqlalchemy import text
 
 from app.store import keys
 from app.store.db import Tx
+from tests.db.proxy import Proxy
 from tests.db.store import Store
 from tests.db.test_toolbox import statements
 
@@ -32,6 +37,25 @@ async def test_the_use_of_a_key_is_recorded_once_a_minute(store: Store) -> None:
     assert first is not None
     assert again is not None
     assert again >= first
+
+
+async def test_keys_are_administered_through_pgbouncer(store: Store) -> None:
+    proxy = Proxy(store.url)
+    async with proxy.open() as url:
+        proxy.refuse_parameter("jit")
+        listing = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "app", "keys", "list", "--on-database", "--json"),
+            stdout=PIPE,
+            stderr=PIPE,
+            env={
+                **os.environ,
+                "DATABASE_URL": url,
+                "RUNWARD_PGBOUNCER": "true",
+                "RUNWARD_SECRET_KEY": SECRET,
+            },
+        )
+        shown, errors = await listing.communicate()
+    assert (shown.strip(), listing.returncode) == (b"[]", 0), errors
 
 
 async def test_a_key_whose_row_is_locked_is_valid_all_the_same(store: Store) -> None:

@@ -15,6 +15,7 @@ from app.domain.errors import OperatorError
 from app.store import migrations, registry_tables
 from app.store.connecting import DatabaseRefusedError
 from app.store.tables import metadata
+from tests.db.proxy import Proxy
 from tests.db.store import until
 
 MADE_EMPTY = ("0001", "0002", "0003", "0004", "0005", "0006")
@@ -196,6 +197,23 @@ async def test_an_index_that_was_left_invalid_is_built_again(empty_database_url:
     await engine.dispose()
     await migrations.upgrade(empty_database_url)
     assert await migrations.is_current(empty_database_url)
+
+
+async def test_a_migration_through_pgbouncer_is_refused(empty_database_url: str) -> None:
+    proxy = Proxy(empty_database_url)
+    async with proxy.open() as url:
+        proxy.refuse_parameter("jit")
+        with pytest.raises(DatabaseRefusedError, match="Set RUNWARD_PGBOUNCER=true"):
+            await migrations.upgrade(url)
+    assert await migrations.current(empty_database_url) is None
+
+
+async def test_a_refusal_names_the_variable_that_holds_the_address() -> None:
+    nowhere = "postgresql://nobody@127.0.0.1:9/x"
+    with pytest.raises(OperatorError, match="the port in RUNWARD_LISTEN_URL"):
+        await migrations.upgrade(nowhere, variable="RUNWARD_LISTEN_URL")
+    with pytest.raises(OperatorError, match="RUNWARD_LISTEN_URL is not a URL"):
+        await migrations.upgrade("garbage", variable="RUNWARD_LISTEN_URL")
 
 
 async def test_a_user_without_rights_is_told_which(empty_database_url: str) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 from alembic.script import ScriptDirectory
+from pydantic import SecretStr
 from sqlalchemy import make_url
 
 from app.api.health import readyz
@@ -65,6 +66,15 @@ async def test_the_first_start_settles_the_secret_key(database_url: str) -> None
     with pytest.raises(WrongSecretKeyError, match="RUNWARD_SECRET_KEY is not the key"):
         await start(database_url, OTHER)
     await start(database_url, KEY)
+
+
+@pytest.mark.parametrize("url", ["garbage", "postgresql://nobody@127.0.0.1:9/x"])
+async def test_a_direct_address_that_does_not_work_stops_the_start(store: Store, url: str) -> None:
+    """Leases are renewed there: runs of a worker without it would be lost one by one."""
+    given = settings(KEY).model_copy(update={"listen_url": SecretStr(url)})
+    with pytest.raises(OperatorError, match="RUNWARD_LISTEN_URL"):
+        async with open_services(given, store.url):
+            pass
 
 
 @pytest.mark.parametrize("command", ["api", "worker"])
