@@ -1,4 +1,4 @@
-"""Client connections: how many may be open, and how long a request's head may take."""
+"""Client connections: how many may be open, and how long and how large a request's head may be."""
 
 import asyncio
 from asyncio import Transport
@@ -11,6 +11,12 @@ log = structlog.get_logger()
 
 HEAD_SECONDS: Final = 15.0
 """From the connection, or the first byte of a later request, to the end of the headers."""
+MAX_HEAD_BYTES: Final = 256 * 1024
+"""Received without an end of the headers."""
+_TOO_LARGE: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n"
+    b"Content-Length: 0\r\n\r\n"
+)
 _FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\n"
     b"Content-Length: 0\r\n\r\n"
@@ -23,6 +29,8 @@ class LimitedProtocol(HttpToolsProtocol):
     max_connections: ClassVar[int]
     head_seconds: ClassVar[float]
     _timer: asyncio.TimerHandle | None = None
+    _in_head = False
+    _head_bytes = 0
     _refused = False
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -42,8 +50,18 @@ class LimitedProtocol(HttpToolsProtocol):
         if idle and self._timer is None:
             self._expect_head()
         super().data_received(data)
+        if self._in_head and not self.transport.is_closing():
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self.transport.write(_TOO_LARGE)
+                self.transport.close()
+
+    def on_message_begin(self) -> None:
+        self._in_head, self._head_bytes = True, 0
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        self._in_head = False
         self._stop_timer()
         super().on_headers_complete()
 

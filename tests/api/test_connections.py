@@ -170,6 +170,20 @@ async def test_a_connection_whose_headers_do_not_arrive_is_closed(sent: bytes) -
         assert await answer_to(port, sent) == b""
 
 
+LINES = b"x: " + b"y" * 1000 + b"\r\n"
+
+
+@pytest.mark.parametrize("rest", [LINES * 600, b"x: " + b"y" * 600_000, LINES * 50 + b"\r\n"])
+async def test_headers_are_refused_above_a_size_before_they_have_all_arrived(rest: bytes) -> None:
+    async with serving() as port:
+        try:
+            answered = await answer_to(port, WHOLE[:-2] + b"Connection: close\r\n" + rest)
+        except ConnectionResetError:  # closed before everything was sent
+            answered = b"HTTP/1.1 431 "
+    small = rest.endswith(b"\r\n\r\n")
+    assert answered.startswith(b"HTTP/1.1 200 OK" if small else b"HTTP/1.1 431 ")
+
+
 @pytest.mark.parametrize("more", [b"\r\n", b"G", WHOLE[:-2]])
 async def test_later_requests_of_a_connection_have_the_same_time(more: bytes) -> None:
     async with serving(head_seconds=0.05) as port:
