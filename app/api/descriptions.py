@@ -218,6 +218,10 @@ FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "ByCallable": {"callable": "Of a plugin: the function that decides, `package.module:name`."},
     "OutputOfTool": {"tool": "The tool of the child run."},
+    "SecretRef": {
+        "secret": "Name of a secret of the project (`/v1/secrets`).",
+        "prefix": "Text before the secret's value, for example `Bearer ` with a space at its end.",
+    },
     "When": {"when": "A CEL expression that answers true or false."},
     "Text": {"message": "What the model reads."},
     "Limits": {

@@ -124,7 +124,8 @@ async def _frames(
             if follower.adrift:
                 services.feed.catch_up(follower)
             async for frames, last in _live(services, follower, until_settled=until_settled):
-                yield frames
+                if frames:
+                    yield frames
                 if last:
                     return
 
@@ -155,10 +156,10 @@ async def _live(
 ) -> AsyncIterator[tuple[str, bool]]:
     """Frames, and whether they end the stream. Ends when the database is to be read."""
     while not services.stopping.is_set():
-        pushed = _pushed(follower)
-        if pushed[0]:
-            yield pushed
-            if until_settled and "event: run.waiting\n" in pushed[0]:
+        frames, last = _pushed(follower)
+        if frames or last:
+            yield frames, last
+            if until_settled and "event: run.waiting\n" in frames:
                 return
         if follower.hinted:
             return

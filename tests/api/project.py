@@ -234,7 +234,10 @@ class Project:
         assert not violations, violations
 
     def _at_rest(self, run: Json) -> Json:
-        """A run that is still under way could change between two looks at it."""
+        """A run that is still under way could change between two looks at it. One that waits for
+        a callback is cancelled, since its test is over."""
+        if run["waiting_for"]:
+            return self.client.cancel(run["id"])
         return run if run["status"] in SETTLED else self.settle(run)
 
 

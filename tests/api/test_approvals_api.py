@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from app.domain.texts import tool_gone
 from tests.api.project import Project, at_once, call, of_type, result_of, types_of
 from tests.support.client import Json
 from tests.support.model_server import calls, text
@@ -532,7 +533,7 @@ def test_a_tool_that_was_deleted_meanwhile_is_not_called(project: Project) -> No
     project.client.request("POST", decision(approval), {"decision": "approve"})
     assert project.end(run)["output"] == "done"
     assert project.hits("pay") == []
-    assert "not found" in result_of(project.asked(), "c1")
+    assert result_of(project.asked(), "c1") == tool_gone("pay")
 
 
 def test_a_tool_that_was_switched_off_meanwhile_is_not_called(project: Project) -> None:

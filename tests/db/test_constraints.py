@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from app.domain.run import TERMINAL
@@ -144,9 +144,8 @@ async def test_a_key_is_there_once_in_all_projects(store: Store) -> None:
 
 async def test_a_database_that_forgets_commits_is_refused(store: Store) -> None:
     await check_safety(store.database)
-    await store.sql(
-        f'ALTER DATABASE "{store.database.pool.url.database}" SET synchronous_commit = off'
-    )
+    name = make_url(store.url).database
+    await store.sql(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
     forgetful = open_database(store.url, pool_size=1)
     with pytest.raises(UnsafeDatabaseError):
         await check_safety(forgetful)
