@@ -115,6 +115,7 @@ export function run(main, { id, who, go, watch }) {
 
   /** Puts the forms for what else the run waits for beside their calls. */
   function require_() {
+    let unfolds = false;
     for (const action of shown?.required_actions ?? []) {
       const line = timeline.lines.get(action.run_id);
       const entry = line?.byKey.get(`c ${action.call_id}`);
@@ -123,6 +124,7 @@ export function run(main, { id, who, go, watch }) {
       const known = slots.get(entryKey(line, entry)) ?? { what: "", element: h("div", { class: "slot" }) };
       slots.set(entryKey(line, entry), known);
       if (known.what === what) continue;
+      unfolds ||= line.id !== id && !opened.has(line.id);
       opened.add(line.id);
       known.what = what;
       fill(known.element, requiredAction(action, { runId: id, may: who.scopes, done: () => {
@@ -130,6 +132,7 @@ export function run(main, { id, who, go, watch }) {
         void refresh();
       } }));
     }
+    if (unfolds) draw(); // a folded run is not drawn
   }
 
   /** @param {string} callId @param {Line} line */
