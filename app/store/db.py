@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from asyncpg.exceptions import InterfaceError  # pyright: ignore[reportMissingTypeStubs]
 from pydantic_core import from_json
 from sqlalchemy import exc, text
@@ -100,10 +101,10 @@ def _read_json(value: str) -> Any:
         return UNREADABLE
 
 
-async def check_safety(database: Database, variable: str = "DATABASE_URL") -> None:
+async def check_safety(database: Database) -> None:
     """A 202 is a promise, so refuse a server that does not keep it. Raises UnsafeDatabaseError, and
-    another OperatorError, which names `variable`, if no connection can be made."""
-    with explaining(read_url(database.url), variable):
+    another OperatorError if no connection can be made."""
+    with explaining(read_url(database.url)):
         async with database.pool.connect() as tx:
             row = (
                 await tx.execute(
@@ -124,13 +125,14 @@ async def check_safety(database: Database, variable: str = "DATABASE_URL") -> No
 
 
 async def check_address(url: str, variable: str) -> None:
-    """Raises OperatorError where `check_safety` does, and where `url` cannot be read."""
-    read_url(url, variable)
-    database = open_database(url, pool_size=1)
-    try:
-        await check_safety(database, variable)
-    finally:
-        await database.close()
+    """Check that `url` leads to a database that lets this process in. Raises OperatorError."""
+    address = read_url(url, variable)
+    connect = cast("Any", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
+    with explaining(address, variable):
+        connection = await connect(
+            address.dsn, timeout=address.seconds, server_settings=address.server_settings
+        )
+    connection.terminate()
 
 
 def sqlstate(error: DBAPIError) -> str:
