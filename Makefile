@@ -11,12 +11,14 @@ MCP := $(VENV)/mcp-servers
 CLIENTS := $(VENV)/clients
 TYPESCRIPT := examples/clients/typescript
 INSTALL := -m pip --disable-pip-version-check install --require-hashes --no-deps
-# Installs from the lock file $(1) with the Python of $(2). Shows how far it is, and errors.
+# Installs from the lock file $(1) with the Python of $(2). Shows progress and errors; pip's whole
+# output is in $(2)/install.log.
 define INSTALL_LOCKED
-@{ $(2)/bin/python $(INSTALL) --root-user-action ignore --requirement $(1) || echo FAILED; } | awk \
+@{ $(2)/bin/python $(INSTALL) --root-user-action ignore --requirement $(1) 2>&1 || echo FAILED; } | tee $(2)/install.log | awk \
   -v total=$$(grep -c '^[a-zA-Z].*==' $(1)) \
-  '/^Collecting / { n++; if (n % 20 == 0) { printf "    %d of %d\n", n, total; fflush() } } \
-  /^FAILED/ { failed = 1 } END { exit failed }'
+  '/^(Collecting|Processing) / { n++; if (n % 20 == 0) { printf "    %d of %d\n", n, total; fflush() } } \
+  /^ *ERROR/ { print > "/dev/stderr" } \
+  /^FAILED/ { failed = 1; print "pip failed. Its whole output is in $(2)/install.log" > "/dev/stderr" } END { exit failed }'
 endef
 COMPILE = $(BIN)/uv --quiet pip compile --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
