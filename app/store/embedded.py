@@ -10,6 +10,7 @@ finds running. `setup.lock` lets one process at a time start or stop it.
 """
 
 import asyncio
+import errno
 import fcntl
 import os
 import pwd
@@ -197,7 +198,7 @@ class Cluster:
         options += ["--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
         done = self._run("initdb", "--pgdata", unfinished.name, *options)
         if done.returncode != 0:
-            raise EmbeddedError(f"PostgreSQL's initdb failed:\n{done.stderr.strip()}")
+            raise EmbeddedError(initdb_problem(self.home, done.stderr))
         unfinished.rename(self.data)
 
     def _start(self) -> None:
@@ -326,3 +327,14 @@ def _try_lock(lock: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def initdb_problem(home: Path, output: str) -> str:
+    """Return why PostgreSQL could not make its data folder in `home`. `output`: its standard
+    error."""
+    if os.strerror(errno.ENOSPC) in output:
+        return (
+            f"The disk that holds {home} is full. "
+            "Free some space, or set RUNWARD_DATA_DIR to a folder on another disk."
+        )
+    return f"PostgreSQL's initdb failed:\n{output.strip()}"

@@ -1,5 +1,7 @@
 """What a person is told before and at the start: the banner, and what `doctor` finds."""
 
+from pathlib import Path
+
 import pytest
 import typer
 
@@ -7,6 +9,7 @@ from app.first_minute.banner import Banner, configured_providers
 from app.operating.environment import migration_url
 from app.operating.findings import of_settings
 from app.settings import Settings
+from app.store.embedded import initdb_problem
 
 KEY = "k" * 32
 
@@ -72,3 +75,10 @@ def test_migrations_through_pgbouncer_are_refused(capsys: pytest.CaptureFixture[
     with pytest.raises(typer.Exit):
         migration_url(settings)
     assert "Set RUNWARD_LISTEN_URL" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_a_sentence_and_another_failure_of_initdb_is_shown_whole() -> None:
+    full = "initdb: error: could not write to file: No space left on device\ninitdb: removing data"
+    assert initdb_problem(Path("/data"), full).startswith("The disk that holds /data is full. ")
+    other = "initdb: error: invalid locale name"
+    assert initdb_problem(Path("/data"), other).endswith(other)
