@@ -52,6 +52,7 @@ def test_a_run_of_10_000_events_keeps_few_rows_in_the_page(project: Project, ope
     expect(page.get_by_role("heading", name="Events · 10003")).to_be_visible()
     assert page.locator(".timeline > *, .raw-list > *").count() < MAX_ROWS
     page.locator(".raw-scroll").evaluate("(one) => { one.scrollTop = one.scrollHeight; }")
+    expect(page.locator(".raw-list summary").filter(has_text="run.completed")).to_be_visible()
     page.locator(".raw-list summary").filter(has_text="tool_call.completed").last.click()
     chosen = page.locator(".timeline .entry.chosen")
     expect(chosen).to_contain_text(f"result {CALLS}")

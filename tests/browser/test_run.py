@@ -262,6 +262,7 @@ def test_a_long_run_shows_the_rows_near_the_window(project: Project, opens: Open
     expect(page.get_by_text("Step 30.", exact=True)).to_have_count(0)
     # An event of a turn that is far away brings its entry into sight.
     page.locator(".raw-scroll").evaluate("(one) => { one.scrollTop = one.scrollHeight; }")
+    expect(page.locator(".raw-list summary").filter(has_text="run.completed")).to_be_visible()
     page.locator(".raw-list summary").filter(has_text="message.completed").last.click()
     expect(page.locator(".timeline .entry.chosen")).to_contain_text("All steps.")
     expect(page.get_by_text("Step 2.", exact=True)).to_have_count(0)
