@@ -366,7 +366,7 @@ def test_a_click_right_after_the_list_has_moved_is_not_taken(
     project.tool(ASKS, approval="always")
     first, second = waiting(project, "one"), waiting(project, "two")
     window = opens()
-    expect(cards(window)).to_have_count(2)
+    expect(cards(window).get_by_role("button", name="Approve")).to_have_count(2)
     window.page.evaluate(CLICK_WHAT_MOVED_UP)
     decide(project, first)
     expect(window.page.get_by_text("The list has just moved")).to_be_visible()
