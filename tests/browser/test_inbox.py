@@ -214,7 +214,7 @@ def test_what_is_shown_is_said_to_be_old_while_the_service_cannot_be_reached(
     waiting(project)
     window = opens()
     window.allow("ERR_INTERNET_DISCONNECTED")
-    expect(card(window)).to_be_visible()
+    expect(card(window).get_by_role("button", name="Approve")).to_be_visible()
     window.page.context.set_offline(True)
     expect(window.page.get_by_text("What is shown may be old")).to_be_visible()
     expect(card(window)).to_be_visible()
