@@ -35,28 +35,30 @@ def counted_operations() -> Generator[Operations]:
 @contextmanager
 def counted_calls(function: Callable[..., Any]) -> Generator[list[int]]:
     """Count how often this thread calls a function that is written in C."""
-    count = [0]
-
-    def profile(_frame: Any, event: str, arg: Any) -> None:
-        if event == "c_call" and arg is function:
-            count[0] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
+    with _weighed(lambda called: int(called is function)) as count:
         yield count
-    finally:
-        sys.setprofile(before)
 
 
 @contextmanager
 def counted_scans() -> Generator[list[int]]:
     """Count the characters and bytes of all texts whose methods this thread calls."""
+    with _weighed(_text_length) as count:
+        yield count
+
+
+def _text_length(called: Any) -> int:
+    text = called.__self__
+    return len(text) if isinstance(text, str | bytes | bytearray) else 0
+
+
+@contextmanager
+def _weighed(weight: Callable[[Any], int]) -> Generator[list[int]]:
+    """Add up the weights of the C functions that this thread calls."""
     count = [0]
 
     def profile(_frame: Any, event: str, arg: Any) -> None:
-        if event == "c_call" and isinstance(text := arg.__self__, str | bytes | bytearray):
-            count[0] += len(text)
+        if event == "c_call":
+            count[0] += weight(arg)
 
     before = sys.getprofile()
     sys.setprofile(profile)
