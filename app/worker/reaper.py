@@ -109,13 +109,7 @@ class Reaper:
             if self._failed.get(due, 0) > self._sweeps:
                 continue
             try:
-                closed = await self._alone(lambda tx, due=due: settle(tx, due))
-                if closed is not None:
-                    settled += 1
-                    self._tell(closed.abandoned)
-            except RunUnreadableError as error:
-                await self._quarantine.end(error.project_id, error.run_id)
-                settled += 1
+                settled += await self._settle(settle, due)
             except AppError as error:  # the run is gone
                 log.info("sweep_skipped", code=error.code)
             except Exception as error:
@@ -126,6 +120,17 @@ class Reaper:
                 self._failed[due] = self._sweeps + RETRY_EVERY
                 log.exception("sweep_failed", due=_shown(find, due), failed=len(self._failed))
         return len(found) == sweep.BATCH and settled > 0
+
+    async def _settle(self, settle: Callable[[Tx, D], Awaitable[Closed | None]], due: D) -> bool:
+        """Return whether there was anything to settle. End a run that cannot be read."""
+        try:
+            closed = await self._alone(lambda tx: settle(tx, due))
+        except RunUnreadableError as error:
+            await self._quarantine.end(error.project_id, error.run_id)
+            return True
+        if closed is not None:
+            self._tell(closed.abandoned)
+        return closed is not None
 
     async def _alone(self, act: Callable[[Tx], Awaitable[T]]) -> T:
         async with self._database.pool.begin() as tx:

@@ -168,6 +168,21 @@ async def test_a_row_that_cannot_be_settled_does_not_keep_the_others_from_it(
     assert await status(store, bad.id) == "in_progress"
 
 
+async def test_an_unreadable_run_that_cannot_be_ended_does_not_keep_the_others_from_it(
+    store: Store,
+) -> None:
+    """PostgreSQL refuses one event, which nobody expects."""
+    bad, good = await queued(store), await queued(store)
+    await spoil(store, bad)
+    await store.sql("UPDATE runs SET claims = 3")
+    await store.sql(f"ALTER TABLE run_events ADD CHECK (run_id <> '{bad.id}') NOT VALID")
+    sweeper = reaper(store, Quarantine(store.pool))
+    for _ in range(3):
+        assert not await sweeper.sweep()
+    assert await status(store, bad.id) == "queued"
+    assert await status(store, good.id) == "failed"
+
+
 # The API.
 
 
