@@ -53,7 +53,8 @@ class ProcessEvent:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One sample. `pid` and the sizes are `None` for `name="postgres"`, which has connections."""
+    """One sample. `pid` and the sizes are `None` for `name="postgres"`, which has connections.
+    `cpu_seconds`: user and system time since the process started."""
 
     at: float
     name: str
@@ -62,6 +63,7 @@ class Level:
     connections: int | None = None
     threads: int | None = None
     open_files: int | None = None
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
