@@ -10,7 +10,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic_core import to_json
 
-from app.api.contract import errors, examples, names, schemas, tidy, webhooks
+from app.api.auth import Requirement
+from app.api.contract import errors, examples, links, names, schemas, tidy, webhooks
 from app.api.descriptions import FIELDS, INTRODUCTION, LICENSE, SERVERS, SUMMARIES, TAGS
 from app.api.models.problem import Problem
 from app.api.openai_errors import PATH
@@ -102,6 +103,7 @@ def _whole(document: Json) -> Json:
     schemas.add_to(document["components"]["schemas"])
     document = names.give_names(tidy.tidied(document))
     examples.add_to(document)
+    links.add_to(document)
     document["webhooks"] = webhooks.webhooks()
     document["components"]["schemas"] = dict(sorted(document["components"]["schemas"].items()))
     return document
@@ -112,8 +114,9 @@ def _complete(operation: Json, route: StrictRoute, method: str) -> None:
     if needed is not None and needed.any_of:
         words = " or ".join(f"`{scope}`" for scope in needed.any_of)
         text = operation.get("description", "").rstrip()
-        operation["description"] = f"{text}\n\nNeeds the scope {words}.".lstrip()
-    operation["security"] = [{"bearer": []}] if needed else []
+        where = " on a key of the project `default`" if needed.operator else ""
+        operation["description"] = f"{text}\n\nNeeds the scope {words}{where}.".lstrip()
+    operation["security"] = _security(needed)
     operation["summary"] = SUMMARIES.get(route.name) or route.name.replace("_", " ").capitalize()
     responses: Json = operation["responses"]
     statuses = list(_problem_statuses(route, method, declared=map(int, responses)))
@@ -131,6 +134,13 @@ def _complete(operation: Json, route: StrictRoute, method: str) -> None:
     if method == "GET" and "200" in responses:
         responses["304"] = {"description": _UNCHANGED, "headers": _REQUEST_ID | _ETAG}
     operation["responses"] = dict(sorted(responses.items()))
+
+
+def _security(needed: Requirement | None) -> list[Json]:
+    """Alternatives, each with one scope as its role (OpenAPI 3.1); no role: any valid key."""
+    if needed is None:
+        return []
+    return [{"bearer": [str(scope)]} for scope in needed.any_of] or [{"bearer": []}]
 
 
 def _problem_statuses(route: StrictRoute, method: str, declared: Iterable[int]) -> Iterator[int]:
@@ -182,7 +192,8 @@ def _components(document: Json) -> None:
         "bearer": {
             "type": "http",
             "scheme": "bearer",
-            "description": "An API key of the project, in the Authorization header alone.",
+            "description": "An API key of the project, in the Authorization header alone. Each "
+            "operation lists the scopes that allow it; a key needs one of them.",
         }
     }
 

@@ -74,7 +74,7 @@ def test_every_operation_has_a_name_a_summary_words_and_a_known_tag(document: Js
         assert operation["summary"] and not operation["summary"].endswith(".")
         assert operation["description"], operation["operationId"]
         assert set(operation["tags"]) <= tags and len(operation["tags"]) == 1
-        assert operation["security"] in ([], [{"bearer": []}])
+        assert all(one.keys() == {"bearer"} for one in operation["security"])
     assert len(set(ids)) == len(ids) >= 60
     assert document["servers"] and document["info"]["license"]["identifier"] == "Apache-2.0"
 
@@ -128,7 +128,7 @@ def test_every_reference_leads_somewhere_and_every_component_is_used(document: J
     used = set(REFERENCE.findall(json.dumps(document)))
     there = {
         (kind, name)
-        for kind in ("schemas", "responses", "examples")
+        for kind in ("schemas", "responses", "examples", "links")
         for name in document["components"][kind]
     }
     assert used == there
@@ -251,3 +251,48 @@ def test_what_guardrails_and_hooks_are_told_is_as_the_webhooks_say(document: Jso
     for moment, about in around:
         payload = guard_payloads.hook(asking, moment, turn=1, about=about)
         assert wrong(document, "HookRequest", payload) == []
+
+
+def resolved(document: Json, schema: Json, pointer: str) -> list[Json]:
+    """The schemas that the value at the pointer may have."""
+    while "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    if not pointer:
+        return [schema]
+    first, _, rest = pointer.removeprefix("/").partition("/")
+    inner = schema["items"] if first == "0" else schema["properties"][first]
+    return resolved(document, inner, f"/{rest}" if rest else "")
+
+
+def test_every_link_takes_an_id_that_its_answer_holds(document: Json) -> None:
+    known = {each["operationId"]: each for each in operations(document)}
+    links: Json = document["components"]["links"]
+    followed: set[str] = set()
+    for operation in operations(document):
+        for status, answer in operation["responses"].items():
+            for name, reference in answer.get("links", {}).items():
+                assert status.startswith("2") and name != operation["operationId"]
+                shared = reference["$ref"].rpartition("/")[2]
+                link, schema = links[shared], answer["content"]["application/json"]["schema"]
+                assert link["operationId"] == name
+                target = known[name]["parameters"]
+                taken = {f"{one['in']}.{one['name']}" for one in target}
+                needed = {f"path.{one['name']}" for one in target if one["in"] == "path"}
+                assert needed <= link["parameters"].keys() <= taken, (shared, name)
+                for expression in link["parameters"].values():
+                    [held] = resolved(document, schema, expression.removeprefix("$response.body#"))
+                    assert held["type"] == "string", (shared, name)
+                followed.add(shared)
+    assert followed == links.keys()
+
+
+def test_every_operation_on_a_resource_can_be_reached_by_a_link(document: Json) -> None:
+    links: Json = document["components"]["links"]
+    reached = {link["operationId"] for link in links.values()}
+    with_ids = {
+        operation["operationId"]
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+        if "{" in path
+    }
+    assert with_ids - reached == {"call_back"}, "only a tool's request has a callback's token"
