@@ -52,6 +52,7 @@ FRAMEWORK: Final[Mapping[int, tuple[str, str]]] = {
     400: (e.BadRequestError.code, e.BadRequestError.text),
     404: (e.NotFoundError.code, e.NotFoundError.text),
     405: ("method_not_allowed", "This path does not take that method; see Allow."),
+    431: ("headers_too_large", "The request line and the headers, or the trailers, are too large."),
     500: ("internal_error", "Something went wrong in Runward. Its log has it by the request id."),
 }
 """What the framework refuses by itself, and what nobody expected: status -> code, detail."""

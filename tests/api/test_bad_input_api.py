@@ -585,7 +585,7 @@ def lines(*text: str, end: str = "\r\n\r\n") -> bytes:
 
 
 def post(*headers: str, body: str = "") -> bytes:
-    return lines("POST /v1/runs HTTP/1.1", "Host: x", f"Content-Type: {JSON}", *headers) + (
+    return lines("POST /v1/runs HTTP/1.1", "Host: localhost", f"Content-Type: {JSON}", *headers) + (
         body.encode()
     )
 
@@ -594,13 +594,15 @@ BARELY: dict[str, bytes] = {
     "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "another protocol": b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
     "a line without a version": lines("GET /v1/runs"),
-    "HTTP/3.7": lines("GET /v1/runs HTTP/3.7", "Host: x"),
+    "HTTP/3.7": lines("GET /v1/runs HTTP/3.7", "Host: localhost"),
     "HTTP/2 in the clear": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "a header without a colon": lines("GET /v1/runs HTTP/1.1", "Host: x", "nonsense"),
-    "a header of NUL": lines("GET /v1/runs HTTP/1.1", "Host: x", "X-A: a\0b"),
-    "a header of 1 MB": lines("GET /v1/runs HTTP/1.1", "Host: x", "X-A: " + "a" * 1_000_000),
+    "a header without a colon": lines("GET /v1/runs HTTP/1.1", "Host: localhost", "nonsense"),
+    "a header of NUL": lines("GET /v1/runs HTTP/1.1", "Host: localhost", "X-A: a\0b"),
+    "a header of 1 MB": lines(
+        "GET /v1/runs HTTP/1.1", "Host: localhost", "X-A: " + "a" * 1_000_000
+    ),
     "20000 headers": lines("GET /v1/runs HTTP/1.1", *(f"X-{n}: a" for n in range(20_000))),
-    "a path of 1 MB": lines("GET /" + "a" * 1_000_000 + " HTTP/1.1", "Host: x"),
+    "a path of 1 MB": lines("GET /" + "a" * 1_000_000 + " HTTP/1.1", "Host: localhost"),
     "a length that is none": post("Content-Length: ten"),
     "a length below zero": post("Content-Length: -1"),
     "a length without end": post("Content-Length: " + "9" * 40),
@@ -613,15 +615,15 @@ BARELY: dict[str, bytes] = {
     "an unknown coding": post("Transfer-Encoding: rot13", body="{}"),
     "an upgrade to a socket": lines(
         "GET /v1/runs HTTP/1.1",
-        "Host: x",
+        "Host: localhost",
         "Connection: Upgrade",
         "Upgrade: websocket",
         "Sec-WebSocket-Version: 13",
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
     ),
-    "a path of a proxy": lines("GET http://169.254.169.254/ HTTP/1.1", "Host: x"),
-    "a tunnel": lines("CONNECT x:443 HTTP/1.1", "Host: x"),
-    "a star": lines("OPTIONS * HTTP/1.1", "Host: x"),
+    "a path of a proxy": lines("GET http://169.254.169.254/ HTTP/1.1", "Host: localhost"),
+    "a tunnel": lines("CONNECT x:443 HTTP/1.1", "Host: localhost"),
+    "a star": lines("OPTIONS * HTTP/1.1", "Host: localhost"),
     "a path of bytes": b"GET /v1/\xff\xfe\x80 HTTP/1.1\r\nHost: x\r\n\r\n",
 }
 

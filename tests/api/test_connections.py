@@ -2,14 +2,16 @@
 
 import asyncio
 import gzip
+import json
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx2
 import pytest
 import uvicorn
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from app.api.app import create_app
@@ -29,6 +31,12 @@ async def large() -> Response:
 @routes.get("/small")
 async def small() -> Response:
     return Response("sun", media_type="application/json")
+
+
+@routes.post("/headers")
+async def headers(request: Request) -> Response:
+    await request.body()
+    return Response(json.dumps([*request.headers]), media_type="application/json")
 
 
 @routes.get("/stream")
@@ -203,3 +211,77 @@ async def test_connections_above_the_limit_are_refused_until_one_is_closed() -> 
         writer.close()
         again = await answer_to(port, WHOLE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         assert again.startswith(b"HTTP/1.1 200")
+
+
+CHUNKED = (
+    b"POST /headers HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+)
+
+
+async def test_a_trailer_is_no_header() -> None:
+    async with serving() as port:
+        answered = await answer_to(port, CHUNKED + b"Authorization: Bearer x\r\n\r\n")
+    assert answered.startswith(b"HTTP/1.1 200 OK")
+    assert answered.endswith(b'["host", "connection", "transfer-encoding"]')
+
+
+@pytest.mark.parametrize("rest", [LINES * 600, b"x: " + b"y" * 600_000])
+async def test_trailers_are_refused_above_a_size_before_they_have_all_arrived(rest: bytes) -> None:
+    async with serving() as port:
+        try:
+            answered = await answer_to(port, CHUNKED + rest)
+        except ConnectionResetError:  # closed before everything was sent
+            answered = b"HTTP/1.1 431 "
+    assert answered.startswith(b"HTTP/1.1 431 ")
+
+
+def problem_of(answered: bytes) -> dict[str, Any]:
+    head, _, body = answered.partition(b"\r\n\r\n")
+    assert b"\r\nContent-Type: application/problem+json\r\n" in head
+    assert b"\r\nConnection: close\r\n" in head
+    return json.loads(body)
+
+
+async def test_what_cannot_be_read_is_refused_with_a_problem() -> None:
+    async with serving(connections=1) as port:
+        problem = problem_of(await answer_to(port, b"hello\r\n\r\n"))
+        assert (problem["status"], problem["code"]) == (400, "bad_request")
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        problem = problem_of(await answer_to(port, b""))
+        assert (problem["status"], problem["code"]) == (503, "unavailable")
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET /small HTTP/2.0\r\n",
+        b"GET /small HTTP/1.1\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n",
+    ],
+)
+async def test_a_version_or_framing_that_proxies_may_read_otherwise_is_refused(line: bytes) -> None:
+    async with serving() as port:
+        answered = await answer_to(port, line + b"Host: a\r\n\r\n0\r\n\r\n")
+    assert problem_of(answered)["status"] == 400
+
+
+async def test_a_whole_request_is_answered_before_what_follows_it_is_refused() -> None:
+    async with serving() as port:
+        answered = await answer_to(port, WHOLE + WHOLE + b"GARBAGE\r\n\r\n")
+    assert answered.count(b"HTTP/1.1 200 OK") == 2
+    assert b"HTTP/1.1 400" not in answered
+
+
+async def test_a_body_that_cannot_be_read_is_refused() -> None:
+    async with serving() as port:
+        answered = await answer_to(port, CHUNKED[:-3] + b"xyz\r\n")
+    assert problem_of(answered)["status"] == 400
+
+
+async def test_an_upgrade_is_not_done_and_the_connection_closes() -> None:
+    upgrade = WHOLE[:-2] + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    async with serving() as port:
+        answered = await answer_to(port, upgrade)
+    assert answered.startswith(b"HTTP/1.1 200 OK")
+    assert b"connection: close\r\n" in answered
