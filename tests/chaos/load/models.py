@@ -1,0 +1,218 @@
+"""A model server for Chat Completions and the Responses API, which answers by the plan."""
+
+import asyncio
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from tests.chaos.load.answers import break_off
+from tests.chaos.load.frames import Asked, Protocol, chat_frames, responses_frames
+from tests.chaos.load.plan import (
+    Call,
+    Json,
+    ModelFault,
+    Turn,
+    answer_of,
+    number_of,
+    plan_id_in,
+    plan_of,
+    usage_of,
+)
+from tests.checker.evidence import Log, ModelRequest
+
+HANG_SECONDS: Final = 60.0
+"""The client gives up long before."""
+GAP_SECONDS: Final = 0.1
+STATUS: Final[dict[str, int]] = {"429": 429, "500": 500, "503": 503}
+
+
+class Models:
+    """Answers both protocols and writes `models.jsonl`. It counts how often each turn was asked
+    for, so that a turn's faults come to an end."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._log = Log(folder, "models.jsonl")
+        self._seed = seed
+        self._number = 0
+        self._asked: Counter[tuple[str, str, int]] = Counter()
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        router.add_post("/v1/chat/completions", self._chat)
+        router.add_post("/v1/responses", self._responses)
+
+    async def _chat(self, http: web.Request) -> web.StreamResponse:
+        return await self._answer(http, "chat", _chat_texts)
+
+    async def _responses(self, http: web.Request) -> web.StreamResponse:
+        return await self._answer(http, "responses", _responses_texts)
+
+    async def _answer(
+        self, http: web.Request, protocol: Protocol, texts: Any
+    ) -> web.StreamResponse:
+        at, raw = time.time(), await http.read()
+        body = orjson.loads(raw)
+        conversation = list(texts(body))
+        plan_id, turn_number = _place(conversation)
+        self._number += 1
+        asked = Asked(
+            self._number,
+            protocol,
+            body["model"],
+            plan_id or "",
+            turn_number,
+            body.get("stream") is True,
+        )
+        digest = hashlib.sha256(raw).hexdigest()[:16]
+        if plan_id is None:
+            self._log.write(_line(asked, at, digest, "unplanned"))
+            return web.json_response({"error": {"message": "no plan", "code": None}}, status=400)
+        turn = plan_of(self._seed, number_of(plan_id)).turn(asked.role, turn_number)
+        count = self._asked[(plan_id, asked.role, turn_number)]
+        self._asked[(plan_id, asked.role, turn_number)] += 1
+        fault = turn.faults[count] if count < len(turn.faults) else None
+        line = _line(asked, at, digest, fault or ("slow" if turn.slow else "answer"))
+        self._log.write(line)
+        try:
+            response = await self._behave(http, asked, turn, fault)
+        finally:
+            if fault is not None:
+                self._log.write(replace(line, ended_at=time.time()))
+        if fault is None:
+            usage = usage_of(plan_id, asked.role, turn_number)
+            self._log.write(replace(line, answered=True, ended_at=time.time(), usage=usage))
+        return response
+
+    async def _behave(
+        self, http: web.Request, asked: Asked, turn: Turn, fault: ModelFault | None
+    ) -> web.StreamResponse:
+        match fault:
+            case "429" | "500" | "503":
+                return _error(STATUS[fault])
+            case "hang":
+                await asyncio.sleep(HANG_SECONDS)
+                return _error(500)
+            case "reset":
+                break_off(http)
+                return web.Response()
+            case _:
+                frames = list(self._frames(asked, turn))
+                if not asked.streamed:
+                    return await _whole(http, frames[-1], cut=fault == "cut")
+                cut_after = len(frames) // 2 if fault == "cut" else None
+                return await _stream(http, frames, cut_after, slow=turn.slow)
+
+    def _frames(self, asked: Asked, turn: Turn) -> Iterator[tuple[str, Json]]:
+        """Yield the frames of a stream, and at last the whole answer under the name `whole`."""
+        plan = plan_of(self._seed, number_of(asked.plan_id))
+        usage = usage_of(asked.plan_id, asked.role, asked.turn)
+        text = "" if turn.calls else answer_of(plan, asked.role)
+        arguments = [(call, _arguments(asked.plan_id, call)) for call in turn.calls]
+        frames = chat_frames if asked.protocol == "chat" else responses_frames
+        return frames(asked, text, arguments, usage)
+
+
+def _place(conversation: list[tuple[str, str]]) -> tuple[str | None, int]:
+    """Return the plan of the last run in a conversation, and how many model responses follow its
+    first message. In a session, the responses before it belong to other runs."""
+    said = [(role, plan_id_in(text) if role == "user" else None) for role, text in conversation]
+    ids = [plan_id for _, plan_id in said if plan_id is not None]
+    if not ids:
+        return None, 0
+    first = next(at for at, (_, plan_id) in enumerate(said) if plan_id == ids[-1])
+    return ids[-1], sum(role == "model" for role, _ in said[first:])
+
+
+def _chat_texts(body: Json) -> Iterator[tuple[str, str]]:
+    for message in body["messages"]:
+        role = "model" if message["role"] == "assistant" else message["role"]
+        yield role, _text(message.get("content"))
+
+
+def _responses_texts(body: Json) -> Iterator[tuple[str, str]]:
+    """Consecutive items of the model are one response."""
+    given: Any = body["input"]
+    items: list[Json] = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    before = ""
+    for item in items:
+        if item.get("type", "message") == "message":
+            role = "model" if item["role"] == "assistant" else item["role"]
+        else:
+            role = "tool" if item["type"].endswith("_output") else "model"
+        if (role, before) != ("model", "model"):
+            yield role, _text(item.get("content"))
+        before = role
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return " ".join(str(part.get("text", "")) for part in content or ())
+
+
+def _arguments(plan_id: str, call: Call) -> str:
+    if "input" in call.arguments:
+        return json.dumps(call.arguments)
+    return json.dumps({"plan": plan_id, "call": call.id, "amount": 1} | call.arguments)
+
+
+def _line(asked: Asked, at: float, digest: str, behavior: str) -> ModelRequest:
+    return ModelRequest(
+        at=at,
+        number=asked.number,
+        protocol=asked.protocol,
+        model=asked.model,
+        plan=asked.plan_id,
+        turn=asked.turn,
+        request_digest=digest,
+        behavior=behavior,
+        answered=False,
+    )
+
+
+def _error(status: int) -> web.Response:
+    headers = {"Retry-After": "0.3"} if status == 429 else {}
+    error = {"message": "try again", "type": "server_error", "param": None, "code": None}
+    return web.json_response({"error": error}, status=status, headers=headers)
+
+
+async def _whole(http: web.Request, frame: tuple[str, Json], *, cut: bool) -> web.StreamResponse:
+    body = orjson.dumps(frame[1])
+    if not cut:
+        return web.Response(body=body, content_type="application/json")
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    response.content_length = len(body)
+    await response.prepare(http)
+    await response.write(body[: len(body) // 2])
+    break_off(http)
+    return response
+
+
+async def _stream(
+    http: web.Request, frames: list[tuple[str, Json]], cut_after: int | None, *, slow: bool
+) -> web.StreamResponse:
+    """Write the frames in one piece, unless the stream is slow or breaks off."""
+    named = frames[0][0] != ""
+    parts = [
+        b"%sdata: %s\n\n" % (f"event: {name}\n".encode() if named else b"", orjson.dumps(data))
+        for name, data in frames[:-1]
+    ]
+    parts += [] if named else [b"data: [DONE]\n\n"]
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(http)
+    if cut_after is not None:
+        await response.write(b"".join(parts[:cut_after]))
+        break_off(http)
+        return response
+    for part in parts if slow else [b"".join(parts)]:
+        await response.write(part)
+        if slow:
+            await asyncio.sleep(GAP_SECONDS)
+    return response
