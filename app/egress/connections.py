@@ -14,7 +14,10 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
+from app.egress import broken_bodies
 from app.egress.addresses import Policy, parse_address
+
+broken_bodies.repair()
 
 
 class RefusedAddressError(OSError):

@@ -346,6 +346,23 @@ async def test_an_incomplete_answer_is_never_taken_for_one(
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize("rest", [b"zz\r\nhello\r\n", b"f" * 100_000, b"5\r\nhelloXX"])
+async def test_a_body_that_breaks_after_its_headers_is_incomplete_at_once(
+    egress: Egress, rest: bytes
+) -> None:
+    async def script(line: Line) -> None:
+        await line.request()
+        await line.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(10):
+            await asyncio.sleep(0)  # until the client has read the headers
+        await line.say(rest)
+        await line.closed()
+
+    async with RawServer(script) as server:
+        outcome = await missed(egress, server.url)
+    assert (outcome.missing, outcome.sent) == (Missing.INCOMPLETE, True)
+
+
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"])
 async def test_a_reset_after_the_request_leaves_the_outcome_open(
     egress: Egress, said: bytes
