@@ -1,5 +1,6 @@
 """How one outbound request can end."""
 
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ READ_HEADERS: Final = frozenset(
 PIECE_BYTES: Final = 4096
 """Inflated at once, so that many small members of a gzip body take linear time."""
 MAX_MEMBERS: Final = 4096
+MAX_REASON: Final = 300
+_QUOTED: Final = re.compile(r"[:.]?\s*(?:bytearray\()?b['\"]|<RawResponseMessage")
+"""Where the text of an HTTP library's error begins to repeat the answer."""
 
 
 class Missing(StrEnum):
@@ -46,6 +50,14 @@ class NoAnswer:
 
 
 Outcome: TypeAlias = Answer | NoAnswer
+
+
+def reason_of(error: Exception) -> str:
+    """Return the error's class and text, without the URL and the parts of the answer that HTTP
+    libraries add to it: these may hold secrets."""
+    text = str(getattr(error, "message", error))
+    text = " ".join(_QUOTED.split(text, maxsplit=1)[0].split())
+    return f"{type(error).__name__}: {text}".removesuffix(": ")[:MAX_REASON]
 
 
 def inflate(body: bytes, encoding: str, limit: int) -> tuple[bytes, bool] | None:

@@ -15,7 +15,15 @@ from typing import Final
 import aiohttp
 
 from app.egress.addresses import DEFAULT_PORTS, Network, Policy, parse_ports
-from app.egress.answers import READ_HEADERS, Answer, Missing, NoAnswer, Outcome, inflate
+from app.egress.answers import (
+    READ_HEADERS,
+    Answer,
+    Missing,
+    NoAnswer,
+    Outcome,
+    inflate,
+    reason_of,
+)
 from app.egress.connections import (
     Attempt,
     Connector,
@@ -37,7 +45,6 @@ LOOKUP_SECONDS: Final = 3.0
 """For the check at registration."""
 MAX_HEADER_BYTES: Final = 8190
 MAX_HEADERS: Final = 128
-MAX_DETAIL: Final = 300
 PARSED_URLS: Final = 1024
 """So many URLs are kept taken apart and judged; that is a fifth of a call's time."""
 
@@ -186,7 +193,6 @@ def _no_answer(error: Exception, target: Target, attempt: Attempt) -> NoAnswer:
     if isinstance(cause, RefusedAddressError):
         detail = refused(target, str(cause))
         return NoAnswer(Missing.NOT_SENT, detail, sent=False, permanent=True)
-    what = " ".join(f"{type(cause).__name__}: {cause}".split())[:MAX_DETAIL]
     if attempt.sent:
-        return NoAnswer(Missing.INCOMPLETE, f"no complete answer: {what}", sent=True)
-    return NoAnswer(Missing.NOT_SENT, f"no connection: {what}", sent=False)
+        return NoAnswer(Missing.INCOMPLETE, f"no complete answer: {reason_of(cause)}", sent=True)
+    return NoAnswer(Missing.NOT_SENT, f"no connection: {reason_of(cause)}", sent=False)

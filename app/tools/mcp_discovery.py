@@ -12,6 +12,7 @@ import httpx2
 from pydantic import BaseModel, Field, ValidationError
 
 from app.domain.mcp_auth import AuthMethod, OAuthClient
+from app.egress.answers import reason_of
 from app.egress.client import Egress
 from app.egress.connections import RefusedAddressError
 from app.egress.targets import TargetError
@@ -78,8 +79,8 @@ class Asking:
             detail = f"{host} did not answer within {ANSWER_SECONDS:g} seconds."
             raise NotAuthorizedError(detail) from error
         except (httpx2.TransportError, OSError) as error:
-            named = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            raise NotAuthorizedError(f"no answer from {host}: {named}") from error
+            detail = f"no answer from {host}: {reason_of(error)}"
+            raise NotAuthorizedError(detail) from error
 
     async def aclose(self) -> None:
         await self._http.aclose()

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from app.domain.mcp_servers import MAX_TOOLS
+from app.egress.answers import reason_of
 from app.egress.connections import RefusedAddressError
 
 NOT_SENT: Final = -31_001
@@ -89,9 +90,9 @@ class AnsweringTransport(httpx2.AsyncBaseTransport):
         except NotAuthorizedError as error:
             return _instead(NOT_SENT, str(error), permanent=error.permanent)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            return _instead(NOT_SENT, f"no connection: {_named(error)}")
+            return _instead(NOT_SENT, f"no connection: {reason_of(error)}")
         except (httpx2.TransportError, OSError) as error:
-            return _instead(LOST, f"no complete answer: {_named(error)}")
+            return _instead(LOST, f"no complete answer: {reason_of(error)}")
         lists = _asks_for_list(request)
         if response.is_success and _kind(response) == "text/event-stream":
             stream = response.stream
@@ -122,7 +123,7 @@ async def _whole(
     except LongListError:
         raise
     except (httpx2.TransportError, OSError) as error:
-        return _instead(LOST, f"no complete answer: {_named(error)}", status=status)
+        return _instead(LOST, f"no complete answer: {reason_of(error)}", status=status)
     finally:
         with suppress(httpx2.TransportError, OSError):
             await response.aclose()
@@ -207,7 +208,3 @@ def _kept(response: httpx2.Response) -> list[tuple[bytes, bytes]]:
         for name, value in response.headers.raw
         if name.decode("latin-1").lower() not in _DROPPED
     ]
-
-
-def _named(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -363,6 +363,28 @@ async def test_a_body_that_breaks_after_its_headers_is_incomplete_at_once(
     assert (outcome.missing, outcome.sent) == (Missing.INCOMPLETE, True)
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/1.1 200 OK\r\nSet-Cookie: s3cret\r\n",
+        b"HTTP/1.1 200 OK\r\nX: 1\r\nnonsense s3cret\r\n\r\n",
+        b"HTTP/1.1 abc s3cret\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"s3cret" * 5000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: \0s3cret\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzs3cret\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: s3cret\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ns3cret",
+    ],
+)
+async def test_the_detail_of_a_broken_answer_repeats_nothing_of_it(
+    egress: Egress, raw: bytes
+) -> None:
+    async with RawServer(saying(raw)) as server:
+        outcome = await missed(egress, f"{server.url}?token=s3cret")
+    assert outcome.detail.startswith("no complete answer: ")
+    assert "s3cret" not in outcome.detail
+
+
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"])
 async def test_a_reset_after_the_request_leaves_the_outcome_open(
     egress: Egress, said: bytes
