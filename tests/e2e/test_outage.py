@@ -1,12 +1,8 @@
 """PostgreSQL goes away in the middle of the work: nothing but 503, and nothing is lost."""
 
 import asyncio
-import os
-import select
 import shutil
-import signal
 from collections.abc import Iterator
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -14,45 +10,15 @@ from sqlalchemy import NullPool, make_url
 from sqlalchemy import text as text_of
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.store import embedded, migrations
+from app.store import migrations
 from tests.e2e.conftest import Processes
 from tests.support.model_server import Call, ModelServer, calls, text
-from tests.support.postgres import scratch_folder, sqlalchemy_url
+from tests.support.postgres import Cluster, scratch_folder, sqlalchemy_url
 from tests.support.service import Service
 from tests.support.tool_server import Behaviour, ToolServer
 
 RUNS = 20
-GONE_WITHIN_SECONDS = 10
 MODEL = "outage"
-
-
-class Cluster:
-    """A PostgreSQL of this test's own, that it may kill."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._server = embedded.open_server(folder, say=_silent)
-        self.url = self._server.url
-
-    def kill(self) -> None:
-        """As a crash would: no clean shutdown, and it must recover from its log."""
-        pid_file = self._folder / "postgres" / "data" / "postmaster.pid"
-        pid = int(pid_file.read_text().split()[0])
-        process = os.pidfd_open(pid)
-        os.kill(pid, signal.SIGQUIT)
-        gone, _, _ = select.select([process], [], [], GONE_WITHIN_SECONDS)
-        os.close(process)
-        assert gone
-
-    def start_again(self) -> None:
-        embedded.open_server(self._folder, say=_silent).close()
-
-    def close(self) -> None:
-        self._server.close()
-
-
-def _silent(_: str) -> None:
-    pass
 
 
 @pytest.fixture

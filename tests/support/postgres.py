@@ -6,6 +6,7 @@ first worker that needs it starts it; the process that the person started stops 
 
 import asyncio
 import os
+import select
 import shutil
 import signal
 import tempfile
@@ -160,3 +161,35 @@ class Databases:
     async def _execute(self, statement: str) -> list[object]:
         result = await self._connection.execute(text(statement))
         return list(result.scalars()) if result.returns_rows else []
+
+
+class Cluster:
+    """A PostgreSQL of its own for one test, which may kill it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server = embedded.open_server(folder, say=_silent)
+        self.url = self._server.url
+
+    @property
+    def pid(self) -> int:
+        pid_file = self._folder / "postgres" / "data" / "postmaster.pid"
+        return int(pid_file.read_text().split()[0])
+
+    def kill(self) -> None:
+        """As a crash would: no clean shutdown, and it must recover from its log."""
+        process = os.pidfd_open(self.pid)
+        signal.pidfd_send_signal(process, signal.SIGQUIT)
+        gone, _, _ = select.select([process], [], [], STOP_SECONDS)
+        os.close(process)
+        assert gone
+
+    def start_again(self) -> None:
+        embedded.open_server(self._folder, say=_silent).close()
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def _silent(_: str) -> None:
+    pass
