@@ -93,7 +93,7 @@ class Database:
         return self._cpu_before + self._cpu()
 
     async def open_runs(self) -> int:
-        return await self._ask(lambda admin: admin.fetchval(_OPEN_RUNS))
+        return int(await self._ask(lambda admin: admin.fetchval(_OPEN_RUNS)) or 0)
 
     async def backends(self) -> list[Backend]:
         """Those of the service's processes."""
@@ -114,13 +114,14 @@ class Database:
             aimed = found if late else [one for one in found if one.active]
             if aimed:
                 chosen = dice.choice(sorted(aimed, key=lambda one: one.pid))
-                ended = await self._ask(
-                    lambda admin: admin.fetchval("SELECT pg_terminate_backend($1)", chosen.pid)
-                )
-                return chosen if ended else None
+                return chosen if await self._end(chosen.pid) else None
             if late:
                 return None
             await asyncio.sleep(0.005)
+
+    async def _end(self, pid: int) -> bool:
+        end = "SELECT pg_terminate_backend($1)"
+        return bool(await self._ask(lambda admin: admin.fetchval(end, pid)))
 
     async def dump(self, folder: Path) -> None:
         """Write every table of the schema, in one snapshot."""
@@ -148,9 +149,10 @@ class Database:
                     await asyncio.sleep(0.05)
 
     async def _connected(self) -> asyncpg.Connection:
-        if self._admin is None or self._admin.is_closed():
-            self._admin = await asyncpg.connect(self.address("stage"), timeout=5)
-        return self._admin
+        admin = self._admin
+        if admin is None or admin.is_closed():
+            admin = self._admin = await asyncpg.connect(self.address("stage"), timeout=5)
+        return admin
 
     def _backend(self, row: Any) -> Backend:
         name, query = row["name"], row["query"]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.database import Database
+from tests.chaos.database import Database, cpu_of
 from tests.chaos.processes import Process, Processes
 from tests.checker.evidence import Level, Log
 
@@ -51,5 +51,6 @@ def level_of(process: Process, connections: Counter[str]) -> Level | None:
             connections=connections[process.name],
             threads=int(status["Threads"]),
             open_files=len(os.listdir(proc / "fd")),
+            cpu_seconds=cpu_of(process.pid),
         )
     return None

@@ -60,7 +60,7 @@ def _preload() -> None:
 
 
 def _tend() -> dict[str, Any] | None:
-    """Fork a child for each order. Return None at the end of the input, and in a child its order."""
+    """Fork a child for each order. Return its order in a child, and None at the input's end."""
     children: dict[int, int] = {}  # its pidfd, and its pid
     orders, poll = _Orders(), select.poll()
     poll.register(0, select.POLLIN)

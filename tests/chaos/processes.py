@@ -1,4 +1,4 @@
-"""The processes of the service: forked from the nursery, watched, and started again when they end."""
+"""The processes of the service: forked from the nursery, watched, and started again."""
 
 import asyncio
 import json

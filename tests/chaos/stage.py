@@ -1,4 +1,4 @@
-"""The stage of a chaos run: PostgreSQL, relays, the service's processes, the load and the faults."""
+"""The stage of a chaos run: PostgreSQL, relays, processes of the service, load and faults."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ class Chaos:
     problems: list[str] = field(default_factory=list[str])
     """Found by the stage itself, before any check."""
     summary: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The last line of the clients."""
+    """What the clients counted."""
     figures: dict[str, float] = field(default_factory=dict[str, float])
 
     async def play(self) -> None:
@@ -162,7 +162,7 @@ class Chaos:
             reporting.cancel()
         if clients.returncode:
             self.problems.append(f"The clients ended with {clients.returncode}. See {output}")
-        self.summary = _last_json(output)
+        self.summary = _read_json(self.folder / "load.summary.json")
         self.figures["load_seconds"] = round(load_ended_at - started_at)
         write_settings(
             self.folder,
@@ -232,13 +232,8 @@ class Lines:
         return self._lines
 
 
-def _last_json(output: Path) -> dict[str, Any]:
-    for line in reversed(output.read_text(errors="replace").splitlines()):
-        with suppress(ValueError):
-            found = json.loads(line)
-            if isinstance(found, dict):
-                return found
-    return {}
+def _read_json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 async def _stop(process: Subprocess) -> None:
