@@ -186,10 +186,7 @@ def _listener(services: Services, worker: Worker | None) -> Listener:
             worker.wake()
 
     def on_tools(project_id: UUID | None) -> None:
-        services.toolbox.forget(project_id)
-        services.policies.forget(project_id)
-        services.engine.models.forget(project_id)
-        services.mcp.forget(project_id)
+        services.forget(project_id)
         if worker is not None:
             worker.tools_changed(project_id)
 

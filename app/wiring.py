@@ -122,6 +122,13 @@ class Services:
     def __post_init__(self) -> None:
         self.quarantine = Quarantine(self.database.pool)
 
+    def forget(self, project_id: UUID | None) -> None:
+        """Read again what is kept of the project: something about it changed. None: about any."""
+        self.toolbox.forget(project_id)
+        self.policies.forget(project_id)
+        self.engine.models.forget(project_id)
+        self.mcp.forget(project_id)
+
     def open_direct(self) -> Database:
         """Open a pool of one connection to `direct_url`, which PgBouncer answers too if no other
         address is set."""

@@ -111,6 +111,11 @@ class LeasedRun(ABC):
     def lease(self) -> tuple[RunId, int]:
         return self._state.id, self._state.fence
 
+    @property
+    def version(self) -> int:
+        """Counts the changes of the run by others; those that this process knows of."""
+        return self._state.version
+
     def nudge(self) -> None:
         """Somebody changed the run, or its tools: look."""
         self._outdated = True

@@ -14,11 +14,13 @@ from app.domain.ids import Prefix, show
 from app.domain.state import RunState
 from app.loop.execute import Execution
 from app.store import claims
+from app.store.changes import Known
 from app.store.db import DATABASE_ERRORS, is_outage, log_fields
 from app.store.sweep import Held
 from app.wiring import Services
 from app.worker.leases import Heartbeat
 from app.worker.reaper import Reaper
+from app.worker.watch import Watch
 
 log = structlog.get_logger()
 
@@ -41,6 +43,12 @@ class Worker:
         self._wake = asyncio.Event()
         self._lost: set[Held] = set()
         """Leases of executions that have ended, until the heartbeat has seen that they are lost."""
+        self._watch = Watch(
+            services.database,
+            carried=self._known,
+            on_run=self.nudge,
+            on_project=self._project_changed,
+        )
         self._draining = False
         self._reserved = 0
         self._claim_one_by_one = False
@@ -80,6 +88,7 @@ class Worker:
         background = [
             asyncio.create_task(heartbeat.run(), name="heartbeat"),
             asyncio.create_task(reaper.run(), name="reaper"),
+            asyncio.create_task(self._watch.run(), name="watch"),
             claiming,
         ]
         stopping = asyncio.create_task(_until(stop))
@@ -103,6 +112,7 @@ class Worker:
         self._start(state)
 
     def _start(self, state: RunState, claimed_at: float | None = None) -> None:
+        self._watch.carry(state.project_id)
         execution = Execution(self._services.engine, state, claimed_at)
         if (former := self._executions.get(state.id)) is not None:
             self._lost.add(_lease_of(former))
@@ -130,6 +140,13 @@ class Worker:
         for execution in self._executions.values():
             if project_id in (None, execution.project_id):
                 execution.nudge()
+
+    def _project_changed(self, project_id: UUID) -> None:
+        self._services.forget(project_id)
+        self.tools_changed(project_id)
+
+    def _known(self) -> list[Known]:
+        return [Known(one.project_id, *one.lease, one.version) for one in self._executions.values()]
 
     async def _execute(self, execution: Execution) -> None:
         run_id, fence = execution.lease

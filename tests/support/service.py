@@ -47,8 +47,11 @@ class Service:
         openai_base_url: str = "http://127.0.0.1:9/v1",
         lease_seconds: float | None = None,
         env: dict[str, str] | None = None,
+        folder: Path = ROOT,
     ) -> None:
+        """`folder` holds the package `app` that runs."""
         self._command = command
+        self._folder = folder
         self._env = {name: os.environ[name] for name in INHERITED if name in os.environ} | {
             "DATABASE_URL": database_url,
             "RUNWARD_HOST": "127.0.0.1",
@@ -179,7 +182,7 @@ class Service:
         self._port = port or free_port()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "app", self._command],
-            cwd=ROOT,
+            cwd=self._folder,
             env=self._env | {"RUNWARD_PORT": str(self._port)},
             stdin=subprocess.DEVNULL,
             stdout=self._output,
