@@ -12,7 +12,7 @@ from uuid import uuid4
 import httpx2
 
 from tests.api.contract import Contract
-from tests.support.checker import Evidence, broken
+from tests.checker import Evidence, broken
 from tests.support.client import SETTLED, TERMINAL, Client, Frame, Json
 from tests.support.client import frames as parsed
 from tests.support.hits import Hit

@@ -18,13 +18,14 @@ when a writer is killed. Times are `time.time()` of one machine. The readers str
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, Literal, Self, TypeVar
+from typing import IO, Any, Literal, Self, TypeVar, cast
 
 T = TypeVar("T")
+HEAD_CHARACTERS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,16 @@ class Exchange:
     plan: str | None = None
     race: str | None = None
 
+    @property
+    def body(self) -> dict[str, Any]:
+        """The request, if it is an object."""
+        return as_object(self.request)
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The response, if it is an object."""
+        return as_object(self.response)
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -203,6 +214,11 @@ class ModelRequest:
     usage: dict[str, int] | None = None
 
 
+def as_object(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
 class Log:
     """Append dataclasses to one file of the evidence, each flushed as one line."""
 
@@ -223,12 +239,15 @@ class Log:
         self._file.close()
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield each JSON line. A missing file is empty; a line that was cut off is skipped."""
+def read_lines(
+    path: Path, keep: Callable[[str], bool] = lambda text: True
+) -> Iterator[dict[str, Any]]:
+    """Yield each JSON line whose text `keep` accepts. A missing file is empty; a line that was cut
+    off is skipped."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:
-        for text in file:
+        for text in filter(keep, file):
             try:
                 line = json.loads(text)
             except ValueError:
@@ -250,6 +269,11 @@ def _names(kind: Any) -> frozenset[str]:
 
 def write_settings(folder: Path, settings: Settings) -> None:
     (folder / "settings.json").write_text(json.dumps(asdict(settings), indent=2) + "\n")
+
+
+def _is_page(text: str) -> bool:
+    """Whether an exchange is about events: its path stands before everything long."""
+    return "/events" in text[:HEAD_CHARACTERS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +298,14 @@ class Folder:
         return self._lines("runs.jsonl", Plan)
 
     def exchanges(self) -> Iterator[Exchange]:
-        return self._lines("http.jsonl", Exchange)
+        """All but the pages of events."""
+        for line in read_lines(self.path / "http.jsonl", lambda text: not _is_page(text)):
+            yield parse(Exchange, line)
+
+    def pages(self) -> Iterator[Exchange]:
+        """The pages of events."""
+        for line in read_lines(self.path / "http.jsonl", _is_page):
+            yield parse(Exchange, line)
 
     def models(self) -> Iterator[ModelRequest]:
         return self._lines("models.jsonl", ModelRequest)

@@ -1,8 +1,8 @@
 """Agents that call agents: `boss` asks `clerk`, who asks `cashier`, who pays once approved."""
 
+from tests.checker import Evidence, Violation, broken
 from tests.e2e.conftest import Processes
 from tests.e2e.paying import LEASE_SECONDS
-from tests.support.checker import Evidence, Violation, broken
 from tests.support.client import Client, Json
 from tests.support.model_server import Answer, Call, ModelServer, calls, text
 from tests.support.service import Service

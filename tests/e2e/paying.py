@@ -1,8 +1,8 @@
 """The run that the durability tests interrupt: the model asks for `pay`, a person approves it, the
 webhook pays, the model answers `done`."""
 
+from tests.checker import Evidence, Reader, Violation, broken
 from tests.e2e.conftest import Processes
-from tests.support.checker import Evidence, Reader, Violation, broken
 from tests.support.client import Client, Json
 from tests.support.model_server import Answer, Call, ModelRequest, ModelServer, text
 from tests.support.model_server import calls as asks

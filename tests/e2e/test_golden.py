@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.checker import Evidence, broken
 from tests.e2e.conftest import Golden
 from tests.golden.expectations import EXPECTATIONS, LATER, Exactly, Expectation, Wanted
 from tests.golden.replay import Replay, Replayed, Scenario, group, scenarios
-from tests.support.checker import Evidence, broken
 from tests.support.model_server import ModelRequest, content_text
 from tests.support.tool_server import ToolServer
 

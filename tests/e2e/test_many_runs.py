@@ -15,8 +15,8 @@ from typing import TypeAlias, TypeVar
 import httpx2
 import pytest
 
+from tests.checker import Evidence, Reader, broken
 from tests.e2e.conftest import Processes
-from tests.support.checker import Evidence, Reader, broken
 from tests.support.client import PAGE, TERMINAL, Client, Json, frames
 from tests.support.model_server import Call, ModelServer, calls, text
 from tests.support.postgres import Databases

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import pytest
 
+from tests.checker import Evidence, broken
 from tests.e2e.conftest import Processes
-from tests.support.checker import Evidence, broken
 from tests.support.client import TERMINAL, Client, Json
 from tests.support.service import ROOT
 

@@ -28,6 +28,7 @@ class Hit:
     started_seen: bool | None = None
     ended_at: float | None = None
     outcome: str | None = None
+    transport: str = "webhook"
 
     @property
     def type(self) -> str:

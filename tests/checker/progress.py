@@ -1,0 +1,67 @@
+"""The promise that work goes on: no process hangs while there is work to do."""
+
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+
+from tests.checker.faults import Windows
+from tests.checker.history import ENDED, Event, Evidence, Found, time_of
+
+HANG_SECONDS = 15.0
+"""Without any event although runs are open and there is no fault."""
+CLAIM_SECONDS = 30.0
+"""From the acceptance of a run to its first claim, without a fault."""
+
+
+def no_process_hangs(evidence: Evidence) -> Found:
+    """While there is work to do and no fault, something happens."""
+    settings = evidence.settings
+    if settings is None or not evidence.logs:
+        return
+    around = settings.lease_seconds + settings.polling_seconds
+    windows = Windows(evidence.faults, after=around)
+    busy: list[tuple[float, int]] = []
+    for run_id, log in evidence.logs.items():
+        if log:
+            open_still = evidence.runs.get(run_id, {}).get("status") not in ENDED
+            end = settings.settled_at if open_still else time_of(log[-1])
+            busy += [(time_of(log[0]), 1), (end, -1)]
+            yield from _unclaimed(evidence, run_id, log, windows)
+    times = sorted(time_of(event) for log in evidence.logs.values() for event in log)
+    times.append(settings.settled_at)
+    for since, until in _busy_spans(busy):
+        here = times[bisect_left(times, since) : bisect_right(times, until)]
+        for one, other in pairwise(here):
+            quiet = windows.outside(one, other)
+            if quiet > HANG_SECONDS:
+                yield "service", f"no event for {quiet:.0f} s from {one:.3f} on, runs were open"
+    yield from _unanswered(evidence, windows)
+
+
+def _unclaimed(evidence: Evidence, run_id: str, log: list[Event], windows: Windows) -> Found:
+    """Runs of a session wait for their turn, so they are left out."""
+    row = evidence.run_rows.get(run_id, {})
+    claims = [time_of(event) for event in log if event["type"] == "run.started"]
+    if row.get("session_seq") is None and claims:
+        waited = windows.outside(time_of(log[0]), claims[0])
+        if waited > CLAIM_SECONDS:
+            yield run_id, f"was claimed {waited:.0f} s after it was accepted"
+
+
+def _busy_spans(changes: list[tuple[float, int]]) -> list[tuple[float, float]]:
+    """When any run was open."""
+    spans: list[tuple[float, float]] = []
+    count, since = 0, 0.0
+    for at, change in sorted(changes, key=lambda each: (each[0], -each[1])):
+        if count == 0:
+            since = at
+        count += change
+        if count == 0:
+            spans.append((since, at))
+    return spans
+
+
+def _unanswered(evidence: Evidence, windows: Windows) -> Found:
+    for each in evidence.exchanges:
+        timed_out = each.status is None and (each.error or "").startswith("timeout")
+        if timed_out and not windows.touches(each.at, each.ended_at):
+            yield each.path, f"no answer to {each.client} in {each.ended_at - each.at:.0f} s"
