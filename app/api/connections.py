@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import structlog
 from pydantic_core import to_json
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from app.api.problems import FRAMEWORK, MEDIA_TYPE, problem_body
 from app.domain.errors import UnavailableError
@@ -98,14 +98,16 @@ class LimitedProtocol(HttpToolsProtocol):
     def _refuse(self, status: int) -> None:
         """Answer what cannot be read with a problem and close the connection. Whole requests before
         it are answered instead, and a request that is being answered is cut off."""
-        cycle = cast(Any, self.cycle)
-        incomplete = cycle is not None and cycle.more_body
-        answered = cycle is None or cycle.response_complete
-        if not incomplete and not answered:
+        before = cast(RequestResponseCycle | None, self.cycle)
+        if before is None or (before.response_complete and not before.more_body):
+            answers = True
+        elif before.more_body:
+            answers = not (before.response_started or self.pipeline)
+        else:
             self._close_after_answers()
             return
         self._ignores_data = True
-        if not incomplete or not (cycle.response_started or self.pipeline):
+        if answers:
             code, detail = FRAMEWORK[status]
             self.transport.write(_refusal(status, code, detail))
         self.transport.close()

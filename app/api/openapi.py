@@ -27,7 +27,7 @@ _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _PROBLEMS: Final[Mapping[int, str]] = {
     400: "The body is not the JSON that is accepted here.",
     401: "There is no valid API key.",
-    403: "The key lacks the scope for that.",
+    403: "The key lacks the scope for that, or a console session was used from another page.",
     404: "There is no such thing, or it belongs to another project.",
     408: "The body did not arrive in time.",
     409: "The state of the resource does not allow that. `x-should-retry: false` where trying "
@@ -146,10 +146,8 @@ def _security(needed: Requirement | None) -> list[Json]:
 def _problem_statuses(route: StrictRoute, method: str, declared: Iterable[int]) -> Iterator[int]:
     yield from (status for status in declared if status >= 400)
     yield from (422, 500, 503)
-    if (needed := route.rules.requirement) is not None:
-        yield from (401, 429)
-        if needed.any_of:
-            yield 403
+    if route.rules.requirement is not None:
+        yield from (401, 403, 429)
     if route.param_convertors:
         yield 404
     if method in _CHANGING:

@@ -1,0 +1,94 @@
+"""One of everything in a project, and a body for every operation: for tests of who may do what."""
+
+from dataclasses import dataclass
+
+from tests.api.project import Project, call
+from tests.support.client import Json
+from tests.support.mcp_server import McpServer
+from tests.support.model_server import calls
+from tests.support.tool_server import Behaviour
+
+BODIES: dict[str, Json] = {
+    "start_run": {"model": "offline:rules", "input": "hi"},
+    "send_input": {"input": "and this"},
+    "continue_run": {"max_turns": 1},
+    "create_session": {"name": "mine"},
+    "change_session": {"state": {"changed": True}},
+    "fork_session": {"name": "mine"},
+    "resolve_tool_call": {"resolution": "failed", "message": "no"},
+    "give_tool_result": {"output": 1},
+    "decide_approval": {"decision": "approve"},
+    "call_back": {"status": "completed", "output": 1},
+    "register_tool": {
+        "name": "mine",
+        "parameters": {"type": "object"},
+        "url": "http://127.0.0.1:9/",
+    },
+    "change_tool": {"description": "changed"},
+    "try_tool": {"arguments": {"x": "1"}},
+    "register_mcp_server": {"name": "mine", "url": "http://127.0.0.1:9/mcp"},
+    "change_mcp_server": {"timeout_seconds": 1},
+    "put_secret": {"value": "mine"},
+    "register_agent": {"name": "mine", "model": "offline:rules"},
+    "change_agent": {"description": "changed"},
+    "put_policy": {"guardrails": []},
+    "create_key": {"name": "mine", "scopes": ["admin"]},
+    "create_response": {"model": "offline:rules", "input": "hi"},
+    "compact_response": {"model": "offline:rules", "input": "hi"},
+    "create_project": {"name": "mine"},
+    "create_project_key": {"name": "mine", "scopes": ["runs:read"]},
+}
+
+UNKNOWN: Json = {
+    "run_id": "run_" + "f" * 32,
+    "response_id": "resp_" + "f" * 32,
+    "session_id": "sess_" + "f" * 32,
+    "approval_id": "apr_" + "f" * 32,
+    "key_id": "key_" + "f" * 32,
+    "project_id": "proj_" + "f" * 32,
+    "call_id": "c9",
+    "name": "nobody",
+    "token": "AAAA",
+}
+
+
+@dataclass(frozen=True)
+class Things:
+    """One of everything, in one project; what its paths are made of."""
+
+    values: Json
+    agents: Json
+    servers: Json
+
+
+def furnish(project: Project, mcp: McpServer) -> Things:
+    project.tool("pay", approval="always")
+    project.tool("broken", Behaviour("reset"), on_unknown="ask")
+    both = calls(call(1, "pay"), call("9", "broken"))
+    run = project.run(both, tools=["pay", "broken"])
+    assert len(run["required_actions"]) == 2
+    [approval] = project.client.approvals(run_id=run["id"])
+    project.client.call("POST", "/v1/agents", {"name": "nobody-knows", "model": "offline:rules"})
+    session = project.client.call("POST", "/v1/sessions", {"state": {"mine": True}})
+    ids = {
+        "run_id": run["id"],
+        "response_id": "resp_" + run["id"].removeprefix("run_"),
+        "session_id": session["id"],
+        "approval_id": approval["id"],
+        "key_id": project.new_key("runs:read")["id"],
+        "project_id": project.id,
+        "call_id": "c9",
+        "token": "AAAA",
+    }
+    project.client.call("POST", "/v1/mcp_servers", {"name": "box", "url": mcp.url})
+    project.client.call("PUT", "/v1/secrets/pay", {"value": "of this project"})
+    return Things({**ids, "name": "pay"}, {**ids, "name": "nobody-knows"}, {**ids, "name": "box"})
+
+
+def snapshot(project: Project) -> list[Json]:
+    """Everything that can be read of a project."""
+    admin = project.key("admin")
+    paths = ["/v1/runs", "/v1/sessions", "/v1/approvals", "/v1/tools", "/v1/agents"]
+    paths += ["/v1/mcp_servers", "/v1/secrets"]
+    keys = [key["id"] for key in admin.call("GET", "/v1/keys", limit=200, order="asc")["data"][:2]]
+    return [*(project.client.call("GET", path) for path in paths), {"keys": keys}]
