@@ -74,18 +74,18 @@ _OLD_KEYS: Final = text(
 _HEARTBEAT: Final = text(
     """
 WITH h AS (
-  SELECT * FROM unnest(CAST(:projects AS uuid[]), CAST(:ids AS uuid[]), CAST(:fences AS bigint[]))
-    AS h(project_id, id, fence)
+  SELECT * FROM unnest(CAST(:projects AS uuid[]), CAST(:ids AS uuid[]), CAST(:fences AS bigint[]),
+    CAST(:kept AS bool[])) AS h(project_id, id, fence, kept)
 ), l AS (
   SELECT r.project_id, r.id FROM runs r
-  JOIN h ON r.project_id = h.project_id AND r.id = h.id AND r.fence = h.fence
+  JOIN h ON r.project_id = h.project_id AND r.id = h.id AND r.fence = h.fence AND h.kept
   WHERE r.status = 'in_progress' AND r.lease_expires_at > clock_timestamp()
   ORDER BY r.id FOR UPDATE OF r SKIP LOCKED
 ), renewed AS (
   UPDATE runs r SET lease_expires_at = clock_timestamp() + CAST(:lease AS interval)
   FROM l WHERE r.project_id = l.project_id AND r.id = l.id
 )
-SELECT h.id FROM h LEFT JOIN runs r ON r.project_id = h.project_id AND r.id = h.id
+SELECT h.id, h.fence FROM h LEFT JOIN runs r ON r.project_id = h.project_id AND r.id = h.id
   AND r.fence = h.fence AND r.status = 'in_progress' AND r.lease_expires_at > clock_timestamp()
 WHERE r.id IS NULL"""
 )
@@ -115,11 +115,18 @@ class DueAnswer:
     call_id: CallId
 
 
-async def renew_leases(tx: Tx, lease: timedelta, held: Sequence[Held]) -> list[Held]:
-    """Answers with those that are lost. A run that somebody locks is left to the next time, so
-    that none of the others waits for it."""
-    lost = set((await tx.execute(_HEARTBEAT, {"lease": lease, **_rows(held)})).scalars())
-    return [one for one in held if one.run_id in lost]
+async def renew_leases(
+    tx: Tx, lease: timedelta, held: Sequence[Held], dropped: Sequence[Held] = ()
+) -> list[Held]:
+    """Renew the leases that are held. Return those that are lost, of the dropped ones too: nobody
+    works under these any more, so they are left to expire. One process may name two leases of one
+    run. A run that somebody locks is left to the next time, so that none of the others waits for
+    it."""
+    leases = [*held, *dropped]
+    kept = [True] * len(held) + [False] * len(dropped)
+    values = {"lease": lease, "kept": kept, **_rows(leases)}
+    lost = {(row.id, row.fence) for row in await tx.execute(_HEARTBEAT, values)}
+    return [one for one in leases if (one.run_id, one.fence) in lost]
 
 
 async def forgive(tx: Tx, lost: Sequence[Held]) -> None:

@@ -50,8 +50,9 @@ def end_process(seconds: float, place: str) -> None:
 
 
 class Heartbeat:
-    """`open_database` gives a pool for the thread. `held` is called in the thread and names every
-    lease of this process, at any moment; `lost` is called in the event loop that started this.
+    """`open_database` gives a pool for the thread, which calls `held` and `dropped`, in
+    this order. `held` names every lease that this process works under, `dropped` those that it
+    no longer works under. `lost` is called in the event loop that started this.
     `stalled` is told for how long the loop has not moved, and where it is stuck."""
 
     def __init__(
@@ -61,11 +62,13 @@ class Heartbeat:
         *,
         held: Callable[[], Sequence[Held]],
         lost: Callable[[Iterable[Held]], None],
+        dropped: Callable[[], Sequence[Held]] = tuple,
         stalled: Callable[[float, str], None] = end_process,
     ) -> None:
         self._open_database = open_database
         self._lease = lease
         self._read_held = held
+        self._read_dropped = dropped
         self._report_lost = lost
         self._report_stall = stalled
         self._moves = 0
@@ -121,11 +124,12 @@ class Heartbeat:
 
     async def _renew(self, database: Database, loop: asyncio.AbstractEventLoop) -> None:
         held = self._read_held()
-        self._forgiven &= set(held)
-        if not held:
+        dropped = self._read_dropped()
+        self._forgiven &= {*held, *dropped}
+        if not held and not dropped:
             return
         async with database.pool.begin() as tx:
-            lost = await sweep.renew_leases(tx, self._lease, held)
+            lost = await sweep.renew_leases(tx, self._lease, held, dropped)
             unforgiven = [one for one in lost if one not in self._forgiven]
             if unforgiven:
                 await sweep.forgive(tx, unforgiven)

@@ -75,7 +75,11 @@ class Worker:
         """Until `stop`, and then as long as the drain takes."""
         services = self._services
         heartbeat = Heartbeat(
-            services.open_direct, self._lease, held=self._held, lost=self._on_lost
+            services.open_direct,
+            self._lease,
+            held=self._held,
+            dropped=lambda: list(self._lost),
+            lost=self._on_lost,
         )
         reaper = Reaper(
             services.database,
@@ -227,7 +231,7 @@ class Worker:
     def _held(self) -> Sequence[Held]:
         """Called in the heartbeat's thread; each copy is one operation under the interpreter's
         lock. What was claimed a moment ago is in there, however busy the event loop is."""
-        return [_lease_of(one) for one in list(self._executions.values())] + list(self._lost)
+        return [_lease_of(one) for one in list(self._executions.values())]
 
     def _on_lost(self, leases: Iterable[Held]) -> None:
         for held in leases:

@@ -193,6 +193,28 @@ async def test_a_run_that_has_ended_is_not_held(store: Store) -> None:
         assert await sweep.renew_leases(tx, LEASE, held(state)) == held(state)
 
 
+async def test_a_former_lease_of_a_run_does_not_take_the_newer_one_with_it(store: Store) -> None:
+    """A process names both, if it claims a run again before it has noticed that its former claim is
+    over."""
+    state = await store.leased()
+    former = replace(held(state)[0], fence=state.fence - 1)
+    async with store.pool.begin() as tx:
+        assert await sweep.renew_leases(tx, LEASE, [*held(state), former]) == [former]
+
+
+async def test_a_lease_that_nobody_works_under_is_left_to_expire(store: Store) -> None:
+    """Otherwise a worker that wrongly takes its lease for lost would keep the run for ever."""
+    state = await store.leased(lease=SHORT)
+
+    async def expires() -> bool:
+        async with store.pool.begin() as tx:
+            return await sweep.renew_leases(tx, LEASE, [], held(state)) == held(state)
+
+    assert not await expires()
+    await until(expires)
+    assert not await store.value(ALIVE, id=state.id)
+
+
 async def test_a_run_that_somebody_locks_does_not_cost_the_others_their_leases(
     store: Store,
 ) -> None:
