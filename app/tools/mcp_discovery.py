@@ -64,16 +64,17 @@ class Asking:
 
     async def ask(self, method: str, url: str, *, secure: bool, **sent: Any) -> httpx2.Response:
         """The whole answer. Raises NotAuthorizedError."""
-        host = urlsplit(url).netloc[:300]
+        host = ""
         try:
+            host = urlsplit(url).netloc[:300]
             if secure and not url.lower().startswith("https://"):
                 raise TargetError("The URL must begin with https://, like the MCP server's.")
             self._egress.check_url(url)
             async with asyncio.timeout(ANSWER_SECONDS):
                 async with self._http.stream(method, url, **sent) as response:
                     return await _whole(response)
-        except (TargetError, RefusedAddressError) as error:
-            detail = f"{host} may not be asked for an access token: {error}"
+        except (ValueError, httpx2.InvalidURL, RefusedAddressError) as error:
+            detail = f"{host or url[:300]} may not be asked for an access token: {error}"
             raise NotAuthorizedError(detail, permanent=True) from error
         except TimeoutError as error:
             detail = f"{host} did not answer within {ANSWER_SECONDS:g} seconds."
