@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -42,8 +42,10 @@ class Answer:
     @property
     def code(self) -> str:
         """The code of a problem, or an empty text."""
-        body = cast(Json, self.body) if isinstance(self.body, dict) else {}
-        return str(body.get("code", ""))
+        try:
+            return str(self.body["code"])
+        except (KeyError, TypeError):
+            return ""
 
 
 @dataclass(frozen=True, slots=True)

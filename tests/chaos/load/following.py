@@ -101,8 +101,8 @@ class Following:
             await self._look()
 
     async def _look(self) -> None:
-        run = (await self._insist("GET", self._path)).body
-        for action in run["required_actions"]:
+        answer = await self._insist("GET", self._path)
+        for action in answer.body["required_actions"] if answer.accepted else ():
             match action["type"]:
                 case "approval":
                     self._decide(action["approval_id"], action["arguments"])

@@ -5,10 +5,10 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 from aiohttp import web
@@ -27,6 +27,10 @@ from tests.chaos.load.plan import (
     usage_of,
 )
 from tests.checker.evidence import Log, ModelRequest
+
+Place: TypeAlias = tuple[str | None, int]
+"""The plan, and the number of the turn."""
+FindPlace: TypeAlias = Callable[[Json], Place]
 
 HANG_SECONDS: Final = 60.0
 """The client gives up long before."""
@@ -49,18 +53,17 @@ class Models:
         router.add_post("/v1/responses", self._responses)
 
     async def _chat(self, http: web.Request) -> web.StreamResponse:
-        return await self._answer(http, "chat", _chat_texts)
+        return await self._answer(http, "chat", place_in_chat)
 
     async def _responses(self, http: web.Request) -> web.StreamResponse:
-        return await self._answer(http, "responses", _responses_texts)
+        return await self._answer(http, "responses", place_in_responses)
 
     async def _answer(
-        self, http: web.Request, protocol: Protocol, texts: Any
+        self, http: web.Request, protocol: Protocol, find_place: FindPlace
     ) -> web.StreamResponse:
         at, raw = time.time(), await http.read()
         body = orjson.loads(raw)
-        conversation = list(texts(body))
-        plan_id, turn_number = _place(conversation)
+        plan_id, turn_number = find_place(body)
         self._number += 1
         asked = Asked(
             self._number,
@@ -119,7 +122,15 @@ class Models:
         return frames(asked, text, arguments, usage)
 
 
-def _place(conversation: list[tuple[str, str]]) -> tuple[str | None, int]:
+def place_in_chat(body: Json) -> Place:
+    return _place(list(_chat_texts(body)))
+
+
+def place_in_responses(body: Json) -> Place:
+    return _place(list(_responses_texts(body)))
+
+
+def _place(conversation: list[tuple[str, str]]) -> Place:
     """Return the plan of the last run in a conversation, and how many model responses follow its
     first message. In a session, the responses before it belong to other runs."""
     said = [(role, plan_id_in(text) if role == "user" else None) for role, text in conversation]

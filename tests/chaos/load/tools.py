@@ -83,7 +83,7 @@ class Tools:
         number = self.arrive(key, headers, body, behavior, verified=self._verify(key, raw, headers))
         outcome = "abandoned"
         try:
-            response = await _ANSWERS[behavior](self, http, body)
+            response = await ANSWERS[behavior](self, http, body)
             outcome = "abandoned" if behavior in _BROKEN else "answered"
             return response
         finally:
@@ -241,7 +241,7 @@ async def _early(tools: Tools, http: web.Request, body: Json) -> web.StreamRespo
 
 _PROGRESS: Final[Json] = {"status": "progress", "progress": 0.5, "message": "half"}
 _OTHER: Final[Json] = {"status": "completed", "output": "another result"}
-_ANSWERS: Final[dict[str, Any]] = {
+ANSWERS: Final[dict[str, Any]] = {
     "answer": _succeed,
     "slow": _slow,
     "hang": _hang,
