@@ -2,6 +2,7 @@
 PYTHON ?= python3
 JOBS ?= auto
 ARGS ?=
+RUNS ?= 1000
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -28,7 +29,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo test check format lock openapi screenshots sbom bench clean
+.PHONY: help run demo test check format lock openapi screenshots sbom bench chaos clean
 
 help: ## Say what each command does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +74,9 @@ sbom: $(VENV)/.dev ## Write dist/runward.cdx.json: a CycloneDX bill of what the 
 
 bench: $(VENV)/.dev ## Measure runs per second and CPU per run
 	$(BIN)/python -m bench $(ARGS)
+
+chaos: $(VENV)/.dev ## Kill, freeze and cut off processes during RUNS=1000 runs, and check every promise
+	@$(BIN)/python -m tests.chaos --runs $(RUNS) $(ARGS)
 
 lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newest)
 	$(COMPILE) pyproject.toml --extra embedded --extra mcp --output-file requirements.lock
