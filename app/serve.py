@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator, Set
 from contextlib import asynccontextmanager, contextmanager
@@ -17,6 +18,7 @@ from app.api.connections import limited
 from app.api.descriptions import VERSION
 from app.api.following import wake_those_behind
 from app.api.listening import check_address
+from app.api.middleware import is_unlogged
 from app.api.routers import ROUTERS
 from app.console import pages, session
 from app.domain.errors import OperatorError
@@ -223,6 +225,7 @@ async def _serve(
     stop: asyncio.Event,
     ready: Callable[[Services], None] | None,
 ) -> None:
+    logging.getLogger("uvicorn.error").addFilter(is_unlogged)
     server = _Server(
         uvicorn.Config(
             create_app(

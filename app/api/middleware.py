@@ -1,5 +1,6 @@
 """Around every request: its id, HEAD, safe headers, and the last answer when all else failed."""
 
+import logging
 import re
 from typing import Final
 from uuid import uuid4
@@ -8,13 +9,19 @@ import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.problems import answer_for, framework_problem, log_unavailable
+from app.api.problems import answer_for, framework_problem, log_unavailable, request_id_of
+from app.store.db import is_outage, log_fields
 
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _ALWAYS: Final = ((b"x-content-type-options", b"nosniff"),)
 _UNLESS_SAID: Final = (b"cache-control", b"no-store")
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class AnswerCutError(Exception):
+    """The server cuts the connection, so that the client sees that its answer is not whole. The
+    cause has been logged."""
 
 
 class Surroundings:
@@ -39,7 +46,8 @@ class Surroundings:
             return
         except Exception as error:
             if answer.started:
-                raise  # the server cuts the connection, so that the client sees it is not whole
+                _log_cut(Request(scope), error)
+                raise AnswerCutError from error
             await self._answer(error, Request(scope), receive, answer)
 
     async def _answer(
@@ -57,6 +65,23 @@ class Surroundings:
             response = framework_problem(request, 500)
         log_unavailable(request, response, error)
         await response(request.scope, receive, answer.send)
+
+
+def is_unlogged(record: logging.LogRecord) -> bool:
+    """A filter for the server's log, which would print the stack of an AnswerCutError."""
+    return not (record.exc_info and isinstance(record.exc_info[1], AnswerCutError))
+
+
+def _log_cut(request: Request, error: Exception) -> None:
+    place = {
+        "request_id": request_id_of(request),
+        "method": request.method,
+        "route": getattr(request.scope.get("route"), "path", None),
+    }
+    if is_outage(error):
+        log.warning("request.cut", **place, **log_fields(error))
+    else:
+        log.error("request.failed", **place, exc_info=error)
 
 
 class _Answer:

@@ -2,6 +2,7 @@
 that the foundation does."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from app.api.answers import answer, created
 from app.api.app import create_app
 from app.api.auth import AnyKey, Operator, RunsReader, RunsWriter
+from app.api.middleware import is_unlogged
 from app.api.models.start_run import CancelRun, ClientResult, StartRun
 from app.api.paging import Page, Walking
 from app.api.params import AfterEvent, CallPath, IdempotencyKey, RunPath, ToolPath, Wait
@@ -132,11 +134,11 @@ async def fail(how: str, services: Using) -> Response:
     raise FAILURES[how]()
 
 
-@routes.get("/fail-late")
-async def fail_late() -> Response:
+@routes.get("/fail-late/{how}")
+async def fail_late(how: str) -> Response:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"one"
-        raise RuntimeError("the password is hunter2")
+        raise FAILURES[how]()
 
     return StreamingResponse(pieces())
 
@@ -168,6 +170,7 @@ def serving() -> Generator[str]:
     config = uvicorn.Config(
         app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=1
     )
+    logging.getLogger("uvicorn.error").addFilter(is_unlogged)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

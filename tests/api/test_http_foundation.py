@@ -498,9 +498,22 @@ def test_what_comes_late_is_gone(http: httpx2.Client) -> None:
     assert_problem(http.get("/v1/fail/late"), 410, "late_callback")
 
 
-def test_an_answer_that_breaks_off_is_seen_to(http: httpx2.Client) -> None:
+@pytest.mark.parametrize(
+    ("how", "event"),
+    [("refused", "request.cut"), ("shutdown", "request.cut"), ("bug", "request.failed")],
+)
+def test_an_answer_that_breaks_off_is_cut_and_logged_once(
+    http: httpx2.Client,
+    how: str,
+    event: str,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with pytest.raises(httpx2.RemoteProtocolError):
-        http.get("/v1/fail-late")
+        http.get(f"/v1/fail-late/{how}", headers={"X-Request-ID": f"late-{how}"})
+    [line] = [one for one in capsys.readouterr().out.splitlines() if event in one]
+    assert f"late-{how}" in line
+    assert caplog.records == []  # the server would print a stack, with the statement in it
 
 
 def test_wrong_methods_are_told_the_right_ones(http: httpx2.Client) -> None:
