@@ -25,6 +25,7 @@ import uvloop
 
 from tests import checker
 from tests.chaos.figures import Figures, Floor, count_faults, count_runs, floors
+from tests.chaos.story import lines_about
 from tests.chaos.stage import Chaos
 from tests.checker.evidence import Folder
 
@@ -50,7 +51,7 @@ def main() -> None:
     uvloop.run(_play(chaos))
     figures, missed, broken = judge(chaos)
     _print_figures(figures)
-    _print_problems(chaos.problems, missed, broken)
+    _print_problems(Folder(folder), chaos.problems, missed, broken)
     if options.figures is not None:
         _write_figures(options, figures)
     if chaos.problems or missed or broken:
@@ -90,7 +91,10 @@ def _print_figures(figures: Figures) -> None:
 
 
 def _print_problems(
-    problems: Sequence[str], missed: Sequence[Floor], broken: Sequence[checker.Violation]
+    folder: Folder,
+    problems: Sequence[str],
+    missed: Sequence[Floor],
+    broken: Sequence[checker.Violation],
 ) -> None:
     for problem in problems:
         print(f"\n{problem}")
@@ -99,7 +103,9 @@ def _print_problems(
         for floor in missed:
             print(f"  {floor.name}: {floor.found:g} of at least {floor.needed:g}")
     for violation in broken[:SHOWN_VIOLATIONS]:
-        print(f"\n{violation}")
+        print(f"\nVIOLATION {violation.rule}\n  {violation.where}: {violation.what}")
+        for line in lines_about(folder, violation):
+            print(f"    {line}")
     if len(broken) > SHOWN_VIOLATIONS:
         print(f"\n… and {len(broken) - SHOWN_VIOLATIONS} more violations")
 

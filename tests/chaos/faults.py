@@ -25,7 +25,7 @@ PER_THOUSAND: Final = {
     ("freeze", "api"): 2,
     ("terminate", "worker"): 5,
     ("terminate", "api"): 2,
-    ("restart_postgres", ""): 2,
+    ("restart_postgres", ""): 3,
     ("end_backend", "listen"): 5,
     ("end_backend", "lease"): 5,
     ("end_backend", "step"): 6,

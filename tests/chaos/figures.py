@@ -184,4 +184,4 @@ def floors(runs: int, figures: Figures, summary: dict[str, Any]) -> list[Floor]:
 
 
 def _floor(name: str, found: float, per_thousand: int, runs: int) -> Floor:
-    return Floor(name, found, max(1, per_thousand * runs // 1000))
+    return Floor(name, found, per_thousand * runs // 1000)

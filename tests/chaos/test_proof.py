@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from tests.chaos.faults import PER_THOUSAND, plan
-from tests.chaos.figures import MODEL_FAULTS, RACES, TOOL_FAULTS, WINDOWS, count_faults, floors
+from tests.chaos.figures import (
+    MODEL_FAULTS,
+    RACES,
+    TOOL_FAULTS,
+    WINDOWS,
+    Figures,
+    count_faults,
+    floors,
+)
 from tests.chaos.relay import Relay
 from tests.checker.evidence import Fault, Folder, Log, ToolEnd, ToolHit
 
@@ -29,9 +37,9 @@ def test_the_seed_alone_makes_the_plan_of_faults() -> None:
 
 
 def test_each_floor_that_is_not_reached_is_named() -> None:
-    figures = dict.fromkeys(
+    figures: Figures = dict.fromkeys(
         [*(f"{kind} ({one})" if one else kind for kind, one in PER_THOUSAND), *WINDOWS, *RACES],
-        RUNS,
+        float(RUNS),
     ) | {"runs (plain)": RUNS}
     assert [one for one in floors(RUNS, figures, SUMMARY) if not one.reached] == []
     for name in figures:
