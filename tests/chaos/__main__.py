@@ -25,8 +25,8 @@ import uvloop
 
 from tests import checker
 from tests.chaos.figures import Figures, Floor, count_faults, count_runs, floors
-from tests.chaos.story import lines_about
 from tests.chaos.stage import Chaos
+from tests.chaos.story import lines_about
 from tests.checker.evidence import Folder
 
 SHOWN_VIOLATIONS: Final = 20
