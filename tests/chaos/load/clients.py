@@ -82,6 +82,10 @@ class Load:
             run = await self._continue(plan, project, run)
         if run["status"] == "failed":
             return f"failed: {run['error']['code']}"
+        if run["status"] == "completed" and run["output"] != plan.expects.get(
+            "output", run["output"]
+        ):
+            self._problems.append(f"{plan.id} ({plan.kind}): output {run['output']!r}")
         return str(run["status"])
 
     async def _continue(self, plan: Plan, project: Project, run: Json) -> Json:

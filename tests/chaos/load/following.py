@@ -33,6 +33,10 @@ class Following:
         self._tasks: asyncio.TaskGroup
         self.run: Json = {}
 
+    @property
+    def _cancel_race(self) -> str:
+        return f"{self._plan.id}-cancel"
+
     async def follow(self) -> Json:
         """Return the run at its end."""
         async with asyncio.TaskGroup() as tasks:
@@ -101,7 +105,8 @@ class Following:
             await self._look()
 
     async def _look(self) -> None:
-        answer = await self._insist("GET", self._path)
+        hold = "?wait=1" if self._plan.creation == "wait" else ""
+        answer = await self._insist("GET", f"{self._path}{hold}")
         for action in answer.body["required_actions"] if answer.accepted else ():
             match action["type"]:
                 case "approval":
@@ -126,7 +131,8 @@ class Following:
         path = f"/v1/approvals/{approval_id}/decision"
         bodies = [_with_arguments(one, arguments) for one in self._plan.decisions]
         if len(bodies) == 1:
-            await self._insist("POST", path, bodies[0])
+            race = None if self._plan.cancel is None else self._cancel_race
+            await self._insist("POST", path, bodies[0], race=race)
             return
         self._api.counts["races for a decision"] += 1
         race = f"{self._plan.id}-{approval_id}"
@@ -164,9 +170,10 @@ class Following:
         assert self._plan.cancel is not None
         await asyncio.sleep(self._plan.cancel.delay)
         self._api.counts[f"cancels ({self._plan.cancel.mode})"] += 1
-        race = f"{self._plan.id}-cancel"
+        if self._plan.decisions:
+            self._api.counts["races of a cancel with a decision"] += 1
         body = {"mode": self._plan.cancel.mode}
-        await self._insist("POST", f"{self._path}/cancel", body, race=race)
+        await self._insist("POST", f"{self._path}/cancel", body, race=self._cancel_race)
 
     async def _send_input(self) -> None:
         """Send another message to the open run. It may have ended: 409."""

@@ -114,9 +114,8 @@ class Models:
 
     def _frames(self, asked: Asked, turn: Turn) -> Iterator[tuple[str, Json]]:
         """Yield the frames of a stream, and at last the whole answer under the name `whole`."""
-        plan = plan_of(self._seed, number_of(asked.plan_id))
         usage = usage_of(asked.plan_id, asked.role, asked.turn)
-        text = "" if turn.calls else answer_of(plan, asked.role)
+        text = "" if turn.calls else answer_of(asked.plan_id, asked.role)
         arguments = [(call, _arguments(asked.plan_id, call)) for call in turn.calls]
         frames = chat_frames if asked.protocol == "chat" else responses_frames
         return frames(asked, text, arguments, usage)

@@ -153,9 +153,9 @@ def usage_of(plan_id: str, role: str, turn: int) -> dict[str, int]:
     return {"input_tokens": 10 + digest % 90, "output_tokens": 1 + digest // 90 % 50}
 
 
-def answer_of(plan: Plan, role: str) -> str:
+def answer_of(plan_id: str, role: str) -> str:
     """Return the final text of a model. It names the plan, since a workflow passes it on."""
-    return f"{plan.id}: {role} is done."
+    return f"{plan_id}: {role} is done."
 
 
 @lru_cache(maxsize=4096)
@@ -460,6 +460,9 @@ def _expectations(plan: Plan) -> Json:
         expected["statuses"] = ["completed", "cancelled"]
     if plan.continue_turns is not None:
         expected["statuses"] = ["completed", "incomplete"]
+    last = "second" if plan.start.get("agent") == "in_turn" else next(iter(plan.scripts))
+    if plan.start.get("agent") != "at_once":  # whose output is an object
+        expected["output"] = answer_of(plan.id, last)
     most: dict[str, int] = {}
     for call in plan.calls.values():
         if call.tool not in IDEMPOTENT:
