@@ -183,7 +183,8 @@ def calls_complete_once(evidence: Evidence) -> Found:
 
 
 def the_call_log_agrees_with_the_events(evidence: Evidence) -> Found:
-    """G6: the row of a settled call has the outcome of its last event."""
+    """G6: the row of a settled call has the outcome of its last event. A run that continues another
+    one begins with the calls of that one, without events."""
     last = {
         (run_id, call_id_of(event)): event["type"].removeprefix("tool_call.")
         for run_id, log in evidence.logs.items()
@@ -192,7 +193,10 @@ def the_call_log_agrees_with_the_events(evidence: Evidence) -> Found:
     }
     for key, row in evidence.calls.items():
         outcome = part_of(row, "result").get("outcome")
-        if row["phase"] == "settled" and last.get(key) != outcome:
+        taken_over = (
+            evidence.run_rows.get(key[0], {}).get("continued_from") if key not in last else None
+        )
+        if row["phase"] == "settled" and taken_over is None and last.get(key) != outcome:
             yield " ".join(key), f"its row says {outcome}, its last event {last.get(key)}"
 
 

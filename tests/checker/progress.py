@@ -61,7 +61,9 @@ def _busy_spans(changes: list[tuple[float, int]]) -> list[tuple[float, float]]:
 
 
 def _unanswered(evidence: Evidence, windows: Windows) -> Found:
+    """A response that is created in the foreground is held as long as its run."""
     for each in evidence.exchanges:
-        timed_out = each.status is None and (each.error or "").startswith("timeout")
-        if timed_out and not windows.touches(each.at, each.ended_at):
+        timed_out = each.status is None and (each.error or "").lower().startswith("timeout")
+        held = each.path.startswith("/v1/responses")
+        if timed_out and not held and not windows.touches(each.at, each.ended_at):
             yield each.path, f"no answer to {each.client} in {each.ended_at - each.at:.0f} s"

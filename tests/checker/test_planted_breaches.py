@@ -1,0 +1,37 @@
+"""Each rule is shown a folder in which its promise was broken, and nothing else."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.checker import RULES, check
+from tests.checker.breaches import PLANTED, Breach
+from tests.checker.sample import write_sample
+from tests.checker.spoiling import Lines
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sample") / "good"
+    write_sample(folder)
+    return folder
+
+
+def test_a_good_folder_breaks_no_rule(sample: Path) -> None:
+    assert check(sample) == []
+
+
+@pytest.mark.parametrize(("rule", "breach"), PLANTED)
+def test_a_planted_breach_is_caught_by_its_rule_alone(
+    rule: str, breach: Breach, sample: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    shutil.copytree(sample, folder)
+    breach(Lines(folder))
+    violations = check(folder)
+    assert {violation.rule for violation in violations} == {rule}, violations
+
+
+def test_every_rule_has_a_planted_breach() -> None:
+    assert {rule.__name__ for rule in RULES} == {rule for rule, _ in PLANTED}
