@@ -46,6 +46,13 @@ KIND_WEIGHTS: Final = {
 }
 """Each kind of run and how many of it there are in `CYCLE` runs."""
 CYCLE: Final = sum(KIND_WEIGHTS.values())
+ENDING_ALONE: Final = frozenset(
+    {
+        *("plain", "webhook", "webhook_idempotent", "parallel", "retry", "callback"),
+        *("gated_expire", "mcp", "workflow"),
+    }
+)
+"""Runs that need no client. A client may lose sight of one that it created without a key."""
 _PLAN_ID: Final = re.compile(r"plan-(\d{6})")
 
 ModelFault: TypeAlias = Literal["429", "500", "503", "hang", "cut", "reset"]
@@ -172,6 +179,8 @@ def plan_of(seed: int, number: int) -> Plan:
         disconnects=_disconnects(random),
     )
     plan = _BUILDERS[kind](plan, random)
+    if plan.creation == "unkeyed" and kind not in ENDING_ALONE:
+        plan = replace(plan, creation="post")
     return replace(plan, expects=_expectations(plan))
 
 

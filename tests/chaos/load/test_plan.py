@@ -63,6 +63,15 @@ def test_a_call_that_may_not_be_repeated_is_hit_once_at_most() -> None:
             assert plan.expects["hits_at_most"]["charge"] == len(charges)
 
 
+def test_a_run_that_a_client_may_lose_sight_of_ends_without_it() -> None:
+    unkeyed = [plan for plan in PLANS if plan.creation == "unkeyed"]
+    assert unkeyed
+    for plan in unkeyed:
+        assert plan.session is None
+        assert not plan.decisions
+        assert not {"read_file", "transfer"} & {call.tool for call in plan.calls.values()}
+
+
 def said(role: str, content: str) -> Json:
     return {"role": role, "content": content}
 
