@@ -32,7 +32,9 @@ class EquippedRun(LeasedRun):
         self._guarding = Guarding(engine.guards, NO_POLICY)
         builtin = Builtin(lambda: self._state, self._searched)
         executors = {**engine.executors, "builtin": builtin}
-        self._in_flight = CallsInFlight(executors, engine.callback, self._guarding, self._reported)
+        self._in_flight = CallsInFlight(
+            executors, engine.callback, self._guarding, self._reported, self._has_lease
+        )
         self._reports: dict[CallId, int] = {}
         self._schema: Validator | None = None
 

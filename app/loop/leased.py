@@ -219,6 +219,13 @@ class LeasedRun(ABC):
             raise LeaseLostError
         self._leased_until = began + self._engine.leases.length.total_seconds()
 
+    async def _has_lease(self) -> bool:
+        try:
+            await self._check_lease()
+        except LeaseLostError:
+            return False
+        return True
+
     async def _look(self) -> None:
         """After a nudge: write what has happened, and take over what others changed. Raises
         LeaseLostError."""

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -43,7 +43,8 @@ _SMALLEST: Final = 0.01
 
 class CallsInFlight:
     """`executors` by type of tool; `callback` makes the URL and token with which a tool answers
-    later. `guarding` may be replaced while calls are in flight: it holds for those that start."""
+    later. `guarding` may be replaced while calls are in flight: it holds for those that start.
+    `may_send` tells whether this worker still has the run."""
 
     def __init__(
         self,
@@ -51,11 +52,13 @@ class CallsInFlight:
         callback: Callable[[RunState, Call], tuple[str, str]],
         guarding: Guarding,
         report: ReportOf,
+        may_send: Callable[[], Awaitable[bool]],
     ) -> None:
         self.guarding = guarding
         self._executors = executors
         self._callback = callback
         self._report = report
+        self._may_send = may_send
         self._tasks: dict[CallId, asyncio.Task[Outcome | Retry]] = {}
         self._deadlines: dict[CallId, float] = {}
         self._allowed: dict[CallId, tuple[str, Policy]] = {}
@@ -191,6 +194,7 @@ class CallsInFlight:
             state=state.shared,
             handoffs=state.config.handoffs,
             report=partial(self._report, call),
+            may_send=self._may_send,
             input=call.exchange.input if call.exchange else None,
         )
 

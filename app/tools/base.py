@@ -1,8 +1,8 @@
 """One attempt at one call, whatever executes it: a webhook now, a plugin or MCP server later."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -17,6 +17,15 @@ __all__ = ["Done", "Failed", "Invocation", "Outcome", "Tool", "Waits", "Why"]
 
 Report: TypeAlias = Callable[[float | None, str | None], None]
 """Progress from 0 to 1 and a message, for those who watch."""
+
+
+LEASE_LOST: Final = Failed(
+    Why.NOT_SENT, "The worker lost the lease of the run before it sent the call.", permanent=True
+)
+
+
+async def _always() -> bool:
+    return True
 
 
 def _unheard(progress: float | None, message: str | None) -> None:
@@ -49,6 +58,9 @@ class Invocation:
     handoffs: tuple[str, ...] = ()
     """The agents that may take the run over."""
     report: Report = _unheard
+    may_send: Callable[[], Awaitable[bool]] = _always
+    """Ask this before the first byte if anything was awaited since the call started: another worker
+    may have the run by now. If the answer is no, return `LEASE_LOST`."""
     input: JsonObject | None = None
     """What the caller answered to what the tool asked, and the state that it gave for that."""
 

@@ -15,7 +15,7 @@ from app.domain.mcp_servers import ListedTool, McpServerSpec
 from app.domain.outcomes import Failed, Outcome, Why
 from app.egress.client import Egress
 from app.tools import mcp_sdk
-from app.tools.base import Invocation
+from app.tools.base import LEASE_LOST, Invocation
 from app.tools.mcp_link import Link, Server
 from app.tools.mcp_outcome import MAX_MESSAGE, of_error, of_result
 
@@ -84,6 +84,8 @@ class Mcp:
                 link = await self._link(call.project_id, about.server)
                 if isinstance(link, Failed):
                     return link
+                if not await call.may_send():
+                    return LEASE_LOST
                 if link.is_open and _now() - link.listed_at > self._list_again_seconds:
                     self._relist(link)
                 return await _call(link, call, about.tool, deadline)

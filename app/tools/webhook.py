@@ -12,7 +12,7 @@ from app.domain.json import JsonObject
 from app.domain.outcomes import Failed, Outcome, Why
 from app.domain.tools import SecretRef
 from app.egress.answers import Answer, Missing, NoAnswer
-from app.tools.base import Invocation
+from app.tools.base import LEASE_LOST, Invocation
 from app.tools.signed_post import SignedPosts
 from app.tools.webhook_answer import interpret
 from app.tools.webhook_headers import check_headers, filled_headers, secret_references
@@ -71,10 +71,13 @@ class Webhook:
         try:
             async with asyncio.timeout(seconds):
                 headers = await self._headers(call)
+                may_send = await call.may_send()
         except (TimeoutError, UnavailableError):
             return Failed(Why.NOT_SENT, "The secrets that its headers name could not be read.")
         if isinstance(headers, Failed):
             return headers
+        if not may_send:
+            return LEASE_LOST
         return await self._posts.send(
             call.tool.url,
             body,

@@ -19,7 +19,7 @@ from app.llm.base import ModelError, ModelResponse
 from app.loop.execute import Execution
 from app.store import runs
 from app.store.commit import Step
-from app.tools.base import Invocation
+from app.tools.base import LEASE_LOST, Invocation
 from tests.db.execution import Loop, loop_on
 from tests.db.store import PROJECT, Store, pay, step, taken
 
@@ -307,6 +307,23 @@ async def test_a_lease_that_is_still_held_is_renewed_before_the_next_model_reque
     loop.let_pass(2 * loop.engine.leases.length.total_seconds())
     await execution.run()
     assert (await loop.store.head(run.id)).status == "completed"
+
+
+async def test_a_call_that_waited_before_its_first_byte_may_not_be_sent_without_the_lease(
+    loop: Loop,
+) -> None:
+    await loop.store.register()
+    allowed: list[bool] = []
+
+    async def wait_for_the_database(call: Invocation) -> Outcome:
+        allowed.append(await call.may_send())
+        await loop.steal(run)
+        allowed.append(await call.may_send())
+        return LEASE_LOST
+
+    run = await loop.leased("pay(amount=7)", wait_for_the_database, tools=["pay"])
+    assert await loop.execute(run) == "in_progress"
+    assert allowed == [True, False]
 
 
 # Usage.

@@ -97,11 +97,15 @@ class World:
         return Guarding(guards, policy_)
 
     def calls(self, policy_: Policy) -> CallsInFlight:
-        return CallsInFlight({"webhook": self}, _nowhere, self.guarding(policy_), _unheard)
+        return CallsInFlight({"webhook": self}, _nowhere, self.guarding(policy_), _unheard, _always)
 
 
 def _nowhere(_: RunState, __: Call) -> tuple[str, str]:
     return "", ""
+
+
+async def _always() -> bool:
+    return True
 
 
 def _unheard(_: Call, __: float | None, ___: str | None) -> None:

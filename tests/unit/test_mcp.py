@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from ipaddress import ip_network
 from typing import Any
 from uuid import uuid4
@@ -18,7 +19,7 @@ from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.tools import FromServer, ToolSpec
 from app.egress.client import Egress
 from app.tools import mcp_http
-from app.tools.base import Invocation
+from app.tools.base import LEASE_LOST, Invocation
 from app.tools.mcp import Mcp
 from app.tools.mcp_link import Server
 from app.tools.mcp_outcome import of_error
@@ -201,6 +202,17 @@ async def test_many_calls_from_many_tasks_share_one_session() -> None:
             assert done == [Done({"sum": n + 1}) for n in range(100)]
             assert await host.taken.get()
             assert host.taken.empty(), "it was listed once"
+
+
+async def test_a_call_of_a_run_that_another_worker_has_is_not_sent() -> None:
+    async def lost() -> bool:
+        return False
+
+    with McpServer() as server:
+        async with hosting(server.url) as host:
+            call = replace(invocation("add", 20.0, {"a": 1, "b": 1}), may_send=lost)
+            assert await host.mcp.invoke(call) == LEASE_LOST
+            assert host.taken.empty(), "no session was opened"
 
 
 async def test_a_call_that_is_cancelled_leaves_the_session_to_the_others() -> None:

@@ -24,7 +24,7 @@ from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.tools import ToolSpec
 from app.egress.answers import Answer
 from app.egress.client import Egress
-from app.tools.base import Invocation
+from app.tools.base import LEASE_LOST, Invocation
 from app.tools.signed_post import SignedPosts
 from app.tools.signing import make_secret, signed_headers, verify
 from app.tools.webhook import Webhook
@@ -78,6 +78,15 @@ async def test_a_call_whose_secret_cannot_be_read_in_time_is_not_sent(
     async with RawServer(saying(answer())) as server:
         outcome = await webhook.invoke(a_call(server.url, headers=headers, seconds=0.05))
     assert outcome == Failed(Why.NOT_SENT, "The secrets that its headers name could not be read.")
+    assert server.requests == []
+
+
+async def test_a_call_of_a_run_that_another_worker_has_is_not_sent(webhook: Webhook) -> None:
+    async def lost() -> bool:
+        return False
+
+    async with RawServer(saying(answer())) as server:
+        assert await webhook.invoke(a_call(server.url, may_send=lost)) == LEASE_LOST
     assert server.requests == []
 
 
