@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.load.api import Api, Client
+from tests.chaos.load.api import Answer, Api, Client
 from tests.chaos.load.creating import Creation
 from tests.chaos.load.following import Following
 from tests.chaos.load.plan import IDEMPOTENT, Json, Plan, plan_of
@@ -77,8 +77,8 @@ class Load:
         self._plans.write(_line(plan, project.name, creation.key))
         run_id = await creation.run_id()
         if run_id is None:
-            refused = creation.refusal
-            lost = refused is None or refused.status in (None, 503)
+            refused = creation.refusal or Answer(None)
+            lost = refused.status in (None, 503)
             return UNANSWERED if lost else f"refused: {refused.status} {refused.code}"
         run = await Following(self._api, plan, project, run_id).follow()
         if plan.continue_turns is not None and run["status"] == "incomplete":

@@ -35,6 +35,8 @@ FindPlace: TypeAlias = Callable[[Json], Place]
 HANG_SECONDS: Final = 60.0
 """The client gives up long before."""
 GAP_SECONDS: Final = 0.1
+LAST_FRAMES: Final = 3
+"""Of Chat Completions: the reason of the end, the usage, and `[DONE]`."""
 STATUS: Final[dict[str, int]] = {"429": 429, "500": 500, "503": 503}
 
 
@@ -83,19 +85,27 @@ class Models:
         fault = turn.faults[count] if count < len(turn.faults) else None
         line = _line(asked, at, digest, fault or ("slow" if turn.slow else "answer"))
         self._log.write(line)
+
+        def log_answer() -> None:
+            usage = usage_of(plan_id, asked.role, turn_number)
+            self._log.write(replace(line, answered=True, ended_at=time.time(), usage=usage))
+
         try:
-            response = await self._behave(http, asked, turn, fault)
+            return await self._behave(http, asked, turn, fault, log_answer)
         finally:
             if fault is not None:
                 self._log.write(replace(line, ended_at=time.time()))
-        if fault is None:
-            usage = usage_of(plan_id, asked.role, turn_number)
-            self._log.write(replace(line, answered=True, ended_at=time.time(), usage=usage))
-        return response
 
     async def _behave(
-        self, http: web.Request, asked: Asked, turn: Turn, fault: ModelFault | None
+        self,
+        http: web.Request,
+        asked: Asked,
+        turn: Turn,
+        fault: ModelFault | None,
+        log_answer: Callable[[], None],
     ) -> web.StreamResponse:
+        """`log_answer` is called before the last bytes of an answer are written: the client need
+        not wait for anything behind them."""
         match fault:
             case "429" | "500" | "503":
                 return _error(STATUS[fault])
@@ -107,10 +117,10 @@ class Models:
                 return web.Response()
             case _:
                 frames = list(self._frames(asked, turn))
+                cut = fault == "cut"
                 if not asked.streamed:
-                    return await _whole(http, frames[-1], cut=fault == "cut")
-                cut_after = len(frames) // 2 if fault == "cut" else None
-                return await _stream(http, frames, cut_after, slow=turn.slow)
+                    return await _whole(http, frames[-1], None if cut else log_answer)
+                return await _stream(http, frames, None if cut else log_answer, slow=turn.slow)
 
     def _frames(self, asked: Asked, turn: Turn) -> Iterator[tuple[str, Json]]:
         """Yield the frames of a stream, and at last the whole answer under the name `whole`."""
@@ -193,9 +203,13 @@ def _error(status: int) -> web.Response:
     return web.json_response({"error": error}, status=status, headers=headers)
 
 
-async def _whole(http: web.Request, frame: tuple[str, Json], *, cut: bool) -> web.StreamResponse:
+async def _whole(
+    http: web.Request, frame: tuple[str, Json], log_answer: Callable[[], None] | None
+) -> web.StreamResponse:
+    """Write the answer in one piece; without `log_answer`, half of it."""
     body = orjson.dumps(frame[1])
-    if not cut:
+    if log_answer is not None:
+        log_answer()
         return web.Response(body=body, content_type="application/json")
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.content_length = len(body)
@@ -206,9 +220,14 @@ async def _whole(http: web.Request, frame: tuple[str, Json], *, cut: bool) -> we
 
 
 async def _stream(
-    http: web.Request, frames: list[tuple[str, Json]], cut_after: int | None, *, slow: bool
+    http: web.Request,
+    frames: list[tuple[str, Json]],
+    log_answer: Callable[[], None] | None,
+    *,
+    slow: bool,
 ) -> web.StreamResponse:
-    """Write the frames in one piece, unless the stream is slow or breaks off."""
+    """Write the frames, one after another if the stream is slow; without `log_answer`, half of
+    them. The frames that complete the answer are written at once."""
     named = frames[0][0] != ""
     parts = [
         b"%sdata: %s\n\n" % (f"event: {name}\n".encode() if named else b"", orjson.dumps(data))
@@ -217,12 +236,13 @@ async def _stream(
     parts += [] if named else [b"data: [DONE]\n\n"]
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(http)
-    if cut_after is not None:
-        await response.write(b"".join(parts[:cut_after]))
+    if log_answer is None:
+        await response.write(b"".join(parts[: len(frames) // 2]))
         break_off(http)
         return response
-    for part in parts if slow else [b"".join(parts)]:
+    for part in parts[:-LAST_FRAMES] if slow else ():
         await response.write(part)
-        if slow:
-            await asyncio.sleep(GAP_SECONDS)
+        await asyncio.sleep(GAP_SECONDS)
+    log_answer()
+    await response.write(b"".join(parts[-LAST_FRAMES:] if slow else parts))
     return response
