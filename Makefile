@@ -29,7 +29,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo test check format lock openapi screenshots sbom bench chaos clean
+.PHONY: help run demo test check format lock openapi screenshots sbom bench chaos guarantees clean
 
 help: ## Say what each command does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench: $(VENV)/.dev ## Measure runs per second and CPU per run
 
 chaos: $(VENV)/.dev ## Kill, freeze and cut off processes during RUNS=1000 runs, and check every promise
 	@$(BIN)/python -m tests.chaos --runs $(RUNS) $(ARGS)
+
+guarantees: $(VENV)/.dev ## Write docs/guarantees.md from docs/guarantees.toml and docs/figures/
+	$(BIN)/python -m tests.guarantees
 
 lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newest)
 	$(COMPILE) pyproject.toml --extra embedded --extra mcp --output-file requirements.lock

@@ -176,14 +176,6 @@ def test_every_status_reason_and_scope_is_listed() -> None:
     assert [int(status) for status in listed[0].split(", ")] == sorted(RETRYABLE_STATUSES)
 
 
-def test_the_tests_that_guarantees_name_exist() -> None:
-    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", read(DOCS / "guarantees.md"))
-    assert len(named) > 20
-    for file, test in named:
-        source = read(ROOT / file)
-        assert not test or re.search(rf"^(?:async )?def {test}\(", source, re.MULTILINE), test
-
-
 def test_what_the_architecture_names_is_there() -> None:
     for path in re.findall(r"`((?:app|migrations|tests)/[\w/.]*)`", read(DOCS / "architecture.md")):
         assert (ROOT / path).exists(), path

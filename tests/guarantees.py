@@ -1,0 +1,156 @@
+"""Write docs/guarantees.md from docs/guarantees.toml and the figures of the last long runs.
+
+make guarantees
+python -m tests.guarantees --check
+"""
+
+import argparse
+import json
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+
+ROOT: Final = Path(__file__).parents[1]
+SOURCE: Final = ROOT / "docs/guarantees.toml"
+PAGE: Final = ROOT / "docs/guarantees.md"
+FIGURES: Final = ROOT / "docs/figures"
+RULES: Final = "tests/checker"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The figures of one long run."""
+
+    name: str
+    date: str
+    command: str
+    figures: Json
+
+
+def read_source() -> Json:
+    return tomllib.loads(SOURCE.read_text(encoding="utf-8"))
+
+
+def read_promises() -> list[Json]:
+    return [promise for group in read_source()["group"] for promise in group["promise"]]
+
+
+def read_parts() -> dict[str, Part]:
+    found = [
+        json.loads(path.read_text(encoding="utf-8")) for path in sorted(FIGURES.glob("*.json"))
+    ]
+    return {
+        each["part"]: Part(each["part"], each["date"], each["command"], each["figures"])
+        for each in found
+    }
+
+
+def page() -> str:
+    """Return the page as it should be."""
+    parts, source = read_parts(), read_source()
+    lines = [source["introduction"]]
+    for group in source["group"]:
+        lines += [
+            f"## {group['title']}\n",
+            "| | promise | limit | shown by | last figures |",
+            "|---|---|---|---|---|",
+            *(_row(promise, parts) for promise in group["promise"]),
+            "",
+        ]
+        notes = [promise for promise in group["promise"] if "note" in promise]
+        lines += [f"{_note(promise)}\n" for promise in notes]
+    return "\n".join([*lines, *_last_runs(parts), source["end"]])
+
+
+def _row(promise: Json, parts: dict[str, Part]) -> str:
+    number = promise.get("id", "")
+    name = f'<a id="{number.lower()}"></a>**{number}**' if number else ""
+    cells = (
+        name,
+        promise["promise"],
+        promise["limit"],
+        _evidence(promise),
+        "<br>".join(_figures(promise, parts)) or "none yet",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _note(promise: Json) -> str:
+    number = promise.get("id")
+    return f"**{number}.** {promise['note']}" if number else promise["note"]
+
+
+def _evidence(promise: Json) -> str:
+    tests = [_link(test) for test in promise["tests"]]
+    rules = [f"`{rule}`" for rule in promise.get("rules", ())]
+    checked = [f"the checker: {', '.join(rules)}"] if rules else []
+    return "<br>".join([*tests, *checked]) or "no test of its own yet"
+
+
+def _link(test: str) -> str:
+    """A link to the file. Its text is the name of the test as a sentence."""
+    path, _, name = test.partition("::")
+    return f"[{name.removeprefix('test_').replace('_', ' ')}](../{path})"
+
+
+def _figures(promise: Json, parts: dict[str, Part]) -> list[str]:
+    found: list[str] = []
+    for figure in promise.get("figures", ()):
+        part, _, name = figure.partition(": ")
+        if part in parts and name in parts[part].figures:
+            found.append(f"{name}: {parts[part].figures[name]:,}")
+    return found
+
+
+def _last_runs(parts: dict[str, Part]) -> list[str]:
+    if not parts:
+        return []
+    rows = [
+        f"| {part.name} | {part.date} | `{part.command}` |"
+        f" [{len(part.figures)} figures](figures/{part.name}.json) |"
+        for part in parts.values()
+    ]
+    return [
+        "## Last long runs\n",
+        "| part | date | command | figures |",
+        "|---|---|---|---|",
+        *rows,
+    ]
+
+
+def missing(promises: list[Json], rules: set[str], parts: dict[str, Part]) -> list[str]:
+    """Name the tests, rules and figures that a promise names and that do not exist."""
+    found: list[str] = []
+    for promise in promises:
+        found += [test for test in promise["tests"] if not _exists(test)]
+        found += [rule for rule in promise.get("rules", ()) if rule not in rules]
+        for figure in promise.get("figures", ()):
+            part, _, name = figure.partition(": ")
+            if part in parts and name not in parts[part].figures:
+                found.append(figure)
+    return found
+
+
+def _exists(test: str) -> bool:
+    path, _, name = test.partition("::")
+    file = ROOT / path
+    defined = rf"^\s*(?:async )?def {name}\("
+    return file.exists() and re.search(defined, file.read_text(), re.MULTILINE) is not None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="fail if the page is not up to date")
+    if parser.parse_args().check:
+        if PAGE.read_text(encoding="utf-8") != page():
+            raise SystemExit("docs/guarantees.md is not up to date: run `make guarantees`")
+    else:
+        PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
