@@ -108,10 +108,11 @@ class Service:
     def client(self, key: str = BOOTSTRAP_KEY) -> Client:
         return Client(self.url, key)
 
-    def output(self) -> str:
+    def output(self, last: int = SHOWN_CHARS) -> str:
+        """Return what it printed, of a long text only so many of its last bytes."""
         self._output.flush()
         size = self._output.seek(0, os.SEEK_END)
-        self._output.seek(max(0, size - SHOWN_CHARS))
+        self._output.seek(max(0, size - last))
         shown = self._output.read().decode(errors="replace")
         self._output.seek(0, os.SEEK_END)
         return shown
