@@ -1,6 +1,5 @@
 """The planted breaches: a rule and what has to happen for it to find something, it alone."""
 
-import json
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -38,10 +37,7 @@ def a_run_ends_late(lines: Lines) -> None:
 
 def _extend(lines: Lines, seconds: float) -> None:
     """Everything goes on for so much longer."""
-    path = lines.folder / "settings.json"
-    settings = json.loads(path.read_text())
-    settings["settled_at"] += seconds
-    path.write_text(json.dumps(settings))
+    lines.set_settings(settled_at=LATER + seconds)
 
 
 def a_run_is_forgotten(lines: Lines) -> None:
@@ -331,6 +327,21 @@ def work_stops(lines: Lines) -> None:
     _extend(lines, 20.0)
 
 
+def a_run_stands_still(lines: Lines) -> None:
+    """Another run works meanwhile."""
+
+    def delay(log: list[Json]) -> None:
+        last = log.pop()
+        begun = datetime.fromisoformat(log[-1]["created_at"]).timestamp()
+        if last["run_id"] == CALLED_BACK:
+            log += [event(last, "model.retried", begun + 10 * n) for n in range(1, 8)]
+        log.append(event(last, "run.completed", begun + 70, output="done"))
+
+    for run in (REJECTED, CALLED_BACK):
+        lines.events(run, delay)
+    lines.set_settings(settled_at=LATER + 80, last_fault_at=LATER + 60)
+
+
 def a_request_is_not_answered(lines: Lines) -> None:
     lines.ask("/v1/runs", None, error="TimeoutError: ")
 
@@ -391,6 +402,7 @@ PLANTED: list[tuple[str, Breach]] = [
     ("every_process_stops_when_asked", a_process_ignores_the_signal),
     ("no_process_hangs", work_stops),
     ("no_process_hangs", a_request_is_not_answered),
+    ("no_run_stands_still", a_run_stands_still),
     ("memory_returns_to_its_level", at_the_end(rss_bytes=900 * 2**20)),
     ("connections_return_to_their_level", at_the_end(connections=200)),
     ("no_idle_process_spins", a_process_spins),

@@ -2,28 +2,42 @@
 
 from collections import Counter, defaultdict
 
-from tests.checker.evidence import Exchange
-from tests.checker.faults import DATABASE, Windows
+from tests.checker.evidence import Exchange, Fault
+from tests.checker.faults import Windows
 from tests.checker.history import Evidence, Found
 
-RECOVERY_SECONDS = 5.0
+RECOVERY_SECONDS = 3.0
 """After the database is back, until the last 503."""
+UNAVAILABLE = frozenset(
+    {"restart_postgres", "end_backend", "freeze_relay", "cut_relay", "freeze", "terminate"}
+)
 CREATES = ("/v1/runs", "/v1/responses")
 
 
 def nothing_is_a_server_error(evidence: Evidence) -> Found:
-    """G15: no 5xx, except 503 while the database is away or a process stops."""
+    """G15: no 5xx, except 503 from a process that the database is away from, or that stops."""
     for request, status in evidence.statuses:
         if status >= 500 and not (status == 503 and evidence.outage):
             yield request, f"answered {status}"
-    away = Windows(
-        [fault for fault in evidence.faults if fault.kind in DATABASE | {"freeze", "terminate"}],
-        after=RECOVERY_SECONDS,
-    )
+    away: dict[str, Windows] = {}
     for each in evidence.exchanges:
-        status = each.status or 0
-        if status >= 500 and not (status == 503 and away.touches(each.at, each.ended_at)):
-            yield f"{each.method} {each.path}", f"answered {status} at {each.at:.3f}"
+        status, api = each.status or 0, each.client.partition("@")[2]
+        if status < 500:
+            continue
+        if api not in away:
+            away[api] = Windows(_faults_of(evidence, api), after=RECOVERY_SECONDS)
+        if status != 503 or not away[api].touches(each.at, each.ended_at):
+            where = f"{each.method} {each.path}"
+            yield where, f"answered {status} to {each.client} at {each.at:.3f}"
+
+
+def _faults_of(evidence: Evidence, api: str) -> list[Fault]:
+    """The faults that take the database away from an API, or stop it. `api`: its number."""
+    return [
+        fault
+        for fault in evidence.faults
+        if fault.kind in UNAVAILABLE and fault.target in ("postgres", f"api-{api}")
+    ]
 
 
 def a_key_makes_one_run(evidence: Evidence) -> Found:

@@ -5,10 +5,6 @@ from collections.abc import Iterable
 
 from tests.checker.evidence import Fault
 
-DATABASE = frozenset(
-    {"restart_postgres", "end_backend", "freeze_relay", "cut_relay"}
-)  # what takes the database away from a process
-
 
 class Windows:
     """Intervals of time, merged. Each is longer by `before` and `after`."""

@@ -8,6 +8,10 @@ from tests.checker.history import ENDED, Event, Evidence, Found, time_of
 
 HANG_SECONDS = 15.0
 """Without any event although runs are open and there is no fault."""
+STUCK_SECONDS = 60.0
+"""Between two events of a run, longer than all requests to a model for one turn."""
+WAITS = {"run.waiting", "tool_call.progress", "tool_call.approval_requested"}
+"""Events after which a run may wait for someone."""
 CLAIM_SECONDS = 30.0
 """From the acceptance of a run to its first claim, without a fault."""
 
@@ -35,6 +39,19 @@ def no_process_hangs(evidence: Evidence) -> Found:
             if quiet > HANG_SECONDS:
                 yield "service", f"no event for {quiet:.0f} s from {one:.3f} on, runs were open"
     yield from _unanswered(evidence, windows)
+
+
+def no_run_stands_still(evidence: Evidence) -> Found:
+    """G1: a run that waits for nobody moves, also under faults: each of them costs a lease and a
+    little."""
+    for run_id, log in evidence.logs.items():
+        row = evidence.run_rows.get(run_id, {})
+        for one, other in pairwise(log):
+            waits = one["type"] in WAITS or one["data"].get("awaiting_resolution")
+            queued = one["type"] == "run.created" and row.get("session_seq") is not None
+            quiet = time_of(other) - time_of(one)
+            if quiet > STUCK_SECONDS and not (waits or queued) and evidence.settings is not None:
+                yield run_id, f"did nothing for {quiet:.0f} s after {one['type']}"
 
 
 def _unclaimed(evidence: Evidence, run_id: str, log: list[Event], windows: Windows) -> Found:

@@ -37,6 +37,10 @@ class Lines:
 
         self.change(name, update)
 
+    def set_settings(self, **settings: Any) -> None:
+        path = self.folder / "settings.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
     def append(self, name: str, line: Any) -> None:
         with Log(self.folder, name) as log:
             log.write(line)
