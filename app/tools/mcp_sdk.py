@@ -1,8 +1,10 @@
 """The one place that loads the MCP SDK, which takes its time: when a server is first connected
 to. It is installed with the extra `mcp`."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
     from mcp.types import Tool
 
 MAX_PAGES: Final = 64
+_MODULES: Final = (
+    "mcp",
+    "mcp.client.auth.utils",
+    "mcp.client.stdio",
+    "mcp.client.streamable_http",
+    "mcp.client.subscriptions",
+    "jsonschema",  # the SDK would load it with the first result that has a schema
+)
 _LIST_CHANGED: Final = "notifications/tools/list_changed"
 
 
@@ -46,6 +56,7 @@ async def connected(
     """A session, until the block is left, by the task that entered it. `changed`: the list of tools
     did; `ended`: nothing comes from the server any more, with the reason or ""; `errors`: of a
     command. Raises whatever connecting raises."""
+    await asyncio.to_thread(_load)
     from mcp import Client  # noqa: PLC0415
 
     async def heard(message: Any) -> None:
@@ -60,6 +71,13 @@ async def connected(
             transport = _streams(spec, client)
         session = Client(_watched(transport, ended), message_handler=heard, cache=None)
         yield await stack.enter_async_context(session)
+
+
+def _load() -> None:
+    """Load all that a session uses. It takes seconds on a busy machine, in which the event loop
+    has to move: see `Heartbeat`."""
+    for name in _MODULES:
+        import_module(name)
 
 
 async def list_all(client: "Client") -> tuple[ListedTool, ...]:
