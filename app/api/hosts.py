@@ -1,6 +1,7 @@
 """Refuses requests whose `Host` this deployment does not have, such as those of a foreign name
 that resolves to this machine (DNS rebinding)."""
 
+import re
 from collections.abc import Set
 from typing import Final
 
@@ -10,6 +11,8 @@ from app.domain.errors import BadRequestError
 
 PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Asked by address, and the same for everyone."""
+
+_BRACKETED: Final = re.compile(r"\[[^\]]*\]")
 
 
 class AllowedHosts:
@@ -42,5 +45,5 @@ class AllowedHosts:
 
 def name_of(host: str) -> str:
     """Without port, brackets and the root's dot, in lower case."""
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    name = host[1:].partition("]")[0] if _BRACKETED.match(host) else host.partition(":")[0]
     return name.lower().removesuffix(".")

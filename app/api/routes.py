@@ -3,7 +3,7 @@ known, is the body what it must be. In this order, so that a stranger costs noth
 
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
 from fastapi.dependencies.models import Dependant
@@ -18,6 +18,8 @@ from app.api.services import services_of
 from app.domain.errors import FieldError, InvalidRequestError, NotFoundError
 from app.domain.json import cleaned_text
 
+SINGLE_HEADERS: Final = ("Idempotency-Key", "Last-Event-ID")
+
 
 class StrictRoute(APIRoute):
     rules: "RouteRules"
@@ -31,6 +33,7 @@ class StrictRoute(APIRoute):
                 await given.prepare(request)
             check_path(request)
             rules.check_query(request)
+            check_headers(request)
             limit = services_of(request).max_body_bytes
             response = await handle(await body.read(request, limit, rules.body))
             return unless_unchanged(request, response)
@@ -91,6 +94,15 @@ def router(tag: str, prefix: str = "/v1") -> APIRouter:
 def check_path(request: Request) -> None:
     if not all(is_text(str(value)) for value in request.path_params.values()):
         raise NotFoundError
+
+
+def check_headers(request: Request) -> None:
+    """Raises InvalidRequestError. A proxy may have read the other one of two values."""
+    names = [name.decode("latin-1") for name, _ in request.scope["headers"]]
+    twice = [name for name in SINGLE_HEADERS if names.count(name.lower()) > 1]
+    if twice:
+        errors = [FieldError(f"header.{name}", "must stand once") for name in twice]
+        raise InvalidRequestError(errors=errors)
 
 
 def is_text(value: str) -> bool:

@@ -624,7 +624,7 @@ BARELY: dict[str, bytes] = {
     "a path of a proxy": lines("GET http://169.254.169.254/ HTTP/1.1", "Host: localhost"),
     "a tunnel": lines("CONNECT x:443 HTTP/1.1", "Host: localhost"),
     "a star": lines("OPTIONS * HTTP/1.1", "Host: localhost"),
-    "a path of bytes": b"GET /v1/\xff\xfe\x80 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a path of bytes": b"GET /v1/\xff\xfe\x80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
 }
 
 

@@ -136,6 +136,7 @@ async def test_a_host_that_is_not_allowed_is_refused_but_for_probes() -> None:
         ("a.example.", "a.example"),
         ("[::1]:8080", "::1"),
         ("[::1]", "::1"),
+        ("[::1", "["),
         ("127.0.0.1", "127.0.0.1"),
         ("", ""),
     ],

@@ -12,7 +12,8 @@ def tidied(document: Json) -> Json:
             for parameter in operation.get("parameters", ()):
                 parameter["schema"] = _never_null(parameter["schema"])
                 parameter["schema"].pop("description", None)
-            for media in operation.get("requestBody", {}).get("content", {}).values():
+            body: Json = operation.get("requestBody", {})
+            for media in body.get("content", {}).values() if body.get("required") else ():
                 media["schema"] = _never_null(media["schema"])
     document["paths"] = _untitled(document["paths"])
     schemas: Json = document["components"]["schemas"]
@@ -21,7 +22,7 @@ def tidied(document: Json) -> Json:
 
 
 def _never_null(schema: Json) -> Json:
-    """A parameter, or a body, cannot be null: it is left out."""
+    """A parameter, or a required body, cannot be null."""
     branches = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
     if len(branches) == 1:
         rest = {key: value for key, value in schema.items() if key != "anyOf"}

@@ -1,0 +1,112 @@
+"""Runs Schemathesis against a service, as a program of its own, and counts what it covered."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.client import Json
+from tests.support.service import INHERITED, ROOT
+
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",
+    "unsupported_method",
+    "allow_header_conformance",
+    "ignored_auth",
+)
+REFUSED = [400, 401, 403, 404, 405, 408, 409, 410, 413, 415, 422, 424, 429]
+CONFIG = """
+hooks = {hooks}
+headers = {{ Authorization = {authorization} }}
+continue-on-failure = true
+warnings = false
+request-timeout = 30
+max-stream-events = 50
+
+[checks.negative_data_rejection]
+expected-statuses = {refused}
+
+[phases.stateful]
+max-steps = 12
+inference = {{ algorithms = [] }}
+"""
+
+
+@dataclass
+class Covered:
+    """`links`: those whose ids a request used; `declared`: how many the document has."""
+
+    cases: int = 0
+    declared: int = 0
+    links: set[str] = field(default_factory=set[str])
+    operations: set[str] = field(default_factory=set[str])
+    failures: list[str] = field(default_factory=list[str])
+
+
+def run_schemathesis(
+    url: str, key: str, folder: Path, phase: str, *, examples: int, seconds: int
+) -> Covered:
+    """`examples`: for each operation; `seconds`: when to stop at the latest, beyond the start."""
+    report = folder / f"{phase}.ndjson"
+    config = folder / "schemathesis.toml"
+    config.write_text(
+        CONFIG.format(
+            hooks=json.dumps(str(Path(__file__).with_name("hooks.py"))),
+            authorization=json.dumps(f"Bearer {key}"),
+            refused=REFUSED,
+        )
+    )
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "--no-color"]
+    command += ["run", str(ROOT / "openapi/openapi.json"), "--url", url, "--phases", phase]
+    command += ["--checks", ",".join(CHECKS), "-n", str(examples), "--max-time", str(seconds)]
+    command += ["--generation-database", "none", "--no-shrink", "--suppress-health-check", "all"]
+    command += ["--report", "ndjson", "--report-ndjson-path", str(report)]
+    env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=seconds + 120,
+        check=False,
+    )
+    covered = covered_by(report)
+    if done.returncode:
+        covered.failures.append(done.stdout[-20_000:] + done.stderr[-2000:])
+    return covered
+
+
+def covered_by(report: Path) -> Covered:
+    covered = Covered()
+    for line in report.read_text().splitlines():
+        [(kind, event)] = json.loads(line).items()
+        if kind == "LoadingFinished":
+            covered.declared = event["statistic"]["transitions"]["total"]
+        if kind == "ScenarioFinished":
+            for case in event["recorder"].get("cases", {}).values():
+                _count(covered, case)
+    return covered
+
+
+def _count(covered: Covered, case: Json) -> None:
+    value: Json = case["value"]
+    covered.cases += 1
+    covered.operations.add(f"{value['method']} {value['path']}")
+    transition: Any = case.get("transition")
+    if transition and case["is_transition_applied"]:
+        covered.links.add(transition["id"])
+
+
+def table(covered: Covered) -> Iterator[str]:
+    yield f"{covered.cases} cases, {len(covered.operations)} operations"
+    yield f"{len(covered.links)} of {covered.declared} links"

@@ -1,0 +1,84 @@
+"""Hooks of Schemathesis, which loads this file by its path: ids, names and addresses that exist,
+so that generated requests get beyond the first checks. Negative data is left as it is, except
+that no address leads beyond this machine."""
+
+# pyright: basic
+
+import hashlib
+import json
+from typing import Any
+
+import schemathesis
+from schemathesis import Case, GenerationMode, HookContext, Response
+from schemathesis.core.failures import Failure
+from schemathesis.openapi.checks import JsonSchemaError
+
+NOWHERE = "http://127.0.0.1:9/"
+TALK = 'pay(x="1") ask(x="2") broken(x="3")'
+RUN: dict[str, Any] = {
+    "model": "offline:rules",
+    "input": TALK,
+    "tools": ["pay", "ask", "broken"],
+}
+PARAMETERS = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
+GOOD: dict[str, list[dict[str, Any]]] = {
+    "start_run": [
+        RUN,
+        {"model": "offline:rules", "input": "hi"},
+        {"agent": "clerk", "input": "hi"},
+    ],
+    "continue_run": [{"max_turns": 1}],
+    "create_response": [
+        {"model": "offline:rules", "input": "hi"},
+        {"model": "offline:rules", "input": "hi", "background": True},
+        {"model": "clerk", "input": "hi", "stream": True},
+    ],
+    "compact_response": [{"model": "offline:rules", "input": "hi"}],
+    "create_session": [{"state": {"a": 1}}],
+    "fork_session": [{"name": "fork"}],
+    "decide_approval": [{"decision": "approve"}, {"decision": "reject", "message": "no"}],
+    "give_tool_result": [{"output": 1}, {"error": "no"}],
+    "resolve_tool_call": [{"resolution": "failed", "message": "no"}, {"resolution": "retry"}],
+    "register_tool": [
+        {"name": "pay", "parameters": PARAMETERS, "url": NOWHERE, "approval": "always"},
+        {"name": "ask", "type": "client", "parameters": PARAMETERS},
+    ],
+    "register_agent": [{"name": "clerk", "model": "offline:rules"}],
+    "create_key": [{"name": "made", "scopes": ["runs:read"]}],
+    "create_project_key": [{"name": "made", "scopes": ["runs:read"]}],
+    "put_policy": [{"guardrails": []}],
+}
+"""Bodies that are taken, by operation. They replace two of three generated ones."""
+
+
+@schemathesis.hook
+def map_case(context: HookContext, case: Case) -> Case:
+    operation_id = case.operation.definition.raw.get("operationId", "")
+    positive = case.meta is None or case.meta.generation.mode is GenerationMode.POSITIVE
+    if positive and isinstance(case.body, dict):
+        number = int(hashlib.sha256(json.dumps(case.body, sort_keys=True).encode()).hexdigest(), 16)
+        if (bodies := GOOD.get(operation_id)) and number % 3:
+            case.body = dict(bodies[number // 3 % len(bodies)])
+    if isinstance(case.query, dict) and "wait" in case.query and positive:
+        case.query["wait"] = "0"
+    case.body = _at_home(case.body)
+    return case
+
+
+@schemathesis.hook
+def filter_failure(context: HookContext, failure: Failure, case: Case, response: Response) -> bool:
+    """Drop those of event streams: the document describes the text, Schemathesis takes each event
+    for a value. `tests/api/test_openapi_api.py` holds streamed events against their schemas."""
+    kinds = response.headers.get("content-type", [""])
+    return not (isinstance(failure, JsonSchemaError) and "text/event-stream" in kinds[0])
+
+
+def _at_home(value: Any) -> Any:
+    """With every address leading to this machine, to a port where nothing listens."""
+    if isinstance(value, str):
+        return NOWHERE if "://" in value else value
+    if isinstance(value, list):
+        return [_at_home(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _at_home(each) for key, each in value.items()}
+    return value
