@@ -3,7 +3,6 @@ whether the same request may succeed later."""
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.client import responses
 from math import isfinite
@@ -47,9 +46,9 @@ _OF_IMAGES: Final = re.compile(r"(^|_)image(_|$)")
 
 
 def http_failure(
-    status: int, headers: Mapping[str, str], body: bytes, *, now: datetime, secret: str
+    status: int, headers: Mapping[str, str], body: bytes, *, secret: str
 ) -> ModelError:
-    """`now` for a Retry-After that is a date; `secret` is struck out of the vendor's words."""
+    """`secret` is struck out of the vendor's words."""
     error = _error_object(body)
     reason = "" if status in SECRETIVE else _reason(error, secret)
     transient = status in TRANSIENT or status >= 500
@@ -63,7 +62,7 @@ def http_failure(
         _code(status),
         text,
         transient=transient,
-        retry_after=retry_after(headers, now) if transient else None,
+        retry_after=retry_after(headers) if transient else None,
         status=status,
     )
 
@@ -134,9 +133,10 @@ def unstorable(why: str) -> ModelError:
     return ModelError("model_invalid_response", text, transient=False)
 
 
-def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds, from `retry-after-ms` or `retry-after` (seconds or an HTTP date). None: there is
-    none that can be read."""
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return seconds, from `retry-after-ms` or `retry-after` (seconds or an HTTP date). A date is
+    taken relative to the answer's own Date, so that this host's clock does not matter. None: there
+    is none that can be read."""
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -145,12 +145,10 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     if seconds is not None or value is None:
         return seconds
     try:
-        date = parsedate_to_datetime(value)
-    except ValueError:
+        wait = parsedate_to_datetime(value) - parsedate_to_datetime(headers["date"])
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return max(0.0, (date - now).total_seconds())
+    return max(0.0, wait.total_seconds())
 
 
 def _seconds(value: str | None) -> float | None:

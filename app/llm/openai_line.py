@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 from pydantic_core import to_json
@@ -147,7 +146,6 @@ class OpenAILine:
             response.status_code,
             response.headers,
             body,
-            now=datetime.now(UTC),
             secret=self._api_key,
         )
 

@@ -1,7 +1,6 @@
 """What pydantic-ai, the vendors' libraries and their transports raise, as ModelErrors."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 import aiohttp
@@ -98,7 +97,6 @@ def _http_failure(error: ModelHTTPError, secret: str) -> ModelError:
         error.status_code,
         error.headers or {},
         to_json({"error": told}, fallback=str),
-        now=datetime.now(UTC),
         secret=secret,
     )
     if isinstance(error, ModelQuotaExceededError):
