@@ -43,7 +43,7 @@ STATE: Final = """
     WHERE i.project_id = r.project_id AND i.run_id = r.id) AS segments,
   (SELECT CAST(json_agg(c ORDER BY c.turn, c.position) AS text) FROM tool_calls c
     WHERE c.project_id = r.project_id AND c.run_id = r.id) AS calls,
-  (SELECT CAST(json_agg(m ORDER BY m.id) AS text) FROM (
+  (SELECT CAST(json_agg(m ORDER BY m.created_at, m.id) AS text) FROM (
     SELECT m.*, CAST(extract(epoch FROM m.expires_at - clock_timestamp()) AS float8) AS seconds_left
     FROM remembered_decisions m
     WHERE m.project_id = r.project_id

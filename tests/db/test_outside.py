@@ -214,6 +214,21 @@ async def test_a_remembered_decision_covers_the_calls_that_wait_beside_it(
     assert (memory.arguments_digest is not None) == remember.exact_arguments
 
 
+async def test_the_latest_memory_is_the_latest_whatever_the_clocks_of_the_deciding_hosts(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IDs begin with the time of the host that makes them, and the first host is ahead."""
+    state = await store.waiting(pay("c1", 7), pay("c2", 8))
+    first, second = await store.pending(state.id)
+    behind, ahead = mint(), mint()
+    monkeypatch.setattr(approvals, "mint", [behind, ahead].pop)
+    exact = Remember(scope="run", exact_arguments=True)
+    await decide(store, first, Approve(decision="approve", remember=exact))
+    await decide(store, second, Reject(decision="reject", remember=Remember(scope="run")))
+    memories = (await store.load(state.id)).remembered
+    assert [memory.decision for memory in memories] == ["approve", "reject"]
+
+
 async def test_a_memory_ends_when_its_time_is_over(store: Store) -> None:
     state = await store.waiting(pay("c1"))
     [approval] = await store.pending(state.id)
