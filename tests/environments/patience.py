@@ -24,6 +24,10 @@ class PatientClient:
         self.clients = clients
         self._turn = cycle(clients)
         self.refused = 0
+        self._patience = GIVE_UP_SECONDS
+
+    def give_up(self) -> None:
+        self._patience = 0.0
 
     @property
     def statuses(self) -> list[tuple[str, int]]:
@@ -31,7 +35,7 @@ class PatientClient:
 
     def repeat(self, act: Callable[[Client], T]) -> T:
         """Return the result of `act` with one client after another, until one is answered."""
-        end = time.monotonic() + GIVE_UP_SECONDS
+        began = time.monotonic()
         while True:
             try:
                 return act(next(self._turn))
@@ -41,7 +45,7 @@ class PatientClient:
                     and error.problem.get("code") == "idempotency_in_flight"
                 )
                 away = not isinstance(error, ApiError) or error.status == 503
-                if not (in_flight or away) or time.monotonic() > end:
+                if not (in_flight or away) or time.monotonic() - began > self._patience:
                     raise
                 self.refused += 1
             time.sleep(PAUSE_SECONDS)  # the client's pause between two tries

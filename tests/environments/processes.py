@@ -50,7 +50,7 @@ class Environment:
             first = self._stack.enter_context(operator.new_project("environment"))
         others = [self._stack.enter_context(Client(api.url, first.key)) for api in apis[1:]]
         workload = Workload([first, *others], self.model, self.tools)
-        self._stack.callback(workload.close)
+        self._stack.callback(self._close, workload)
         workload.register()
         return workload
 
@@ -62,6 +62,12 @@ class Environment:
         worker = self.start("worker", successor)
         workload.finish()
         return worker
+
+    def _close(self, workload: Workload) -> None:
+        """Without the service no reader waits for a run that never ends."""
+        for service in self.services:
+            service.kill()
+        workload.close()
 
 
 @contextmanager

@@ -83,6 +83,8 @@ class Workload:
         self._pool = ThreadPoolExecutor(2 * len(KINDS) + 1, thread_name_prefix="workload")
 
     def close(self) -> None:
+        """The service is gone."""
+        self.client.give_up()
         for hold in ("killed", "stopped"):
             self.tools.hold(hold).release()
         self._pool.shutdown(cancel_futures=True)

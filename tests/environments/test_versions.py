@@ -1,0 +1,24 @@
+"""This version and the one before it run together, on a database that this one has migrated."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.environments.processes import Process, environment
+from tests.environments.versions import install_previous
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def test_this_version_and_the_one_before_share_a_database(
+    database_url: str, tmp_path: Path
+) -> None:
+    now = Process(database_url)
+    before = Process(database_url, folder=install_previous(tmp_path))
+    with environment() as here:
+        victim = here.start("worker", before)
+        apis = [here.start("api", before), here.start("api", now)]
+        workload = here.workload(*apis)
+        here.run(workload, victim, now)
+        workload.check()
+        print(workload.figures())
