@@ -2,18 +2,30 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
-from tests.checker.evidence import ModelRequest, ProcessEvent
+from tests.checker import beyond
+from tests.checker.evidence import ModelRequest
 from tests.checker.history import Json
-from tests.checker.spoiling import LATER, Lines, at, ends_as, event, keep, of
-from tests.checker.story import START, shown, uuid
-
-Breach: TypeAlias = Callable[[Lines], Any]
-GATED, PARENT, CHILD, FIRST, SECOND, CANCELLED, CALLED_BACK, REJECTED = (
-    uuid("1", number) for number in range(1, 9)
+from tests.checker.spoiling import (
+    CALLED_BACK,
+    CANCELLED,
+    CHILD,
+    FIRST,
+    GATED,
+    LATER,
+    PARENT,
+    REJECTED,
+    SECOND,
+    Breach,
+    Lines,
+    at,
+    ends_as,
+    event,
+    keep,
+    of,
 )
-
+from tests.checker.story import START, shown, uuid
 
 # Runs.
 
@@ -30,14 +42,9 @@ def a_run_ends_late(lines: Lines) -> None:
         log += [event(last, "model.retried", begun + 10 * n) for n in range(1, 8)]
         log.append(event(last, "run.completed", begun + 75, output="done"))
         lines.set("tables/runs.jsonl", of(id=REJECTED), ended_at=at(begun + 75))
-        _extend(lines, 80.0)
+        lines.set_settings(settled_at=LATER + 80.0)
 
     lines.events(REJECTED, delay)
-
-
-def _extend(lines: Lines, seconds: float) -> None:
-    """Everything goes on for so much longer."""
-    lines.set_settings(settled_at=LATER + seconds)
 
 
 def a_run_is_forgotten(lines: Lines) -> None:
@@ -236,6 +243,15 @@ def a_run_is_made_twice(lines: Lines) -> None:
     lines.change("models.jsonl", lambda rows: rows.clear())
 
 
+def a_result_is_lost(lines: Lines) -> None:
+    path = f"/v1/runs/{shown('run', CHILD)}/tool_calls/k1/result"
+    lines.ask(path, 200, {"id": "x"}, request={"output": "by the client"})
+
+
+def a_message_is_lost(lines: Lines) -> None:
+    lines.ask(f"/v1/runs/{shown('run', CHILD)}/input", 202, {"id": "x"})
+
+
 # Models.
 
 
@@ -254,96 +270,6 @@ def a_child_is_counted_twice(lines: Lines) -> None:
         log.insert(places[1], dict(log[places[1]]))
 
     lines.events(PARENT, double)
-
-
-# Tables.
-
-
-def a_row_is_orphaned(lines: Lines) -> None:
-    lines.set("tables/session_items.jsonl", of(run_id=SECOND), run_id=uuid("1", 99))
-
-
-def an_approval_is_left_pending(lines: Lines) -> None:
-    row = {"id": uuid("3", 9), "run_id": CHILD, "call_id": "k1", "status": "pending"}
-    lines.change("tables/approvals.jsonl", lambda rows: rows.append(row | {"decision": None}))
-
-
-def a_call_is_left_open(lines: Lines) -> None:
-    lines.set("tables/tool_calls.jsonl", of(run_id=CHILD), phase="started", result=None)
-
-
-def a_lease_has_expired(lines: Lines) -> None:
-    lines.set(
-        "tables/runs.jsonl", of(id=REJECTED), status="in_progress", lease_expires_at=at(START)
-    )
-
-
-def a_session_is_stuck(lines: Lines) -> None:
-    waits = {"status": "queued", "available_at": "infinity", "started_at": None}
-    lines.set("tables/runs.jsonl", of(id=SECOND), **waits)
-
-
-# Processes.
-
-
-def a_process_ends(lines: Lines) -> None:
-    lines.append("processes.jsonl", ProcessEvent(LATER, "api-0", 11, "ended", 70))
-
-
-def a_drained_process_fails(lines: Lines) -> None:
-    lines.set("processes.jsonl", of(pid=13, event="ended"), code=1)
-
-
-def a_process_ignores_the_signal(lines: Lines) -> None:
-    lines.set("processes.jsonl", of(pid=13, event="ended"), at=START + 20)
-
-
-def at_the_end(**fields: Any) -> Breach:
-    """The last samples of all processes differ."""
-
-    def alter(rows: list[Json]) -> None:
-        for row in rows[-9:]:
-            row.update(fields)
-
-    return lambda lines: lines.change("levels.jsonl", alter)
-
-
-def a_process_spins(lines: Lines) -> None:
-    def alter(rows: list[Json]) -> None:
-        for row in rows:
-            row["cpu_seconds"] = row["at"] - START + 10
-
-    lines.change("levels.jsonl", alter)
-
-
-def work_stops(lines: Lines) -> None:
-    def delay(log: list[Json]) -> None:
-        last = log.pop()
-        begun = datetime.fromisoformat(last["created_at"]).timestamp()
-        log.append(event(last, "run.completed", begun + 20, output="done"))
-        lines.set("tables/runs.jsonl", of(id=REJECTED), ended_at=at(begun + 20))
-
-    lines.events(REJECTED, delay)
-    _extend(lines, 20.0)
-
-
-def a_run_stands_still(lines: Lines) -> None:
-    """Another run works meanwhile."""
-
-    def delay(log: list[Json]) -> None:
-        last = log.pop()
-        begun = datetime.fromisoformat(log[-1]["created_at"]).timestamp()
-        if last["run_id"] == CALLED_BACK:
-            log += [event(last, "model.retried", begun + 10 * n) for n in range(1, 8)]
-        log.append(event(last, "run.completed", begun + 70, output="done"))
-
-    for run in (REJECTED, CALLED_BACK):
-        lines.events(run, delay)
-    lines.set_settings(settled_at=LATER + 80, last_fault_at=LATER + 60)
-
-
-def a_request_is_not_answered(lines: Lines) -> None:
-    lines.ask("/v1/runs", None, error="TimeoutError: ")
 
 
 PLANTED: list[tuple[str, Breach]] = [
@@ -388,22 +314,24 @@ PLANTED: list[tuple[str, Breach]] = [
     ("nothing_is_a_server_error", lambda lines: lines.ask("/v1/runs", 503)),
     ("a_key_makes_one_run", a_key_makes_two_runs),
     ("a_key_makes_one_run", a_run_is_made_twice),
+    ("a_result_that_was_accepted_counts", a_result_is_lost),
+    ("a_message_that_was_accepted_is_kept", a_message_is_lost),
     ("no_committed_turn_is_asked_again", a_turn_is_asked_again),
     ("usage_adds_up", a_response_is_counted_that_nobody_gave),
     ("every_turn_is_counted", of_event(CALLED_BACK, "usage.updated", turn=9)),
     ("a_child_counts_for_its_parent", a_child_is_counted_twice),
-    ("each_row_has_its_owner", a_row_is_orphaned),
-    ("no_approval_waits_for_an_ended_run", an_approval_is_left_pending),
-    ("no_call_is_open_in_an_ended_run", a_call_is_left_open),
-    ("no_run_is_left_by_its_worker", a_lease_has_expired),
-    ("no_session_waits_for_an_ended_run", a_session_is_stuck),
-    ("no_process_ends_by_itself", a_process_ends),
-    ("no_process_ends_by_itself", a_drained_process_fails),
-    ("every_process_stops_when_asked", a_process_ignores_the_signal),
-    ("no_process_hangs", work_stops),
-    ("no_process_hangs", a_request_is_not_answered),
-    ("no_run_stands_still", a_run_stands_still),
-    ("memory_returns_to_its_level", at_the_end(rss_bytes=900 * 2**20)),
-    ("connections_return_to_their_level", at_the_end(connections=200)),
-    ("no_idle_process_spins", a_process_spins),
+    ("each_row_has_its_owner", beyond.a_row_is_orphaned),
+    ("no_approval_waits_for_an_ended_run", beyond.an_approval_is_left_pending),
+    ("no_call_is_open_in_an_ended_run", beyond.a_call_is_left_open),
+    ("no_run_is_left_by_its_worker", beyond.a_lease_has_expired),
+    ("no_session_waits_for_an_ended_run", beyond.a_session_is_stuck),
+    ("no_process_ends_by_itself", beyond.a_process_ends),
+    ("no_process_ends_by_itself", beyond.a_drained_process_fails),
+    ("every_process_stops_when_asked", beyond.a_process_ignores_the_signal),
+    ("no_process_hangs", beyond.work_stops),
+    ("no_process_hangs", beyond.a_request_is_not_answered),
+    ("no_run_stands_still", beyond.a_run_stands_still),
+    ("memory_returns_to_its_level", beyond.at_the_end(rss_bytes=900 * 2**20)),
+    ("connections_return_to_their_level", beyond.at_the_end(connections=200)),
+    ("no_idle_process_spins", beyond.a_process_spins),
 ]

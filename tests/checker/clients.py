@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 
 from tests.checker.evidence import Exchange, Fault
 from tests.checker.faults import Windows
-from tests.checker.history import Evidence, Found
+from tests.checker.history import Evidence, Found, part_of
 
 RECOVERY_SECONDS = 3.0
 """After the database is back, until the last 503."""
@@ -60,6 +60,37 @@ def a_key_makes_one_run(evidence: Evidence) -> Found:
     for plan, (keys, unkeyed) in _requests_of_plans(evidence).items():
         if made[plan] > len(keys) + unkeyed:
             yield plan, f"has {made[plan]} runs, of {len(keys)} keys and {unkeyed} requests"
+
+
+def a_result_that_was_accepted_counts(evidence: Evidence) -> Found:
+    """A client's result that got a 2xx is the result of its call."""
+    for each in evidence.exchanges:
+        parts = each.path.split("?")[0].split("/")
+        if parts[4:5] != ["tool_calls"] or parts[6:] != ["result"] or not _accepted(each):
+            continue
+        row = evidence.calls.get((parts[3], parts[5]))
+        output = part_of(row or {}, "result").get("output")
+        if evidence.has_tables and output != each.body.get("output"):
+            yield f"{parts[3]} {parts[5]}", f"{each.body} was accepted, its output is {output}"
+
+
+def a_message_that_was_accepted_is_kept(evidence: Evidence) -> Found:
+    """A message to a run that got a 2xx is in the log of the run."""
+    accepted: dict[str, set[str]] = defaultdict(set)
+    for each in evidence.exchanges:
+        parts = each.path.split("?")[0].split("/")
+        if parts[4:] == ["input"] and _accepted(each):
+            accepted[parts[3]].add(each.idempotency_key or f"at {each.at}")
+    for run_id, keys in accepted.items():
+        log = evidence.logs.get(run_id, [])
+        count = sum(event["type"] == "input.received" for event in log)
+        if count != len(keys):
+            yield run_id, f"{len(keys)} messages were accepted, its log has {count}"
+
+
+def _accepted(exchange: Exchange) -> bool:
+    status = exchange.status or 0
+    return exchange.method == "POST" and 200 <= status < 300
 
 
 def _by_key(evidence: Evidence) -> dict[str, list[Exchange]]:

@@ -115,8 +115,8 @@ class _Answers:
             if path == f"/v1/runs/{run_id}" and exchange.method == "GET":
                 self._last[run_id] = exchange.response
         answer = {key: exchange.answer[key] for key in KEPT_OF_ANSWERS & exchange.answer.keys()}
-        decides = path.endswith(("/decision", "/cancel"))
-        request = exchange.request if decides else _digest(exchange.request)
+        says = path.endswith(("/decision", "/cancel", "/result"))
+        request = exchange.request if says else _digest(exchange.request)
         return replace(exchange, request=request, response=answer)
 
     def runs_with(self, rows: list[Json]) -> dict[str, Json]:

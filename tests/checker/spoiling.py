@@ -4,12 +4,16 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.checker.evidence import Exchange, Log
 from tests.checker.history import Json
-from tests.checker.story import START
+from tests.checker.story import START, uuid
 
+GATED, PARENT, CHILD, FIRST, SECOND, CANCELLED, CALLED_BACK, REJECTED = (
+    uuid("1", number) for number in range(1, 9)
+)
+"""The runs of the sample."""
 LATER = START + 30.0
 """After everything."""
 
@@ -99,3 +103,6 @@ def ends_as(lines: Lines, run: str, status: str, **more: Any) -> None:
     lines.events(run, replace_last)
     row = {"output": None, "error": None, **more}
     lines.set("tables/runs.jsonl", of(id=run), status=status, **row)
+
+
+Breach: TypeAlias = Callable[[Lines], Any]

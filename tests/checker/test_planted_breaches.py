@@ -1,14 +1,16 @@
 """Each rule is shown a folder in which its promise was broken, and nothing else."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.checker import RULES, check
-from tests.checker.breaches import PLANTED, Breach
+from tests.checker.breaches import PLANTED
 from tests.checker.sample import write_sample
-from tests.checker.spoiling import Lines
+from tests.checker.spoiling import Breach, Lines
 
 
 @pytest.fixture(scope="module")
@@ -35,3 +37,10 @@ def test_a_planted_breach_is_caught_by_its_rule_alone(
 
 def test_every_rule_has_a_planted_breach() -> None:
     assert {rule.__name__ for rule in RULES} == {rule for rule, _ in PLANTED}
+
+
+def test_the_checker_imports_nothing_of_the_service() -> None:
+    code = "import sys, tests.checker; print([n for n in sys.modules if n.split('.')[0] == 'app'])"
+    root = Path(__file__).parents[2]
+    asked = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=True)
+    assert asked.stdout == b"[]\n"
