@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from tests.support.checker import TERMINAL, Event
+from tests.checker.history import TERMINAL
 from tests.support.client import ApiError, Client, Json
 
 GIVE_UP_SECONDS = 45.0
@@ -68,10 +68,10 @@ class PatientClient:
     def settle(self, run_id: str) -> Json:
         return self.repeat(lambda client: client.settle(run_id))
 
-    def follow(self, run_id: str) -> list[Event]:
+    def follow(self, run_id: str) -> list[Json]:
         """Return all events of the run from its stream, to the last one. A stream that breaks is
         resumed after the last event that came."""
-        events: list[Event] = []
+        events: list[Json] = []
 
         def read(client: Client) -> None:
             last = events[-1]["sequence"] if events else None

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import httpx2
 
+from tests.checker import Evidence, Reader, Violation, broken
 from tests.environments.patience import PatientClient
-from tests.support.checker import Evidence, Reader, Violation, broken
 from tests.support.client import Client, Json
 from tests.support.model_server import Answer, Call, HttpError, ModelRequest, ModelServer, text
 from tests.support.model_server import calls as asks
