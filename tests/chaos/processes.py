@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import signal
 import socket
 import sys
@@ -209,12 +210,13 @@ async def _is_ready(process: Process, printed: int) -> bool:
     return False
 
 
-def free_port(taken: set[int]) -> int:
-    for port in PORTS:
-        if port in taken:
-            continue
+def free_ports(count: int) -> list[int]:
+    """At random, so that programs that run side by side do not take each other's."""
+    free: list[int] = []
+    for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            taken.add(port)
-            return port
-    raise AssertionError("no port is free")
+            free.append(port)
+        if len(free) == count:
+            break
+    return free

@@ -18,7 +18,7 @@ from typing import Any, Final
 from tests.chaos.database import DIRECT, Database
 from tests.chaos.faults import LEASE_SECONDS, Injector, plan
 from tests.chaos.levels import Sampler
-from tests.chaos.processes import ROOT, Nursery, Process, Processes, free_port
+from tests.chaos.processes import ROOT, Nursery, Process, Processes, free_ports
 from tests.chaos.relay import Relay
 from tests.checker.evidence import Log, Settings, write_settings
 from tests.support.service import BOOTSTRAP_KEY, INHERITED, SECRET_KEY
@@ -93,8 +93,8 @@ class Chaos:
     async def _cast(
         self, processes: Processes, database: Database, url: str, stack: AsyncExitStack
     ) -> None:
-        taken: set[int] = set()
-        ports = {name: free_port(taken) for name, role, *_ in CAST if role == "api"}
+        apis = [name for name, role, *_ in CAST if role == "api"]
+        ports = dict(zip(apis, free_ports(len(apis)), strict=True))
         public = [f"http://127.0.0.1:{port}" for port in ports.values()]
         for number, (name, role, relayed, listens) in enumerate(CAST):
             relay = port = None
