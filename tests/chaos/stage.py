@@ -132,53 +132,61 @@ class Chaos:
 
     async def _drive(self, processes: Processes, database: Database, servers: str) -> None:
         """Run the clients with the faults, and wait until everything has settled."""
-        started_at = time.time()
+        started_at, dice = time.time(), random.Random(f"targets {self.seed}")
+        with Log(self.folder, "faults.jsonl") as faults:
+            injector = Injector(plan(self.seed, self.runs), processes, database, faults, dice)
+            started = Lines(self.folder / "runs.jsonl")
+            async with self._clients(processes, servers) as clients, asyncio.TaskGroup() as tasks:
+                injecting = tasks.create_task(
+                    injector.run(started.count, lambda: clients.returncode is not None)
+                )
+                reporting = tasks.create_task(self._report(started, injector, database))
+                await self._until_done(clients)
+                load_ended_at = time.time()
+                await injecting
+                await self._settle(database)
+                reporting.cancel()
+        self.summary = _read_json(self.folder / "load.summary.json")
+        self.figures["load_seconds"] = round(load_ended_at - started_at)
+        settings = Settings(
+            lease_seconds=LEASE_SECONDS,
+            polling_seconds=POLLING_SECONDS,
+            drain_seconds=DRAIN_SECONDS,
+            processes=len(CAST),
+            seed=self.seed,
+            runs=self.runs,
+            started_at=started_at,
+            load_ended_at=load_ended_at,
+            last_fault_at=injector.last_at,
+            settled_at=time.time(),
+        )
+        write_settings(self.folder, settings)
+
+    @asynccontextmanager
+    async def _clients(self, processes: Processes, servers: str) -> AsyncGenerator[Subprocess]:
+        """The load's clients."""
         arguments = ["--folder", str(self.folder), "--runs", str(self.runs)]
         arguments += ["--seed", str(self.seed), "--servers", servers]
         for process in processes.all:
             arguments += ["--api", process.url] if process.port else []
-        output = self.folder / "output" / "clients.log"
-        with output.open("ab") as log:
+        with (self.folder / "output" / "clients.log").open("ab") as log:
             clients = await asyncio.create_subprocess_exec(
                 *self.clients, *arguments, cwd=ROOT, stdout=log, stderr=log
             )
-        dice = random.Random(f"targets {self.seed}")
-        with Log(self.folder, "faults.jsonl") as faults:
-            injector = Injector(plan(self.seed, self.runs), processes, database, faults, dice)
-            started = Lines(self.folder / "runs.jsonl")
-            injecting = asyncio.create_task(
-                injector.run(started.count, lambda: clients.returncode is not None)
-            )
-            reporting = asyncio.create_task(self._report(started, injector, database))
-            try:
-                async with asyncio.timeout(self.minutes * 60):
-                    await clients.wait()
-            except TimeoutError:
-                self.problems.append(f"The clients were not done after {self.minutes} minutes.")
-                await _stop(clients)
-            load_ended_at = time.time()
-            await injecting
-            await self._settle(database)
-            reporting.cancel()
-        if clients.returncode:
-            self.problems.append(f"The clients ended with {clients.returncode}. See {output}")
-        self.summary = _read_json(self.folder / "load.summary.json")
-        self.figures["load_seconds"] = round(load_ended_at - started_at)
-        write_settings(
-            self.folder,
-            Settings(
-                lease_seconds=LEASE_SECONDS,
-                polling_seconds=POLLING_SECONDS,
-                drain_seconds=DRAIN_SECONDS,
-                processes=len(CAST),
-                seed=self.seed,
-                runs=self.runs,
-                started_at=started_at,
-                load_ended_at=load_ended_at,
-                last_fault_at=injector.last_at,
-                settled_at=time.time(),
-            ),
-        )
+        try:
+            yield clients
+        finally:
+            await _stop(clients)
+
+    async def _until_done(self, clients: Subprocess) -> None:
+        try:
+            async with asyncio.timeout(self.minutes * 60):
+                if code := await clients.wait():
+                    log = self.folder / "output" / "clients.log"
+                    self.problems.append(f"The clients ended with {code}. See {log}")
+        except TimeoutError:
+            self.problems.append(f"The clients were not done after {self.minutes} minutes.")
+            await _stop(clients)
 
     async def _settle(self, database: Database) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
