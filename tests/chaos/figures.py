@@ -52,12 +52,12 @@ TOOL_FAULTS: Final = {
     "later": 20,
     "twice": 6,
     "early": 6,
-    "never": 3,
-    "too_late": 3,
-    "not_json": 3,
-    "too_large": 3,
-    "deep": 3,
-    "is_error": 3,
+    "never": 1,
+    "too_late": 1,
+    "not_json": 1,
+    "too_large": 1,
+    "deep": 1,
+    "is_error": 1,
 }
 RUNS_OF_A_KIND: Final = 20
 
