@@ -142,6 +142,7 @@ class Link:
         name = self.server.spec.name
         try:
             async with AsyncExitStack() as stack:
+                await mcp_sdk.load()
                 async with asyncio.timeout(CONNECT_SECONDS):
                     client = await stack.enter_async_context(self._connected())
                     await self._start_listening(client, stack)

@@ -34,8 +34,18 @@ _MODULES: Final = (
 _LIST_CHANGED: Final = "notifications/tools/list_changed"
 
 
+_SLOW: Final = ("mcp", "mcp.client.streamable_http", "mcp.client.stdio", "jsonschema")
+"""The SDK, and the library that it imports when it checks the first result against its schema."""
+
+
 def is_installed() -> bool:
     return find_spec("mcp") is not None
+
+
+async def load() -> None:
+    """Import the SDK on a thread, since it takes seconds, in which the event loop must move."""
+    for name in _SLOW:
+        await asyncio.to_thread(import_module, name)
 
 
 class TooManyToolsError(ValueError):

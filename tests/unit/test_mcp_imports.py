@@ -1,0 +1,47 @@
+"""The MCP SDK is imported where it does not hold up the event loop."""
+
+import json
+import subprocess
+import sys
+
+PROGRAM = """
+import asyncio, json, sys, threading
+from ipaddress import ip_network
+from uuid import uuid4
+from app.domain.errors import McpUnreachableError
+from app.domain.mcp_servers import McpServerSpec
+from app.egress.client import Egress
+from app.tools.mcp import Mcp
+from app.tools.mcp_link import Server
+
+held_up = []
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is threading.main_thread():
+            held_up.append(name)
+
+async def main():
+    spec = McpServerSpec(name="box", url="http://127.0.0.1:9/mcp")
+    mcp = Mcp(Egress(allow_private=[ip_network("127.0.0.0/8")]), commands=(), load=None, take=None)
+    sys.meta_path.insert(0, Watch())
+    try:
+        await mcp.list_tools(Server(uuid4(), uuid4(), 1, spec, {}))
+    except McpUnreachableError:
+        pass  # nobody listens there
+    import jsonschema.validators  # as the SDK does when it checks a result
+
+asyncio.run(main())
+slow = ("mcp", "jsonschema")
+print(json.dumps([n for n in held_up if n.partition(".")[0] in slow]))
+print("mcp.client.session" in sys.modules)
+"""
+
+
+def test_the_event_loop_moves_while_the_sdk_is_imported() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=50
+    )
+    held_up, loaded = map(json.loads, ran.stdout.lower().splitlines())
+    assert loaded
+    assert held_up == []
