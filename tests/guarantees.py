@@ -74,7 +74,7 @@ def _row(promise: Json, parts: dict[str, Part]) -> str:
         promise["promise"],
         promise["limit"],
         _evidence(promise),
-        "<br>".join(_figures(promise, parts)) or "none yet",
+        "<br>".join(show_figures(promise, parts)) or "none yet",
     )
     return f"| {' | '.join(cells)} |"
 
@@ -97,12 +97,13 @@ def _link(test: str) -> str:
     return f"[{name.removeprefix('test_').replace('_', ' ')}](../{path})"
 
 
-def _figures(promise: Json, parts: dict[str, Part]) -> list[str]:
+def show_figures(promise: Json, parts: dict[str, Part]) -> list[str]:
+    """Return the figures of a promise that are known."""
     found: list[str] = []
     for figure in promise.get("figures", ()):
         part, _, name = figure.partition(": ")
         if part in parts and name in parts[part].figures:
-            found.append(f"{name}: {parts[part].figures[name]:,}")
+            found.append(f"{name}: {parts[part].figures[name]:,} ({part})")
     return found
 
 

@@ -1,7 +1,15 @@
 """The page of guarantees is the one that its source and the last figures make."""
 
 from tests.checker import RULES
-from tests.guarantees import PAGE, Part, missing, page, read_parts, read_promises
+from tests.guarantees import (
+    PAGE,
+    Part,
+    missing,
+    page,
+    read_parts,
+    read_promises,
+    show_figures,
+)
 
 NAMES = {rule.__name__ for rule in RULES}
 
@@ -34,3 +42,10 @@ def test_what_does_not_exist_is_named() -> None:
     }
     parts = {"chaos": Part("chaos", "2026-01-01", "make chaos", {})}
     assert missing([wrong], NAMES, parts) == [*wrong["tests"], *wrong["rules"], "chaos: nothing"]
+
+
+def test_a_figure_is_shown_as_soon_as_its_part_has_been_run() -> None:
+    promise = {"figures": ["chaos: kills", "model: states"]}
+    assert show_figures(promise, {}) == []
+    part = Part("chaos", "2026-01-01", "make chaos", {"kills": 1234})
+    assert show_figures(promise, {"chaos": part}) == ["kills: 1,234 (chaos)"]
