@@ -34,17 +34,14 @@ _MODULES: Final = (
 _LIST_CHANGED: Final = "notifications/tools/list_changed"
 
 
-_SLOW: Final = ("mcp", "mcp.client.streamable_http", "mcp.client.stdio", "jsonschema")
-"""The SDK, and the library that it imports when it checks the first result against its schema."""
-
-
 def is_installed() -> bool:
     return find_spec("mcp") is not None
 
 
 async def load() -> None:
-    """Import the SDK on a thread, since it takes seconds, in which the event loop must move."""
-    for name in _SLOW:
+    """Import the SDK on a thread, since it takes seconds, in which the event loop must move. Call
+    it before `connected`."""
+    for name in _MODULES:
         await asyncio.to_thread(import_module, name)
 
 
@@ -66,7 +63,6 @@ async def connected(
     """A session, until the block is left, by the task that entered it. `changed`: the list of tools
     did; `ended`: nothing comes from the server any more, with the reason or ""; `errors`: of a
     command. Raises whatever connecting raises."""
-    await asyncio.to_thread(_load)
     from mcp import Client  # noqa: PLC0415
 
     async def heard(message: Any) -> None:
@@ -81,13 +77,6 @@ async def connected(
             transport = _streams(spec, client)
         session = Client(_watched(transport, ended), message_handler=heard, cache=None)
         yield await stack.enter_async_context(session)
-
-
-def _load() -> None:
-    """Load all that a session uses. It takes seconds on a busy machine, in which the event loop
-    has to move: see `Heartbeat`."""
-    for name in _MODULES:
-        import_module(name)
 
 
 async def list_all(client: "Client") -> tuple[ListedTool, ...]:

@@ -1,8 +1,6 @@
 """MCP servers without a service: names, outcomes, and sessions with real servers."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -26,7 +24,6 @@ from app.tools.mcp import Mcp
 from app.tools.mcp_link import Server
 from app.tools.mcp_outcome import of_error
 from tests.support.mcp_server import McpServer
-from tests.support.service import ROOT
 from tests.support.serving import Server as HttpServer
 
 OBJECT: JsonObject = {"type": "object"}
@@ -350,48 +347,3 @@ def test_a_meter_takes_what_a_long_list_of_large_tools_needs() -> None:
     meter.add(tool * 512)
     with pytest.raises(mcp_http.LongListError):
         meter.add(tool * 512)
-
-
-LOADING = """
-import asyncio, sys, threading
-from ipaddress import ip_network
-from app.domain.mcp_servers import McpServerSpec
-from app.egress.client import Egress
-from app.tools import mcp_sdk
-from app.tools.mcp_stderr import StandardError
-
-in_loop = set()
-
-def note(event, values):
-    if event == "import" and threading.current_thread() is threading.main_thread():
-        in_loop.add(values[0].partition(".")[0])
-
-async def main(url):
-    spec = McpServerSpec(name="box", url=url)
-    egress = Egress(allow_private=[ip_network("127.0.0.0/8")])
-    session = mcp_sdk.connected(
-        spec, {}, egress, None, changed=print, ended=print, errors=StandardError()
-    )
-    sys.addaudithook(note)
-    async with session as client:
-        await client.list_tools()
-        result = await client.call_tool("add", {"a": 1, "b": 2})
-    print(sorted(in_loop & {"jsonschema", "lark", "mcp_types", "rfc3987_syntax"}), result)
-
-asyncio.run(main(sys.argv[1]))
-"""
-
-
-def test_the_sdk_is_loaded_outside_the_event_loop() -> None:
-    """Loading takes a second of processor time, in which nothing else of the process would go on.
-    The first call of a tool loads a part of it too."""
-    with McpServer() as server:
-        loaded = subprocess.run(
-            [sys.executable, "-c", LOADING, server.url],
-            check=False,
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-        )
-    assert loaded.stdout.startswith("[] "), loaded.stdout + loaded.stderr
-    assert "'sum': 3" in loaded.stdout

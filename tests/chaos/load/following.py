@@ -15,7 +15,7 @@ TERMINAL: Final = frozenset(
 )
 PAGE: Final = 1000
 RECONNECT_SECONDS: Final = 0.1
-LOOK_SECONDS: Final = 2.0
+LOOK_SECONDS: Final = 3.0
 """How often a run that is silent is asked what it waits for."""
 
 
