@@ -1,6 +1,7 @@
 # Runward's commands. `make run` needs only python3 (3.11 or newer) and a package index.
 PYTHON ?= python3
 JOBS ?= auto
+EXAMPLES ?= 0
 ARGS ?=
 RUNS ?= 1000
 
@@ -71,6 +72,9 @@ sbom: $(VENV)/.dev ## Write dist/runward.cdx.json: a CycloneDX bill of what the 
 	@mkdir -p dist
 	$(BIN)/cyclonedx-py requirements requirements-image.lock --pyproject pyproject.toml \
 	  --output-reproducible --validate --output-file dist/runward.cdx.json
+
+contract: $(VENV)/.dev ## Hold the service against openapi.json; EXAMPLES=40 generates that many requests for each operation
+	RUNWARD_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -s tests/contract $(ARGS)
 
 bench: $(VENV)/.dev ## Measure runs per second and CPU per run
 	$(BIN)/python -m bench $(ARGS)

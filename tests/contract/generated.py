@@ -81,7 +81,7 @@ def run_schemathesis(
         check=False,
     )
     covered = covered_by(report)
-    if done.returncode:
+    if covered.failures or done.returncode not in {0, 1}:
         covered.failures.append(done.stdout[-20_000:] + done.stderr[-2000:])
     return covered
 
@@ -92,7 +92,12 @@ def covered_by(report: Path) -> Covered:
         [(kind, event)] = json.loads(line).items()
         if kind == "LoadingFinished":
             covered.declared = event["statistic"]["transitions"]["total"]
+        if kind.endswith("Error"):
+            covered.failures.append(line[:2000])
         if kind == "ScenarioFinished":
+            checks = event["recorder"].get("checks", {}).values()
+            failed = [one for each in checks for one in each if one["status"] == "failure"]
+            covered.failures += [json.dumps(one)[:2000] for one in failed]
             for case in event["recorder"].get("cases", {}).values():
                 _count(covered, case)
     return covered
