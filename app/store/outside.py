@@ -355,9 +355,10 @@ async def expire_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
 
 
 async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
-    """A run that was claimed too often without progress takes its workers down: it ends here."""
+    """End a run that was claimed too often without progress, since it takes its workers down.
+    None: a worker took its claim back, or the run has gone on, after the sweep found it."""
     status, state = await locked(tx, project_id, run_id)
-    if status is not RunStatus.QUEUED:
+    if status is not RunStatus.QUEUED or not await sweep.is_crash_loop(tx, project_id, run_id):
         return None
     error: JsonObject = {
         "code": "crash_loop",

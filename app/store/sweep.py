@@ -58,6 +58,10 @@ _CRASH_LOOPS: Final = text(
     " OR claims >= :max_claims"
     " AND available_at <= statement_timestamp() - CAST(:lease AS interval)) LIMIT :batch"
 )
+_IS_CRASH_LOOP: Final = text(
+    "SELECT lost_leases >= :max_lost OR claims >= :max_claims FROM runs"
+    " WHERE project_id = :project_id AND id = :id"
+)
 # A worker that ends a run cancels what is below it; this is for one that was lost in between.
 _ORPHANS: Final = text(
     "SELECT k.project_id, k.parent_run_id AS id FROM runs k"
@@ -185,6 +189,13 @@ async def crash_loops(tx: Tx, lease: timedelta) -> list[tuple[ProjectId, RunId]]
     limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
     rows = await tx.execute(_CRASH_LOOPS, {"batch": BATCH, "lease": lease, **limits})
     return [(ProjectId(row.project_id), RunId(row.id)) for row in rows]
+
+
+async def is_crash_loop(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
+    """Return whether the run still has as many claims or lost leases without progress."""
+    limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
+    values = {"project_id": project_id, "id": run_id, **limits}
+    return bool((await tx.execute(_IS_CRASH_LOOP, values)).scalar_one_or_none())
 
 
 async def orphans(tx: Tx) -> list[tuple[ProjectId, RunId]]:

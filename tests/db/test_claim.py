@@ -227,6 +227,19 @@ async def test_the_report_of_a_worker_that_lives_takes_its_last_claim_back(store
     assert [state.id for state in await store.claim()] == [run_id]
 
 
+async def test_a_claim_that_is_taken_back_after_the_sweep_saves_the_run(store: Store) -> None:
+    """The report arrives between the sweep's search and the end of what it found."""
+    [run_id] = await store.accept()
+    states = [await crash(store) for _ in range(claims.MAX_CLAIMS)]
+    async with store.pool.begin() as tx:
+        [found] = await sweep.crash_loops(tx, LAPSED)
+    async with store.pool.begin() as tx:
+        await sweep.forgive(tx, [claims.Held(PROJECT, run_id, states[-1].fence)])
+    async with store.pool.begin() as tx:
+        assert await outside.quarantine(tx, *found) is None
+    assert [state.id for state in await store.claim()] == [run_id]
+
+
 async def test_a_report_about_a_run_that_has_ended_or_waits_changes_nothing(store: Store) -> None:
     ended, parked = await store.leased(), await store.waiting(pay("c1"))
     await store.committed(step(ended, "run.completed", seen=0, ending=Ending(Move.COMPLETE)))
