@@ -1,0 +1,131 @@
+"""What the executor is given in place of the process around it."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Final, cast
+from uuid import UUID
+
+from app.domain.calls import Call
+from app.domain.ids import ProjectId, RunId
+from app.domain.resolve import (
+    CallbackCompleted,
+    InputRequired,
+)
+from app.domain.state import ChildRun, RunState
+from app.domain.team import opening, outcome_of
+from app.domain.toolbox import Tool
+from app.loop.leased import Engine
+from app.loop.policies import NO_POLICY
+from app.loop.toolbox import Armed, ToolSet
+from app.store.commit import Step
+from app.tools.agent import AgentTool
+from app.tools.client import ClientTool
+from tests.model.scopes import Scope
+from tests.model.twin import LEASE
+from tests.model.worker import (
+    Pending,
+    Webhook,
+)
+
+NAMES: Final = "AB"
+COMPLETED: Final = CallbackCompleted(status="completed", output=1)
+ASKED: Final = InputRequired(status="input_required", requests={"what": "name"})
+
+
+def engine_of(
+    scope: Scope, vault: Mapping[tuple[str, int], Tool], mint: Callable[[], UUID]
+) -> Engine:
+    """All that an execution needs. Whatever waits, waits for the scheduler."""
+    stub: Any = _Stub
+    return Engine(
+        commit=cast("Any", _commit),
+        load=cast("Any", _load),
+        history=stub,
+        toolbox=cast("Any", _Toolbox(vault)),
+        children=cast("Any", _Children(scope, mint)),
+        models=stub,
+        prices=stub,
+        executors={"webhook": Webhook(), "client": ClientTool(), "agent": AgentTool()},
+        plugins=cast("Any", ()),
+        rules=cast("Any", _Rules(scope.slow_rules)),
+        guards=stub,
+        policies=cast("Any", _Policies()),
+        feed=cast("Any", _Stub()),
+        notices=cast("Any", _Stub()),
+        callback=lambda state, call: ("", ""),
+        secrets=stub,
+        tool_timeout=timedelta(seconds=400),
+        leases=cast("Any", _Leases()),
+    )
+
+
+def _commit(step: Step) -> Pending:
+    return Pending("commit", step)
+
+
+def _load(_: ProjectId, run_id: RunId, fence: int) -> Pending:
+    return Pending("load", (run_id, fence))
+
+
+class _Stub:
+    def followed(self, _: Any) -> bool:
+        return False
+
+    def tell(self, _: Any) -> None: ...
+
+
+class _Leases:
+    length = LEASE
+
+    def renew(self, _: RunState) -> Any:
+        return Pending("renew")
+
+
+class _Policies:
+    async def of(self, _: Any) -> Any:
+        return NO_POLICY
+
+
+class _Rules:
+    def __init__(self, slow: bool) -> None:  # noqa: FBT001
+        self._slow = slow
+
+    async def decide(self, *_: Any) -> list[Any]:
+        return await Pending("rules") if self._slow else []
+
+
+class _Toolbox:
+    def __init__(self, vault: Mapping[tuple[str, int], Tool]) -> None:
+        self._vault = vault
+
+    async def fetch(self, _: Any, wanted: Any) -> ToolSet:
+        found = {pair: self._vault[pair] for pair in wanted if pair in self._vault}
+        return ToolSet({pair: Armed(one, ()) for pair, one in found.items()})
+
+
+class _Children:
+    def __init__(self, scope: Scope, mint: Callable[[], UUID]) -> None:
+        self._scope = scope
+        self._mint = mint
+
+    async def opened(self, state: RunState, call: Call, tool: Tool, left: float | None) -> ChildRun:
+        del left
+        assert tool.spec.agent is not None
+        member = self._scope.members[tool.spec.agent]
+        return ChildRun(
+            id=RunId(self._mint()),
+            call_id=call.id,
+            agent=tool.spec.agent,
+            member=member,
+            team={},
+            input=opening(call.arguments),
+            context=state.context,
+            deadline_seconds=None,
+        )
+
+    async def result_of(self, state: RunState, tool: Tool, child: Any) -> Any:
+        del state
+        return outcome_of(tool, child)
+
+    def cancel(self, _: RunState) -> Any:
+        return Pending("cancel below")

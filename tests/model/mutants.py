@@ -1,0 +1,603 @@
+"""Mistakes to plant in the code, in a table of it, or in a guard of the gate; each must be caught.
+
+The first group puts back mistakes that Runward had.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from app.domain import approvals, decide, settle
+from app.domain.approvals import ApprovalStatus
+from app.domain.calls import WAITING, CallPhase
+from app.domain.decide import Park, RunTools, Wait
+from app.domain.run import MOVES, Edge, Move, RunStatus
+from app.domain.settle import AwaitCallback
+from app.domain.state import Changes
+from app.loop import execute
+from app.loop.execute import Execution
+from app.loop.leased import LeasedRun
+from app.store import approvals as approvals_store
+from app.store import family, outside, records, sweep
+from app.store import locked as locked_module
+from app.store.commit import Ending, Moved
+from tests.model import twin
+from tests.model.operations import replacing
+from tests.model.rows import RunRow
+from tests.model.twin import ALREADY, CLAIMABLE, DUE, GATE, ON_CLAIM, Twin
+
+Plant = tuple[Any, str, Any]
+# Names of the code that a mutant takes the place of.
+_RETRY_DELAY: Final = "_retry_delay"
+_LEFT_BEHIND: Final = "_left_behind"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`scope`: where it is caught. `caught_by`: the property, which the violation begins with."""
+
+    name: str
+    area: str
+    scope: str
+    caught_by: str
+    plants: Callable[[], list[Plant]]
+
+
+def planted(mutant: Mutant) -> Any:
+    return replacing(*mutant.plants())
+
+
+def _always(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
+def _fence_of(row: RunRow) -> int:
+    return row.fence
+
+
+def _last_write_of(row: RunRow) -> Any:
+    return row.last_write
+
+
+def _is_leased(row: RunRow) -> bool:
+    return row.status is RunStatus.IN_PROGRESS
+
+
+# Mistakes that Runward had.
+
+
+async def _step_that_starts_while_draining(it: Any) -> bool:
+    if it._lost or it._nudged.is_set():
+        await it._look()
+    if it._draining and not it._in_flight:
+        return await it._end(Ending(Move.RELEASE, keep_claim=True), it._changes)
+    await it._take_in()
+    return await it._do(it._decide())
+
+
+async def _collect_that_starts_retries_itself(it: Any) -> None:
+    await it._wait(it._in_flight.tasks, None)
+    if it._nudged.is_set():
+        await it._look()
+    again: list[Any] = []
+    for call_id, outcome in it._in_flight.take_done():
+        call = it._state.calls[call_id]
+        if outcome == "retry":
+            again.append(call)
+        elif call.phase is not CallPhase.SETTLED:
+            await it._conclude(call, outcome)
+    await it._start(again)
+
+
+async def _await_calls_unguarded(it: Any, *, stopping: bool) -> bool:
+    if it._in_flight and await it._record():
+        await it._collect()
+    return False
+
+
+async def _unchecked(_: Any) -> None: ...
+
+
+def _records_that_close_later(it: Any, run: Any, changes: Changes) -> None:
+    _ADD(it, run, changes)
+    for row in it.approvals:
+        row["status"] = "pending"
+
+
+_ADD: Final = records.Records.add
+
+
+# The gate and the executor.
+
+
+async def _start_believing(it: Any, calls: Any) -> None:
+    if not calls:
+        return
+    state, changes = it._state, it._changes.copy()
+    started: list[Any] = []
+    for call in calls:
+        state, one = settle.start(state, changes, call, seconds=it._seconds_for(call))
+        started.append(one)
+    await it._write(state, changes, seen=it._state.version)
+    it._state, it._changes = state, Changes()
+    for call in started:
+        it._in_flight.launch(state, call, it._armed(call))
+
+
+async def _start_unseen(it: Any, calls: Any) -> None:
+    write = it._write
+
+    async def unseen(state: Any, changes: Any, *, seen: Any) -> Any:
+        return await write(state, changes, seen=None)
+
+    it._write = unseen
+    try:
+        await _START(it, calls)
+    finally:
+        del it._write
+
+
+_START: Final = vars(Execution)["_start"]
+
+
+async def _end_believing(it: Any, ending: Any, changes: Any) -> bool:
+    written = await it._write(it._state, changes, seen=it._state.version, ending=ending)
+    return isinstance(written, Moved) or bool(written)
+
+
+async def _launch_before_commit(it: Any, calls: Any) -> None:
+    state, changes = it._state, it._changes.copy()
+    for call in calls:
+        state, one = settle.start(state, changes, call, seconds=it._seconds_for(call))
+        it._in_flight.launch(state, one, it._armed(call))
+    if calls:
+        await it._write(state, changes, seen=it._state.version)
+        it._state, it._changes = state, Changes()
+
+
+# Recover, settle and decide.
+
+
+def _recover_all(state: Any, changes: Any, tool_of: Any) -> Any:
+    for call in state.open_calls:
+        if call.phase is CallPhase.STARTED and call.fence != state.fence:
+            state = settle.put_back(state, changes, call)
+    return state
+
+
+def _recover_none(state: Any, changes: Any, tool_of: Any) -> Any:
+    return state
+
+
+def _recover_unknown(state: Any, changes: Any, tool_of: Any) -> Any:
+    for call in state.open_calls:
+        if call.phase is CallPhase.STARTED and call.fence != state.fence:
+            verdict = settle.unknown(tool_of(call).spec, "lost")
+            state = settle.conclude(state, changes, call, verdict)
+    return state
+
+
+def _start_uncounted(state: Any, changes: Any, call: Any, *, seconds: Any) -> Any:
+    started = replace(call, phase=CallPhase.STARTED, fence=state.fence, timeout_seconds=seconds)
+    changes.put(started)
+    return state.with_call(started), started
+
+
+def _start_unfenced(state: Any, changes: Any, call: Any, *, seconds: Any) -> Any:
+    _, started = settle.start(state, Changes(), call, seconds=seconds)
+    started = replace(started, fence=1)
+    changes.put(started)
+    return state.with_call(started), started
+
+
+def _put_back_nothing(state: Any, changes: Any, call: Any) -> Any:
+    return state
+
+
+def _close_calls_alone(state: Any, changes: Any, reason: Any) -> Any:
+    after = settle.close_open_calls(state, changes, reason)
+    changes.closed_approvals.clear()
+    return after
+
+
+def _close_nothing(state: Any, changes: Any, reason: Any) -> Any:
+    return state
+
+
+def _delay_always(spec: Any, call: Any, failed: Any, jitter: Any) -> float:
+    return 0.0
+
+
+def _conclude_callbacks_ready(state: Any, changes: Any, call: Any, verdict: Any) -> Any:
+    if isinstance(verdict, AwaitCallback):
+        return settle.put_back(state, changes, call)
+    return _CONCLUDE(state, changes, call, verdict)
+
+
+_CONCLUDE: Final = settle.conclude
+
+
+def _next_despite_cancel(state: Any, **values: Any) -> Any:
+    return decide.next_action(replace(state, cancel_after_turn=False), **values)
+
+
+def _next_parks_early(state: Any, **values: Any) -> Any:
+    action = decide.next_action(state, **values)
+    waiting = tuple(call.id for call in state.turn_calls if call.phase in WAITING)
+    return Park(waiting) if isinstance(action, Wait) and waiting else action
+
+
+def _next_starts_twice(state: Any, **values: Any) -> Any:
+    action = decide.next_action(state, **values)
+    flying = tuple(c.id for c in state.turn_calls if c.phase is CallPhase.STARTED)
+    return RunTools(flying) if isinstance(action, Wait) and flying else action
+
+
+def _recheck_nothing(state: Any, *_: Any) -> Any:
+    return state
+
+
+def _expire_quietly(state: Any, changes: Any, call: Any) -> Any:
+    after = _EXPIRE(state, changes, call)
+    changes.closed_approvals.clear()
+    return after
+
+
+_EXPIRE: Final = approvals.expire
+
+
+# Sweeps and what others do.
+
+
+async def _go_on_asleep(
+    tx: Any, status: Any, state: Any, changes: Any, *, closed: Any = ()
+) -> None:
+    await twin.change(tx, state, changes, closed=closed)
+
+
+async def _get_pending(tx: Any, project: Any, approval_id: Any) -> Any:
+    found = await twin.get_approval(tx, project, approval_id)
+    return found and replace(found, status=ApprovalStatus.PENDING)
+
+
+async def _nothing(*_: Any) -> None: ...
+
+
+async def _overdue(*_: Any) -> bool:
+    return True
+
+
+def _free_unavailable(it: Twin, run_id: Any) -> None:
+    it.put(run_id, status=RunStatus.QUEUED, lease=None, available=False)
+
+
+def _guard(table: dict[str, Any], name: str) -> Callable[[], list[Plant]]:
+    return lambda: [(table, name, _always)]
+
+
+def _code(owner: Any, name: str, value: Any) -> Callable[[], list[Plant]]:
+    return lambda: [(owner, name, value)]
+
+
+def _edge(move: Move, *sources: RunStatus) -> Callable[[], list[Plant]]:
+    return lambda: [(MOVES, move, Edge(frozenset(sources), MOVES[move].target))]
+
+
+_STALE = "a stale worker writes nothing"
+_BELIEF = "no worker believes in a step that was not written"
+_ONCE = "a call that is not idempotent is sent once"
+_WAY_ON = "from every state there is a way on"
+_TRACK = "no run loses track of a call"
+_PENDING = "a pending approval for each call that waits for one, and no other"
+_VIEW = "nothing starts or ends on an outdated view"
+
+_OLD: Final = [
+    Mutant(
+        "a step takes another claim's write for its own",
+        "gate",
+        "freeze",
+        _BELIEF,
+        _guard(ALREADY, "fence"),
+    ),
+    Mutant(
+        "an approval stays pending whose run ends in the same commit",
+        "gate",
+        "ends",
+        "no pending approval of an ended run",
+        _code(records.Records, "add", _records_that_close_later),
+    ),
+    Mutant(
+        "no lease is checked before a model request",
+        "executor",
+        "freeze",
+        "no model is asked for a committed turn",
+        _code(LeasedRun, "_check_lease", _unchecked),
+    ),
+    Mutant(
+        "a worker that drains goes on starting calls",
+        "executor",
+        "queue",
+        "nothing starts while a worker drains",
+        _code(Execution, "_step", _step_that_starts_while_draining),
+    ),
+    Mutant(
+        "a refused retry leaves a started call without a task",
+        "executor",
+        "retry",
+        "no loop without a write or a wait",
+        lambda: [
+            (Execution, "_collect", _collect_that_starts_retries_itself),
+            (Execution, "_await_calls", _await_calls_unguarded),
+        ],
+    ),
+    Mutant(
+        "the same, in a worker that fails such a run",
+        "executor",
+        "retry",
+        _TRACK,
+        _code(Execution, "_collect", _collect_that_starts_retries_itself),
+    ),
+]
+_NEW: Final = [
+    Mutant("the gate lets another fence through", "gate", "freeze", _STALE, _guard(GATE, "fence")),
+    Mutant(
+        "the gate lets an expired lease through",
+        "gate",
+        "freeze",
+        "nothing is written without a lease",
+        _guard(GATE, "lease"),
+    ),
+    Mutant(
+        "the gate writes a step again",
+        "gate",
+        "commit",
+        "a step is written once",
+        _guard(GATE, "write id"),
+    ),
+    Mutant(
+        "the gate lets a step through that was decided on an older version",
+        "gate",
+        "mixed",
+        _VIEW,
+        _guard(GATE, "seen version"),
+    ),
+    Mutant(
+        "a claim keeps the fence",
+        "gate",
+        "freeze",
+        _TRACK,
+        _code(ON_CLAIM, "fence", _fence_of),
+    ),
+    Mutant(
+        "a claim keeps the last write id",
+        "gate",
+        "drain",
+        _BELIEF,
+        _code(ON_CLAIM, "last_write", _last_write_of),
+    ),
+    Mutant(
+        "a run that is leased is claimed",
+        "gate",
+        "freeze",
+        "only a run that is due is claimed",
+        _guard(CLAIMABLE, "status"),
+    ),
+    Mutant(
+        "a run that waits is claimed",
+        "gate",
+        "callback",
+        "only a run that is due is claimed",
+        _guard(CLAIMABLE, "available"),
+    ),
+    Mutant(
+        "calls start whose step was refused",
+        "executor",
+        "mixed",
+        "nothing is sent before its start is committed",
+        _code(Execution, "_start", _start_believing),
+    ),
+    Mutant(
+        "calls start without the version that was decided on",
+        "executor",
+        "mixed",
+        _VIEW,
+        _code(Execution, "_start", _start_unseen),
+    ),
+    Mutant(
+        "calls are sent while their start is being committed",
+        "executor",
+        "freeze",
+        "nothing is sent before its start is committed",
+        _code(Execution, "_start", _launch_before_commit),
+    ),
+    Mutant(
+        "a claim ends although its end was refused",
+        "executor",
+        "mixed",
+        "a claim ends with a step that was written",
+        _code(LeasedRun, "_end", _end_believing),
+    ),
+    Mutant(
+        "every call of a lost worker is sent again",
+        "recover",
+        "answers",
+        _ONCE,
+        _code(execute, "recover", _recover_all),
+    ),
+    Mutant(
+        "no call of a lost worker is recovered",
+        "recover",
+        "answers",
+        _TRACK,
+        _code(execute, "recover", _recover_none),
+    ),
+    Mutant(
+        "an idempotent call of a lost worker is not repeated",
+        "recover",
+        "commit",
+        "an idempotent call is repeated",
+        _code(execute, "recover", _recover_unknown),
+    ),
+    Mutant(
+        "an unknown outcome is retried",
+        "settle",
+        "answers",
+        _ONCE,
+        _code(settle, _RETRY_DELAY, _delay_always),
+    ),
+    Mutant(
+        "a start counts no attempt",
+        "settle",
+        "answers",
+        "each attempt is sent once",
+        _code(execute, "start", _start_uncounted),
+    ),
+    Mutant(
+        "a start notes no fence",
+        "settle",
+        "commit",
+        "nothing is sent before its start is committed",
+        _code(execute, "start", _start_unfenced),
+    ),
+    Mutant(
+        "a call whose pause is over stays started",
+        "settle",
+        "retry",
+        _TRACK,
+        _code(execute, "put_back", _put_back_nothing),
+    ),
+    Mutant(
+        "an end leaves approvals open",
+        "settle",
+        "gate",
+        "no pending approval of an ended run",
+        lambda: [(locked_module, "close_open_calls", _close_calls_alone)],
+    ),
+    Mutant(
+        "an end leaves calls open",
+        "settle",
+        "gate",
+        "no pending approval of an ended run",
+        lambda: [(locked_module, "close_open_calls", _close_nothing)],
+    ),
+    Mutant(
+        "a call that is answered later is ready again",
+        "settle",
+        "callback",
+        "attempts are limited",
+        _code(execute, "conclude", _conclude_callbacks_ready),
+    ),
+    Mutant(
+        "a cancel after the turn is overlooked",
+        "decide",
+        "cancel",
+        "nothing starts after a cancel",
+        _code(execute, "next_action", _next_despite_cancel),
+    ),
+    Mutant(
+        "a run parks while a call is in flight",
+        "decide",
+        "mixed",
+        "nothing can run while someone's action is required",
+        _code(execute, "next_action", _next_parks_early),
+    ),
+    Mutant(
+        "a call in flight is started again",
+        "decide",
+        "commit",
+        "no loop without a write or a wait",
+        _code(execute, "next_action", _next_starts_twice),
+    ),
+    Mutant(
+        "a run that waits for an approval goes on",
+        "decide",
+        "gate",
+        "no model is asked while a call is open",
+        _code(decide, "WAITING", WAITING - {CallPhase.AWAITING_APPROVAL}),
+    ),
+    Mutant(
+        "an approval is taken for another tool version",
+        "decide",
+        "changed",
+        "an approval covers one version of a tool",
+        _code(execute, "recheck", _recheck_nothing),
+    ),
+    Mutant(
+        "an approved call is written down as rejected",
+        "decide",
+        "gate",
+        "only an approved call starts",
+        lambda: [(approvals.STATUS_AFTER, "approve", ApprovalStatus.REJECTED)],
+    ),
+    Mutant(
+        "a second decision takes effect",
+        "decide",
+        "gate",
+        "a settled call stays as it is",
+        lambda: [
+            (approvals_store, "get", _get_pending),
+            (outside, _LEFT_BEHIND, _never),
+        ],
+    ),
+    Mutant(
+        "an expiry does not close its approval",
+        "sweep",
+        "gate",
+        _PENDING,
+        _code(approvals, "expire", _expire_quietly),
+    ),
+    Mutant(
+        "a callback does not wake its run",
+        "sweep",
+        "callback",
+        _WAY_ON,
+        _code(outside, "go_on", _go_on_asleep),
+    ),
+    Mutant(
+        "what waits is not woken",
+        "decide",
+        "gate",
+        "nothing can run while someone's action is required",
+        _edge(Move.WAKE, RunStatus.QUEUED),
+    ),
+    Mutant(
+        "a sweep times a call out that was sent again",
+        "sweep",
+        "callback",
+        "no call times out before its time",
+        _code(sweep, "is_overdue", _overdue),
+    ),
+    Mutant(
+        "a sweep ends a run whose claim was taken back",
+        "sweep",
+        "callback",
+        "only a run that ends its workers is quarantined",
+        _code(sweep, "is_crash_loop", _overdue),
+    ),
+    Mutant(
+        "a sweep frees leases that are held",
+        "sweep",
+        "retry",
+        "",
+        _code(DUE, "lease", _is_leased),
+    ),
+    Mutant(
+        "a sweep frees a run that nobody may claim",
+        "sweep",
+        "freeze",
+        _WAY_ON,
+        _code(Twin, "free", _free_unavailable),
+    ),
+    Mutant(
+        "a child run's end does not wake its parent",
+        "sweep",
+        "child",
+        _WAY_ON,
+        _code(family, "ended", _nothing),
+    ),
+]
+MUTANTS: Final[Mapping[str, Mutant]] = {one.name: one for one in [*_OLD, *_NEW]}

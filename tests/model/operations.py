@@ -1,0 +1,240 @@
+"""Everything that somebody does to the database, by name: on the twin, and where `app.store` does
+it for real, in `test_conformance.py`. The functions of `app.store.outside` are the code's own."""
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+from app.domain.approvals import Decision
+from app.domain.errors import AppError
+from app.domain.ids import ApprovalId, CallId, RunId
+from app.domain.items import Message
+from app.domain.resolve import Answer, Callback, Resolution
+from app.domain.run import RunStatus
+from app.store import (
+    approvals,
+    client_results,
+    commit,
+    family,
+    outside,
+    runs,
+    sweep,
+    views,
+)
+from app.store.callback_tokens import CallRef
+from app.store.commit import Step
+from tests.model import twin as on_twin
+from tests.model.rows import PROJECT
+from tests.model.twin import Twin, run_now
+
+Vault = Mapping[tuple[str, int], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`arguments` are what both databases are given."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An AppError, whose transaction was rolled back."""
+
+    code: str
+
+
+def perform(twin: Twin, vault: Vault, operation: Operation) -> Any:
+    """Do it on the twin. Returns the answer."""
+    before = dict(twin.rows)
+    try:
+        return _ON_TWIN[operation.name](twin, vault, *operation.arguments)
+    except AppError as error:
+        twin.rows = before
+        return Refused(error.code)
+
+
+def _load(twin: Twin, _: Vault, run_id: RunId, fence: int) -> Any:
+    row = twin.rows[run_id]
+    held = row.status is RunStatus.IN_PROGRESS and row.fence == fence
+    return twin.load(run_id) if held else None
+
+
+def _decide(twin: Twin, vault: Vault, approval_id: ApprovalId, decision: Decision) -> str:
+    """Like `app.api.approvals`, which closes what an ended run has left behind."""
+    work = outside.decide(_tx(twin), cast("Any", vault), PROJECT, approval_id, decision, "key")
+    return run_now(work).status
+
+
+def _call_back(
+    twin: Twin, vault: Vault, run_id: RunId, call_id: CallId, attempt: int, said: Callback
+) -> Any:
+    call = twin.rows[run_id].calls[call_id]
+    ref = CallRef(PROJECT, run_id, call.uuid, attempt)
+    return run_now(outside.take_callback(_tx(twin), cast("Any", vault), ref, said))
+
+
+def _give(twin: Twin, vault: Vault, run_id: RunId, call_id: CallId, said: Answer) -> None:
+    tx = _tx(twin)
+    run_now(client_results.give(tx, cast("Any", vault), PROJECT, run_id, call_id, said))
+
+
+def _resolve(twin: Twin, vault: Vault, run_id: RunId, call_id: CallId, how: Resolution) -> None:
+    tx = _tx(twin)
+    run_now(outside.resolve_call(tx, cast("Any", vault), PROJECT, run_id, call_id, how))
+
+
+def _cancel(twin: Twin, _: Vault, run_id: RunId, after_turn: bool) -> None:  # noqa: FBT001
+    run_now(outside.cancel(_tx(twin), PROJECT, run_id, after_turn=after_turn))
+
+
+def _input(twin: Twin, _: Vault, run_id: RunId) -> None:
+    said = [Message("user", "By the way.")]
+    run_now(outside.add_input(_tx(twin), PROJECT, run_id, said))
+
+
+def _expire_answer(twin: Twin, vault: Vault, run_id: RunId, call_id: CallId) -> None:
+    run_now(outside.expire_callback(_tx(twin), cast("Any", vault), PROJECT, run_id, call_id))
+
+
+def _pass_approval(twin: Twin, _: Vault, approval_id: ApprovalId) -> None:
+    for row in twin.rows.values():
+        if (one := row.approvals.get(approval_id)) is not None:
+            after = {**row.approvals, approval_id: replace(one, due=True)}
+            twin.put(row.id, approvals=after)
+            return
+
+
+def _pass_answer(twin: Twin, _: Vault, run_id: RunId, call_id: CallId) -> None:
+    twin.put(run_id, due_calls=twin.rows[run_id].due_calls | {call_id})
+
+
+def _cancel_below(twin: Twin, _: Vault, run_id: RunId) -> None:
+    run_now(outside.cancel_below(_tx(twin), PROJECT, run_id))
+
+
+def _step(twin: Twin, _: Vault, step: Step, write_id: int) -> Any:
+    return twin.step(step, write_id)
+
+
+def _tx(twin: Twin) -> Any:
+    return twin
+
+
+def _claim(twin: Twin, _: Vault, run_id: RunId) -> Any:
+    return twin.claim(run_id)
+
+
+def _renew(twin: Twin, _: Vault, run_id: RunId, fence: int) -> bool:
+    return twin.renew(run_id, fence)
+
+
+def _forgive(twin: Twin, _: Vault, run_id: RunId, fence: int) -> None:
+    twin.forgive(run_id, fence)
+
+
+def _free(twin: Twin, _: Vault, run_id: RunId) -> None:
+    twin.free(run_id)
+
+
+def _quarantine(twin: Twin, _: Vault, run_id: RunId) -> None:
+    run_now(outside.quarantine(_tx(twin), PROJECT, run_id))
+
+
+def _expire_run(twin: Twin, _: Vault, run_id: RunId) -> None:
+    run_now(outside.expire_run(_tx(twin), PROJECT, run_id))
+
+
+def _expire_approval(twin: Twin, _: Vault, approval_id: ApprovalId) -> None:
+    run_now(outside.expire_approval(_tx(twin), PROJECT, approval_id))
+
+
+def _end_lease(twin: Twin, _: Vault, run_id: RunId) -> None:
+    twin.put(run_id, lease="expired")
+
+
+def _pass_deadline(twin: Twin, _: Vault, run_id: RunId) -> None:
+    twin.put(run_id, overdue=True)
+
+
+_ON_TWIN: Final[dict[str, Callable[..., Any]]] = {
+    "claim": _claim,
+    "step": _step,
+    "load": _load,
+    "renew": _renew,
+    "forgive": _forgive,
+    "free": _free,
+    "quarantine": _quarantine,
+    "expire run": _expire_run,
+    "expire approval": _expire_approval,
+    "expire answer": _expire_answer,
+    "cancel below": _cancel_below,
+    "decide": _decide,
+    "call back": _call_back,
+    "give": _give,
+    "resolve": _resolve,
+    "cancel": _cancel,
+    "input": _input,
+    # What time alone does.
+    "lease ends": _end_lease,
+    "deadline passes": _pass_deadline,
+    "approval ends": _pass_approval,
+    "answer is late": _pass_answer,
+}
+
+_REPLACED: Final[list[tuple[Any, str, Any]]] = [
+    (runs, "lock", on_twin.lock),
+    (runs, "load", on_twin.load),
+    (runs, "lock_all", on_twin.lock_all),
+    (runs, "open_below", on_twin.open_below),
+    (runs, "change", on_twin.change),
+    (approvals, "get", on_twin.get_approval),
+    (approvals, "withdraw", on_twin.withdraw),
+    (approvals, "remember", on_twin.remember),
+    (sweep, "is_overdue", on_twin.is_overdue),
+    (sweep, "is_crash_loop", on_twin.is_crash_loop),
+    (outside, "tool_of", on_twin.tool_of),
+    (client_results, "tool_of", on_twin.tool_of),
+    (family, "ended", on_twin.ended),
+    (family, "rouse", on_twin.rouse),
+    (family, "settle_idle", on_twin.settle_idle),
+    (views, "keep_late_callback", on_twin.keep_late_callback),
+    (commit, "accept_values", on_twin.accept_values),
+]
+
+
+@contextmanager
+def replacing(*replaced: tuple[Any, str, Any]) -> Generator[None]:
+    """Have these attributes of modules and classes, or values of dicts, replaced meanwhile."""
+    former: list[tuple[Any, str, Any]] = []
+    try:
+        for owner, name, value in replaced:
+            if isinstance(owner, dict):
+                table = cast("dict[str, Any]", owner)
+                former.append((table, name, table[name]))
+                table[name] = value
+            else:
+                former.append((owner, name, cast("Any", vars(owner))[name]))
+                setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in reversed(former):
+            if isinstance(owner, dict):
+                owner[name] = value
+            else:
+                setattr(owner, name, value)
+
+
+@contextmanager
+def on_the_twin(loop: asyncio.AbstractEventLoop) -> Generator[None]:
+    """Have the code of the store work on twins, and the executor run on `loop`."""
+    former = asyncio._get_running_loop()
+    asyncio._set_running_loop(loop)
+    try:
+        with replacing(*_REPLACED):
+            yield
+    finally:
+        asyncio._set_running_loop(former)

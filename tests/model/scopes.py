@@ -1,0 +1,295 @@
+"""What is explored: small runs, and how often each disturbance may happen in them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from app.domain.agents import AgentConfig
+from app.domain.approvals import Approve, Decision, Edit, Reject, Respond
+from app.domain.ids import RunId
+from app.domain.items import Message
+from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
+from app.domain.response import ModelResponse, RequestedCall
+from app.domain.state import Lineage, Member, Segment, SegmentKind
+from app.domain.toolbox import Tool
+from tests.model.rows import RunRow, Tools
+from tests.unit.domain_cases import tool
+
+ROOT: Final = RunId(UUID(int=1 << 64))
+DONE: Final = Done("ok")
+BUSY: Final = Failed(Why.UNAVAILABLE, "busy", status=503)
+RESET: Final = Failed(Why.UNKNOWN, "reset")
+UNREACHED: Final = Failed(Why.NOT_SENT, "no connection")
+TIMEOUT: Final = Failed(Why.TIMEOUT, "no answer")
+LATER: Final = Waits()
+DECISIONS: Final[Mapping[str, Decision]] = {
+    "approve": Approve(decision="approve"),
+    "edit": Edit(decision="edit", arguments={"n": 9}),
+    "reject": Reject(decision="reject"),
+    "respond": Respond(decision="respond", output="By hand."),
+}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """`responses`: of the model, by turn; after the last it answers in text. `answers`: outcomes
+    of each tool. `budget`: how often each disturbance may happen; what is not named does not."""
+
+    name: str
+    about: str
+    tools: tuple[Tool, ...]
+    responses: tuple[tuple[RequestedCall, ...], ...]
+    answers: Mapping[str, tuple[Outcome, ...]]
+    budget: Mapping[str, int] = field(default_factory=dict[str, int])
+    decisions: tuple[str, ...] = ("approve",)
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    members: Mapping[str, Member] = field(default_factory=dict[str, Member])
+    child_responses: tuple[tuple[RequestedCall, ...], ...] = ()
+    """Of the agents of child runs."""
+    others: tuple[Tool, ...] = ()
+    """Tools of child runs."""
+    workers: int = 2
+    slow_rules: bool = False
+    """Rules take their time, so that something may happen meanwhile."""
+
+    @property
+    def current(self) -> Tools:
+        return {one.name: one for one in (*self.tools, *self.others)}
+
+    @property
+    def root(self) -> RunRow:
+        values = {
+            "model": "offline:rules",
+            "tools": [one.name for one in self.tools],
+            **self.config,
+        }
+        config = AgentConfig.model_validate(values, strict=False)
+        opening = Segment(SegmentKind.INPUT, 0, None, (Message("user", "go"),))
+        return RunRow(ROOT, config, segments=(opening,))
+
+    def response(self, lineage: Lineage | None, turn: int) -> ModelResponse:
+        """What the model says in this turn."""
+        wanted = self.child_responses if lineage else self.responses
+        calls = wanted[turn - 1] if turn <= len(wanted) else ()
+        return ModelResponse.of("" if calls else "Done.", calls)
+
+
+def wants(*names: str, turn: int = 1) -> tuple[RequestedCall, ...]:
+    return tuple(
+        RequestedCall(f"{name}{turn}", name, f'{{"n": {turn}}}') for name in dict.fromkeys(names)
+    )
+
+
+READ: Final = tool("read", idempotent=True, retry={"max_attempts": 2})
+PAY: Final = tool("pay")
+ASK: Final = tool("ask", on_unknown="ask")
+GATED: Final = tool("gated", approval="always")
+CLIENT: Final = tool("client", type="client", url=None, timeout_seconds=30)
+CALLED: Final = tool("called", idempotent=True)
+LIMITED: Final = tool("limited", concurrency={"limit": 1})
+CONSULT: Final = tool("consult", type="agent", agent="helper", url=None)
+
+HELPER: Final = Member(
+    AgentConfig.model_validate({"model": "offline:rules", "tools": ["gated"]}, strict=False), 1
+)
+_SMALL: Final = [
+    Scope(
+        "retry",
+        "an idempotent call that may be retried, and input meanwhile",
+        (READ,),
+        (wants("read"),),
+        {"read": (DONE, BUSY)},
+        {"input": 1},
+    ),
+    Scope(
+        "drain",
+        "an idempotent call that may be retried, and a worker that is asked to stop",
+        (READ,),
+        (wants("read"),),
+        {"read": (DONE, BUSY)},
+        {"drain": 1, "crash": 1},
+    ),
+    Scope(
+        "queue",
+        "two calls one after the other, another one at the same time, a drain",
+        (LIMITED, PAY),
+        ((*wants("limited", "pay"), *wants("limited", turn=2)),),
+        {"limited": (DONE,), "pay": (DONE,)},
+        {"drain": 1},
+        workers=1,
+    ),
+    Scope(
+        "rules",
+        "a call, a drain and input, and rules that take their time",
+        (PAY,),
+        (wants("pay"),),
+        {"pay": (DONE,)},
+        {"drain": 1, "input": 1},
+        slow_rules=True,
+        workers=1,
+    ),
+    Scope(
+        "freeze",
+        "a call that is not idempotent, and a worker that freezes for longer than its lease",
+        (PAY,),
+        (wants("pay"),),
+        {"pay": (DONE,)},
+        {"lease": 1},
+    ),
+    Scope(
+        "answers",
+        "every answer of a tool that is not idempotent, and a crash",
+        (PAY,),
+        (wants("pay"),),
+        {"pay": (DONE, RESET, UNREACHED, TIMEOUT, BUSY)},
+        {"crash": 1},
+    ),
+    Scope(
+        "commit",
+        "a commit whose answer is lost, and a statement that arrives late",
+        (READ,),
+        (wants("read"),),
+        {"read": (DONE,)},
+        {"late": 1, "resend": 1, "crash": 1},
+    ),
+    Scope(
+        "gate",
+        "a gated call: every decision, its expiry, a second decision, and a cancel",
+        (GATED,),
+        (wants("gated"),),
+        {"gated": (DONE,)},
+        {"approval": 1, "again": 1, "cancel": 1},
+        decisions=tuple(DECISIONS),
+    ),
+    Scope(
+        "mixed",
+        "a gated call and one that runs, and input meanwhile",
+        (GATED, PAY),
+        (wants("gated", "pay"),),
+        {"gated": (DONE,), "pay": (DONE,)},
+        {"input": 1},
+    ),
+    Scope(
+        "changed",
+        "a gated call whose tool is changed or deleted",
+        (GATED,),
+        (wants("gated"),),
+        {"gated": (DONE,)},
+        {"change tool": 1, "delete tool": 1},
+        decisions=("approve", "edit"),
+    ),
+    Scope(
+        "ends",
+        "a gated call in a response that fails the run",
+        (GATED,),
+        ((*wants("gated"), RequestedCall("c2", "nobody", "{}")),),
+        {"gated": (DONE,)},
+        {"again": 1},
+        config={"on_unknown_tool": "fail_run"},
+    ),
+    Scope(
+        "callback",
+        "a call that is answered later: once, twice or never; and it asks the caller",
+        (CALLED,),
+        (wants("called"),),
+        {"called": (LATER,)},
+        {"answer": 1, "again": 1, "early": 1, "ask": 1},
+    ),
+    Scope(
+        "cancel",
+        "a cancel at once and after the turn, with a call in flight",
+        (READ,),
+        (wants("read"),),
+        {"read": (DONE, BUSY)},
+        {"cancel": 1, "cancel later": 1},
+    ),
+    Scope(
+        "client",
+        "a call that the client runs, a deadline, and a crash",
+        (CLIENT,),
+        (wants("client"),),
+        {},
+        {"deadline": 1, "answer": 1, "crash": 1},
+        config={"limits": {"deadline_seconds": 600}},
+    ),
+    Scope(
+        "unknown",
+        "a call whose outcome a person settles, and a crash",
+        (ASK,),
+        (wants("ask"),),
+        {"ask": (DONE, RESET)},
+        {"crash": 1, "retry": 1},
+    ),
+    Scope(
+        "crashes",
+        "a run that takes its workers down",
+        (READ,),
+        (wants("read"),),
+        {"read": (DONE,)},
+        {"crash": 4},
+        workers=1,
+    ),
+    Scope(
+        "child",
+        "a child run with a gated call, and a cancel",
+        (CONSULT,),
+        (wants("consult"),),
+        {"gated": (DONE,)},
+        {"cancel": 1},
+        decisions=("approve", "reject"),
+        members={"helper": HELPER},
+        child_responses=(wants("gated"),),
+        others=(GATED,),
+        workers=1,
+    ),
+]
+_LARGE: Final = [
+    Scope(
+        "two calls, all at once",
+        "an idempotent call and a gated one; a freeze, a crash, a drain and input",
+        (READ, GATED),
+        (wants("read", "gated"),),
+        {"read": (DONE, BUSY), "gated": (DONE,)},
+        {"lease": 1, "crash": 1, "drain": 1},
+        decisions=("approve", "reject"),
+    ),
+    Scope(
+        "two turns",
+        "calls of two turns that are not idempotent; late statements, a freeze and a crash",
+        (PAY,),
+        (wants("pay"), wants("pay", turn=2)),
+        {"pay": (DONE, UNREACHED)},
+        {"lease": 1, "crash": 1, "late": 1, "resend": 1},
+    ),
+    Scope(
+        "a retry and everything",
+        "an idempotent call that is retried; input, a drain, cancels and a crash",
+        (READ,),
+        (wants("read"),),
+        {"read": (DONE, BUSY)},
+        {"input": 1, "drain": 1, "cancel": 1, "cancel later": 1, "crash": 1},
+    ),
+    Scope(
+        "a callback and everything",
+        "a call that is answered later; a freeze, a cancel, a crash, late and second answers",
+        (CALLED,),
+        (wants("called"),),
+        {"called": (LATER, DONE)},
+        {"answer": 1, "again": 1, "early": 1, "ask": 1, "cancel": 1, "crash": 1, "lease": 1},
+    ),
+    Scope(
+        "a child run, two workers",
+        "a child run with a gated call; a cancel, a crash and a freeze",
+        (CONSULT,),
+        (wants("consult"),),
+        {"gated": (DONE,)},
+        {"cancel": 1, "crash": 1, "lease": 1},
+        decisions=("approve", "reject"),
+        members={"helper": HELPER},
+        child_responses=(wants("gated"),),
+        others=(GATED,),
+    ),
+]
+SCOPES: Final[Mapping[str, Scope]] = {one.name: one for one in _SMALL}
+LARGE: Final[Mapping[str, Scope]] = {one.name: one for one in _LARGE}
