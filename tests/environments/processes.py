@@ -1,7 +1,7 @@
 """The processes of one environment, and the course of the workload through it."""
 
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,5 +80,6 @@ def environment() -> Generator[Environment]:
             yield made
         except BaseException as error:
             for service in made.services:
-                error.add_note(f"{service.title}:\n{service.output()}")
+                with suppress(ValueError):  # closed already: its own failure has shown it
+                    error.add_note(f"{service.title}:\n{service.output()}")
             raise
