@@ -233,7 +233,11 @@ class System(Surroundings):
                 )
 
     def _send(self, world: World, index: int, flight: Flight) -> World:
-        after = self._tell(world, index, (flight.call.id, None))
+        worker = world.workers[index]
+        assert worker is not None
+        world, may_send = self._has_lease(world, worker)
+        id_ = flight.call.id
+        after = self._tell(world, index, (id_, None), (id_, may_send))
         worker = after.workers[index]
         assert worker is not None
         now = next(one for one in worker.flights if one.call.id == flight.call.id)
@@ -245,6 +249,12 @@ class System(Surroundings):
         sent = Sent(row.id, call.id, now.invocation.call_uuid, call.attempt, call.fence, timely)
         self._check_sent(world, row, sent, call)
         return replace(after, sent=(*world.sent, sent))
+
+    def _has_lease(self, world: World, worker: Worker) -> tuple[World, bool]:
+        """Like `LeasedRun._has_lease`: the database is asked if the lease may have run out."""
+        if worker.lost or not worker.late:
+            return world, not worker.lost
+        return self._act(world, "renew", worker.run_id, worker.fence)
 
     def _check_sent(self, world: World, row: RunRow, sent: Sent, call: Call) -> None:
         start = (row.id, sent.call, sent.attempt, sent.fence)

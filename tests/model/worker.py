@@ -21,7 +21,7 @@ from app.loop.execute import Execution
 from app.loop.leased import LeaseLostError
 from app.loop.run_tools import CallsInFlight, _unfailing  # pyright: ignore[reportPrivateUsage]
 from app.loop.toolbox import ToolSet
-from app.tools.base import Invocation
+from app.tools.base import LEASE_LOST, Invocation
 from tests.model.keys import key_of
 
 MAX_STEPS: Final = 12
@@ -166,10 +166,12 @@ class Flights(CallsInFlight):
 
 
 class Webhook:
-    """Implements `Tool`: the scheduler is the tool."""
+    """Implements `Tool`: the scheduler is the tool. Like `app.tools.webhook`, it asks whether the
+    worker still has the run before it sends anything."""
 
     async def invoke(self, call: Invocation) -> Outcome:
-        return await Pending("send", call)
+        may_send = await Pending("lease", call)
+        return await Pending("send", call) if may_send else LEASE_LOST
 
 
 class Asking:
@@ -270,6 +272,7 @@ _OF_FLIGHTS: Final = frozenset(
         "_executors",
         "_callback",
         "_report",
+        "_may_send",
         "_tasks",
         "_deadlines",
         "_allowed",
