@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.store.db import DATABASE_ERRORS, is_outage, was_rolled_back
+from app.store.db import DATABASE_ERRORS, is_closed, is_outage, was_rolled_back
 from app.store.group import Result
 from app.store.runs import ACCEPT, NewRun, accept_values
 
@@ -40,6 +40,8 @@ class AcceptWriter:
     async def write(self, batch: Sequence[NewRun]) -> Sequence[Result[Accepted]]:
         try:
             values = accept_values(batch, self._lease)
+            if self._connection is not None and await is_closed(self._connection):
+                await self.close()
             if self._connection is None:
                 self._connection = await self._engine.connect()
             rows = await self._connection.execute(ACCEPT, values)

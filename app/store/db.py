@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from asyncpg.exceptions import InterfaceError  # pyright: ignore[reportMissingTypeStubs]
 from pydantic_core import from_json
-from sqlalchemy import exc, text
+from sqlalchemy import event, exc, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -80,7 +80,7 @@ def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine
         arguments |= {"statement_cache_size": 0, "prepared_statement_cache_size": 0}
     else:
         server_settings |= {"jit": "off", "idle_in_transaction_session_timeout": _IDLE_TIMEOUT}
-    return create_async_engine(
+    engine = create_async_engine(
         DRIVER,
         pool_size=pool_size,
         max_overflow=0,
@@ -91,6 +91,21 @@ def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine
         hide_parameters=True,  # they hold arguments and prompts, and errors get logged
         connect_args=arguments,
     )
+    event.listen(engine.sync_engine, "checkout", _replace_if_closed)
+    return engine
+
+
+def _replace_if_closed(connection: Any, *_: object) -> None:
+    """Have the pool open another connection in place of one that was lost while it was idle, so
+    that the first request after an outage does not find out."""
+    if connection.driver_connection.is_closed():
+        raise exc.DisconnectionError
+
+
+async def is_closed(tx: AsyncConnection) -> bool:
+    """Whether this connection is known to be lost. The server is not asked."""
+    raw = await tx.get_raw_connection()
+    return raw.driver_connection is None or bool(raw.driver_connection.is_closed())
 
 
 def _read_json(value: str) -> Any:

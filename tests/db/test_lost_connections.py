@@ -5,6 +5,7 @@ the same, whether PostgreSQL had done it, was doing it, or gets it when nobody e
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from asyncpg import exceptions as pg  # pyright: ignore[reportMissingTypeStubs]
@@ -128,6 +129,24 @@ async def test_a_backend_that_is_terminated_is_replaced(store: Store, far: Store
         [pid] = far.own_backends
         await store.terminate(pid)
     assert await store.log(state.id) == [*OPENED, "step 0", "step 1", "step 2"]
+
+
+async def test_connections_that_were_lost_while_idle_are_replaced(store: Store, far: Store) -> None:
+    """The first one is then kept to accept runs, the second one is in the pool."""
+    drivers: list[Any] = []
+    for _ in range(2):
+        async with far.pool.connect() as tx:
+            drivers.append((await tx.get_raw_connection()).driver_connection)
+        await far.accept()
+    assert drivers[0] is not drivers[1]
+    for driver in drivers:
+        await store.terminate(driver.get_server_pid())
+    async with asyncio.timeout(10):
+        while not all(driver.is_closed() for driver in drivers):
+            await asyncio.sleep(0)
+    assert await far.accept()
+    async with far.pool.connect() as tx:
+        assert (await tx.execute(text("SELECT 1"))).scalar_one() == 1
 
 
 async def test_a_server_that_is_starting_up_is_waited_for(
