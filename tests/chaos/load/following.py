@@ -30,6 +30,7 @@ class Following:
         self._path = f"/v1/runs/{run_id}"
         self._client = Client(f"client-{plan.number}", project.key, plan.id)
         self._begun: set[str] = set()
+        self._resolved = 0
         self._tasks: asyncio.TaskGroup
         self.run: Json = {}
 
@@ -161,10 +162,13 @@ class Following:
         await self._insist("POST", path, {"output": "another result"})
 
     async def _resolve(self, call_id: str) -> None:
+        """Resolve a call, each time that it waits for it: a retry can be lost with its worker."""
         path = f"{self._path}/tool_calls/{call_id}/resolve"
         body = self._plan.resolution or {"resolution": "failed", "message": "nobody knows"}
-        key = f"{self._plan.id}-resolve-{call_id}"
+        self._resolved += 1
+        key = f"{self._plan.id}-resolve-{call_id}-{self._resolved}"
         await self._insist("POST", path, body, key=key)
+        self._begun.discard(f"resolve-{call_id}")
 
     async def _cancel(self) -> None:
         assert self._plan.cancel is not None

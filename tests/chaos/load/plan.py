@@ -481,10 +481,14 @@ def _expectations(plan: Plan) -> Json:
     return expected
 
 
+RETRIES_BY_HAND: Final = 5
+"""Each attempt can be lost with its worker, and then the client asks for another one."""
+
+
 def _most_hits(plan: Plan, call: Call) -> int:
     if call.tool == "refund_brief":
         return 0
     if call.tool == "refund" and {one["decision"] for one in plan.decisions} <= NOT_SENT:
         return 0
     retried = plan.resolution is not None and plan.resolution["resolution"] == "retry"
-    return 2 if retried else 1
+    return RETRIES_BY_HAND if retried else 1
