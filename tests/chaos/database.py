@@ -34,6 +34,7 @@ SELECT pid, application_name AS name, query, state FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"""
 _OPEN_RUNS: Final = """
 SELECT count(*) FROM runs WHERE status IN ('queued', 'in_progress', 'requires_action')"""
+_IN_FLIGHT: Final = "SELECT count(*) FROM tool_calls WHERE phase = 'started'"
 _TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
 
 
@@ -94,6 +95,9 @@ class Database:
 
     async def open_runs(self) -> int:
         return int(await self._ask(lambda admin: admin.fetchval(_OPEN_RUNS)) or 0)
+
+    async def calls_in_flight(self) -> int:
+        return int(await self._ask(lambda admin: admin.fetchval(_IN_FLIGHT)) or 0)
 
     async def backends(self) -> list[Backend]:
         """Those of the service's processes."""

@@ -47,6 +47,7 @@ SECONDS: Final = {
 FIRST, LAST = 0.04, 0.92
 """The shares of started runs at which the first and the last fault are due."""
 GAP_SECONDS: Final = 0.25
+AIM_SECONDS: Final = 0.01
 PATIENCE_SECONDS: Final = 8.0
 """For how long a fault waits for a target that is up."""
 
@@ -173,6 +174,10 @@ class Injector:
         await asyncio.sleep(0)
 
     async def _restart_postgres(self, planned: Planned) -> None:
+        """Restart it while tool calls are in flight, if possible."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not await self._database.calls_in_flight() and time.monotonic() < deadline:
+            await asyncio.sleep(AIM_SECONDS)
         at = time.time()
         self._processes.database_up.clear()
         await self._database.restart(planned.seconds)
