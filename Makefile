@@ -30,7 +30,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo test model check format lock openapi screenshots sbom bench chaos guarantees clean
+.PHONY: help run demo test model check format lock openapi screenshots sbom bench chaos crash stateful guarantees clean
 
 help: ## Say what each command does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,12 @@ bench: $(VENV)/.dev ## Measure runs per second and CPU per run
 
 chaos: $(VENV)/.dev ## Kill, freeze and cut off processes during RUNS=1000 runs, and check every promise
 	@$(BIN)/python -m tests.chaos --runs $(RUNS) $(ARGS)
+
+crash: $(VENV)/.dev ## Kill, freeze and cut off a process at each commit and effect, for every kind of call
+	@$(BIN)/python -m tests.crash $(ARGS)
+
+stateful: $(VENV)/.dev ## Let Hypothesis write EXAMPLES=300 stories about the service, and shorten those that end badly
+	@$(BIN)/python -m tests.stateful --examples $(or $(filter-out 0,$(EXAMPLES)),300) $(ARGS)
 
 guarantees: $(VENV)/.dev ## Write docs/guarantees.md from docs/guarantees.toml and docs/figures/
 	$(BIN)/python -m tests.guarantees

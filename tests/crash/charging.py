@@ -1,0 +1,33 @@
+"""A plugin for tests: a tool that may not be repeated, and that tells a server of the test's which
+call it is."""
+
+import json
+import urllib.request
+
+from app.tools import ToolContext, tool
+
+
+@tool(timeout_seconds=30)
+def charge(ctx: ToolContext, url: str, x: str) -> str:
+    """Charge once.
+
+    Args:
+        url: Where it is.
+        x: What it is told.
+    """
+    body = {
+        "type": "tool_call",
+        "run_id": ctx.run_id,
+        "call_id": ctx.call_id,
+        "tool": "charge",
+        "arguments": {"url": url, "x": x},
+        "attempt": ctx.attempt,
+    }
+    headers = {
+        "content-type": "application/json",
+        "webhook-id": ctx.idempotency_key,
+        "idempotency-key": ctx.idempotency_key,
+    }
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.read().decode()

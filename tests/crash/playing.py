@@ -1,0 +1,88 @@
+"""Many cells at once, on several lanes of one PostgreSQL."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from threading import Lock
+
+from tests.crash.cells import Cell
+from tests.crash.lane import Lane, Outcome
+from tests.crash.subject import Peers
+from tests.support.forks import Forks
+from tests.support.mcp_server import McpServer
+from tests.support.model_server import ModelServer
+from tests.support.postgres import Databases
+from tests.support.service import PORT_ATTEMPTS
+from tests.support.tool_server import ToolServer
+
+PLAYS = 3
+"""A process that is busy may pass a point by: it commits a step another way if somebody has locked
+the run just then. A point that is not reached in so many plays fails."""
+PRELOADED = ("tests.crash.build", "tests.crash.charging")
+
+
+@contextmanager
+def shared_peers() -> Generator[Peers]:
+    with ModelServer() as model, ToolServer() as tools, _mcp_server() as far:
+        yield Peers(model, tools, far.url)
+
+
+@contextmanager
+def _mcp_server() -> Generator[McpServer]:
+    server = _started()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def _started() -> McpServer:
+    """Another process may be faster to take a port that was free."""
+    for _ in range(PORT_ATTEMPTS):
+        server = McpServer(module="tests.support.mcp_relay")
+        try:
+            return server.start()
+        except AssertionError:
+            server.kill()
+    raise AssertionError("the MCP server did not start")
+
+
+def play_all(
+    databases: Databases,
+    cells: Iterable[Cell],
+    lanes: int,
+    say: Callable[[Outcome], None] | None = None,
+    mistake: str = "",
+) -> list[Outcome]:
+    """The outcomes in the order of the cells' names. `say` is called with each when it is known;
+    `mistake` is planted into all processes."""
+    waiting, lock, outcomes = deque(cells), Lock(), list[Outcome]()
+
+    def work(lane: Lane) -> None:
+        while True:
+            with lock:
+                if not waiting:
+                    return
+                cell = waiting.popleft()
+            outcome = next(
+                (one for _ in range(PLAYS) if (one := lane.play(cell)).reached), Outcome(cell)
+            )
+            if say is not None:
+                say(outcome)
+            with lock:
+                outcomes.append(outcome)
+
+    with ExitStack() as stack:
+        peers = stack.enter_context(shared_peers())
+        forks = stack.enter_context(Forks(preload=PRELOADED, prepare="tests.crash.build:prepare"))
+        opened: list[Lane] = []
+        for number in range(lanes):
+            url = stack.enter_context(databases.migrated())
+            lane = Lane(f"lane_{number}", forks, url, peers, mistake)
+            stack.callback(lane.close)
+            opened.append(lane)
+        with ThreadPoolExecutor(lanes) as pool:
+            for done in [pool.submit(work, lane) for lane in opened]:
+                done.result()
+    return sorted(outcomes, key=lambda outcome: str(outcome.cell))

@@ -1,0 +1,213 @@
+"""The named points: a function of the service each, and the moment before or after it.
+
+They exist in test builds alone (see `build`). `when` looks at what the function was given and at
+what it returned, and says whether this is the moment that the name means.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+Values: TypeAlias = tuple[Any, ...]
+When: TypeAlias = Callable[[Values, Any], bool]
+"""The positional arguments, `self` among them, and the result (None before the function)."""
+
+Stage: TypeAlias = Literal["unstarted", "unsent", "sent", "recorded"]
+"""How far the effect of the run is where a process ends at the point: its start is not committed;
+it is, and nothing was sent; it has happened, and no result is committed; its result is."""
+Story: TypeAlias = Literal[
+    "plain", "session", "held", "sweep", "expire_approval", "expire_call", "expire_run", "cancel"
+]
+"""What the test does to the run so that the point is reached."""
+
+
+def always(_values: Values, _result: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """`target` is `module:attribute`. `answered`: what was asked of PostgreSQL is committed, so a
+    cut connection loses the answer. `locks`: a transaction that has locked the run is open."""
+
+    name: str
+    target: str
+    moment: Literal["before", "after"]
+    stage: Stage
+    when: When = always
+    process: Literal["worker", "api"] = "worker"
+    story: Story = "plain"
+    answered: bool = False
+    locks: bool = False
+
+
+def _entries(values: Values) -> list[tuple[Any, Any]]:
+    """Steps with their write ids, of a batch: `(self, entries)`, or `(entries, rows)`."""
+    return values[1] if hasattr(values[0], "write") else values[0]
+
+
+def _writes(kind: str) -> Callable[[Any], bool]:
+    """A step that commits a call's start or result, a park, a run's end, or a child run."""
+
+    def writes(step: Any) -> bool:
+        types = {event.type for event in step.changes.events}
+        move = step.ending.move if step.ending else None
+        return {
+            "start": "tool_call.started" in types,
+            "result": bool({"tool_call.completed", "tool_call.outcome_unknown"} & types),
+            "park": move in ("park", "defer"),
+            "end": "run.completed" in types,
+            "child": bool(step.changes.children),
+        }[kind]
+
+    return writes
+
+
+def _flushes(kind: str) -> When:
+    """A batch on the committer's own connection."""
+    writes = _writes(kind)
+    return lambda values, found: any(
+        writes(step) and step.beyond is None and _is_written(found, write_id)
+        for step, write_id in _entries(values)
+    )
+
+
+def _alone(kind: str) -> When:
+    """A step in a transaction of its own."""
+    writes = _writes(kind)
+    return lambda values, found: any(
+        writes(step) and step.beyond is not None and _is_written(found, write_id)
+        for step, write_id in _entries(values)
+    )
+
+
+def _is_written(found: Any, write_id: Any) -> bool:
+    """Whether the gate let the step through, where it was asked already. It may have skipped a row
+    that somebody else had locked."""
+    return found is None or type(found[write_id]).__name__ == "Committed"
+
+
+def _of_turn(turn: int) -> When:
+    """`(engine, key, model, request, watch)`, while so many turns are committed."""
+    return lambda values, _: values[4]._state.turn == turn
+
+
+def _claims(fences: range) -> When:
+    return lambda _, claimed: any(state.fence in fences for state in claimed.states)
+
+
+def _holds(values: Values, _: Any) -> bool:
+    return bool(values[0]._read_held())
+
+
+def _ids(_values: Values, found: Any) -> bool:
+    """The runs whose leases have expired; the other sweeps find pairs."""
+    return bool(found) and type(found).__name__ == "list" and type(found[0]).__name__ == "UUID"
+
+
+def _found(_values: Values, found: Any) -> bool:
+    return bool(found)
+
+
+COMMIT = "app.store.commit:StepWriter"
+FIRST, LATER = range(1, 2), range(2, 10_000)
+
+
+def _flush(kind: str, before: Stage, after: Stage) -> list[Point]:
+    return [
+        Point(f"flush.{kind}.unsent", f"{COMMIT}._on_own_connection", "before", before,
+              _flushes(kind)),
+        Point(f"flush.{kind}.unanswered", f"{COMMIT}._on_own_connection", "after", after,
+              _flushes(kind), answered=True),
+    ]  # fmt: skip
+
+
+def _lone(kind: str, before: Stage, after: Stage, story: Story = "plain") -> list[Point]:
+    return [
+        Point(f"lone.{kind}.unsent", f"{COMMIT}._in_transaction", "before", before,
+              _alone(kind), story=story),
+        Point(f"lone.{kind}.uncommitted", "app.store.commit:_read", "after", before,
+              _alone(kind), story=story, locks=True),
+        Point(f"lone.{kind}.unanswered", f"{COMMIT}._in_transaction", "after", after,
+              _alone(kind), story=story, answered=True),
+    ]  # fmt: skip
+
+
+def _outside(
+    name: str, function: str, committed: str, stages: tuple[Stage, Stage], story: Story
+) -> list[Point]:
+    """What another than the worker does to a run, in one transaction of an API process."""
+    before, after = stages
+    return [
+        Point(f"{name}.before", function, "before", before, process="api", story=story),
+        Point(f"{name}.uncommitted", function, "after", before, process="api", story=story,
+              locks=True),
+        Point(f"{name}.committed", committed, "after", after, process="api", story=story),
+    ]  # fmt: skip
+
+
+def _due(name: str, function: str, stage: Stage, story: Story) -> list[Point]:
+    """What the sweep does to one row."""
+    return [
+        Point(f"{name}.before", function, "before", stage, story=story),
+        Point(f"{name}.uncommitted", function, "after", stage, _found, story=story, locks=True),
+        Point(f"{name}.committed", "app.worker.reaper:Reaper._alone", "after", stage,
+              lambda _, closed: type(closed).__name__ == "Closed", story=story),
+    ]  # fmt: skip
+
+
+POINTS: tuple[Point, ...] = (
+    Point("claim.before", "app.store.claims:claim", "before", "unstarted"),
+    Point("claim.committed", "app.store.claims:claim", "after", "unstarted", _claims(FIRST),
+          answered=True),
+    Point("claim_again.committed", "app.store.claims:claim", "after", "unstarted", _claims(LATER),
+          answered=True),
+    Point("heartbeat.before", "app.worker.leases:Heartbeat._renew", "before", "sent", _holds,
+          story="held"),
+    Point("heartbeat.uncommitted", "app.store.sweep:renew_leases", "after", "sent", story="held"),
+    Point("heartbeat.committed", "app.worker.leases:Heartbeat._renew", "after", "sent", _holds,
+          story="held"),
+    Point("model.first.before", "app.loop.ask_model:_attempt", "before", "unstarted", _of_turn(0)),
+    Point("model.first.answered", "app.loop.ask_model:_attempt", "after", "unstarted", _of_turn(0)),
+    Point("model.last.before", "app.loop.ask_model:_attempt", "before", "recorded", _of_turn(1)),
+    Point("model.last.answered", "app.loop.ask_model:_attempt", "after", "recorded", _of_turn(1)),
+    *_flush("start", "unstarted", "unsent"),
+    *_flush("park", "unstarted", "unstarted"),
+    *_flush("result", "sent", "recorded"),
+    *_flush("end", "recorded", "recorded"),
+    *_lone("child", "unstarted", "unsent"),
+    *_lone("park", "unstarted", "unsent"),
+    *_lone("end", "recorded", "recorded", story="session"),
+    Point("webhook.before", "app.tools.signed_post:SignedPosts.send", "before", "unsent"),
+    Point("webhook.sent", "app.egress.client:_read", "before", "sent"),
+    Point("webhook.answered", "app.tools.webhook:Webhook.invoke", "after", "sent"),
+    Point("plugin.before", "app.tools.plugins:PluginHost.invoke", "before", "unsent"),
+    Point("plugin.answered", "app.tools.plugins:PluginHost.invoke", "after", "sent"),
+    Point("mcp.before", "app.tools.mcp:_call", "before", "unsent"),
+    Point("mcp.answered", "app.tools.mcp:_call", "after", "sent"),
+    Point("accept.before", "app.store.accept:AcceptWriter.write", "before", "unstarted",
+          process="api"),
+    Point("accept.committed", "app.store.accept:AcceptWriter.write", "after", "unstarted",
+          process="api", answered=True),
+    *_outside("decision", "app.store.outside:decide", "app.api.approvals:once",
+              ("unstarted", "unstarted"), "plain"),
+    *_outside("callback", "app.store.outside:take_callback", "app.api.tool_calls:answer",
+              ("sent", "recorded"), "plain"),
+    *_outside("client_result", "app.store.client_results:give", "app.api.tool_calls:once",
+              ("sent", "recorded"), "plain"),
+    *_outside("cancel", "app.store.outside:cancel", "app.api.runs:cancel",
+              ("sent", "sent"), "cancel"),
+    Point("notice.before", "app.loop.notices:Notices._send", "before", "sent", process="api",
+          story="cancel"),
+    Point("notice.sent", "app.loop.notices:Notices._send", "after", "sent", process="api",
+          story="cancel"),
+    Point("sweep.before", "app.store.sweep:free_expired_leases", "before", "sent", story="sweep"),
+    Point("sweep.uncommitted", "app.store.sweep:free_expired_leases", "after", "sent", _found,
+          story="sweep", locks=True),
+    Point("sweep.committed", "app.worker.reaper:Reaper._alone", "after", "sent",
+          _ids, story="sweep"),
+    *_due("expire_approval", "app.store.outside:expire_approval", "unstarted", "expire_approval"),
+    *_due("expire_call", "app.store.outside:expire_callback", "sent", "expire_call"),
+    *_due("expire_run", "app.store.outside:expire_run", "unstarted", "expire_run"),
+)  # fmt: skip
+BY_NAME = {point.name: point for point in POINTS}

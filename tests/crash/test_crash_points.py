@@ -1,0 +1,57 @@
+"""Processes are killed, frozen and cut off from PostgreSQL at commits and effects; another process
+carries on, and the run ends as it must. `make crash` plays every combination."""
+
+import os
+from datetime import UTC, datetime
+from random import Random
+
+import pytest
+
+from tests.crash.build import found
+from tests.crash.cells import FAULTS, KINDS, Cell, all_cells, meaningless
+from tests.crash.playing import play_all
+from tests.crash.points import POINTS
+from tests.support.postgres import Databases
+
+LANES = 3
+DAY = int(os.environ.get("RUNWARD_CRASH_DAY", datetime.now(UTC).toordinal()))
+"""Each day another kind of call and another fault is played at each point."""
+
+
+def test_every_point_is_in_the_code_and_has_a_name_of_its_own() -> None:
+    for point in POINTS:
+        found(point.target)
+    assert len({point.name for point in POINTS}) == len(POINTS)
+
+
+def test_a_point_whose_function_is_gone_stops_the_build() -> None:
+    for target in ("app.store.claims:gone", "app.store.commit:Gone.write"):
+        with pytest.raises(SystemExit, match="is gone"):
+            found(target)
+
+
+def test_every_combination_is_played_or_has_a_reason() -> None:
+    played = {(cell.point.name, cell.kind) for cell in all_cells()}
+    for point in POINTS:
+        for kind in KINDS:
+            assert ((point.name, kind) in played) != bool(meaningless(point, kind))
+        assert any((point.name, kind) in played for kind in KINDS), point.name
+
+
+def one_of_each_point(day: int) -> list[Cell]:
+    """Within as many days as a point has combinations each of them is played."""
+    chosen: list[Cell] = []
+    for number, point in enumerate(POINTS):
+        cells = [cell for cell in all_cells() if cell.point is point]
+        Random(number).shuffle(cells)
+        chosen.append(cells[day % len(cells)])
+    return chosen
+
+
+@pytest.mark.timeout(600)
+def test_a_process_may_be_lost_at_every_point(migrated_databases: Databases) -> None:
+    outcomes = play_all(migrated_databases, one_of_each_point(DAY), LANES)
+    assert len(outcomes) == len(POINTS)
+    failed = [outcome for outcome in outcomes if not outcome.fine]
+    assert failed == [], "\n".join(f"{one.cell}: {one.problems}" for one in failed)
+    assert {outcome.cell.fault for outcome in outcomes} == set(FAULTS)

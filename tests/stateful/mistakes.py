@@ -1,0 +1,130 @@
+"""Mistakes that are planted into a copy of the service, to see that a story finds each: a process
+that is forked with STATEFUL_MISTAKE changes its own code in memory before it runs."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, Final
+
+from app.api import idempotency
+from app.domain import approvals as rules
+from app.domain.approvals import Approve, Edit
+from app.loop import execute
+from app.loop.toolbox import Toolbox
+from app.store import approvals, outside, runs
+from tests.support.forks import Report
+
+RACE_SECONDS = 0.1
+
+
+def decision_is_read_and_then_written() -> None:
+    """Without the run's lock: two decisions at once are both the first."""
+
+    async def locked(tx: Any, project_id: Any, run_id: Any) -> Any:
+        found = await runs.load(tx, project_id, run_id)
+        await asyncio.sleep(RACE_SECONDS)
+        return found
+
+    _replace(outside, "locked", locked)
+
+
+def edit_is_ignored() -> None:
+    decide: Any = rules.decide
+
+    def ignoring(state: Any, changes: Any, call: Any, tool: Any, decision: Any, by: str) -> Any:
+        if isinstance(decision, Edit):
+            decision = Approve(decision="approve")
+        return decide(state, changes, call, tool, decision, by)
+
+    _replace(rules, "decide", ignoring)
+
+
+def replay_makes_a_second_run() -> None:
+    made: Any = idempotency.Once.of
+
+    def without_key(request: Any, project_id: Any, key: Any) -> Any:
+        return replace(made(request, project_id, key), key=None)
+
+    _replace(idempotency.Once, "of", without_key)
+
+
+def expired_approval_still_decides() -> None:
+    deciding: ContextVar[bool] = ContextVar("deciding", default=False)
+    get: Any = approvals.get
+    decide: Any = outside.decide
+
+    async def never_expired(*args: Any) -> Any:
+        found = await get(*args)
+        return replace(found, expired=False) if found and deciding.get() else found
+
+    async def patient(*args: Any) -> Any:
+        deciding.set(True)
+        return await decide(*args)
+
+    _replace(approvals, "get", never_expired)
+    _replace(outside, "decide", patient)
+
+
+def callback_counts_twice() -> None:
+    """The second one, with another result, is accepted like the first."""
+
+    async def late(*_: Any) -> None:
+        return None
+
+    _replace(outside, "_late", late)
+
+
+def unknown_outcome_is_sent_again() -> None:
+    recover: Any = execute.recover
+
+    def recovered(state: Any, changes: Any, tool_of: Any) -> Any:
+        def idempotent(call: Any) -> Any:
+            tool = tool_of(call)
+            spec = tool.spec.model_copy(update={"idempotent": True})
+            return replace(tool, spec=spec)
+
+        return recover(state, changes, idempotent)
+
+    _replace(execute, "recover", recovered)
+
+
+def changed_tool_is_not_asked_about_again() -> None:
+    def unchanged(state: Any, *_: Any) -> Any:
+        return state
+
+    _replace(execute, "recheck", unchanged)
+
+
+def rotated_secret_is_not_noticed() -> None:
+    def remembered(*_: Any) -> None:
+        return None
+
+    _replace(Toolbox, "forget", remembered)
+
+
+MISTAKES: Final[dict[str, Callable[[], None]]] = {
+    plant.__name__: plant
+    for plant in (
+        decision_is_read_and_then_written,
+        edit_is_ignored,
+        replay_makes_a_second_run,
+        expired_approval_still_decides,
+        callback_counts_twice,
+        unknown_outcome_is_sent_again,
+        changed_tool_is_not_asked_about_again,
+        rotated_secret_is_not_noticed,
+    )
+}
+
+
+def prepare(_report: Callable[[Report], None]) -> None:
+    """For `Forks`."""
+    if name := os.environ.get("STATEFUL_MISTAKE"):
+        MISTAKES[name]()
+
+
+def _replace(owner: Any, name: str, changed: Any) -> None:
+    assert hasattr(owner, name), f"{owner} has no {name} any more"
+    setattr(owner, name, changed)

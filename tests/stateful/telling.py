@@ -1,0 +1,51 @@
+"""Look for a story in which a promise does not hold, and tell the shortest one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.stateful.machine import Story
+from tests.stateful.world import World
+
+STEPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`lines`: one for each step. `problem`: the promise that does not hold."""
+
+    lines: list[str]
+    problem: str
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines, f"  {self.problem}"])
+
+
+def search(world: World, examples: int, *, faults: bool = True) -> Failure | None:
+    """None: every story ended well. `faults`: processes and PostgreSQL may fail in them."""
+    story = type("Story", (Story,), {"world": world, "with_faults": faults})
+    try:
+        run_state_machine_as_test(story, settings=_settings(examples))
+    except Exception as error:
+        return Failure(list(_lines(error)), f"{type(error).__name__}: {error}")
+    return None
+
+
+def _settings(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=STEPS,
+        deadline=None,
+        database=None,
+        print_blob=False,
+        report_multiple_bugs=False,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much),
+    )
+
+
+def _lines(error: BaseException) -> Iterator[str]:
+    for note in getattr(error, "__notes__", []):
+        yield from (line for line in note.splitlines() if line.startswith("    "))
