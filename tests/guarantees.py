@@ -120,6 +120,7 @@ def _last_runs(parts: dict[str, Part]) -> list[str]:
         "| part | date | command | figures |",
         "|---|---|---|---|",
         *rows,
+        "",
     ]
 
 
