@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="scopes or mutants; all, if there are none")
     parser.add_argument("--mutants", action="store_true", help="plant mistakes")
     parser.add_argument("--small", action="store_true", help="leave the large scopes out")
-    parser.add_argument("--max-states", type=int, default=400_000, help="of each scope")
+    parser.add_argument("--max-states", type=int, default=100_000, help="of each scope")
     parser.add_argument("--figures", type=Path, help="write the figures into this file")
     asked = parser.parse_args()
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
@@ -79,6 +79,11 @@ def _show_mutants(names: Sequence[str]) -> int:
     return 1 if alive else 0
 
 
+def _without_figures(arguments: list[str]) -> list[str]:
+    at = arguments.index("--figures")
+    return arguments[:at] + arguments[at + 2 :]
+
+
 def _write(path: Path, results: Sequence[Found]) -> None:
     figures = {
         "scopes": len(results),
@@ -93,7 +98,7 @@ def _write(path: Path, results: Sequence[Found]) -> None:
     about = {
         "part": "model",
         "date": datetime.now(UTC).date().isoformat(),
-        "command": "make model",
+        "command": " ".join(["python -m tests.model", *_without_figures(sys.argv[1:])]),
         "figures": figures,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

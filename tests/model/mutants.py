@@ -396,7 +396,7 @@ _NEW: Final = [
     Mutant(
         "calls start whose step was refused",
         "executor",
-        "mixed",
+        "retry",
         "nothing is sent before its start is committed",
         _code(Execution, "_start", _start_believing),
     ),

@@ -164,11 +164,10 @@ _SMALL: Final = [
     ),
     Scope(
         "mixed",
-        "a gated call and one that runs, and input meanwhile",
+        "a gated call and one that runs meanwhile",
         (GATED, PAY),
         (wants("gated", "pay"),),
         {"gated": (DONE,), "pay": (DONE,)},
-        {"input": 1},
     ),
     Scope(
         "changed",
