@@ -1,4 +1,4 @@
-"""Hypothesis writes stories about the real service. RUNWARD_EXAMPLES=300 makes it long."""
+"""Hypothesis writes stories about the real service. RUNWARD_STORIES=300 makes it long."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 from tests.stateful.telling import search
 from tests.stateful.world import World
 
-EXAMPLES = int(os.environ.get("RUNWARD_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("RUNWARD_STORIES", "10"))
 
 
 @pytest.fixture
