@@ -359,7 +359,7 @@ def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -
         egress,
         commands=settings.mcp_commands,
         load=lambda project_id, name: patiently(lambda: read(project_id, name)),
-        take=take,
+        take=lambda server, listed: patiently(lambda: take(server, listed)),
     )
 
 

@@ -188,7 +188,8 @@ def is_outage(error: BaseException) -> bool:
 
 
 async def patiently(read: Callable[[], Awaitable[T]]) -> T:
-    """What `read` gives, once PostgreSQL is back. For reads alone: they may happen twice."""
+    """What `read` gives, once PostgreSQL is back. For reads, and for writes that have no effect the
+    second time: they may happen twice."""
     while True:
         try:
             return await read()
