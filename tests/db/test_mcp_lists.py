@@ -18,7 +18,7 @@ async def test_a_list_that_meets_an_outage_is_taken_again(store: Store) -> None:
     proxy = Proxy(store.url)
     async with proxy.open() as url, open_services(settings, url) as services:
         gone = Server(PROJECT, uuid4(), 1, spec, {})
-        proxy.break_at("mcp_servers", Break.ANSWER_LOST)
+        proxy.break_at("mcp_servers", Break.BEFORE)
         take = services.mcp._take  # pyright: ignore[reportPrivateUsage]
         assert await take(gone, LISTED) == 0
         assert proxy.broken == 1
