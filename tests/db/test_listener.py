@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.domain.ids import RunId
@@ -19,6 +20,8 @@ from app.store.notify import MAX_PUSHED, Feed, Follower, Listener
 from app.store.relay import Relay
 from tests.db.proxy import Proxy
 from tests.db.store import PROJECT, Store, backend, step, until
+from tests.db.test_worker import bench_on
+from tests.environments.servers import pgbouncer
 
 _LISTENERS = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
 LISTENING = f"SELECT count(*) {_LISTENERS}"
@@ -161,6 +164,25 @@ async def test_a_process_is_not_told_what_it_did_itself(store: Store) -> None:
             await store.bump(tx, states[1].id, "api")
         await heard.hear(runs=1)
     assert heard.runs == [states[1].id]
+
+
+async def test_behind_pgbouncer_the_sender_of_a_notification_tells_no_process(store: Store) -> None:
+    """Its connections to PostgreSQL are shared by all processes."""
+    heard, run_id = Heard(), uuid4()
+    with pgbouncer(store.url, connections=2) as url:
+        async with bench_on(store, url=url, pgbouncer=True) as bench:
+            bench.pay.answer.set()
+            run = await bench.accept("pay(amount=7)", tools=["pay"])
+            async with bench.working():
+                await bench.until_status(run, "completed")
+            async with heard.through(store.url, bench.services.own_backends):
+                pool = bench.services.database.pool
+                async with pool.begin() as one, pool.begin() as two:
+                    assert await backend(one) != await backend(two)
+                    for tx in (one, two):
+                        await tx.execute(text(f"SELECT pg_notify('runward_runs', '{run_id}')"))
+                await heard.hear(runs=2)
+    assert heard.runs == [run_id, run_id]
 
 
 # What is lost.
