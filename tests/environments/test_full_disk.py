@@ -12,6 +12,8 @@ import pytest
 from app.store import migrations
 from tests.environments.processes import Process, environment
 from tests.environments.servers import PostgresServer, give_to_account, postgres_18, scratch
+from tests.support.client import Client
+from tests.support.model_server import text
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -44,20 +46,27 @@ def fill_up_and_free(server: PostgresServer) -> None:
         workload.begin()
         ballast = server.folder / "ballast"
         fill(ballast)
-        client = workload.client.clients[0]
-        body = {"model": "openai:nobody", "input": PADDING}
-        for _ in range(MAX_REQUESTS):
-            refused = client.request("POST", "/v1/runs", body)
-            if refused.status_code != 202:
-                break
-        assert refused.status_code == 503, refused.text
-        assert refused.headers["Retry-After"]
+        here.model.respond("filler", lambda _: text("done"))
+        refuse(workload.client.clients[0])
         victim.kill()
         here.start("worker", process)
         ballast.unlink()
         workload.finish()
         workload.check(outage=True)
         print(workload.figures())
+
+
+def refuse(client: Client) -> None:
+    """Start runs until one is refused."""
+    body = {"model": "openai:filler", "input": PADDING}
+    for _ in range(MAX_REQUESTS):
+        response = client.request("POST", "/v1/runs", body)
+        if response.status_code != 202:
+            break
+    else:
+        pytest.fail("the disk does not fill up")
+    assert response.status_code == 503, response.text
+    assert response.headers["Retry-After"]
 
 
 def fill(ballast: Path) -> None:
