@@ -191,8 +191,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             accept=await stack.enter_async_context(GroupCommit(accepts.write)),
             authenticate=Authenticator(database.pool, vault.key_digest, keys.authenticate),
             console_sessions=_console_sessions(database, vault),
-            # Behind PgBouncer they are shared with other processes, which are to be heard.
-            own_backends=set() if database.through_pgbouncer else own_backends,
+            own_backends=set() if database.through_pgbouncer else own_backends,  # shared there
             lease=settings.lease_seconds,
             public_url=public_url,
             max_body_bytes=settings.max_body_bytes,
