@@ -7,7 +7,10 @@ from datetime import timedelta
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
-from asyncpg.exceptions import InterfaceError  # pyright: ignore[reportMissingTypeStubs]
+from asyncpg.exceptions import (  # pyright: ignore[reportMissingTypeStubs]
+    InterfaceError,
+    TargetServerAttributeNotMatched,
+)
 from pydantic_core import from_json
 from sqlalchemy import event, exc, text
 from sqlalchemy.exc import DBAPIError
@@ -36,6 +39,9 @@ pool came free."""
 UNREADABLE: Final = {"unreadable": "This value cannot be read back."}
 """Stands for a stored JSON value that is nested too deeply, or has a number that is too long."""
 READ_ONLY: Final = "25006"
+_LOST: Final = (InterfaceError, TargetServerAttributeNotMatched, exc.TimeoutError, OSError)
+"""Errors without an SQLSTATE. TargetServerAttributeNotMatched: the address asks for a primary, and
+during a failover no host is one."""
 _OUTAGE: Final = ("08", "40", "53", "55", "57", "58", READ_ONLY)
 """SQLSTATE classes: connection, rollback, resources, lock not available, operator, system; and
 "read only", which the old primary says after a failover."""
@@ -176,15 +182,18 @@ def is_outage(error: BaseException) -> bool:
         case BaseExceptionGroup():
             return all(is_outage(inner) for inner in error.exceptions)
         case DBAPIError():
+            causes = [one for one in (error.orig, error.orig and error.orig.__cause__) if one]
+            if any(isinstance(one, ValueError) for one in causes):
+                return False  # a parameter that the driver could not encode
             return (
                 error.connection_invalidated
                 or isinstance(error, exc.InterfaceError)
-                or (error.orig is not None and is_outage(error.orig))
+                or any(is_outage(one) for one in causes)
             )
         case _ if isinstance(state := getattr(error, "sqlstate", None), str):
             return state.startswith(_OUTAGE)
         case _:
-            return isinstance(error, InterfaceError | exc.TimeoutError | OSError)
+            return isinstance(error, _LOST) and not isinstance(error, ValueError)
 
 
 async def patiently(read: Callable[[], Awaitable[T]]) -> T:

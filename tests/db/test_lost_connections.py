@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from asyncpg import exceptions as pg  # pyright: ignore[reportMissingTypeStubs]
 from sqlalchemy import exc, text
+from sqlalchemy.engine import make_url
 
 from app.domain.agents import AgentConfig
 from app.domain.run import Move
@@ -177,6 +178,23 @@ async def test_a_process_that_freezes_in_a_transaction_does_not_keep_its_locks(
     async with store.pool.connect() as tx:
         found = await tx.execute(text("SHOW idle_in_transaction_session_timeout"))
         assert found.scalar_one() == "30s"
+
+
+async def test_a_primary_that_is_missing_during_a_failover_is_an_outage(store: Store) -> None:
+    """The other way around, since this server is a primary."""
+    url = make_url(store.url).update_query_dict({"target_session_attrs": "standby"})
+    far = db.open_database(url.render_as_string(hide_password=False), pool_size=1)
+    with pytest.raises(exc.DBAPIError, match="target attribute") as failed:
+        async with far.pool.connect():
+            pass
+    await far.close()
+    assert db.is_outage(failed.value)
+
+
+async def test_a_value_that_the_driver_cannot_send_is_no_outage(store: Store) -> None:
+    with pytest.raises(exc.DBAPIError, match="int32") as failed:
+        await store.sql("SELECT CAST(:number AS int)", number=2**40)
+    assert not db.is_outage(failed.value)
 
 
 AWAY = [
