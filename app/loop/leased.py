@@ -78,7 +78,7 @@ class Leases:
     length: timedelta
 
     async def renew(self, state: RunState) -> bool:
-        """False: the lease is lost."""
+        """Return whether the lease is held. It is renewed unless somebody locks the run."""
         held = Held(state.project_id, state.id, state.fence)
         async with self.pool.begin() as tx:
             return not await sweep.renew_leases(tx, self.length, [held])
@@ -212,12 +212,11 @@ class LeasedRun(ABC):
         because it was frozen. Raises LeaseLostError."""
         if self._lost:
             raise LeaseLostError
-        began = now()
-        if began < self._leased_until:
+        if now() < self._leased_until:
             return
+        # A row that somebody locks is not renewed, so the next check asks again.
         if not await patiently(lambda: self._engine.leases.renew(self._state)):
             raise LeaseLostError
-        self._leased_until = began + self._engine.leases.length.total_seconds()
 
     async def _has_lease(self) -> bool:
         try:

@@ -326,6 +326,24 @@ async def test_a_call_that_waited_before_its_first_byte_may_not_be_sent_without_
     assert allowed == [True, False]
 
 
+async def test_a_lease_that_could_not_be_renewed_is_asked_for_again(loop: Loop) -> None:
+    await loop.store.register()
+    allowed: list[bool] = []
+
+    async def outlast(call: Invocation) -> Outcome:
+        loop.let_pass(2 * loop.engine.leases.length.total_seconds())
+        async with loop.store.pool.begin() as tx:
+            await runs.lock_all(tx, PROJECT, run.id)
+            allowed.append(await call.may_send())
+        await loop.store.sql("UPDATE runs SET fence = fence + 1 WHERE id = :id", id=run.id)
+        allowed.append(await call.may_send())
+        return LEASE_LOST
+
+    run = await loop.leased("pay(amount=7)", outlast, tools=["pay"])
+    assert await loop.execute(run) == "in_progress"
+    assert allowed == [True, False]
+
+
 # Usage.
 
 
