@@ -95,6 +95,14 @@ class Follower:
         self._woken = True
         self._go_on()
 
+    def catch_up(self, pieces: Sequence[Piece]) -> None:
+        """Push all that was said so far, however much it is: a part of it would be asked for again
+        and again."""
+        if pieces:
+            self.pushed.extend(pieces)
+            self._woken = True
+            self._go_on()
+
     def wake(self) -> None:
         self._woken = self.hinted = True
         self._go_on()
@@ -230,15 +238,15 @@ class Feed:
 
     def catch_up(self, follower: Follower) -> None:
         """Tell it what is being said, from the start; or ask those who carry the runs to."""
-        follower.live, follower.adrift = True, False
+        follower.live = True
         for run_id in follower.runs:
             draft = self._drafts.get(run_id)
             if draft is not None:
                 draft.flush()
-                for piece in draft.whole():
-                    follower.push(piece)
+                follower.catch_up(draft.whole())
             elif run_id not in self._carried:
                 self._relay.ask(run_id)
+        follower.adrift = False
 
     async def relay(self) -> None:
         """To other processes, until cancelled."""

@@ -282,6 +282,17 @@ async def test_a_slow_reader_is_left_with_a_gap_that_sends_it_to_the_database() 
         assert pushed(slow) == pushed(fast) == [MAX_PUSHED + 1]
 
 
+async def test_a_reader_catches_up_at_once_with_more_than_is_kept_for_a_slow_one() -> None:
+    feed, run = feeding(), RunId(uuid4())
+    with feed.follow(PROJECT, run) as late, feed.draft(run, turn=1, fence=1, agent=None) as draft:
+        for index in range(MAX_PUSHED + 2):
+            draft.add("tool_call.arguments.delta", "{", index)
+        feed.catch_up(late)
+        assert not late.adrift
+        news = [new for one in late.pushed if isinstance(one, Piece) for new in late.news(one)]
+    assert sorted(new.strand[1] for new in news) == list(range(MAX_PUSHED + 2))
+
+
 async def test_the_poll_wakes_those_who_lack_events_and_nobody_else() -> None:
     feed, run, missing = feeding(), RunId(uuid4()), RunId(uuid4())
     with feed.follow(PROJECT, run) as behind, feed.follow(PROJECT, run) as abreast:
