@@ -126,7 +126,8 @@ WITH s AS (
     fence bigint, seen bigint, k int, write_id uuid, progress bool, status text, ended bool,
     turn int, input_tokens bigint, output_tokens bigint, cached_tokens bigint,
     reasoning_tokens bigint, cost_usd float8, agent text, escalated bool, output json, parsed json,
-    error json, incomplete json, delay float8, defers bool, keep_claim bool)
+    error json, incomplete json, delay float8, defers bool, keep_claim bool, shared jsonb,
+    unshared text[])
 ), l AS (
   SELECT r.project_id, r.id, r.fence, r.status, r.lease_expires_at, r.version, r.last_write_id
   FROM runs r JOIN s ON r.project_id = s.project_id AND r.id = s.id
@@ -148,7 +149,9 @@ WITH s AS (
     cached_tokens = s.cached_tokens, reasoning_tokens = s.reasoning_tokens,
     cost_usd = s.cost_usd, active_agent = s.agent, escalated = coalesce(s.escalated, false),
     output = s.output, output_parsed = s.parsed, error = s.error,
-    incomplete_details = s.incomplete
+    incomplete_details = s.incomplete,
+    shared = CASE WHEN s.shared IS NULL THEN r.shared
+      ELSE CAST((coalesce(CAST(r.shared AS jsonb), '{{}}') || s.shared) - s.unshared AS json) END
   FROM s JOIN l ON l.project_id = s.project_id AND l.id = s.id
   WHERE r.project_id = l.project_id AND r.id = l.id AND l.fence = s.fence
     AND l.status = 'in_progress' AND l.lease_expires_at > clock_timestamp()
@@ -286,8 +289,8 @@ async def after_step(tx: Tx, step: Step, lease: timedelta) -> None:
     assert beyond is not None
     if beyond.children:
         await tx.execute(ACCEPT, accept_values(beyond.children, lease))
-    if beyond.shared:
-        await family.share(tx, step.project_id, step.run_id, beyond.session_id, beyond.shared)
+    if beyond.shared and beyond.session_id is not None:
+        await family.share(tx, step.project_id, beyond.session_id, beyond.shared)
     if ending is None:
         return
     target = MOVES[ending.move].target
@@ -349,6 +352,11 @@ def _head_row(step: Step, write_id: UUID) -> dict[str, Any]:
         "cost_usd": step.usage.cost,
         "agent": step.agent,
     }
+    beyond = step.beyond
+    if beyond is not None and beyond.shared and beyond.session_id is None:
+        # By the gate itself: a run that ends with this step does not change afterward.
+        kept, removed = family.split(beyond.shared)
+        row |= {"shared": kept, "unshared": removed}
     if ending is not None:
         target = MOVES[ending.move].target
         row |= {

@@ -76,10 +76,6 @@ _SHARE: Final = text(
     "UPDATE sessions SET state = (state || CAST(:set AS jsonb)) - CAST(:removed AS text[]),"
     " updated_at = clock_timestamp() WHERE project_id = :project_id AND id = :id"
 )
-_SHARE_OWN: Final = text(
-    "UPDATE runs SET shared = CAST((coalesce(CAST(shared AS jsonb), '{}') || CAST(:set AS jsonb))"
-    " - CAST(:removed AS text[]) AS json) WHERE project_id = :project_id AND id = :id"
-)
 _HINT: Final = text("SELECT pg_notify('runward_runs', :hint), pg_notify('runward_work', '')")
 
 
@@ -110,19 +106,17 @@ async def settle_idle(tx: Tx, project_id: ProjectId, upwards: Sequence[RunId]) -
         await tx.execute(_HINT, {"hint": run_hint(idle)})
 
 
-async def share(
-    tx: Tx, project_id: ProjectId, run_id: RunId, session_id: SessionId | None, delta: JsonObject
-) -> None:
-    """Merge into the state of the session, or of the run that has none; null removes a key."""
-    values: dict[str, Any] = {
-        "project_id": project_id,
-        "set": compact({key: value for key, value in delta.items() if value is not None}),
-        "removed": [key for key, value in delta.items() if value is None],
-    }
-    if session_id is None:
-        await tx.execute(_SHARE_OWN, values | {"id": run_id})
-    else:
-        await tx.execute(_SHARE, values | {"id": session_id})
+async def share(tx: Tx, project_id: ProjectId, session_id: SessionId, delta: JsonObject) -> None:
+    """Merge into the state of the session; null removes a key."""
+    kept, removed = split(delta)
+    values: dict[str, Any] = {"project_id": project_id, "id": session_id}
+    await tx.execute(_SHARE, values | {"set": compact(kept), "removed": removed})
+
+
+def split(delta: JsonObject) -> tuple[JsonObject, list[str]]:
+    """Return the keys to set with their values, and the keys to remove."""
+    kept: JsonObject = {key: value for key, value in delta.items() if value is not None}
+    return kept, [key for key, value in delta.items() if value is None]
 
 
 async def leave(

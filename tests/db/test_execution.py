@@ -385,3 +385,15 @@ async def test_the_usage_of_a_response_that_is_dropped_in_a_drain_is_kept(loop: 
     assert await loop.execute(run) == "queued"
     assert (await loop.store.head(run.id)).input_tokens > 0
     assert await loop.store.phases(run.id) == {}
+
+
+# State that is shared in the last step.
+
+
+async def test_a_run_that_ends_with_the_call_that_set_its_state_keeps_both(loop: Loop) -> None:
+    await loop.store.register()
+    paid = Done("paid", state={"total": 7})
+    run = await loop.leased("pay(amount=7)", paid, tools=["pay"], limits={"max_turns": 1})
+    assert await loop.execute(run) == "incomplete"
+    head = await loop.store.head(run.id)
+    assert (head.ended_at is not None, head.shared) == (True, {"total": 7})
