@@ -217,7 +217,9 @@ def _open(path: str, api_key: str, base_url: str, checked: Transports | None) ->
 
     timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
     if checked is None:
-        http: httpx2.AsyncClient = openai.DefaultAioHttpClient(timeout=timeout)
+        http: httpx2.AsyncClient = openai.DefaultAioHttpClient(
+            timeout=timeout, follow_redirects=False
+        )
     else:
         http = httpx2.AsyncClient(transport=checked(), timeout=timeout, trust_env=False)
     client = openai.AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http)

@@ -115,9 +115,11 @@ def _bedrock(access: Access) -> Opened:
 
 
 def _http() -> httpx2.AsyncClient:
-    """On aiohttp, which takes the least CPU."""
+    """On aiohttp, which takes the least CPU. A redirect is not followed: the key would go along."""
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-    return anthropic.DefaultAioHttpClient(timeout=timeout, headers={"user-agent": AGENT})
+    return anthropic.DefaultAioHttpClient(
+        timeout=timeout, headers={"user-agent": AGENT}, follow_redirects=False
+    )
 
 
 OPEN: Final[dict[VendorName, Callable[[Access], Opened]]] = {
