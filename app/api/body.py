@@ -22,6 +22,8 @@ from app.domain.errors import (
 MAX_BYTES: Final = 1_048_576
 """The default for every route; `Services.max_body_bytes` may say otherwise."""
 READ_SECONDS: Final = 30.0
+MAX_MISTAKES: Final = 1_000
+"""Of a body that is read. Describing each of half a million would stop the process for seconds."""
 
 _JSON_TYPE: Final = re.compile(
     r'application/(?:[\w.+-]+\+)?json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?;?\s*',
@@ -97,6 +99,9 @@ def _validated(adapter: TypeAdapter[Any], raw: bytes, value: JsonValue) -> Any:
     try:
         return adapter.validate_json(raw)
     except ValidationError as error:
+        if (count := error.error_count()) > MAX_MISTAKES:
+            message = f"{count} of its values or fields are not as they must be"
+            raise InvalidRequestError(errors=[FieldError("", message)]) from None
         found = error.errors(include_url=False, include_input=False)
         raise RequestValidationError(
             [{**_hinted(adapter, item), "loc": ("body", *item["loc"])} for item in found],

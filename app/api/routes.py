@@ -1,9 +1,10 @@
 """What every route does before its handler: who asks, is the path sane, are the query's names
 known, is the body what it must be. In this order, so that a stranger costs nothing."""
 
-from collections.abc import Callable, Coroutine, Iterator
+import re
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Set
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 from fastapi import APIRouter, Request, Response
 from fastapi.dependencies.models import Dependant
@@ -18,6 +19,17 @@ from app.api.services import services_of
 from app.domain.errors import FieldError, InvalidRequestError, NotFoundError
 from app.domain.json import cleaned_text
 
+_PLAIN: Final[Mapping[type, tuple[re.Pattern[str], str]]] = {
+    int: (
+        re.compile(r"-?[0-9]+"),
+        "must be a valid integer, unable to parse string as an integer",
+    ),
+    float: (
+        re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"),
+        "must be a valid number, unable to parse string as a number",
+    ),
+}
+"""How numbers are written in a query. Pydantic also takes `+1`, `1_0` and spaces around them."""
 SINGLE_HEADERS: Final = ("Idempotency-Key", "Last-Event-ID")
 
 
@@ -46,15 +58,24 @@ class RouteRules:
     given: tuple[Given, ...]
     single: frozenset[str]
     """Query parameters that may stand once."""
+    numbers: Mapping[str, type]
+    """The query parameters that are numbers."""
     body: TypeAdapter[Any] | None
 
     @classmethod
     def of(cls, route: APIRoute) -> "RouteRules":
         given = take_over(route.dependant)
         parts = list(_flat(route.dependant))
+        fields = [field for part in parts for field in part.query_params]
         return cls(
             given=given,
-            single=frozenset(field.alias for part in parts for field in part.query_params),
+            single=frozenset(field.alias for field in fields),
+            numbers={
+                field.alias: kind
+                for field in fields
+                for kind in _PLAIN
+                if kind in (field.field_info.annotation, *get_args(field.field_info.annotation))
+            },
             body=_adapter(route),
         )
 
@@ -69,15 +90,23 @@ class RouteRules:
         seen: set[str] = set()
         for name, value in request.query_params.multi_items():
             path = f"query.{name[:64]}"
-            if name not in self.single:
-                errors.append(FieldError(path, "unknown query parameter"))
-            elif name in seen:
-                errors.append(FieldError(path, "must stand once"))
-            elif not is_text(value):
-                errors.append(FieldError(path, "must be text without the NUL character"))
+            if (message := self._refusal(name, value, seen)) is not None:
+                errors.append(FieldError(path, message))
             seen.add(name)
         if errors:
             raise InvalidRequestError(errors=errors[:20])
+
+    def _refusal(self, name: str, value: str, seen: Set[str]) -> str | None:
+        if name not in self.single:
+            return "unknown query parameter"
+        if name in seen:
+            return "must stand once"
+        if not is_text(value):
+            return "must be text without the NUL character"
+        if (kind := self.numbers.get(name)) is not None:
+            pattern, message = _PLAIN[kind]
+            return None if pattern.fullmatch(value) else message
+        return None
 
 
 def router(tag: str, prefix: str = "/v1") -> APIRouter:

@@ -6,6 +6,7 @@ which PostgreSQL cannot hold; numbers that no double holds; nesting deeper than 
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final, cast
 
@@ -19,6 +20,8 @@ MAX_PROBLEMS: Final = 20
 """As many are named; more of the same help nobody."""
 MAX_MESSAGE: Final = 200
 """Characters of the parser's own words that are passed on: it quotes duplicate keys."""
+MAX_PATH: Final = 200
+"""Characters of a path. The client chooses the keys in it."""
 
 _TOO_DEEP: Final = f"must not be nested deeper than {MAX_DEPTH} levels"
 _NUL: Final = "must not contain the NUL character"
@@ -72,25 +75,49 @@ def _is_suspect(value: JsonValue, *, may_hold_nul: bool) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A value's key or index, below the place of its container. The path is built only for a
+    problem: a long key would otherwise be copied for each value below it."""
+
+    above: "_Place | None" = None
+    step: str | int = ""
+    depth: int = 0
+
+    def below(self, step: str | int) -> "_Place":
+        return _Place(self, step, self.depth + 1)
+
+    @property
+    def path(self) -> str:
+        steps: list[str] = []
+        at: _Place = self
+        while at.above is not None:
+            steps.append(str(at.step)[: MAX_PATH + 1])
+            at = at.above
+        path = ".".join(reversed(steps))
+        return path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}…"
+
+
 def _problems(root: JsonValue) -> Iterator[FieldError]:
     """In the order of the text. Not recursive: the depth is what is being checked."""
-    stack: list[tuple[str, int, JsonValue]] = [("", 0, root)]
+    stack: list[tuple[_Place, JsonValue]] = [(_Place(), root)]
     while stack:
-        path, depth, value = stack.pop()
+        place, value = stack.pop()
         match value:
-            case dict() | list() if depth == MAX_DEPTH:
-                yield FieldError(path, _TOO_DEEP)
+            case dict() | list() if place.depth == MAX_DEPTH:
+                yield FieldError(place.path, _TOO_DEEP)
             case dict():
                 if any("\x00" in key for key in value):
-                    yield FieldError(path, _NUL_KEY)
-                below = [(f"{path}.{key}" if path else key, v) for key, v in value.items()]
-                stack.extend((p, depth + 1, v) for p, v in reversed(below))
+                    yield FieldError(place.path, _NUL_KEY)
+                stack.extend((place.below(key), inner) for key, inner in reversed(value.items()))
             case list():
-                below = [(f"{path}.{i}" if path else str(i), v) for i, v in enumerate(value)]
-                stack.extend((p, depth + 1, v) for p, v in reversed(below))
+                last = len(value) - 1
+                stack.extend(
+                    (place.below(last - i), inner) for i, inner in enumerate(reversed(value))
+                )
             case str() if "\x00" in value:
-                yield FieldError(path, _NUL)
+                yield FieldError(place.path, _NUL)
             case float() | int() if not is_in_range(value):
-                yield FieldError(path, _NUMBER)
+                yield FieldError(place.path, _NUMBER)
             case _:
                 pass

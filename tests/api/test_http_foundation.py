@@ -96,6 +96,11 @@ TABLE: dict[str, Bad] = {
     "limit zero": Bad(422, "invalid_request", "query.limit", "GET", "/v1/runs?limit=0"),
     "limit too large": Bad(422, "invalid_request", "query.limit", "GET", "/v1/runs?limit=201"),
     "limit in words": Bad(422, "invalid_request", "query.limit", "GET", "/v1/runs?limit=ten"),
+    "limit with a plus": Bad(422, "invalid_request", "query.limit", "GET", "/v1/runs?limit=%2B1"),
+    "limit and a line": Bad(422, "invalid_request", "query.limit", "GET", "/v1/runs?limit=1%0a"),
+    "wait and a space": Bad(
+        422, "invalid_request", "query.wait", body=GOOD, target="/v1/runs?wait=+1"
+    ),
     "limit of digits": Bad(
         422, "invalid_request", "query.limit", "GET", "/v1/runs?limit=" + "9" * 5000
     ),
@@ -607,3 +612,13 @@ def test_openapi_names_every_operation_and_its_problems(http: httpx2.Client) -> 
     listed = document["paths"]["/v1/runs"]["get"]["responses"]["200"]["content"][JSON]["schema"]
     assert listed == {"$ref": "#/components/schemas/strList"}
     assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_mistakes_beyond_number_are_not_described_one_by_one(http: httpx2.Client) -> None:
+    body = b'{"model":"offline:rules","input":[' + b"1," * 2000 + b"1]}"
+    headers = {**bearer(WRITER), "Content-Type": JSON}
+    response = http.post("/v1/runs", content=body, headers=headers)
+    assert response.status_code == 422
+    [error] = response.json()["errors"]
+    assert error["path"] == ""
+    assert "are not as they must be" in error["message"]

@@ -1,6 +1,7 @@
 """What a request body may be, and what is said of what it may not be."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -128,3 +129,23 @@ def test_not_every_problem_is_named() -> None:
         strict_json.parse(b"[" + b"1e999," * 1000 + b"0]")
     assert refused.value.errors[0] == FieldError("0", refused.value.errors[0].message)
     assert len(refused.value.errors) == MAX_PROBLEMS
+
+
+@pytest.mark.parametrize(
+    "below", [b"[" + b"1," * 4000 + b'"\\u0000"]', b'{"b":[' + b"2," * 4000 + b"1e309]}"]
+)
+def test_a_long_key_is_not_copied_for_each_value_below_it(below: bytes) -> None:
+    body = b'{"' + b"k" * 100_000 + b'":' + below + b"}"
+    tracemalloc.start()
+    try:
+        with pytest.raises((InvalidRequestError, BadJsonError)):
+            strict_json.parse(body)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_path_of_long_keys_is_cut() -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        strict_json.parse(b'{"' + b"k" * 1000 + b'":{"l":"\\u0000"}}')
+    assert [error.path for error in caught.value.errors] == ["k" * 200 + "…"]
