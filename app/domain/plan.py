@@ -334,9 +334,18 @@ def identical_before(state: RunState, call: Call) -> int:
     return sum(
         (other.turn, other.position) < (call.turn, call.position)
         and (other.tool, other.raw) == (call.tool, call.raw)
-        and same(other.asked, call.asked)
+        and _same_arguments(other, call)
         for other in state.calls.values()
     )
+
+
+def _same_arguments(one: Call, other: Call) -> bool:
+    """Compare what the model asked for. Two calls of one version that nobody edited have the same
+    digest if and only if their arguments are the same; that costs nothing for large ones."""
+    edited = one.original is not None or other.original is not None
+    if one.version == other.version and not edited:
+        return one.digest == other.digest
+    return same(one.asked, other.asked)
 
 
 def _declined_before(state: RunState, call: Call) -> bool:

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import pytest
 from pydantic import JsonValue
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
+from app.domain.conversation import conversation
 from app.domain.json import JsonObject
 from app.domain.mcp_servers import ListedTool, McpServerSpec, offered
 from app.domain.schema import Validator, check_schema, parse_arguments
@@ -29,6 +30,7 @@ from tests.support.operations import (
     counted_operations,
     counted_scans,
 )
+from tests.unit.domain_cases import taken, tool, wants
 
 ALLOWED: Final = 5.0
 """How much more work four times the input may take."""
@@ -231,6 +233,17 @@ def test_pieces_that_all_name_their_call_are_each_parsed_once() -> None:
     with counted_calls(from_json) as parsed:
         feed_chat(pieces)
     assert parsed[0] <= len(pieces) + 1
+
+
+def test_equal_calls_of_one_response_are_not_printed_for_each_pair() -> None:
+    printed: list[int] = []
+    for count in (25, 100):
+        calls = [wants("lookup", '{"a": [1, 2]}', f"c{at}") for at in range(count)]
+        with counted_calls(to_json) as prints:
+            state, _ = taken(*calls, tools=[tool()])
+            conversation(state)
+        printed.append(prints[0])
+    assert printed[1] <= ALLOWED * printed[0]
 
 
 def test_a_chain_of_references_has_a_limit() -> None:
