@@ -165,10 +165,9 @@ async def _whole(tx: Tx, project_id: ProjectId, event: StoredEvent) -> Logged:
         return parsed
     data, run_id = dict(parsed.data), RunId(event.run_id)
     if "arguments" in data and data["arguments"] is None:
-        for one in await views.calls_of(tx, project_id, run_id):
-            if one.call.id == data["call_id"]:
-                created = event.type == "tool_call.created"
-                data["arguments"] = one.call.asked if created else one.call.arguments
+        for one in await views.calls_of(tx, project_id, run_id, call_id=data["call_id"]):
+            created = event.type == "tool_call.created"
+            data["arguments"] = one.call.asked if created else one.call.arguments
     elif event.is_last:
         view = await views.get_run(tx, project_id, run_id)
         data["output"] = view.output if view else data["output"]

@@ -31,13 +31,22 @@ def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item]) -> str:
 
 
 def unsealer(vault: Vault, project_id: ProjectId) -> Unseal:
+    """Return a function for the items of one request. Together they may hold MAX_BYTES, because
+    much text can be sealed in few bytes and sent many times."""
+    left = MAX_BYTES
+
     def unseal(sealed: str) -> Sequence[Item]:
+        nonlocal left
         try:
             raw = base64.b64decode(sealed, validate=True)
             packed = vault.open(raw, column=_COLUMN, project_id=project_id, row="")
         except (SecretUnreadableError, ValueError):
             raise refused("input", f"encrypted_content {_UNKNOWN}") from None
-        found = cast("list[JsonValue]", from_json(zlib.decompress(base64.b64decode(packed))))
+        text = zlib.decompress(base64.b64decode(packed))
+        left -= len(text)
+        if left < 0:
+            raise refused("input", f"has more than {MAX_BYTES} bytes in its compaction items")
+        found = cast("list[JsonValue]", from_json(text))
         return [item_from_json(cast("JsonObject", one)) for one in found]
 
     return unseal

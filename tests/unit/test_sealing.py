@@ -1,0 +1,25 @@
+"""Sealed conversations: what a client can send of them in one request."""
+
+from uuid import UUID
+
+import pytest
+
+from app.api.responses import sealing
+from app.domain.errors import InvalidRequestError
+from app.domain.ids import ProjectId
+from app.domain.items import Message
+from app.store.vault import Vault
+
+PROJECT = ProjectId(UUID(int=1))
+
+
+def test_what_is_sealed_in_few_bytes_cannot_be_sent_many_times() -> None:
+    vault = Vault("k" * 32)
+    large = [Message("user", "a" * (sealing.MAX_BYTES // 2))]
+    sealed = sealing.seal(vault, PROJECT, large)
+    assert len(sealed) < 20_000
+    unseal = sealing.unsealer(vault, PROJECT)
+    assert unseal(sealed) == large
+    with pytest.raises(InvalidRequestError, match="more than"):
+        unseal(sealed)
+    assert sealing.unsealer(vault, PROJECT)(sealed) == large
