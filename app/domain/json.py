@@ -13,7 +13,7 @@ MAX_DEPTH: Final = 64
 """Arrays and objects inside each other."""
 MAX_NUMBER: Final = 1e308
 """The largest magnitude of a number; a double holds little more."""
-_MAYBE_HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{308}")
+_MAYBE_HUGE: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{200}")
 _REPLACEMENT: Final = "\ufffd"
 
 
