@@ -1,6 +1,7 @@
 """The settings, the log and the end of a command that works on this machine."""
 
 import asyncio
+import logging
 import os
 import re
 import sys
@@ -130,6 +131,21 @@ def configure_logging(settings: Settings) -> None:
         logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", LogFile(sys.stderr))),
         cache_logger_on_first_use=True,
     )
+    logging.lastResort = LibraryLog(logging.WARNING)
+
+
+class LibraryLog(logging.Handler):
+    """Log the records of libraries, such as uvicorn's, in the format of all other events. Set as
+    the handler of last resort, which prints them as plain text by default."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            about = {"logger": record.name, "message": record.getMessage()}
+            structlog.get_logger().log(
+                record.levelno, "library_log", **about, exc_info=record.exc_info
+            )
+        except Exception:  # as every handler: no record ends what logs it
+            self.handleError(record)
 
 
 class LogFile:

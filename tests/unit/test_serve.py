@@ -3,6 +3,9 @@
 import ast
 import asyncio
 import errno
+import io
+import json
+import logging
 import os
 import re
 import signal
@@ -204,6 +207,27 @@ def test_a_process_without_standard_error_logs_nothing(monkeypatch: pytest.Monke
         structlog.get_logger().info("an event")
     finally:
         structlog.reset_defaults()
+
+
+def test_what_libraries_log_is_json_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr("sys.stderr", out)
+    monkeypatch.setattr(logging, "lastResort", None)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    configure_logging(Settings(log_format="json"))  # pyright: ignore[reportCallIssue]
+    try:
+        logging.getLogger("uvicorn.error").warning("Invalid %s received.", "request")
+        try:
+            raise ValueError("wrong")
+        except ValueError:
+            logging.getLogger("asyncio").exception("A task has failed.")
+    finally:
+        structlog.reset_defaults()
+    first, second = map(json.loads, out.getvalue().splitlines())
+    assert first["level"] == "warning"
+    assert (first["logger"], first["message"]) == ("uvicorn.error", "Invalid request received.")
+    assert second["level"] == "error"
+    assert second["exception"][0]["exc_value"] == "wrong"
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
