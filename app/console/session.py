@@ -1,6 +1,7 @@
 """Signing in and out: an API key is traded for a session, which lives in a cookie that no script
 can read. These three are the page's own, not part of the API."""
 
+import asyncio
 from typing import Annotated, Any, Final, cast
 
 from fastapi import APIRouter, Request, Response
@@ -16,6 +17,7 @@ from app.wiring import Services
 
 PATH: Final = "/console/session"
 MAX_BODY_BYTES: Final = 4096
+READ_SECONDS: Final = 30.0
 
 
 class SignIn(BaseModel):
@@ -36,7 +38,7 @@ async def sign_in(request: Request) -> Response:
     """`{"key": "rw_…"}`; answers like `who_is_signed_in`. Raises UnauthenticatedError."""
     console_access.ensure_own_page(request.method, request.headers)
     services = _services(request)
-    who = await services.authenticate(await _key(request))
+    who = await services.authenticate(await key_of(request))
     if who is None:
         raise e.UnauthenticatedError("This API key is not valid.", token_given=True)
     token = console_sessions.new_token()
@@ -97,13 +99,18 @@ async def _shown(services: Services, token: str) -> JSONResponse | None:
     return JSONResponse(shown)
 
 
-async def _key(request: Request) -> str:
-    """Raises PayloadTooLargeError and InvalidRequestError."""
+async def key_of(request: Request) -> str:
+    """Return the key in the body. Raises PayloadTooLargeError, RequestTimeoutError and
+    InvalidRequestError."""
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MAX_BODY_BYTES:
-            raise e.PayloadTooLargeError(MAX_BODY_BYTES)
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > MAX_BODY_BYTES:
+                    raise e.PayloadTooLargeError(MAX_BODY_BYTES)
+    except TimeoutError:
+        raise e.RequestTimeoutError from None
     try:
         return SignIn.model_validate_json(bytes(body)).key
     except ValidationError:

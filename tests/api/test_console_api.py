@@ -1,14 +1,18 @@
 """The console's pages and its session, without a browser."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
+from fastapi import Request
+from starlette.types import Message
 
-from app.console import pages
+from app.console import pages, session
 from app.domain.approvals import STATUS_AFTER
+from app.domain.errors import RequestTimeoutError
 from app.domain.run import RunStatus
 from tests.api.project import ALL_SCOPES, Project, call
 from tests.support.client import Json
@@ -176,6 +180,21 @@ def test_what_is_no_key_opens_no_session(
     response = browser.post(SESSION, content=body)
     refused(response, status, code)
     assert "Set-Cookie" not in response.headers
+
+
+async def test_a_key_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "READ_SECONDS", 0.05)
+    pieces = iter([{"type": "http.request", "body": b'{"key', "more_body": True}])
+
+    async def receive() -> Message:
+        for piece in pieces:
+            return piece
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with asyncio.timeout(10):
+        with pytest.raises(RequestTimeoutError):
+            await session.key_of(Request({"type": "http", "headers": []}, receive))
 
 
 def test_another_page_cannot_sign_anybody_in_or_out(
