@@ -323,9 +323,13 @@ async def try_tool(who: ToolsWriter, services: Using, name: ToolPath, trial: Try
         raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
     if problems := armed.tool.arguments.problems(trial.arguments):
         raise e.InvalidRequestError(errors=problems)
+    executor = services.engine.executors.get(armed.tool.spec.type)
+    if executor is None:
+        message = f"is of type {armed.tool.spec.type}, which the process that answers cannot run"
+        raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
     started = time.monotonic()
     call = _invocation(who, armed.tool, trial, services, secrets=armed.secrets)
-    outcome = bounded_outcome(await services.engine.executors[armed.tool.spec.type].invoke(call))
+    outcome = bounded_outcome(await executor.invoke(call))
     return answer(ToolTrial.of(outcome, seconds=time.monotonic() - started))
 
 
