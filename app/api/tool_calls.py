@@ -19,7 +19,7 @@ from app.api.services import Using
 from app.domain import errors as e
 from app.domain.ids import CallId, ProjectId, RunId
 from app.domain.resolve import Callback, Resolution
-from app.store import callback_tokens, client_results, outside, views
+from app.store import callback_tokens, client_results, outside, policies, views
 from app.store.db import Tx
 
 routes = router("Runs")
@@ -80,9 +80,9 @@ async def give_tool_result(
 ) -> Response:
     """Give the result of a tool that the client runs, or answer what a tool asks. The first result
     wins; the same again is fine, another is 409."""
-    policy = await services.policies.of(who.project_id)
 
     async def give(tx: Tx) -> ToolCall:
+        policy = await policies.get_policy(tx, who.project_id)
         await client_results.give(
             tx,
             services.vault,
@@ -117,9 +117,9 @@ async def call_back(
     ref = callback_tokens.read(services.vault, token)
     if ref is None:
         raise e.CallbackNotFoundError
-    policy = await services.policies.of(ref.project_id)
     for _ in range(EARLY_TRIES):
         async with services.database.pool.begin() as tx:
+            policy = await policies.get_policy(tx, ref.project_id)
             found = await outside.take_callback(
                 tx, services.vault, ref, said, checked=policy.checks_results
             )

@@ -29,13 +29,6 @@ class Policy:
         """Those that are valid now."""
         return signing.valid_secrets(self.all_secrets, self.overlap_ends)
 
-    @property
-    def checks_results(self) -> bool:
-        """Whether results of calls are shown to any of them."""
-        return any(one.stage == "output" for one in self.guardrails) or any(
-            one.on == "after_tool" for one in self.hooks
-        )
-
 
 NO_POLICY: Final = Policy((), (), ())
 

@@ -33,6 +33,13 @@ class StoredPolicy:
     generations: tuple[int, ...] = (1,)
     former_seconds: float | None = None
 
+    @property
+    def checks_results(self) -> bool:
+        """Whether results of calls are shown to any of them."""
+        return any(one.stage == "output" for one in self.guardrails) or any(
+            one.on == "after_tool" for one in self.hooks
+        )
+
 
 async def get_policy(tx: Tx, project_id: ProjectId) -> StoredPolicy:
     ends = project_policies.c.rotated_at + ROTATION_OVERLAP

@@ -6,13 +6,20 @@ from time import monotonic
 import pytest
 from sqlalchemy import event, text
 
+from app.api.tool_calls import call_back
 from app.domain.guards import WebhookGuardrail
+from app.domain.ids import CallId
+from app.domain.resolve import CallbackCompleted
 from app.loop.policies import Policies
-from app.store import policies
+from app.settings import Settings
+from app.store import callback_tokens, policies
+from app.store.callback_tokens import CallRef
 from app.store.db import Tx
 from app.store.policies import StoredPolicy
 from app.tools import signing
+from app.wiring import open_services
 from tests.db.store import PROJECT, Store
+from tests.db.test_outside import accepted_for_later
 
 RAIL = WebhookGuardrail(stage="input", type="webhook", url="https://guards.example/x")
 
@@ -52,6 +59,18 @@ async def test_a_policy_is_read_once_until_something_changes(store: Store) -> No
     known.forget(None)
     await known.of(PROJECT)
     assert len(asked) == 1
+
+
+async def test_a_callback_is_checked_by_a_policy_whose_notification_was_lost(store: Store) -> None:
+    settings = Settings.model_validate({"secret_key": "k" * 32})
+    state = await accepted_for_later(store)
+    ref = CallRef(PROJECT, state.id, state.calls[CallId("c1")].uuid, 1)
+    async with open_services(settings, store.url) as services:
+        await services.policies.of(PROJECT)
+        await put(store, RAIL.model_copy(update={"stage": "output"}))
+        said = CallbackCompleted(status="completed", output="secret")
+        await call_back(services, callback_tokens.make(services.vault, ref), said)
+    assert (await store.load(state.id)).calls[CallId("c1")].received is not None
 
 
 async def test_what_was_read_before_a_change_is_not_kept_after_it(store: Store) -> None:

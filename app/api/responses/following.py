@@ -31,7 +31,7 @@ from app.domain.items import Item, Message
 from app.domain.resolve import CallbackCompleted
 from app.domain.run import TERMINAL
 from app.domain.scopes import Principal, Scope
-from app.store import approvals, client_results, codec, outside, runs
+from app.store import approvals, client_results, codec, outside, policies, runs
 from app.store.db import Tx
 from app.store.views import RunView
 from app.wiring import Services
@@ -145,9 +145,9 @@ async def go_on(
         check_goes_on(asked, config)
     if asked.metadata and asked.metadata != former.view.metadata:
         raise refused("metadata", "must be left out or as in the response that is gone on from")
-    policy = await services.policies.of(who.project_id)
 
     async def act(tx: Tx) -> dict[str, str]:
+        policy = await policies.get_policy(tx, who.project_id)
         after = await _answer(tx, services, who, former, answers, checked=policy.checks_results)
         return {"id": str(ResponseId(former.id.run_id, after))}
 
