@@ -1,5 +1,6 @@
 """Sealed conversations: what a client can send of them in one request."""
 
+import random
 from uuid import UUID
 
 import pytest
@@ -16,10 +17,18 @@ PROJECT = ProjectId(UUID(int=1))
 def test_what_is_sealed_in_few_bytes_cannot_be_sent_many_times() -> None:
     vault = Vault("k" * 32)
     large = [Message("user", "a" * (sealing.MAX_BYTES // 2))]
-    sealed = sealing.seal(vault, PROJECT, large)
+    sealed = sealing.seal(vault, PROJECT, large, 1_048_576)
     assert len(sealed) < 20_000
     unseal = sealing.unsealer(vault, PROJECT)
     assert unseal(sealed) == large
     with pytest.raises(InvalidRequestError, match="more than"):
         unseal(sealed)
     assert sealing.unsealer(vault, PROJECT)(sealed) == large
+
+
+def test_what_could_not_be_sent_back_is_not_sealed() -> None:
+    incompressible = Message("user", random.Random(0).randbytes(400_000).hex())
+    vault = Vault("k" * 32)
+    assert len(sealing.seal(vault, PROJECT, [incompressible], 1_048_576)) < 1_048_576
+    with pytest.raises(InvalidRequestError, match="a request may have 1048576"):
+        sealing.seal(vault, PROJECT, [incompressible, incompressible], 1_048_576)

@@ -195,7 +195,7 @@ async def compact_response(who: RunsWriter, services: Using, asked: CompactRespo
     item = {
         "type": "compaction",
         "id": id_,
-        "encrypted_content": seal(services.vault, who.project_id, items),
+        "encrypted_content": seal(services.vault, who.project_id, items, services.max_body_bytes),
     }
     shown_ = {
         "id": id_,

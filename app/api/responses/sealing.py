@@ -16,18 +16,25 @@ from app.store.vault import SecretUnreadableError, Vault
 
 MAX_BYTES: Final = 4_194_304
 """Of the items of one conversation, as JSON."""
+_ROOM: Final = 4096
+"""Bytes that a request has beside the sealed conversation, at least."""
 _COLUMN: Final = "responses.compaction"
 _UNKNOWN: Final = "was not sealed here for this project, or was altered"
 
 
-def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item]) -> str:
-    """Raises InvalidRequestError where that is more than MAX_BYTES."""
+def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item], max_body_bytes: int) -> str:
+    """`max_body_bytes`: of a request, which must be able to hold the result. Raises
+    InvalidRequestError where there are more than MAX_BYTES of items, or the result is larger."""
     text = compact([item_to_json(item) for item in items])
     if len(text.encode()) > MAX_BYTES:
         raise refused("input", f"is more than {MAX_BYTES} bytes, as much as can be sealed")
     packed = base64.b64encode(zlib.compress(text.encode())).decode()
     sealed = vault.seal(packed, column=_COLUMN, project_id=project_id, row="")
-    return base64.b64encode(sealed).decode()
+    encoded = base64.b64encode(sealed).decode()
+    if len(encoded) + _ROOM > max_body_bytes:
+        size = f"{len(encoded)} bytes when it is sealed, and a request may have {max_body_bytes}"
+        raise refused("input", f"has {size}")
+    return encoded
 
 
 def unsealer(vault: Vault, project_id: ProjectId) -> Unseal:
