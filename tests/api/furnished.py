@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from tests.api.project import Project, call
 from tests.support.client import Json
-from tests.support.mcp_server import McpServer
 from tests.support.model_server import calls
 from tests.support.tool_server import Behaviour
 
@@ -61,7 +60,7 @@ class Things:
     servers: Json
 
 
-def furnish(project: Project, mcp: McpServer) -> Things:
+def furnish(project: Project, mcp_url: str) -> Things:
     project.tool("pay", approval="always")
     project.tool("broken", Behaviour("reset"), on_unknown="ask")
     both = calls(call(1, "pay"), call("9", "broken"))
@@ -80,7 +79,7 @@ def furnish(project: Project, mcp: McpServer) -> Things:
         "call_id": "c9",
         "token": "AAAA",
     }
-    project.client.call("POST", "/v1/mcp_servers", {"name": "box", "url": mcp.url})
+    project.client.call("POST", "/v1/mcp_servers", {"name": "box", "url": mcp_url})
     project.client.call("PUT", "/v1/secrets/pay", {"value": "of this project"})
     return Things({**ids, "name": "pay"}, {**ids, "name": "nobody-knows"}, {**ids, "name": "box"})
 

@@ -191,7 +191,7 @@ def every_key(project: Project) -> list[CheckedClient]:
 def test_an_id_of_another_project_is_an_unknown_id(
     project: Project, other: Project, operations: list[Operation], mcp: McpServer
 ) -> None:
-    things = furnish(project, mcp)
+    things = furnish(project, mcp.url)
     before = snapshot(project)
     strangers = every_key(other)
     compared = 0
@@ -214,7 +214,7 @@ def test_an_id_of_another_project_is_an_unknown_id(
 def test_another_projects_ids_filter_and_page_like_unknown_ones(
     project: Project, other: Project, mcp: McpServer
 ) -> None:
-    values = furnish(project, mcp).values
+    values = furnish(project, mcp.url).values
     stranger = other.key(*ALL_SCOPES)
 
     def seen(path: str) -> tuple[int, str]:
@@ -248,7 +248,7 @@ def test_another_projects_ids_filter_and_page_like_unknown_ones(
 def test_a_run_sees_the_tools_and_agents_of_its_own_project_alone(
     project: Project, other: Project, mcp: McpServer
 ) -> None:
-    furnish(project, mcp)
+    furnish(project, mcp.url)
     bodies: list[tuple[Json, str]] = [
         ({"model": "offline:rules", "tools": ["pay"]}, "unknown_tool"),
         ({"agent": "nobody-knows"}, "unknown_agent"),
@@ -263,7 +263,7 @@ def test_a_run_sees_the_tools_and_agents_of_its_own_project_alone(
 def test_lists_hold_what_is_the_projects_own(
     project: Project, other: Project, mcp: McpServer
 ) -> None:
-    furnish(project, mcp)
+    furnish(project, mcp.url)
     stranger = other.key(*ALL_SCOPES)
     paths = ("/v1/runs", "/v1/sessions", "/v1/approvals", "/v1/tools", "/v1/agents")
     for path in (*paths, "/v1/mcp_servers", "/v1/secrets"):

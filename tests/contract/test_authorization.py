@@ -20,8 +20,8 @@ from tests.contract.credentials import (
 )
 from tests.contract.figures import record
 from tests.contract.wire import Headers, Wire, rows_of
+from tests.hostile.mcp_peer import McpPeer
 from tests.support.client import Json
-from tests.support.mcp_server import McpServer
 
 MCP = [
     Operation(
@@ -76,8 +76,8 @@ class Matrix:
 
 @pytest.fixture
 def matrix(project: Project) -> Iterator[Matrix]:
-    with McpServer() as mcp, Wire(project.running.service.url) as wire:
-        yield Matrix(project, furnish(project, mcp), wire, [])
+    with McpPeer() as peer, Wire(project.running.service.url) as wire:
+        yield Matrix(project, furnish(project, peer.url_of("box")), wire, [])
 
 
 def known_of(matrix: Matrix) -> Known:

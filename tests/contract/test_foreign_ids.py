@@ -12,8 +12,8 @@ from tests.api.project import ALL_SCOPES, Project, Running
 from tests.contract.credentials import bearer
 from tests.contract.figures import record
 from tests.contract.wire import Headers, Wire
+from tests.hostile.mcp_peer import McpPeer
 from tests.support.client import Json
-from tests.support.mcp_server import McpServer
 
 OWN = re.compile(
     rb"req_[0-9a-f]{32}|\d{4}-\d\d-\d\dT[\d:.]+Z|[a-z]+_[0-9a-f]{32}|whsec_[\w+/=]+|made\d{4}"
@@ -78,8 +78,8 @@ def test_a_foreign_id_anywhere_is_answered_like_one_that_nobody_has(
     running: Running, project: Project, other: Project
 ) -> None:
     wrong: list[str] = []
-    with McpServer() as mcp, Wire(running.service.url) as wire:
-        things = furnish(project, mcp)
+    with McpPeer() as peer, Wire(running.service.url) as wire:
+        things = furnish(project, peer.url_of("box"))
         own: Json = UNKNOWN | {"run_id": other.run(model="offline:rules", input="hi")["id"]}
         values = [str(things.values[name]) for name in things.values if name in IDS]
         values += ["pay", "nobody-knows", "box"]
