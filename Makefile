@@ -30,10 +30,10 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo test model check format lock openapi screenshots sbom bench chaos crash stateful guarantees clean
+.PHONY: help run demo test model check format lock openapi screenshots sbom bench chaos environments crash stateful guarantees clean
 
 help: ## Say what each command does
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded PostgreSQL unless DATABASE_URL is set
 	@exec $(BIN)/python -m app serve $(ARGS)
@@ -78,6 +78,9 @@ sbom: $(VENV)/.dev ## Write dist/runward.cdx.json: a CycloneDX bill of what the 
 
 contract: $(VENV)/.dev ## Hold the service against openapi.json; EXAMPLES=40 generates that many requests for each operation
 	RUNWARD_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -s tests/contract $(ARGS)
+
+environments: $(VENV)/.dev ## Run one workload in each environment: PgBouncer, wrong clocks, a full disk, a standby
+	RUNWARD_ENVIRONMENTS=all $(BIN)/python -m pytest tests/environments $(ARGS)
 
 bench: $(VENV)/.dev ## Measure runs per second and CPU per run
 	$(BIN)/python -m bench $(ARGS)

@@ -1,15 +1,23 @@
 """The processes of one environment, and the course of the workload through it."""
 
+import os
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
 
 from tests.environments.workload import LEASE_SECONDS, Workload
 from tests.support.client import Client
 from tests.support.model_server import ModelServer
 from tests.support.service import ROOT, Command, Service
 from tests.support.tool_server import ToolServer
+
+FULL = "RUNWARD_ENVIRONMENTS"
+only_in_full = pytest.mark.skipif(os.environ.get(FULL) != "all", reason="make environments runs it")
+"""For tests that cost too much for each run of all tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +28,12 @@ class Process:
     url: str
     env: dict[str, str] = field(default_factory=dict[str, str])
     folder: Path = ROOT
+
+
+class Measured(Protocol):
+    """Notes the figures of a workload. The fixture `measured`."""
+
+    def __call__(self, name: str, figures: Any) -> None: ...
 
 
 class Environment:

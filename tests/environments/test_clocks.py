@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.environments.clocks import HOUR, WrongClock
-from tests.environments.processes import Process, environment
+from tests.environments.processes import Measured, Process, environment
 from tests.environments.workload import HALF_AN_HOUR, Workload
 from tests.support.client import Client
 from tests.support.service import Service
@@ -47,7 +47,9 @@ def test_a_wrong_clock_is_wrong_in_every_way_to_ask(tmp_path: Path) -> None:
     assert [one for one in wrong_by if abs(one + HOUR) > TOLERANCE_SECONDS] == []
 
 
-def test_clocks_that_are_wrong_and_jump_change_nothing(database_url: str, tmp_path: Path) -> None:
+def test_clocks_that_are_wrong_and_jump_change_nothing(
+    database_url: str, tmp_path: Path, measured: Measured
+) -> None:
     ahead, behind = (WrongClock(tmp_path / f"{hour}", hour) for hour in (HOUR, -HOUR))
     jumping = WrongClock(tmp_path / "jumping")
     with environment() as here:
@@ -65,7 +67,7 @@ def test_clocks_that_are_wrong_and_jump_change_nothing(database_url: str, tmp_pa
             check_wrong_by(-HOUR, reader)
         workload.check()
         check_times(workload)
-        print(workload.figures())
+        measured("wrong clocks", workload.figures())
 
 
 def key_for_half_an_hour(api: Service) -> Client:

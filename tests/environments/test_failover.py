@@ -7,15 +7,16 @@ import pytest
 from sqlalchemy import URL
 
 from app.store import migrations
-from tests.environments.processes import Process, environment
+from tests.environments.processes import Measured, Process, environment, only_in_full
 from tests.environments.servers import ACCOUNT, DRIVER, PostgresServer, postgres, postgres_18
+from tests.support.client import Json
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), only_in_full]
 
 IN_SYNC = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
 
 
-def test_runs_survive_the_promotion_of_a_standby() -> None:
+def test_runs_survive_the_promotion_of_a_standby(measured: Measured) -> None:
     programs = postgres_18()
     with postgres(programs) as primary:
         standby = PostgresServer(programs, primary.folder.with_name("standby"))
@@ -25,12 +26,12 @@ def test_runs_survive_the_promotion_of_a_standby() -> None:
             primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
             primary.execute("SELECT pg_reload_conf()")
             primary.until(IN_SYNC, "1")
-            fail_over(primary, standby)
+            measured("a standby promoted", fail_over(primary, standby))
         finally:
             standby.stop()
 
 
-def fail_over(primary: PostgresServer, standby: PostgresServer) -> None:
+def fail_over(primary: PostgresServer, standby: PostgresServer) -> Json:
     asyncio.run(migrations.upgrade(primary.url))
     url = address_of(primary, standby)
     process = Process(url)
@@ -42,14 +43,15 @@ def fail_over(primary: PostgresServer, standby: PostgresServer) -> None:
         known = {name: workload.events(run_id) for name, run_id in workload.runs.items()}
         primary.stop()
         victim.kill()
+        refused = workload.client.clients[0].request("GET", "/v1/runs")
+        assert refused.status_code == 503, refused.text
         standby.promote()
         here.start("worker", process)
         for name, events in known.items():
             assert workload.events(workload.runs[name])[: len(events)] == events, name
         workload.finish()
         workload.check(outage=True)
-        assert workload.client.refused > 0
-        print(workload.figures())
+        return workload.figures()
 
 
 def address_of(*servers: PostgresServer) -> str:

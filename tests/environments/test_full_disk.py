@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from app.store import migrations
-from tests.environments.processes import Process, environment
+from tests.environments.processes import Measured, Process, environment
 from tests.environments.servers import PostgresServer, give_to_account, postgres_18, scratch
-from tests.support.client import Client
+from tests.support.client import Client, Json
 from tests.support.model_server import text
 
 pytestmark = pytest.mark.timeout(180)
@@ -22,7 +22,7 @@ MAX_REQUESTS = 2000
 PADDING = "x" * 20_000
 
 
-def test_a_full_disk_is_a_503_and_no_run_is_lost() -> None:
+def test_a_full_disk_is_a_503_and_no_run_is_lost(measured: Measured) -> None:
     with scratch() as folder, small_disk(folder / "disk") as disk:
         server = PostgresServer(postgres_18(), disk)
         log = folder / "log"
@@ -31,12 +31,12 @@ def test_a_full_disk_is_a_503_and_no_run_is_lost() -> None:
         server.make("--no-sync", "--waldir", str(log / "wal"))
         server.start()
         try:
-            fill_up_and_free(server)
+            measured("a full disk", fill_up_and_free(server))
         finally:
             server.stop()
 
 
-def fill_up_and_free(server: PostgresServer) -> None:
+def fill_up_and_free(server: PostgresServer) -> Json:
     asyncio.run(migrations.upgrade(server.url))
     process = Process(server.url)
     with environment() as here:
@@ -53,7 +53,7 @@ def fill_up_and_free(server: PostgresServer) -> None:
         ballast.unlink()
         workload.finish()
         workload.check(outage=True)
-        print(workload.figures())
+        return workload.figures()
 
 
 def refuse(client: Client) -> None:

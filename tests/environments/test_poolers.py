@@ -2,14 +2,20 @@
 
 import pytest
 
-from tests.environments.processes import Process, environment
+from tests.environments.processes import Measured, Process, environment, only_in_full
 from tests.environments.servers import pgbouncer
 
 pytestmark = pytest.mark.timeout(120)
 
 
-@pytest.mark.parametrize("listens", [True, False], ids=["with LISTEN_URL", "without LISTEN_URL"])
-def test_runs_through_pgbouncer_keep_every_promise(database_url: str, *, listens: bool) -> None:
+@pytest.mark.parametrize(
+    "listens",
+    [pytest.param(True, marks=only_in_full), False],
+    ids=["with LISTEN_URL", "without LISTEN_URL"],
+)
+def test_runs_through_pgbouncer_keep_every_promise(
+    database_url: str, measured: Measured, *, listens: bool
+) -> None:
     env = {"RUNWARD_PGBOUNCER": "true"}
     if listens:
         env["RUNWARD_LISTEN_URL"] = database_url
@@ -20,4 +26,4 @@ def test_runs_through_pgbouncer_keep_every_promise(database_url: str, *, listens
         workload = here.workload(api)
         here.run(workload, victim, process)
         workload.check()
-        print(workload.figures())
+        measured(f"PgBouncer {'with' if listens else 'without'} LISTEN_URL", workload.figures())

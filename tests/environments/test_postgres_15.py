@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from app.store import migrations
-from tests.environments.processes import Process, environment
+from tests.environments.processes import Measured, Process, environment, only_in_full
 from tests.environments.servers import postgres, postgres_15
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), only_in_full]
 
 
-def test_runs_on_postgresql_15_keep_every_promise() -> None:
+def test_runs_on_postgresql_15_keep_every_promise(measured: Measured) -> None:
     with postgres(postgres_15()) as server, environment() as here:
         asyncio.run(migrations.upgrade(server.url))
         process = Process(server.url)
@@ -20,4 +20,4 @@ def test_runs_on_postgresql_15_keep_every_promise() -> None:
         workload = here.workload(api)
         here.run(workload, victim, process)
         workload.check()
-        print(workload.figures())
+        measured("PostgreSQL 15", workload.figures())

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.environments.processes import Process, environment
+from tests.environments.processes import Measured, Process, environment, only_in_full
 from tests.environments.versions import install_previous
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), only_in_full]
 
 
 def test_this_version_and_the_one_before_share_a_database(
-    database_url: str, tmp_path: Path
+    database_url: str, tmp_path: Path, measured: Measured
 ) -> None:
     now = Process(database_url)
     before = Process(database_url, folder=install_previous(tmp_path))
@@ -21,4 +21,4 @@ def test_this_version_and_the_one_before_share_a_database(
         workload = here.workload(*apis)
         here.run(workload, victim, now)
         workload.check()
-        print(workload.figures())
+        measured("two versions", workload.figures())
