@@ -84,8 +84,6 @@ class Mcp:
                 link = await self._link(call.project_id, about.server)
                 if isinstance(link, Failed):
                     return link
-                if not await call.may_send():
-                    return LEASE_LOST
                 if link.is_open and _now() - link.listed_at > self._list_again_seconds:
                     self._relist(link)
                 return await _call(link, call, about.tool, deadline)
@@ -235,6 +233,8 @@ async def _call(link: Link, call: Invocation, tool: str, deadline: float) -> Out
 
     try:
         async with link.using() as client:
+            if not await call.may_send():
+                return LEASE_LOST
             result: CallToolResult = await client.call_tool(
                 tool,
                 call.arguments,

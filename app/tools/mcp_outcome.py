@@ -53,7 +53,8 @@ def of_error(code: int, message: str, data: Any) -> Failed:
     if code == STATUS and about.get("expired") is True:
         return Failed(Why.NOT_SENT, "the server has ended the session")
     if code == STATUS:
-        status = int(about.get("status") or 0)
+        told = about.get("status")
+        status = told if isinstance(told, int) and 100 <= told <= 599 else None
         why = Why.UNAVAILABLE if status in RETRYABLE_STATUSES else Why.ERROR
         return Failed(why, said, status=status)
     return Failed(Why.ERROR, f"JSON-RPC error {code}: {said}", message=said or None)

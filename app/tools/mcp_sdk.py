@@ -20,7 +20,7 @@ from app.tools.mcp_stderr import StandardError
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.types import Tool
+    from mcp.types import CallToolResult, Tool
 
 MAX_PAGES: Final = 64
 _MODULES: Final = (
@@ -29,7 +29,6 @@ _MODULES: Final = (
     "mcp.client.stdio",
     "mcp.client.streamable_http",
     "mcp.client.subscriptions",
-    "jsonschema",  # the SDK would load it with the first result that has a schema
 )
 _LIST_CHANGED: Final = "notifications/tools/list_changed"
 
@@ -73,10 +72,17 @@ async def connected(
         if spec.command is not None:
             transport = _process(spec, stack.enter_context(errors.opened()))
         else:
-            client = await stack.enter_async_context(_http(headers, egress, tokens))
-            transport = _streams(spec, client)
-        session = Client(_watched(transport, ended), message_handler=heard, cache=None)
-        yield await stack.enter_async_context(session)
+            http = await stack.enter_async_context(_http(headers, egress, tokens))
+            transport = _streams(spec, http)
+        client = Client(_watched(transport, ended), message_handler=heard, cache=None)
+        session = await stack.enter_async_context(client)
+        session.session.validate_tool_result = _unchecked
+        yield session
+
+
+async def _unchecked(name: str, result: "CallToolResult") -> None:
+    """Take the place of the SDK's check of a result against the server's schema. That check runs on
+    the event loop and has no limit: a pattern can keep it busy for years. Runward's own follows."""
 
 
 async def list_all(client: "Client") -> tuple[ListedTool, ...]:

@@ -1,0 +1,66 @@
+"""Sessions with MCP servers that are hostile, or that change while a call is prepared."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any, Final
+
+from aiohttp import web
+
+from app.domain.outcomes import Done
+from app.tools.base import LEASE_LOST
+from app.tools.mcp_link import Server
+from tests.hostile.mcp_peer import TOOL, McpPeer, rpc
+from tests.unit.test_mcp import PROJECT, hosting, invocation
+
+BACKTRACKING: Final = {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}
+
+
+async def test_a_server_s_schema_is_not_checked_on_the_event_loop() -> None:
+    """The SDK's check of this result takes twice as long for each further letter."""
+    said = {"a": "a" * 18 + "!"}
+
+    async def listed(_request: web.Request, asked: Any) -> web.Response:
+        tools = [{**TOOL, "outputSchema": BACKTRACKING}]
+        body = rpc(asked["id"], result={"tools": tools})
+        return web.Response(body=body, content_type="application/json")
+
+    async def called(_request: web.Request, asked: Any) -> web.Response:
+        body = rpc(asked["id"], result={"content": [], "structuredContent": said})
+        return web.Response(body=body, content_type="application/json")
+
+    with McpPeer() as peer:
+        peer.answers |= {("a", "tools/list"): listed, ("a", "tools/call"): called}
+        async with hosting(peer.url_of("a")) as host:
+            assert await host.call("act") == Done(said)
+
+
+async def test_the_lease_is_asked_for_when_the_session_is_ready() -> None:
+    """Opening one may take 15 seconds, in which another worker may take the run over."""
+    with McpPeer() as peer:
+        async with hosting(peer.url_of("a")) as host:
+            ready: list[bool] = []
+
+            async def may_send() -> bool:
+                ready.append(all(link.is_open for link in host.mcp._links.values()))  # pyright: ignore[reportPrivateUsage]
+                return False
+
+            call = replace(invocation("act", 20.0, {}), may_send=may_send)
+            assert await host.mcp.invoke(call) == LEASE_LOST
+            assert ready == [True]
+
+
+async def test_a_session_that_is_replaced_serves_the_call_that_has_chosen_it() -> None:
+    with McpPeer() as peer:
+        async with hosting(peer.url_of("a")) as host:
+            await host.call("act")
+            [link] = host.mcp._links.values()  # pyright: ignore[reportPrivateUsage]
+
+            async def may_send() -> bool:
+                server = host.server
+                host.server = Server(PROJECT, server.id, 2, server.spec, {})
+                host.mcp.forget(PROJECT)
+                await asyncio.wait({link.task}, timeout=0.3)
+                return True
+
+            call = replace(invocation("act", 20.0, {}), may_send=may_send)
+            assert await host.mcp.invoke(call) == Done("fine")
