@@ -16,7 +16,7 @@ _URL: Final = re.compile(r"https?://[^\s\"'<>)]+")
 _DATE: Final = re.compile(
     r"\b\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?"
 )
-_QUOTED: Final = re.compile(r"\"([^\"]+)\"|(?<!\w)'([^']+)'(?!\w)|“([^”]+)”")
+_QUOTED: Final = re.compile(r"\"([^\"]+)\"|(?<!\w)'([^']+)'(?!\w)|“([^“”]+)”")
 _ASSIGNED: Final = re.compile(r"(?<=[=:])\s*([^\s,;]+)")
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d{1,15}(?:,\d{3}){0,5}(?:\.\d{1,15})?(?!\w)")
 _ID: Final = re.compile(r"(?<!\w)#?(?=[\w-]{0,64}\d)[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*(?!\w)")
@@ -191,11 +191,11 @@ class _Source:
 
     def _next_to(self, name: str, pattern: re.Pattern[str]) -> str | None:
         """A value right behind the parameter's name: `amount 5`, `amount: 5`, `amount of 5`."""
-        parts = _CAMEL.sub("_", name).split("_")
+        parts = [part for part in _CAMEL.sub("_", name).split("_") if part]
         shorter = [part for part in parts if part.lower() not in ("id", "number", "code")]
         for spoken in (parts, shorter or parts):
-            said = r"[\s_-]*".join(map(re.escape, spoken))
-            between = r"\s*(?:[=:]|is\b|of\b|to\b)?\s*[$€£]?"
+            said = r"[\s_-]{0,4}".join(map(re.escape, spoken))
+            between = r"\s{0,8}(?:[=:]|is\b|of\b|to\b)?\s{0,8}[$€£]?"
             behind = re.compile(
                 rf"(?<!\w){said}(?!\w){between}(?={pattern.pattern})", re.IGNORECASE
             )

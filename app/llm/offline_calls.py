@@ -16,7 +16,7 @@ MAX_ATTEMPTS: Final = 1000
 _NAME: Final = re.compile(r"(?<![\w.-])([A-Za-z][A-Za-z0-9_-]{0,63})\(")
 _KEYWORD: Final = re.compile(r"\s*([A-Za-z_][\w-]*)\s*=\s*")
 _NEXT: Final = re.compile(r"\s*,\s*")
-_END: Final = re.compile(r"\s*,?\s*\)")
+_END: Final = re.compile(r"\s*(?:,\s*)?\)")
 _SINGLE_QUOTED: Final = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(['\\])")
 

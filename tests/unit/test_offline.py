@@ -1,6 +1,7 @@
 """The stand-in for a model: what it calls, with what, and what it says."""
 
 import json
+import time
 from typing import Any
 
 import jsonschema_rs
@@ -13,7 +14,7 @@ from app.domain.items import Item, Message, TextPart, ToolCall, ToolResult
 from app.domain.response import ModelResponse
 from app.domain.tools import ToolSpec
 from app.llm.base import ArgumentsDelta, Delta, ModelRequest, TextDelta
-from app.llm.offline import LABEL, MAX_QUOTE, Offline
+from app.llm.offline import LABEL, MAX_QUOTE, MAX_TEXT, Offline
 from app.llm.offline_arguments import fill
 from app.llm.offline_calls import only_calls, written_calls
 
@@ -316,3 +317,19 @@ def test_invented_arguments_have_the_types_that_the_schema_asks_for(shape: Any, 
     assert filled is not None
     assert jsonschema_rs.is_valid(schema, filled, validate_formats=False)
     assert fill(schema, text, force=True) == filled
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a_x", "a x" + " " * MAX_TEXT),
+        ("a" + "_" * 62 + "b", "a" + " " * MAX_TEXT),
+        ("note", "“" * MAX_TEXT),
+    ],
+)
+def test_no_message_keeps_it_busy(name: str, said: str) -> None:
+    """It answers on the event loop. Without a bound the first took ten seconds or more, and the
+    second more than a lifetime."""
+    began = time.process_time()
+    fill({"properties": {name: {"type": "string"}}}, said[:MAX_TEXT])
+    assert time.process_time() - began < 2
