@@ -102,6 +102,21 @@ def test_hostile_texts_stay_texts(opens: Opens) -> None:
     unharmed(window)
 
 
+def test_no_line_keeps_the_page_busy(page: Page) -> None:
+    """Each of these took a minute or more when its pattern could be matched in two ways."""
+    took = page.evaluate(
+        """() => [
+          "~".repeat(90000) + "`", "# " + " ".repeat(90000) + "\\u2028x",
+          "|\\n---" + " ".repeat(90000) + "x",
+        ].map((source) => {
+          const began = performance.now();
+          md.markdown(source);
+          return performance.now() - began;
+        })"""
+    )
+    assert max(took) < 10_000
+
+
 def test_the_work_grows_like_the_text(page: Page) -> None:
     counted: Any = page.evaluate(
         """(pieces) => pieces.map((piece) => [1000, 4000].map((times) => {
