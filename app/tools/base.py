@@ -22,6 +22,9 @@ Report: TypeAlias = Callable[[float | None, str | None], None]
 LEASE_LOST: Final = Failed(
     Why.NOT_SENT, "The worker lost the lease of the run before it sent the call.", permanent=True
 )
+DATABASE_AWAY: Final = Failed(
+    Why.NOT_SENT, "The call was not sent, since the database could not be asked about it."
+)
 
 
 async def _always() -> bool:

@@ -8,14 +8,14 @@ from uuid import UUID
 
 import structlog
 
-from app.domain.errors import AppError, McpUnreachableError
+from app.domain.errors import AppError, McpUnreachableError, UnavailableError
 from app.domain.ids import ProjectId
 from app.domain.json import cleaned_text
 from app.domain.mcp_servers import ListedTool, McpServerSpec
 from app.domain.outcomes import Failed, Outcome, Why
 from app.egress.client import Egress
 from app.tools import mcp_sdk
-from app.tools.base import LEASE_LOST, Invocation
+from app.tools.base import DATABASE_AWAY, LEASE_LOST, Invocation
 from app.tools.mcp_link import Link, Server
 from app.tools.mcp_outcome import MAX_MESSAGE, of_error, of_result
 
@@ -89,6 +89,8 @@ class Mcp:
                 return await _call(link, call, about.tool, deadline)
         except TimeoutError:
             return Failed(Why.TIMEOUT, f"no answer within {call.seconds:g} seconds")
+        except UnavailableError:
+            return DATABASE_AWAY
 
     async def list_tools(self, server: Server) -> tuple[ListedTool, ...]:
         """By a session of its own, which is closed again. Raises McpUnreachableError."""

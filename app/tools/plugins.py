@@ -21,7 +21,7 @@ from app.tools.loading import Plugins
 from app.tools.plugin import PluginTool
 from app.tools.processes import Processes
 from app.tools.results import raised_at, shown_error
-from app.tools.running import Run, answer, bounded, directly
+from app.tools.running import LeaseLostError, Run, answer, bounded, directly
 from app.tools.threads import Threads
 
 log = structlog.get_logger()
@@ -73,10 +73,15 @@ class PluginHost:
         busy = [tool.isolation == "thread" and not tool.on_loop]
         if tool.isolation == "process":
             work = self._processes.run(
-                tool.reference, facts, call.arguments, secrets=self._secrets, report=report
+                tool.reference,
+                facts,
+                call.arguments,
+                secrets=self._secrets,
+                report=report,
+                may_send=call.may_send,
             )
         else:
-            work = answer(tool.begin, self._runner(tool, busy), ctx, call.arguments)
+            work = answer(tool.begin, self._runner(tool, call, busy), ctx, call.arguments)
         outcome = await bounded(work, ctx, seconds=call.seconds, what=tool.spec.name)
         if busy[0] and isinstance(outcome, Failed) and outcome.why is Why.TIMEOUT:
             detail = f"No thread was free for the plugin; {self._threads.abandoned} are abandoned."
@@ -146,7 +151,7 @@ class PluginHost:
         """Processes end; threads are not waited for, and keep nothing from ending."""
         self._processes.close()
 
-    def _runner(self, tool: PluginTool, busy: list[bool]) -> Run:
+    def _runner(self, tool: PluginTool, call: Invocation, busy: list[bool]) -> Run:
         """`busy[0]` is made False when a thread is found."""
         if tool.on_loop:
             return directly
@@ -154,8 +159,12 @@ class PluginHost:
         def started() -> None:
             busy[0] = False
 
-        def on_thread(call: Callable[[], Any]) -> Awaitable[Any]:
-            return self._threads.run(call, what=tool.spec.name, started=started)
+        async def waited() -> None:
+            if not await call.may_send():
+                raise LeaseLostError
+
+        def on_thread(made: Callable[[], Any]) -> Awaitable[Any]:
+            return self._threads.run(made, what=tool.spec.name, started=started, waited=waited)
 
         return on_thread
 
@@ -188,6 +197,9 @@ class PluginHost:
             asking.cancel()
         if asking.cancelled():
             raise RuntimeError("CancelledError, and nobody had cancelled it")
+        error = asking.exception()
+        if error is not None and not isinstance(error, Exception):  # it would end the worker
+            raise RuntimeError(type(error).__name__) from error
         return asking.result()
 
     async def _called(self, function: Callable[..., Any], *args: Any) -> Any:

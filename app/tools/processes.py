@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final, cast
@@ -18,7 +18,7 @@ import structlog
 from app.domain.items import parts_from_json
 from app.domain.json import MAX_DEPTH, JsonObject, compact, parse
 from app.domain.outcomes import Done, Failed, Outcome, Why
-from app.tools.base import Report
+from app.tools.base import LEASE_LOST, Report
 from app.tools.context import CallFacts
 from app.tools.environment import child_environment
 
@@ -45,6 +45,7 @@ class Processes:
         *,
         secrets: Mapping[str, str],
         report: Report,
+        may_send: Callable[[], Awaitable[bool]],
     ) -> Outcome:
         """`reference`: `package.module:name`. Cancelled: the process and its children are dead."""
         async with self._slots:
@@ -64,6 +65,8 @@ class Processes:
                     "arguments": arguments,
                     "secrets": dict(secrets),
                 }
+                if not await may_send():
+                    return LEASE_LOST
                 return await _converse(process, request, report)
             finally:
                 _kill(process)

@@ -8,8 +8,10 @@ from typing import Any, Final, TypeAlias
 import structlog
 from pydantic import ValidationError
 
+from app.domain.errors import UnavailableError
 from app.domain.json import JsonObject
 from app.domain.outcomes import Failed, Outcome, Why
+from app.tools.base import DATABASE_AWAY, LEASE_LOST
 from app.tools.context import ToolContext, wishes_of
 from app.tools.function import ArgumentsError
 from app.tools.results import failure_of, outcome_of, raised_at, wrong_arguments
@@ -22,6 +24,10 @@ GRACE_SECONDS: Final = 0.5
 Begin: TypeAlias = Callable[[ToolContext, JsonObject], Callable[[], Any]]
 Run: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Makes the call where it belongs: on the loop, or on a thread."""
+
+
+class LeaseLostError(Exception):
+    """Another worker has the run by now."""
 
 
 async def answer(begin: Begin, run: Run, ctx: ToolContext, arguments: JsonObject) -> Outcome:
@@ -39,6 +45,10 @@ async def answer(begin: Begin, run: Run, ctx: ToolContext, arguments: JsonObject
         return outcome_of(value, ctx)
     except (asyncio.CancelledError, GeneratorExit):
         raise
+    except LeaseLostError:
+        return LEASE_LOST
+    except UnavailableError:
+        return DATABASE_AWAY
     except BaseException as error:  # a tool's failure is never ours
         log.warning(
             "plugin_tool_failed",
@@ -63,6 +73,11 @@ async def bounded(
         if task.done():
             if task.cancelled():
                 return Failed(Why.ERROR, "CancelledError: nobody had cancelled the call.")
+            error = task.exception()
+            if isinstance(error, UnavailableError):
+                return DATABASE_AWAY
+            if error is not None and not isinstance(error, Exception):  # it would end the worker
+                return Failed(Why.ERROR, f"{type(error).__name__} was raised.")
             return task.result()
         return Failed(Why.TIMEOUT, f"The plugin did not answer within {seconds:.3f} seconds.")
     finally:

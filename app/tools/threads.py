@@ -7,7 +7,7 @@ counts, so that others may start; as many as the limit are put up with, then the
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -17,6 +17,10 @@ log = structlog.get_logger()
 
 
 def _nothing() -> None:
+    pass
+
+
+async def _at_once() -> None:
     pass
 
 
@@ -32,15 +36,27 @@ class Threads:
         return self._abandoned
 
     async def run(
-        self, function: Callable[[], Any], *, what: str, started: Callable[[], None] = _nothing
+        self,
+        function: Callable[[], Any],
+        *,
+        what: str,
+        started: Callable[[], None] = _nothing,
+        waited: Callable[[], Awaitable[None]] = _at_once,
     ) -> Any:
-        """What `function` returns or raises. `started` is called when a thread is free for it;
-        `what` is for the log."""
+        """What `function` returns or raises. `started` is called when a thread is free for it, and
+        before that `waited`, if there was none at first: where it raises, nothing starts. `what` is
+        for the log."""
+        has_to_wait = self._slots.locked()
         await self._slots.acquire()
-        started()
-        loop = asyncio.get_running_loop()
-        job = _Job(function, loop)
-        job.start()
+        try:
+            if has_to_wait:
+                await waited()
+            started()
+            job = _Job(function, asyncio.get_running_loop())
+            job.start()
+        except BaseException:
+            self._slots.release()
+            raise
         try:
             return await asyncio.shield(job.answer)
         except asyncio.CancelledError:

@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 import pytest
 from pydantic import BaseModel
 
+from app.domain.errors import UnavailableError
 from app.domain.guards import Allow, Fail, GoOn, HookFailed, Instead, Reject
 from app.domain.ids import CallId, ProjectId, RunId
 from app.domain.items import MediaPart, TextPart
@@ -34,13 +35,18 @@ from app.tools import (
     hook,
     tool,
 )
-from app.tools.base import Invocation
+from app.tools.base import DATABASE_AWAY, LEASE_LOST, Invocation
 from app.tools.loading import collect
 from app.tools.plugins import PluginHost
 from app.tools.testing import approval_of, run_tool, run_tool_sync
 from app.tools.webhook import call_id_of
 
 UUID_ = UUID(int=7)
+
+
+@tool(isolation="process")
+def in_a_process() -> str:
+    return "called"
 
 
 def invocation(host: PluginHost, name: str, **fields: Any) -> Invocation:
@@ -519,6 +525,78 @@ async def test_a_function_without_a_thread_was_not_called() -> None:
     release.set()
     assert await first == Done(None)
     assert count[0] == 1
+
+
+@pytest.mark.parametrize("may", [False, UnavailableError()])
+async def test_a_function_that_waited_for_a_thread_is_not_called_without_the_lease(
+    may: Any,
+) -> None:
+    release, count = threading.Event(), [0]
+
+    def function() -> None:
+        count[0] += 1
+        release.wait(5)
+
+    async def may_send() -> bool:
+        if may is False:
+            return False
+        raise may
+
+    host = PluginHost(collect([function]), threads=1)
+    first = asyncio.create_task(host.invoke(invocation(host, "function")))
+    while not count[0]:
+        await asyncio.sleep(0)
+    second = asyncio.create_task(host.invoke(invocation(host, "function", may_send=may_send)))
+    await asyncio.sleep(0)
+    release.set()
+    assert await first == Done(None)
+    assert await second == (DATABASE_AWAY if may else LEASE_LOST)
+    assert await host.invoke(invocation(host, "function")) == Done(None), "the thread is free"
+    assert count[0] == 2
+
+
+async def test_a_function_in_a_process_is_not_called_without_the_lease() -> None:
+    async def lost() -> bool:
+        return False
+
+    host = PluginHost(collect([in_a_process]))
+    assert await host.invoke(invocation(host, "in_a_process", may_send=lost)) == LEASE_LOST
+
+
+async def test_a_thread_that_cannot_be_started_leaves_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def function() -> None:
+        pass
+
+    def refused(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    host = PluginHost(collect([function]), threads=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        assert isinstance(await host.invoke(invocation(host, "function")), Failed)
+    assert await host.invoke(invocation(host, "function", seconds=2.0)) == Done(None)
+
+
+class Stop(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Stop, GeneratorExit, SystemExit, KeyboardInterrupt])
+async def test_nothing_that_a_plugin_raises_ends_more_than_its_call(
+    kind: type[BaseException],
+) -> None:
+    async def on_the_loop() -> None:
+        raise kind
+
+    @guardrail(name="g")
+    def g(ctx: GuardContext, payload: JsonObject) -> bool:
+        raise kind
+
+    host = PluginHost(collect([on_the_loop, g]))
+    assert isinstance(await host.invoke(invocation(host, "on_the_loop")), Failed)
+    assert isinstance(await host.run_guardrail("g", {}), Reject)
 
 
 async def test_an_abandoned_thread_makes_room_until_there_are_too_many() -> None:
