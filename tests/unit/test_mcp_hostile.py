@@ -10,6 +10,7 @@ from app.domain.outcomes import Done
 from app.tools.base import LEASE_LOST
 from app.tools.mcp_link import Server
 from tests.hostile.mcp_peer import TOOL, McpPeer, rpc
+from tests.support.client import Json
 from tests.unit.test_mcp import PROJECT, hosting, invocation
 
 BACKTRACKING: Final = {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}
@@ -17,7 +18,7 @@ BACKTRACKING: Final = {"type": "object", "properties": {"a": {"pattern": "^(a+)+
 
 async def test_a_server_s_schema_is_not_checked_on_the_event_loop() -> None:
     """The SDK's check of this result takes twice as long for each further letter."""
-    said = {"a": "a" * 18 + "!"}
+    said: Json = {"a": "a" * 18 + "!"}
 
     async def listed(_request: web.Request, asked: Any) -> web.Response:
         tools = [{**TOOL, "outputSchema": BACKTRACKING}]
