@@ -1,9 +1,10 @@
 """The event log over SSE (WHATWG HTML, server-sent events): stored events bear their number as
 `id:`, transient ones bear none. A stream holds no database connection while it waits."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager
-from typing import Final
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import ExitStack, aclosing, contextmanager
+from typing import Final, cast
 
 from fastapi import Response
 from fastapi.responses import StreamingResponse
@@ -13,7 +14,7 @@ from app.domain import errors as e
 from app.domain.ids import ProjectId, RunId
 from app.domain.run import SETTLED, TERMINAL
 from app.domain.scopes import Principal
-from app.store import events, views
+from app.store import events, keys, views
 from app.store.drafts import Piece
 from app.store.events import StoredEvent
 from app.store.notify import Follower
@@ -22,6 +23,8 @@ from app.wiring import Services
 PAGE: Final = 500
 """Events read at once."""
 HEARTBEAT_SECONDS: Final = 15.0
+KEY_SECONDS: Final = 2.0
+"""How long a key that was valid is taken for valid by an open stream."""
 RETRY_MS: Final = 1000
 _HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -59,7 +62,7 @@ async def stream_of_new(
     with ExitStack() as reserved:
         reserved.enter_context(counted(services, who))
         frames, headers = await start()
-        return _Counted(frames, reserved.pop_all(), headers)
+        return _Counted(_while_valid(services, who, frames), reserved.pop_all(), headers)
 
 
 def frames_from_start(
@@ -72,7 +75,7 @@ def counted_stream(services: Services, who: Principal, frames: AsyncIterator[str
     """Raises TooManyRequestsError."""
     with ExitStack() as reserved:
         reserved.enter_context(counted(services, who))
-        return _Counted(frames, reserved.pop_all(), {})
+        return _Counted(_while_valid(services, who, frames), reserved.pop_all(), {})
 
 
 @contextmanager
@@ -91,6 +94,23 @@ def counted(services: Services, who: Principal) -> Generator[None]:
         streams[who.key_id] -= 1
         if not streams[who.key_id]:
             del streams[who.key_id]
+
+
+async def _while_valid(
+    services: Services, who: Principal, frames: AsyncIterator[str]
+) -> AsyncIterator[str]:
+    """End the stream when there is something to send and the key is no longer valid. The client
+    then reconnects and is refused. Heartbeats are not worth a query."""
+    loop = asyncio.get_running_loop()
+    looked = loop.time()
+    async with aclosing(cast("AsyncGenerator[str]", frames)) as open_frames:
+        async for text in open_frames:
+            if not text.startswith(":") and loop.time() - looked >= KEY_SECONDS:
+                async with services.autocommit.connect() as tx:
+                    if not await keys.is_valid(tx, who.project_id, who.key_id):
+                        return
+                looked = loop.time()
+            yield text
 
 
 class _Counted(StreamingResponse):

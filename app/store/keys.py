@@ -84,6 +84,17 @@ async def authenticate(tx: Tx, key_digest: bytes) -> Principal | None:
     return Principal(ProjectId(row.project_id), KeyId(row.id), row.name, scopes, operator)
 
 
+async def is_valid(tx: Tx, project_id: ProjectId, key_id: KeyId) -> bool:
+    """Return whether the key is neither revoked nor expired."""
+    found = await tx.execute(
+        select(api_keys.c.id)
+        .where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
+        .where(api_keys.c.revoked_at.is_(None))
+        .where(api_keys.c.expires_at.is_(None) | (api_keys.c.expires_at > func.now()))
+    )
+    return found.one_or_none() is not None
+
+
 async def _record_use(tx: Tx, project_id: UUID, key_id: UUID) -> None:
     """Waits for nobody: if another process records it at this moment, that is enough."""
     free = (

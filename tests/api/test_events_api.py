@@ -386,3 +386,22 @@ def open_when_there_is_room(streams: ExitStack, project: Project, run: Json) -> 
         if opened(streams, project.client, run).status_code == 200:
             return
     raise TimeoutError("no room for another stream")
+
+
+def test_a_stream_shows_nothing_after_its_key_was_revoked(project: Project) -> None:
+    project.tool("pay", approval="always")
+    run = project.run(calls(call(1, "pay")), text("Done."), tools=["pay"], input="go")
+    made = project.new_key("runs:read")
+    reader = project.client_of(made["key"])
+    with reader.streaming("GET", path_of(run), Accept=STREAM) as stream:
+        lines = stream.iter_lines()
+        assert any(line.endswith("run.waiting") for line in lines)
+        project.key("admin").call("DELETE", f"/v1/keys/{made['id']}")
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while reader.request("GET", "/v1/runs").status_code != 401:
+            assert time.monotonic() < deadline
+        [approval] = project.client.call("GET", f"/v1/approvals?run_id={run['id']}")["data"]
+        decision = {"decision": "reject"}
+        project.client.call("POST", f"/v1/approvals/{approval['id']}/decision", decision)
+        assert project.end(run)["status"] == "completed"
+        assert not any(line.startswith("event:") for line in lines)
