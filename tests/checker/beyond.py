@@ -53,6 +53,11 @@ def a_process_ends(lines: Lines) -> None:
     lines.append("processes.jsonl", ProcessEvent(LATER, "api-0", 11, "ended", 70))
 
 
+def a_process_cannot_start(lines: Lines) -> None:
+    lines.append("processes.jsonl", ProcessEvent(LATER, "api-0", 99, "started"))
+    lines.append("processes.jsonl", ProcessEvent(LATER, "api-0", 99, "ended", 3))
+
+
 def a_drained_process_fails(lines: Lines) -> None:
     lines.set("processes.jsonl", of(pid=13, event="ended"), code=1)
 

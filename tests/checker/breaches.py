@@ -326,6 +326,7 @@ PLANTED: list[tuple[str, Breach]] = [
     ("no_run_is_left_by_its_worker", beyond.a_lease_has_expired),
     ("no_session_waits_for_an_ended_run", beyond.a_session_is_stuck),
     ("no_process_ends_by_itself", beyond.a_process_ends),
+    ("no_process_ends_by_itself", beyond.a_process_cannot_start),
     ("no_process_ends_by_itself", beyond.a_drained_process_fails),
     ("every_process_stops_when_asked", beyond.a_process_ignores_the_signal),
     ("no_process_hangs", beyond.work_stops),

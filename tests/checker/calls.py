@@ -24,6 +24,8 @@ from tests.support.hits import Hit
 
 NEVER_SENT = {"rejected", "expired", "withdrawn", "responded", "reject", "respond"}
 ANSWERED = {"completed", "failed"}
+SEND_SECONDS = 5.0
+"""From the commit of a start to its first byte, at most, in a process that has little time."""
 
 
 def a_call_is_started_before_it_is_sent(evidence: Evidence) -> Found:
@@ -77,7 +79,7 @@ def call_digest(tool: str, version: Any, url: Any, arguments: Json) -> str:
 
 def nothing_is_sent_after_its_end(evidence: Evidence) -> Found:
     """G6: a finished call never starts again. A process that was frozen between its last check and
-    the write may deliver a request late."""
+    the write may deliver a request late. G11: a cancel does not stop a call that has started."""
     for hit in evidence.hits:
         started = evidence.started(hit)
         for event in evidence.of_call(hit) if started is not None else []:
@@ -85,6 +87,9 @@ def nothing_is_sent_after_its_end(evidence: Evidence) -> Found:
                 continue
             if event["sequence"] > started["sequence"]:
                 late = time_of(event) + evidence.lag_seconds < hit.at
+                in_flight = hit.at - time_of(started) < SEND_SECONDS
+                if event["type"] == "tool_call.cancelled" and in_flight:
+                    continue
                 if late and not evidence.was_frozen(time_of(started), hit.at):
                     yield name_of(hit), f"attempt {hit.attempt} arrived after {event['type']}"
             elif event["type"] not in REOPENABLE:

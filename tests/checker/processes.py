@@ -4,10 +4,14 @@ from collections import defaultdict
 from statistics import median
 
 from tests.checker.evidence import Level, ProcessEvent
+from tests.checker.faults import Windows
 from tests.checker.history import Evidence, Found, seconds
 
 STOP_SECONDS = 10.0
 """Beyond the drain, until a process that was asked to stop has ended."""
+UNAVAILABLE = 3
+"""The exit code of a process that cannot start because its database does not answer."""
+OUTAGES = {"restart_postgres", "end_backend", "freeze_relay", "cut_relay"}
 QUIET_SAMPLES = 3
 """Samples of a process that are its level before and after the load."""
 GROWTH_FACTOR = 1.5
@@ -20,11 +24,16 @@ IDLE_SHARE = 0.5
 
 
 def no_process_ends_by_itself(evidence: Evidence) -> Found:
-    """A process ends because it was killed, or was asked to stop; then its exit code is 0."""
+    """A process ends because it was killed, or was asked to stop; then its exit code is 0. Or it
+    could not start because the database was away."""
+    away = Windows(one for one in evidence.faults if one.kind in OUTAGES)
     for name, life in _lives(evidence).items():
         asked = {event.event for event in life}
         for event in life:
             if event.event != "ended" or "killed" in asked:
+                continue
+            starting = event.code == UNAVAILABLE and "ready" not in asked
+            if starting and away.touches(life[0].at, event.at):
                 continue
             if "asked_to_stop" not in asked:
                 yield name, f"ended by itself with code {event.code}"
