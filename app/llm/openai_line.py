@@ -104,6 +104,11 @@ class OpenAILine:
                 return await self._ask(line, body, merge)
         except TimeoutError:
             raise failures.timed_out(seconds) from None
+        except ModelError as error:  # reported in a stream, or with 200
+            if self._api_key != NO_KEY:
+                error.message = error.message.replace(self._api_key, "***")
+                error.args = (error.message,)
+            raise
 
     async def _opened(self) -> _Open:
         if self._line is None:
@@ -146,7 +151,7 @@ class OpenAILine:
             response.status_code,
             response.headers,
             body,
-            secret=self._api_key,
+            secret="" if self._api_key == NO_KEY else self._api_key,
         )
 
 

@@ -412,3 +412,14 @@ async def test_a_deadline_is_seen_while_a_stream_comes_without_a_pause() -> None
     assert failed.code == "model_timeout"
     assert flood.left > 900
     await model.aclose()
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+async def test_a_key_that_is_quoted_in_an_answer_with_200_is_struck_out(kind: str) -> None:
+    async def quoting(_: web.Request) -> web.Response:
+        error = json.dumps({"error": {"message": "Incorrect API key provided: sk-test"}})
+        text = f"data: {error}\n\n" if "event" in kind else error
+        return web.Response(text=text, content_type=kind)
+
+    async with odd_server(quoting) as model:
+        assert (await failure(model)).message.endswith("Incorrect API key provided: ***")
