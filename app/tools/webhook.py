@@ -22,6 +22,8 @@ ReadSecrets: TypeAlias = Callable[[ProjectId, Collection[str]], Awaitable[Mappin
 UnavailableError."""
 MAX_RESPONSE_BYTES: Final = 1_048_576
 """At least as much is read of any answer; more where the tool's max_output_bytes says so."""
+OFF_LOOP_BYTES: Final = 65_536
+"""A larger answer is read on a thread: one of 10 MiB with millions of values takes seconds."""
 NOTICE_SECONDS: Final = 5.0
 NOTICE_RESPONSE_BYTES: Final = 1024
 
@@ -43,6 +45,8 @@ class Webhook:
         limit = max(MAX_RESPONSE_BYTES, call.tool.max_output_bytes)
         answer = await self._post(call, call_id_of(call), call_body(call), call.seconds, limit)
         match answer:
+            case Answer(body=body) if len(body) > OFF_LOOP_BYTES:
+                return await asyncio.to_thread(interpret, answer)
             case Answer():
                 return interpret(answer)
             case NoAnswer():

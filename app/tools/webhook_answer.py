@@ -16,7 +16,7 @@ import jiter
 from pydantic import JsonValue
 
 from app.domain.items import Part
-from app.domain.json import JsonObject, cleaned_text, compact
+from app.domain.json import JsonObject, cleaned_text, compact, is_deeper
 from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.tools import RETRYABLE_STATUSES
 from app.egress.answers import Answer
@@ -111,16 +111,16 @@ def parse_leniently(text: str) -> tuple[JsonValue, bool]:
     except ValueError:
         pass
     else:
-        return (cast(JsonValue, strict), False) if _is_plain(text) else _sane(strict, 0)
+        return (cast(JsonValue, strict), False) if _is_plain(text, strict) else _sane(strict, 0)
     try:
         return _sane(json.loads(text), 0)[0], True
     except (ValueError, RecursionError) as error:
         raise _UnusableError(f"the body is not valid JSON: {str(error)[:200]}") from None
 
 
-def _is_plain(text: str) -> bool:
-    """Whether the text of strict JSON cannot hold anything that has to be looked for."""
-    deep = text.count("[") + text.count("{") > MAX_DEPTH
+def _is_plain(text: str, value: Any) -> bool:
+    """Whether the text of strict JSON, and its value, hold nothing that has to be looked for."""
+    deep = text.count("[") + text.count("{") > MAX_DEPTH and is_deeper(value, MAX_DEPTH)
     return not deep and "\\u0000" not in text and not _LARGE_NUMBER.search(text)
 
 
