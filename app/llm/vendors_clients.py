@@ -21,6 +21,7 @@ from pydantic_ai.providers.google import GoogleProvider
 
 from app.llm.vendors_access import Access, VendorName
 from app.llm.vendors_aws import MAX_CONNECTIONS, bedrock_client
+from app.llm.vendors_bounds import bound
 
 CONNECT_SECONDS: Final = 10.0
 READ_SECONDS: Final = 3600.0
@@ -118,7 +119,10 @@ def _http() -> httpx2.AsyncClient:
     """On aiohttp, which takes the least CPU. A redirect is not followed: the key would go along."""
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     return anthropic.DefaultAioHttpClient(
-        timeout=timeout, headers={"user-agent": AGENT}, follow_redirects=False
+        timeout=timeout,
+        headers={"user-agent": AGENT, "accept-encoding": "gzip, deflate"},
+        follow_redirects=False,
+        event_hooks={"response": [bound]},
     )
 
 

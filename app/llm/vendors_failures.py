@@ -61,6 +61,10 @@ def refuses_strict(error: Exception) -> bool:
 
 def model_error(error: Exception, vendor: VendorName, secret: str, *, begun: bool) -> ModelError:
     """`begun`: something of the answer had come. `secret` is struck out of what is told."""
+    own = (one for one in _causes(error) if isinstance(one, ModelError))
+    if (found := next(own, None)) is not None:
+        return found
+    lost = TRANSPORT | (ModelAPIError if begun else ModelConnectionError)
     match error:
         case ModelHTTPError():
             return _http_failure(error, secret)
@@ -71,10 +75,8 @@ def model_error(error: Exception, vendor: VendorName, secret: str, *, begun: boo
             return failures.misconfigured(_BASE_URLS[vendor])
         case _ if isinstance(error, _AGAIN):
             return failures.reported_failure({"message": _told(error.message, secret)})
-        case _ if begun and isinstance(error, ModelAPIError | TRANSPORT):
-            return failures.broken_stream()
-        case _ if isinstance(error, ModelConnectionError | TRANSPORT):
-            return failures.unreachable()
+        case _ if isinstance(error, lost):
+            return failures.broken_stream() if begun else failures.unreachable()
         case _:  # whatever three libraries raise where an answer is not shaped as they expect
             log.warning("model_answer_unreadable", vendor=vendor, error=type(error).__name__)
             what = str(error) if isinstance(error, AgentRunError) else repr(error)
