@@ -39,26 +39,35 @@ class Options:
     minutes: float
     keep: Path | None
     figures: Path | None
+    tries: int
 
 
 def main() -> None:
     options = _options()
+    for left in reversed(range(options.tries)):
+        if _try(options, options.seed + left, is_last=left == 0):
+            return
+
+
+def _try(options: Options, seed: int, *, is_last: bool) -> bool:
+    """Return False if too little happened to prove anything, unless this is the last try."""
     folder = options.keep or Path(tempfile.mkdtemp(prefix="runward-chaos-"))
     if folder.exists() and any(folder.iterdir()):
         raise SystemExit(f"{folder} is not empty.")
-    chaos = Chaos(folder, options.runs, options.seed, options.minutes)
-    print(f"{options.runs} runs, seed {options.seed}, evidence in {folder}", flush=True)
+    chaos = Chaos(folder, options.runs, seed, options.minutes)
+    print(f"{options.runs} runs, seed {seed}, evidence in {folder}", flush=True)
     uvloop.run(_play(chaos))
     figures, missed, broken = judge(chaos)
     _print_figures(figures)
     _print_problems(Folder(folder), chaos.problems, missed, broken)
     if options.figures is not None:
         _write_figures(options, figures)
-    if chaos.problems or missed or broken:
-        raise SystemExit(f"\nFAILED. The evidence is in {folder}; seed {options.seed}.")
+    if chaos.problems or broken or (missed and is_last):
+        raise SystemExit(f"\nFAILED. The evidence is in {folder}; seed {seed}.")
     if options.keep is None:
         shutil.rmtree(folder)
-    print("\nEvery promise held.")
+    print("\nOnce more, with another seed." if missed else "\nEvery promise held.", flush=True)
+    return not missed
 
 
 def judge(chaos: Chaos) -> tuple[Figures, list[Floor], Sequence[checker.Violation]]:
@@ -129,9 +138,12 @@ def _options() -> Options:
     parser.add_argument("--minutes", type=float, default=60, help="at most (%(default)s)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the evidence there")
     parser.add_argument("--figures", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.add_argument(
+        "--tries", type=int, default=1, help="with other seeds, after too few faults"
+    )
     given = parser.parse_args()
     seed = random.randrange(1_000_000) if given.seed is None else given.seed
-    return Options(given.runs, seed, given.minutes, given.keep, given.figures)
+    return Options(given.runs, seed, given.minutes, given.keep, given.figures, given.tries)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ LEASE_SECONDS: Final = 2.5
 PER_THOUSAND: Final = {
     ("kill", "worker"): 14,
     ("kill", "api"): 5,
-    ("freeze", "worker"): 6,
+    ("freeze", "worker"): 10,
     ("freeze", "api"): 2,
     ("terminate", "worker"): 5,
     ("terminate", "api"): 2,

@@ -26,7 +26,7 @@ AT_WORK: Final = ("run.started", "run.resumed", "tool_call.started")
 WINDOWS: Final = {
     "kills of a worker while a tool call was in flight": 4,
     "kills of a worker between two commits of a run": 6,
-    "freezes of a worker that held leases": 3,
+    "freezes of a worker that held leases": 4,
     "restarts of PostgreSQL while a tool call was in flight": 1,
 }
 RACES: Final = {

@@ -18,7 +18,7 @@ import orjson
 from tests.chaos.load.plan import Json
 from tests.checker.evidence import Exchange, Frame, Log, StreamEnd
 
-TIMEOUT_SECONDS: Final = 12.0
+TIMEOUT_SECONDS: Final = 20.0
 SILENCE_SECONDS: Final = 5.0
 """After so long without a frame, the reader comes back through another API."""
 PAUSE_SECONDS: Final = 0.3
