@@ -94,6 +94,9 @@ crash: $(VENV)/.dev ## Kill, freeze and cut off a process at each commit and eff
 stateful: $(VENV)/.dev ## Let Hypothesis write EXAMPLES=300 stories about the service, and shorten those that end badly
 	@$(BIN)/python -m tests.stateful --examples $(or $(filter-out 0,$(EXAMPLES)),300) $(ARGS)
 
+hostile: $(VENV)/.dev ## Attack the service as hostile tools, models, MCP servers and projects, and print the counts
+	RUNWARD_HOSTILE=1 $(BIN)/python -m pytest -s tests/hostile $(ARGS)
+
 guarantees: $(VENV)/.dev ## Write docs/guarantees.md from docs/guarantees.toml and docs/figures/
 	$(BIN)/python -m tests.guarantees
 

@@ -25,6 +25,8 @@ from tests.hostile.inside import OPENED, Canaries, Names, api, canaries
 from tests.support.client import Json
 from tests.support.service import ROOT
 
+pytestmark = pytest.mark.timeout(240)
+
 Client: TypeAlias = httpx2.AsyncClient
 MAX_GUARDS: Final = 16
 TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any
 
+import pytest
+
 from tests.api.project import Project, Running, call
 from tests.hostile.peers import Memory, Peers
 from tests.hostile.webhooks import BEHAVIORS, FINE, Behavior
@@ -63,6 +65,7 @@ def wrong(project: Project, run: Json, behavior: Behavior, server: RawServer) ->
     return problems
 
 
+@pytest.mark.timeout(240)
 def test_every_behavior_of_a_tool_server_ends_as_documented(running: Running) -> None:
     scripts = {
         name: (*[one.script] * one.connections, keeping_alive(FINE))
