@@ -40,7 +40,7 @@ KEEP_ALIVE_SECONDS: Final = 1.5
 that closes first, just as a request is on its way."""
 MAX_CONNECTIONS: Final = 1024
 MAX_CONNECTIONS_PER_HOST: Final = 256
-DNS_THREADS: Final = 16
+DNS_THREADS: Final = 64
 LOOKUP_SECONDS: Final = 3.0
 """For the check at registration."""
 MAX_HEADER_BYTES: Final = 8190

@@ -47,19 +47,19 @@ def guarded_socket(policy: Policy, info: Any) -> socket.socket:
 
 
 class Resolver(AbstractResolver):
-    """All addresses of a name, or a refusal if one of them is refused."""
+    """All addresses of a name, or a refusal if one of them is refused. Requests that need the same
+    name at the same time share one lookup, so that a name whose servers are silent holds one
+    thread and not all of them."""
 
     def __init__(self, policy: Policy, threads: ThreadPoolExecutor) -> None:
         self._policy = policy
         self._threads = threads
+        self._lookups: dict[tuple[str, int, int], asyncio.Future[Any]] = {}
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(
-            self._threads, socket.getaddrinfo, host, port, family, socket.SOCK_STREAM
-        )
+        found = await asyncio.shield(self._lookup(host, port, family))
         results: list[ResolveResult] = []
         for kind, _, protocol, _, where in found:
             shown = str(where[0])
@@ -81,6 +81,23 @@ class Resolver(AbstractResolver):
 
     async def close(self) -> None:
         pass
+
+    def _lookup(self, host: str, port: int, family: socket.AddressFamily) -> "asyncio.Future[Any]":
+        key = host, port, int(family)
+        if (known := self._lookups.get(key)) is not None:
+            return known
+
+        def ended(lookup: "asyncio.Future[Any]") -> None:
+            del self._lookups[key]
+            if not lookup.cancelled():
+                lookup.exception()  # seen: nobody may wait for it any more
+
+        lookup = asyncio.get_running_loop().run_in_executor(
+            self._threads, socket.getaddrinfo, host, port, family, socket.SOCK_STREAM
+        )
+        self._lookups[key] = lookup
+        lookup.add_done_callback(ended)
+        return lookup
 
 
 class Connector(aiohttp.TCPConnector):

@@ -658,3 +658,29 @@ async def test_a_spent_connection_is_not_used_again(
     assert isinstance(second, Answer)
     assert (first.body, second.body, second.status) == (b"1", b"1", 200)
     assert server.requests == 2
+
+
+async def test_a_name_that_is_not_answered_keeps_no_other_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answered = threading.Event()
+    real: Callable[..., Any] = socket.getaddrinfo
+
+    def lookup(host: str, *rest: Any, **named: Any) -> Any:
+        if host == "silent.example":
+            answered.wait(20)
+        return real("127.0.0.1", *rest, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+
+    async def send(egress: Egress, url: str) -> Any:
+        return await egress.send("POST", url, {}, b"", seconds=10, max_response_bytes=10)
+
+    egress = Egress()
+    waiting = [asyncio.create_task(send(egress, "http://silent.example/")) for _ in range(200)]
+    await asyncio.sleep(0)
+    found = await send(egress, "http://other.example/")
+    answered.set()
+    assert "not public" in found.detail
+    assert all("not public" in one.detail for one in await asyncio.gather(*waiting))
+    await egress.aclose()
