@@ -32,7 +32,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .DELETE_ON_ERROR:
 .PHONY: help run demo test model check format lock openapi screenshots sbom bench chaos environments crash stateful guarantees clean
 
-help: ## Say what each command does
+help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded PostgreSQL unless DATABASE_URL is set
@@ -44,7 +44,7 @@ demo: $(VENV)/.runtime ## A guided first run in the terminal; nothing of it stay
 test: $(VENV)/.dev $(MCP)/.installed $(CLIENTS)/.installed $(if $(shell command -v npm),$(NODE) $(TYPESCRIPT)/node_modules/.installed) ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
-model: $(VENV)/.dev ## Explore every state of small runs (ARGS="--mutants" plants mistakes)
+model: $(VENV)/.dev ## Explore every state of small runs (ARGS="--mutants" plants mistakes that must be found)
 	$(BIN)/python -m tests.model $(if $(ARGS),$(ARGS),--figures docs/figures/model.json)
 
 check: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Format, lint, types, layers, unused dependencies, openapi.json
@@ -76,7 +76,7 @@ sbom: $(VENV)/.dev ## Write dist/runward.cdx.json: a CycloneDX bill of what the 
 	$(BIN)/cyclonedx-py requirements requirements-image.lock --pyproject pyproject.toml \
 	  --output-reproducible --validate --output-file dist/runward.cdx.json
 
-contract: $(VENV)/.dev ## Hold the service against openapi.json; EXAMPLES=40 generates that many requests for each operation
+contract: $(VENV)/.dev ## Compare the service's responses with openapi.json (EXAMPLES=40 generates that many requests for each operation)
 	RUNWARD_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -s tests/contract $(ARGS)
 
 environments: $(VENV)/.dev ## Run one workload in each environment: PgBouncer, wrong clocks, a full disk, a standby
@@ -85,13 +85,13 @@ environments: $(VENV)/.dev ## Run one workload in each environment: PgBouncer, w
 bench: $(VENV)/.dev ## Measure runs per second and CPU per run
 	$(BIN)/python -m bench $(ARGS)
 
-chaos: $(VENV)/.dev ## Kill, freeze and cut off processes during RUNS=1000 runs, and check every promise
+chaos: $(VENV)/.dev ## Kill, freeze and cut off processes during 1,000 runs, and check every promise (RUNS=10000 for more)
 	@$(BIN)/python -m tests.chaos --runs $(RUNS) $(ARGS)
 
 crash: $(VENV)/.dev ## Kill, freeze and cut off a process at each commit and effect, for every kind of call
 	@$(BIN)/python -m tests.crash $(ARGS)
 
-stateful: $(VENV)/.dev ## Let Hypothesis write EXAMPLES=300 stories about the service, and shorten those that end badly
+stateful: $(VENV)/.dev ## Generate 300 random sequences of requests and faults, and shorten those that break a promise (EXAMPLES=)
 	@$(BIN)/python -m tests.stateful --examples $(or $(filter-out 0,$(EXAMPLES)),300) $(ARGS)
 
 hostile: $(VENV)/.dev ## Attack the service as hostile tools, models, MCP servers and projects, and print the counts
