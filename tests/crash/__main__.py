@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import re
 import time
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 from tests.crash.cells import FAULTS, KINDS, Cell, all_cells, meaningless
 from tests.crash.lane import Outcome
@@ -17,12 +19,16 @@ from tests.crash.playing import play_all
 from tests.crash.points import POINTS
 from tests.support.postgres import Databases, TestRun
 
+SECONDS_PER_MINUTE = 60
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lanes", type=int, default=4, help="cells that are played at once")
     parser.add_argument("--only", default="", help="a pattern: POINT/FAULT/KIND")
+    parser.add_argument("--seed", type=int, default=0, help="of the order of the cells")
     parser.add_argument("--figures", type=Path, help="the figures are written there, as JSON")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no cell after that")
     parser.add_argument("--planted", action="store_true", help="one cell for each planted mistake")
     options = parser.parse_args()
     cells = [cell for cell in all_cells() if re.search(options.only, str(cell))]
@@ -30,7 +36,10 @@ def main() -> None:
     with _databases() as databases:
         if options.planted:
             raise SystemExit(not play_planted(databases))
-        outcomes = play_all(databases, cells, options.lanes, say)
+        Random(options.seed).shuffle(cells)
+        outcomes = play_all(
+            databases, cells, options.lanes, say, seconds=options.minutes * SECONDS_PER_MINUTE
+        )
     print(table(outcomes))
     figures = figures_of(outcomes, time.monotonic() - began)
     print("\n".join(f"{name}: {value}" for name, value in figures.items()))
@@ -95,6 +104,7 @@ def figures_of(outcomes: list[Outcome], seconds: float) -> dict[str, int]:
     return {
         "points": len({outcome.cell.point.name for outcome in outcomes}),
         "combinations": len(outcomes),
+        "not played": len(all_cells()) - len(outcomes),
         "reached": sum(outcome.reached for outcome in outcomes),
         **{f"{fault}s" if fault != "freeze" else "freezes": by_fault[fault] for fault in FAULTS},
         "violations": sum(len(outcome.problems) for outcome in outcomes),

@@ -5,6 +5,7 @@ import os
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,10 @@ FREEZE_SECONDS: Final = LEASE_SECONDS + 0.5
 """Past the lease. Used where a frozen process holds the lock of the run's row, so that nobody can
 say by then that another has taken over."""
 END_SECONDS: Final = 60.0
+
+
+class NotReachedError(Exception):
+    """The process went on without passing the point."""
 
 
 @dataclass(slots=True)
@@ -66,16 +71,17 @@ class Lane:
 
     def play(self, cell: Cell) -> Outcome:
         self._number += 1
-        problems = self._revive()
         with self.operator.new_project(f"{self._name}_{self._number}") as client:
             play = _Play(self, cell, f"{self._name}_{self._number}", client)
-            play.outcome.problems += problems
             try:
                 play.run()
+            except NotReachedError:
+                pass  # the outcome says so
             except Exception as error:  # it is the cell's outcome
                 play.outcome.problems.append(f"{type(error).__name__}: {error}")
             finally:
                 play.close()
+            play.outcome.problems += self._revive()
             return play.outcome
 
     def start_api(self, arms: Path | None = None) -> Forked:
@@ -92,11 +98,11 @@ class Lane:
         return worker
 
     def _revive(self) -> list[str]:
-        """A process that ended by itself is a problem of the cell before."""
+        """Start the other worker again if it ended by itself, and return that as a problem."""
         if self.other.alive:
             return []
         output, self.other = self.other.output(), self.start_worker()
-        return [f"a worker ended by itself, in the cell before:\n{output[-6000:]}"]
+        return [f"the other worker ended by itself:\n{output[-6000:]}"]
 
     def start(self, command: str, arms: Path | None = None) -> Forked:
         env = {"RUNWARD_PLUGINS": "tests.crash.charging", "RUNWARD_DATABASE_CONNECTIONS": "4"}
@@ -311,10 +317,12 @@ class _Play:
     def _wait_until_reached(self) -> None:
         victim = self._victim
         assert victim is not None
-        victim.wait(lambda: bool(victim.reports) or not victim.alive, REACH_SECONDS)
+        with suppress(TimeoutError):
+            victim.wait(lambda: bool(victim.reports) or not victim.alive, REACH_SECONDS)
         self.outcome.reached = [one.get("reached") for one in victim.reports] == [self._point.name]
         if not self.outcome.reached:
-            raise AssertionError(f"the point was not reached:\n{victim.output()[-3000:]}")
+            assert victim.alive, f"it ended before the point:\n{victim.output()[-3000:]}"
+            raise NotReachedError
         if self._cell.fault == "kill":
             victim.wait(lambda: not victim.alive)
         elif self._cell.fault == "freeze":

@@ -1,5 +1,7 @@
 """Many cells at once, on several lanes of one PostgreSQL."""
 
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +19,10 @@ from tests.support.service import PORT_ATTEMPTS
 from tests.support.tool_server import ToolServer
 
 PLAYS = 3
-"""A process that is busy may pass a point by: it commits a step another way if somebody has locked
-the run just then. A point that is not reached in so many plays fails."""
+"""How often a cell is played at most while its point is not reached: a process that is busy commits
+a step another way if somebody has locked the run just then. A cell whose point was reached is
+played once, and so is one in which anything went wrong: neither is ever played again. A point that
+is not reached in any of the plays fails."""
 PRELOADED = ("tests.crash.build", "tests.crash.charging")
 
 
@@ -48,26 +52,36 @@ def _started() -> McpServer:
     raise AssertionError("the MCP server did not start")
 
 
+def play_until_reached(lane: Lane, cell: Cell) -> Outcome:
+    """The outcome of the first play that reached the point or had a problem, or of the last."""
+    outcome = lane.play(cell)
+    for _ in range(PLAYS - 1):
+        if outcome.reached or outcome.problems:
+            break
+        outcome = lane.play(cell)
+    return outcome
+
+
 def play_all(
     databases: Databases,
     cells: Iterable[Cell],
     lanes: int,
     say: Callable[[Outcome], None] | None = None,
     mistake: str = "",
+    seconds: float = math.inf,
 ) -> list[Outcome]:
     """The outcomes in the order of the cells' names. `say` is called with each when it is known;
-    `mistake` is planted into all processes."""
+    `mistake` is planted into all processes. After `seconds` no other cell is begun."""
+    end = time.monotonic() + seconds
     waiting, lock, outcomes = deque(cells), Lock(), list[Outcome]()
 
     def work(lane: Lane) -> None:
         while True:
             with lock:
-                if not waiting:
+                if not waiting or time.monotonic() > end:
                     return
                 cell = waiting.popleft()
-            outcome = next(
-                (one for _ in range(PLAYS) if (one := lane.play(cell)).reached), Outcome(cell)
-            )
+            outcome = play_until_reached(lane, cell)
             if say is not None:
                 say(outcome)
             with lock:

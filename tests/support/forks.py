@@ -22,6 +22,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -104,27 +105,30 @@ class Forked:
     def pause(self) -> None:
         """SIGSTOP; returns when it has stopped."""
         self._stopped = False
-        os.kill(self.pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
         self.wait(lambda: self._stopped or not self.alive)
 
     def resume(self) -> None:
         self._stopped = False
-        if self.alive:
-            os.kill(self.pid, signal.SIGCONT)
+        self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL; returns when it has ended."""
-        if self.alive:
-            os.kill(self.pid, signal.SIGKILL)
-            self.wait(lambda: not self.alive)
+        self._signal(signal.SIGKILL)
+        self.wait(lambda: not self.alive)
 
     def terminate(self) -> int:
         """SIGTERM; returns its exit code."""
-        if self.alive:
-            os.kill(self.pid, signal.SIGTERM)
+        self._signal(signal.SIGTERM)
         self.wait(lambda: not self.alive)
         assert self.exit_code is not None
         return self.exit_code
+
+    def _signal(self, number: int) -> None:
+        """Send it. A process that has just ended is gone before its end is reported."""
+        if self.alive:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def wait(self, condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
         """Until `condition`, which is looked at whenever some process reports. Raises
