@@ -7,9 +7,9 @@ from tests.crash.subject import PAID, Subject
 from tests.support.client import Client, Json
 
 UNKNOWN = "may or may not have taken effect"
-LATE_RULES = ("nothing_is_sent_after_its_end",)
-"""What a request that was authorized before the freeze and arrives after it breaks, as the
-guarantees say."""
+LATE_RULES = ("nothing_is_sent_after_its_end", "attempts_and_fences_rise")
+"""What a request breaks that was authorized before the freeze and arrives after it. The guarantees
+say so: it has the older fence. Its effects are counted all the same."""
 
 
 def judge(cell: Cell, subject: Subject, client: Client, run: Json) -> list[str]:

@@ -272,7 +272,7 @@ class _Play:
     def _note_first(self, first: list[Any]) -> None:
         """The process that was lost answers nothing; otherwise what is true, or 503."""
         [answer] = first or [None]
-        status = answer.status_code if isinstance(answer, httpx2.Response) else None
+        status = getattr(answer, "status_code", None) or getattr(answer, "status", None)
         if self._cell.fault != "kill" and status not in (200, 202, 503):
             self.outcome.problems.append(f"the first request was answered {answer!r}")
 

@@ -7,11 +7,16 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hypothesis.stateful import RULE_MARKER
+
+from tests.stateful.machine import Story
 from tests.stateful.mistakes import MISTAKES
 from tests.stateful.telling import Failure, search
 from tests.stateful.world import World
 
-PLANTED_EXAMPLES = 200
+PLANTED_EXAMPLES = 25
+PLANTED_STEPS = 6
+SEED = 0
 WITH_FAULTS = frozenset({"unknown_outcome_is_sent_again"})
 """Mistakes that show only when something fails."""
 
@@ -31,6 +36,7 @@ def main() -> None:
         figures = {
             "examples": world.number,
             "steps": world.steps,
+            "rules": sum(hasattr(one, RULE_MARKER) for one in vars(Story).values()),
             "runs": world.runs,
             "violations": int(failure is not None),
             "seconds": round(time.monotonic() - began),
@@ -48,7 +54,13 @@ def find(name: str) -> Failure | None:
     """The shortest story that shows a planted mistake."""
     prepare = "tests.stateful.mistakes:prepare"
     with World(prepare, {"STATEFUL_MISTAKE": name}) as world:
-        failure = search(world, PLANTED_EXAMPLES, faults=name in WITH_FAULTS)
+        failure = search(
+            world,
+            PLANTED_EXAMPLES,
+            steps=PLANTED_STEPS,
+            faults=name in WITH_FAULTS,
+            seed=SEED,
+        )
     print(f"{name}:\n{failure or '    not found'}\n", flush=True)
     return failure
 

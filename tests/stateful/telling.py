@@ -3,13 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import hypothesis
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import engine
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.stateful.machine import Story
 from tests.stateful.world import World
 
 STEPS = 10
+SHRINK_SECONDS = 45
+"""For shortening a story; what is found by then is told. Hypothesis has no setting for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +27,26 @@ class Failure:
         return "\n".join([*self.lines, f"  {self.problem}"])
 
 
-def search(world: World, examples: int, *, faults: bool = True) -> Failure | None:
-    """None: every story ended well. `faults`: processes and PostgreSQL may fail in them."""
+def search(
+    world: World, examples: int, *, steps: int = STEPS, faults: bool = True, seed: int | None = None
+) -> Failure | None:
+    """None: every story ended well. `faults`: processes and PostgreSQL may fail in them. `seed`: of
+    the stories; None: others each time."""
+    engine.MAX_SHRINKING_SECONDS = SHRINK_SECONDS
     story = type("Story", (Story,), {"world": world, "with_faults": faults})
+    if seed is not None:
+        hypothesis.seed(seed)(story)
     try:
-        run_state_machine_as_test(story, settings=_settings(examples))
+        run_state_machine_as_test(story, settings=_settings(examples, steps))
     except Exception as error:
         return Failure(list(_lines(error)), f"{type(error).__name__}: {error}")
     return None
 
 
-def _settings(examples: int) -> settings:
+def _settings(examples: int, steps: int) -> settings:
     return settings(
         max_examples=examples,
-        stateful_step_count=STEPS,
+        stateful_step_count=steps,
         deadline=None,
         database=None,
         print_blob=False,
