@@ -5,6 +5,7 @@ the same, whether PostgreSQL had done it, was doing it, or gets it when nobody e
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -226,3 +227,35 @@ def test_it_is_an_outage_where_a_retry_helps(error: Exception) -> None:
 @pytest.mark.parametrize("error", NOT_AWAY, ids=repr)
 def test_it_is_no_outage_where_the_statement_is_wrong(error: Exception) -> None:
     assert not db.is_outage(error)
+
+
+@pytest.mark.parametrize("spins", [0, 1, 2])
+async def test_a_process_that_was_frozen_in_a_transaction_sees_an_outage(
+    database_url: str, spins: int
+) -> None:
+    """PostgreSQL ends the transaction meanwhile. The error depends on how much of that the driver
+    has read when it is used again."""
+    database = db.open_database(database_url, pool_size=1)
+    with pytest.raises(db.DATABASE_ERRORS) as caught:
+        async with database.pool.begin() as tx:
+            await tx.execute(text("SET idle_in_transaction_session_timeout = '20ms'"))
+            gone = Thread(target=_wait_until_gone, args=[database_url, await db.backend_pid(tx)])
+            gone.start()
+            gone.join()  # the event loop stands still, as in a frozen process
+            for _ in range(spins):
+                await asyncio.sleep(0)
+            await tx.execute(text("SELECT 1"))
+    await database.close()
+    assert db.is_outage(caught.value)
+
+
+def _wait_until_gone(database_url: str, backend: int) -> None:
+    async def wait() -> None:
+        database = db.open_database(database_url, pool_size=1)
+        async with database.autocommit.connect() as tx:
+            of_backend = text("SELECT 1 FROM pg_stat_activity WHERE pid = :backend")
+            while (await tx.execute(of_backend, {"backend": backend})).first():
+                pass
+        await database.close()
+
+    asyncio.run(wait())

@@ -14,7 +14,7 @@ from tests.stateful.mistakes import MISTAKES
 from tests.stateful.telling import Failure, search
 from tests.stateful.world import World
 
-PLANTED_EXAMPLES = 25
+PLANTED_EXAMPLES = 100
 PLANTED_STEPS = 6
 SEED = 0
 WITH_FAULTS = frozenset({"unknown_outcome_is_sent_again"})
