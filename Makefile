@@ -76,7 +76,7 @@ sbom: $(VENV)/.dev ## Write dist/runward.cdx.json: a CycloneDX bill of what the 
 	$(BIN)/cyclonedx-py requirements requirements-image.lock --pyproject pyproject.toml \
 	  --output-reproducible --validate --output-file dist/runward.cdx.json
 
-contract: $(VENV)/.dev ## Compare the service's responses with openapi.json (EXAMPLES=40 generates that many requests for each operation)
+contract: $(VENV)/.dev ## Hold the service against openapi.json; EXAMPLES=20 generates requests for four minutes
 	RUNWARD_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -s tests/contract $(ARGS)
 
 environments: $(VENV)/.dev ## Run one workload in each environment: PgBouncer, wrong clocks, a full disk, a standby

@@ -71,6 +71,7 @@ def _headers(known: Known) -> Iterator[Credential]:
     yield Credential("the key twice", good + good)
     yield Credential("a wrong key before the key", bearer(new_key()) + good)
     yield Credential("a wrong key after the key", good + bearer(new_key()))
+    yield Credential("two keys in two headers", good + bearer(known.other_key))
     yield Credential("two keys in one header", bearer(f"{key}, Bearer {known.other_key}"))
     yield Credential("in the query", query=f"api_key={key}&access_token={key}")
     yield Credential("in a cookie", (("Cookie", f"api_key={key}; Authorization=Bearer {key}"),))

@@ -6,13 +6,22 @@ that no address leads beyond this machine."""
 
 import hashlib
 import json
+import os
+import signal
+from itertools import count
 from typing import Any
 
 import schemathesis
 from schemathesis import Case, GenerationMode, HookContext, Response
+from schemathesis.core import NotSet
 from schemathesis.core.failures import AcceptedNegativeData, Failure
-from schemathesis.openapi.checks import JsonSchemaError
+from schemathesis.openapi.checks import JsonSchemaError, UndefinedStatusCode
 
+KEPT_KEY = os.environ["KEPT_KEY"]
+"""The id of the key that all requests carry."""
+CASES = int(os.environ["CASES"])
+"""After so many requests, stop; 0: the number of examples is the limit."""
+NUMBERS = count(1)
 NOWHERE = "http://127.0.0.1:9/"
 TALK = 'pay(x="1") ask(x="2") broken(x="3")'
 RUN: dict[str, Any] = {
@@ -66,15 +75,28 @@ def map_case(context: HookContext, case: Case) -> Case:
 
 
 @schemathesis.hook
+def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
+    """Keep the key: without it, the answer to each later request is 401."""
+    if case.method == "DELETE" and case.path_parameters.get("key_id") == KEPT_KEY:
+        case.path_parameters["key_id"] = "key_" + "f" * 32
+    if next(NUMBERS) == CASES:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@schemathesis.hook
 def filter_failure(context: HookContext, failure: Failure, case: Case, response: Response) -> bool:
     """Drop those of event streams: the document describes the text, Schemathesis takes each event
     for a value. `tests/api/test_openapi_api.py` holds streamed events against their schemas. Drop
-    `null` taken for an optional body, which the document allows, and Schemathesis calls wrong."""
+    an optional body that is `null` or missing, which the document allows, and Schemathesis calls
+    wrong. Drop requests that are no HTTP: docs/errors.md has that 400, for every operation."""
     kinds = response.headers.get("content-type", [""])
     if isinstance(failure, JsonSchemaError) and "text/event-stream" in kinds[0]:
         return False
     optional = not case.operation.definition.raw.get("requestBody", {}).get("required")
-    return not (isinstance(failure, AcceptedNegativeData) and optional and case.body is None)
+    if isinstance(failure, UndefinedStatusCode) and response.status_code == 400:
+        return b'"code":"bad_request"' not in response.content
+    bodiless = case.body is None or isinstance(case.body, NotSet)
+    return not (isinstance(failure, AcceptedNegativeData) and optional and bodiless)
 
 
 def _at_home(value: Any) -> Any:
