@@ -1,8 +1,11 @@
 """Claim runs: lease them under a new fence, and load them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from secrets import randbits
 from typing import Any, Final
+from uuid import UUID
 
 import structlog
 from sqlalchemy import text
@@ -32,7 +35,8 @@ WITH c AS (
   ORDER BY available_at LIMIT :count FOR UPDATE SKIP LOCKED
 ), r AS (
   UPDATE runs r SET status = 'in_progress', fence = r.fence + 1, claims = r.claims + 1,
-    lease_expires_at = clock_timestamp() + CAST(:lease AS interval), last_write_id = NULL,
+    lease_expires_at = clock_timestamp() + CAST(:lease AS interval),
+    last_write_id = CAST(:mark AS uuid),
     started_at = coalesce(r.started_at, clock_timestamp()), last_seq = r.last_seq + 1
   FROM c WHERE r.project_id = c.project_id AND r.id = c.id
   RETURNING r.*, clock_timestamp() AS at
@@ -50,6 +54,17 @@ CLAIM: Final = text(
 FROM r"""
 )
 CLAIM_UNREAD: Final = text(_CLAIM + " SELECT project_id, id, fence FROM r")
+_GIVE_BACK: Final = text(
+    """
+WITH l AS (
+  SELECT project_id, id FROM runs
+  WHERE status = 'in_progress' AND last_write_id = ANY(CAST(:marks AS uuid[]))
+  ORDER BY id FOR UPDATE SKIP LOCKED
+)
+UPDATE runs r SET status = 'queued', lease_expires_at = NULL, available_at = clock_timestamp(),
+  claims = greatest(r.claims - 1, 0), last_write_id = NULL
+FROM l WHERE r.project_id = l.project_id AND r.id = l.id RETURNING r.id"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +84,16 @@ class Claimed:
     unreadable: list[Held] = field(default_factory=list[Held])
 
 
-async def claim(tx: Tx, count: int, lease: timedelta) -> Claimed:
-    """Claim up to `count` runs, oldest first, under a new fence, and load them."""
-    rows = (await tx.execute(CLAIM, _claim_values(count, lease))).mappings().all()
+def make_mark() -> UUID:
+    """Return a value that marks the runs of one claim until they are written. It is below every
+    write id."""
+    return UUID(int=randbits(64))
+
+
+async def claim(tx: Tx, count: int, lease: timedelta, mark: UUID | None = None) -> Claimed:
+    """Claim up to `count` runs, oldest first, under a new fence, and load them. `mark`: for
+    `give_back`."""
+    rows = (await tx.execute(CLAIM, _claim_values(count, lease, mark))).mappings().all()
     claimed = Claimed()
     for row in rows:
         held = Held(ProjectId(row["project_id"]), RunId(row["id"]), row["fence"])
@@ -85,11 +107,19 @@ async def claim(tx: Tx, count: int, lease: timedelta) -> Claimed:
     return claimed
 
 
-async def claim_one_by_one(engine: AsyncEngine, count: int, lease: timedelta) -> Claimed:
+async def give_back(tx: Tx, marks: Sequence[UUID]) -> list[UUID]:
+    """Queue the runs of claims whose answers were lost, and take these claims back. Nobody works
+    on the runs, and nobody has lost a worker."""
+    return list((await tx.execute(_GIVE_BACK, {"marks": list(marks)})).scalars())
+
+
+async def claim_one_by_one(
+    engine: AsyncEngine, count: int, lease: timedelta, mark: UUID | None = None
+) -> Claimed:
     """Do the same with one statement for each run, so that none of them can spoil the claim of the
     others. Use it after `claim` has failed."""
     async with engine.connect() as tx:
-        rows = (await tx.execute(CLAIM_UNREAD, _claim_values(count, lease))).all()
+        rows = (await tx.execute(CLAIM_UNREAD, _claim_values(count, lease, mark))).all()
     claimed = Claimed()
     for row in rows:
         held = Held(ProjectId(row.project_id), RunId(row.id), row.fence)
@@ -107,9 +137,9 @@ async def claim_one_by_one(engine: AsyncEngine, count: int, lease: timedelta) ->
     return claimed
 
 
-def _claim_values(count: int, lease: timedelta) -> dict[str, Any]:
+def _claim_values(count: int, lease: timedelta, mark: UUID | None) -> dict[str, Any]:
     limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
-    return {"count": count, "lease": lease, **limits}
+    return {"count": count, "lease": lease, "mark": mark, **limits}
 
 
 async def _load_held(tx: Tx, held: Held) -> RunState | None:

@@ -117,9 +117,10 @@ Send: TypeAlias = Callable[[Entries], Awaitable[dict[UUID, Written | None]]]
 
 # The gate reads what `l` has locked, not `r`: of a row that changed or was waited for after the
 # statement began, `r` is the version of before. `last_write_id` is the last write of the claim that
-# `fence` numbers: a claim sets it to NULL. One process holds a claim, and its write ids ascend, so
-# a statement that is sent twice or arrives late writes once. Write ids of two claims are never
-# compared: every process starts at a random number, and `already` asks for the same fence too.
+# `fence` numbers: a claim sets it to its mark, which is below all write ids, or to NULL. One
+# process holds a claim, and its write ids ascend, so a statement that is sent twice or arrives late
+# writes once. Write ids of two claims are never compared: every process starts at a random number,
+# and `already` asks for the same fence too.
 _HEAD: Final = """
 WITH s AS (
   SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid,

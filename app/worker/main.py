@@ -53,6 +53,8 @@ class Worker:
         self._reserved = 0
         self._claim_one_by_one = False
         """After a claim that failed: one of the runs may be why."""
+        self._unheard: dict[UUID, float] = {}
+        """The marks of claims that failed, and when their leases will have run out."""
 
     def reserve(self) -> bool:
         """Room for a run that is about to be accepted already leased to this process. True: it
@@ -183,6 +185,7 @@ class Worker:
             self._wake.clear()
             claimed = 0
             try:
+                await self._give_back()
                 claimed = await self._claim()
                 self._claim_one_by_one = False
             except DATABASE_ERRORS as error:
@@ -201,17 +204,35 @@ class Worker:
         if self._room <= 0:
             return 0
         services, began = self._services, asyncio.get_running_loop().time()
-        if self._claim_one_by_one:
-            claimed = await claims.claim_one_by_one(services.autocommit, self._room, self._lease)
-        else:
-            async with services.autocommit.connect() as tx:
-                claimed = await claims.claim(tx, self._room, self._lease)
+        engine, mark = services.autocommit, claims.make_mark()
+        try:
+            if self._claim_one_by_one:
+                claimed = await claims.claim_one_by_one(engine, self._room, self._lease, mark)
+            else:
+                async with engine.connect() as tx:
+                    claimed = await claims.claim(tx, self._room, self._lease, mark)
+        except DATABASE_ERRORS:
+            now = asyncio.get_running_loop().time()
+            self._unheard[mark] = now + self._lease.total_seconds()
+            raise
         for state in claimed.states:
             self._start(state, began)
             services.feed.hint(state.id)
         for held in claimed.unreadable:
             await self._quarantine(RunUnreadableError(held.project_id, held.run_id))
         return len(claimed.states) + len(claimed.unreadable)
+
+    async def _give_back(self) -> None:
+        """Give back what claims that failed may have leased. PostgreSQL may finish such a claim
+        after it has failed here, so this looks until its leases have run out."""
+        if not self._unheard:
+            return
+        marks, now = dict(self._unheard), asyncio.get_running_loop().time()
+        async with self._services.autocommit.connect() as tx:
+            given = await claims.give_back(tx, list(marks))
+        if given:
+            log.info("claims_given_back", runs=len(given))
+        self._unheard = {mark: until for mark, until in marks.items() if until > now}
 
     async def _hand_back(self, claiming: asyncio.Task[None]) -> None:
         """Model calls are dropped, tool calls in flight may finish; then every run goes back,

@@ -49,6 +49,12 @@ class Proxy:
         """Refuse clients that set this parameter as they connect, as PgBouncer does."""
         self._parameter = name
 
+    def cut(self) -> None:
+        """Break all connections. The server goes on with what it has begun."""
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
     async def deliver(self) -> None:
         """What was held back reaches the server, which has answered when this returns."""
         for reader, writer, data in self._late:
@@ -67,8 +73,7 @@ class Proxy:
             yield url.render_as_string(hide_password=False)
         finally:
             server.close()
-            for writer in self._writers:
-                writer.transport.abort()
+            self.cut()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         folder, port = self._target.query.get("host"), self._target.query.get("port")

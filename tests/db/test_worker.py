@@ -35,6 +35,11 @@ from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, new_run, step, 
 SECOND = timedelta(seconds=1)
 SHORT = timedelta(seconds=0.3)
 DAY = timedelta(days=1)
+CLAIMING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
+    " AND datname = current_database()"
+    " AND query LIKE '%WHERE status = ''queued'' AND available_at <= %'"
+)
 ALIVE = "SELECT lease_expires_at > clock_timestamp() FROM runs WHERE id = :id"
 
 
@@ -377,11 +382,6 @@ async def test_a_run_whose_secrets_cannot_be_decrypted_is_handed_back(store: Sto
 
 async def test_a_run_that_is_just_being_claimed_is_handed_back_too(store: Store) -> None:
     """The claim is at work in PostgreSQL while the worker is told to stop."""
-    waiting = (
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
-        " AND datname = current_database()"
-        " AND query LIKE '%WHERE status = ''queued'' AND available_at <= %'"
-    )
     name = make_url(store.url).database
     run = await store.leased()
     await store.committed(step(run, ending=Ending(Move.RELEASE, keep_claim=True, delay=DAY)))
@@ -390,12 +390,35 @@ async def test_a_run_that_is_just_being_claimed_is_handed_back_too(store: Store)
         async with bench_on(store) as bench, store.stopped_clock() as go_on:
             await due.execute(text("UPDATE runs SET available_at = now()"))
             async with bench.working():  # it has not claimed before, so its claim sees the run
-                await store.until(waiting, 1)
+                await store.until(CLAIMING, 1)
                 bench.stop.set()
                 await asyncio.sleep(0)
                 await go_on()
     head = await store.head(run.id)
     assert (head.status, head.fence, head.claims) == ("queued", 2, 0)
+
+
+async def test_a_claim_whose_answer_is_lost_is_given_back(store: Store) -> None:
+    """PostgreSQL commits it after its worker was cut off. It would have been the third one."""
+    name, proxy = make_url(store.url).database, Proxy(store.url)
+    run = await store.leased()
+    await store.committed(step(run, ending=Ending(Move.RELEASE, delay=DAY)))
+    async with store.autocommit.connect() as other, proxy.open() as url:
+        await store.sql(f'ALTER DATABASE "{name}" SET search_path = {STOPPED_CLOCK}')
+        async with bench_on(store, url=url) as bench, store.stopped_clock() as go_on:
+            claims = MAX_CLAIMS - 1
+            await other.execute(text(f"UPDATE runs SET available_at = now(), claims = {claims}"))
+            async with bench.working():
+                await store.until(CLAIMING, 1)
+                proxy.cut()
+                await go_on()
+                await bench.until_status(run, "completed")
+    assert (await store.log(run.id))[:4] == [
+        "run.created",
+        "run.started",
+        "run.resumed",
+        "run.resumed",
+    ]
 
 
 async def test_a_run_that_is_just_being_accepted_is_handed_back_too(bench: Bench) -> None:

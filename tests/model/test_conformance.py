@@ -127,7 +127,10 @@ EDITS: Final = {
     ),
     "a cancel": ("cancel", of(runs, "CHANGE", "CASE WHEN s.fences THEN 1 ELSE 0 END", "0")),
     "a claim's fence": ("freeze", of(claims, "CLAIM", "fence = r.fence + 1,", "fence = r.fence,")),
-    "a claim's write id": ("crashes", of(claims, "CLAIM", "last_write_id = NULL,", "")),
+    "a claim's write id": (
+        "crashes",
+        of(claims, "CLAIM", "last_write_id = CAST(:mark AS uuid),", ""),
+    ),
     "a claim's count": ("crashes", of(claims, "CLAIM", "claims = r.claims + 1,", "")),
     "a freed lease": ("freeze", of(sweep, "_LEASES", "status = 'queued', ", "")),
     "a crash loop": (
