@@ -16,7 +16,7 @@ from app.domain.settle import AwaitCallback
 from app.domain.state import Changes
 from app.loop import execute
 from app.loop.execute import Execution
-from app.loop.leased import LeasedRun
+from app.loop.leased import LeasedRun, LeaseLostError
 from app.store import approvals as approvals_store
 from app.store import family, outside, records, sweep
 from app.store import locked as locked_module
@@ -91,6 +91,16 @@ async def _collect_that_starts_retries_itself(it: Any) -> None:
         elif call.phase is not CallPhase.SETTLED:
             await it._conclude(call, outcome)
     await it._start(again)
+
+
+async def _look_without_reading(it: Any) -> None:
+    it._nudged.clear()
+    if it._lost:
+        raise LeaseLostError
+    if it._changes.empty:
+        await it._reload()
+    else:
+        await it._record()
 
 
 async def _await_calls_unguarded(it: Any, *, stopping: bool) -> bool:
@@ -323,6 +333,13 @@ _OLD: Final = [
         "queue",
         "nothing starts while a worker drains",
         _code(Execution, "_step", _step_that_starts_while_draining),
+    ),
+    Mutant(
+        "a changed tool is overlooked while something is unwritten",
+        "executor",
+        "notice",
+        "no call of a changed tool starts after the notice",
+        _code(LeasedRun, "_look", _look_without_reading),
     ),
     Mutant(
         "a refused retry leaves a started call without a task",

@@ -179,6 +179,16 @@ _SMALL: Final = [
         decisions=("approve", "edit"),
     ),
     Scope(
+        "notice",
+        "a tool that is changed while a retry is unwritten and rules take their time",
+        (READ,),
+        (wants("read"),),
+        {"read": (DONE, BUSY)},
+        {"change tool": 1},
+        slow_rules=True,
+        workers=1,
+    ),
+    Scope(
         "ends",
         "a gated call in a response that fails the run",
         (GATED,),

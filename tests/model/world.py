@@ -138,8 +138,13 @@ class Acting:
         step: Step = worker.value
         starts = must.newly_started(world.row(worker.run_id), step)
         require(not (starts and worker.draining), "nothing starts while a worker drains")
+        current = {name: one.version for name, one in world.tools.items()}
+        calls = [call_of(step, one) for one in starts]
+        changed = any(call.version != current.get(call.tool) for call in calls)
+        told = worker.outdated and changed
+        require(not told, "no call of a changed tool starts after the notice")
         pinned = dict(worker.pinned)
-        for call in (call_of(step, one) for one in starts):
+        for call in calls:
             if call.approved_digest is not None and call.tool in pinned:
                 same = call.version == pinned[call.tool]
                 require(same, "an approval covers one version of a tool", call.id)
