@@ -123,6 +123,12 @@ class Database:
                 return None
             await asyncio.sleep(0.005)
 
+    async def end_backends(self, process: str) -> None:
+        """End all backends of one process."""
+        for backend in await self.backends():
+            if backend.process == process:
+                await self._end(backend.pid)
+
     async def _end(self, pid: int) -> bool:
         end = "SELECT pg_terminate_backend($1)"
         return bool(await self._ask(lambda admin: admin.fetchval(end, pid)))

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from app.store.notify import KEEPALIVE_SECONDS
 from tests.chaos.database import Database
 from tests.chaos.processes import Process, Processes
 from tests.chaos.relay import Relay
@@ -32,6 +33,7 @@ PER_THOUSAND: Final = {
     ("end_backend", "pool"): 6,
     ("freeze_relay", "all"): 3,
     ("freeze_relay", "old"): 2,
+    ("freeze_relay", "ended"): 2,
     ("cut_relay", ""): 5,
 }
 """Faults in 1,000 runs, by kind and by role of the target or detail."""
@@ -41,6 +43,7 @@ SECONDS: Final = {
     ("restart_postgres", ""): (0.1, 1.0),
     ("freeze_relay", "all"): (LEASE_SECONDS * 1.3, LEASE_SECONDS * 2.4),
     ("freeze_relay", "old"): (6.0, 12.0),
+    ("freeze_relay", "ended"): (KEEPALIVE_SECONDS * 1.15, KEEPALIVE_SECONDS * 1.3),
     ("cut_relay", ""): (0.1, 1.5),
 }
 """From the shortest to the longest, of those that have a duration."""
@@ -191,16 +194,26 @@ class Injector:
             self._record(planned, ended.process, at)
 
     async def _freeze_relay(self, planned: Planned) -> None:
+        """`all`: of all connections. `old`: of those of this moment. `ended`: of those of this
+        moment, whose backends say that they are being ended."""
+        if planned.detail == "ended":
+            await self._break_relay(
+                planned,
+                lambda relay, name: relay.hide_end(
+                    planned.seconds, lambda: self._database.end_backends(name)
+                ),
+            )
+            return
         await self._break_relay(
             planned,
-            lambda relay: relay.freeze(planned.seconds, new_ones=planned.detail == "all"),
+            lambda relay, _: relay.freeze(planned.seconds, new_ones=planned.detail == "all"),
         )
 
     async def _cut_relay(self, planned: Planned) -> None:
-        await self._break_relay(planned, lambda relay: relay.cut(planned.seconds))
+        await self._break_relay(planned, lambda relay, _: relay.cut(planned.seconds))
 
     async def _break_relay(
-        self, planned: Planned, broken: Callable[[Relay], Awaitable[int]]
+        self, planned: Planned, broken: Callable[[Relay, str], Awaitable[int]]
     ) -> None:
         process = await self._pick("any", relayed=True)
         if process is None or process.relay is None:
@@ -209,7 +222,7 @@ class Injector:
         process.busy = True
 
         async def last() -> None:
-            connections = await broken(relay)
+            connections = await broken(relay, process.name)
             process.busy = False
             if connections:
                 self._record(planned, process.name, at, time.time())

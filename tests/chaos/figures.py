@@ -40,7 +40,16 @@ RACES: Final = {
     "cancels (after_turn)": 8,
 }
 """What clients do, as the load's summary calls it."""
-MODEL_FAULTS: Final = {"429": 20, "500": 15, "503": 8, "hang": 8, "cut": 15, "reset": 8, "slow": 40}
+MODEL_FAULTS: Final = {
+    "429": 20,
+    "500": 15,
+    "503": 8,
+    "hang": 8,
+    "cut": 15,
+    "reset": 8,
+    "slow": 40,
+    "foul": 10,
+}
 TOOL_FAULTS: Final = {
     "reset_before": 8,
     "reset_after": 8,

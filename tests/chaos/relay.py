@@ -1,10 +1,12 @@
 """A wire between one process and PostgreSQL that freezes, or is cut.
 
-In every fault the server's answers are lost first, and its side ends a moment later: a COMMIT that
-was sent then has happened, and the process cannot know it.
+If it freezes or is cut, the server's answers are lost first, and its side ends a moment later: a
+COMMIT that was sent then has happened, and the process cannot know it. If it hides the server's
+end, the client hears the server's last words, and its connection stays open.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 LOST_ANSWERS_SECONDS: Final = 0.05
@@ -60,6 +62,21 @@ class Relay:
             pair.abort()
         return len(pairs)
 
+    async def hide_end(self, seconds: float, end: Callable[[], Awaitable[None]]) -> int:
+        """Let `end` end the server's side of the connections, and tell the clients so only after
+        `seconds`. Return how many ended."""
+        pairs = [pair for pair in self._pairs if pair.connected]
+        for pair in pairs:
+            pair.hiding = True
+        await end()
+        await asyncio.sleep(seconds)
+        hidden = [pair for pair in pairs if pair.hidden]
+        for pair in pairs:
+            pair.hiding = False
+        for pair in hidden:
+            pair.abort()
+        return len(hidden)
+
     async def _lose_answers(self) -> list["_Pair"]:
         pairs = [pair for pair in self._pairs if pair.connected and not pair.deaf]
         for pair in pairs:
@@ -93,6 +110,7 @@ class _Pair:
         self.client, self.server = _Side(self), _Side(self)
         self.early: list[bytes] = []
         self.deaf = False
+        self.hiding = self.hidden = False
         self.refused = False
         self.ended = False
         self._pairs = pairs
@@ -121,7 +139,9 @@ class _Pair:
             self.early.append(data)
 
     def lost(self, side: "_Side") -> None:
-        if side is self.client or not self.deaf:
+        if side is self.server and self.hiding:
+            self.hidden = True
+        elif side is self.client or not self.deaf:
             self.abort()
 
     def other(self, side: "_Side") -> "_Side":

@@ -116,8 +116,8 @@ class Models:
                 break_off(http)
                 return web.Response()
             case _:
-                frames = list(self._frames(asked, turn))
-                cut = fault == "cut"
+                frames = list(_foul(asked) if fault == "foul" else self._frames(asked, turn))
+                cut = fault in ("cut", "foul")
                 if not asked.streamed:
                     return await _whole(http, frames[-1], None if cut else log_answer)
                 return await _stream(http, frames, None if cut else log_answer, slow=turn.slow)
@@ -127,8 +127,18 @@ class Models:
         usage = usage_of(asked.plan_id, asked.role, asked.turn)
         text = "" if turn.calls else answer_of(asked.plan_id, asked.role)
         arguments = [(call, _arguments(asked.plan_id, call)) for call in turn.calls]
-        frames = chat_frames if asked.protocol == "chat" else responses_frames
-        return frames(asked, text, arguments, usage)
+        return _FRAMES[asked.protocol](asked, text, arguments, usage)
+
+
+_FRAMES: Final = {"chat": chat_frames, "responses": responses_frames}
+FOUL_NAMES: Final = ("n" * 9_000, "a\ud800")
+"""Of tools. A notification of PostgreSQL has less than 8,000 bytes, and is UTF-8."""
+
+
+def _foul(asked: Asked) -> Iterator[tuple[str, Json]]:
+    call = Call("foul", FOUL_NAMES[asked.number % len(FOUL_NAMES)])
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    return _FRAMES[asked.protocol](asked, "", [(call, "{}")], usage)
 
 
 def place_in_chat(body: Json) -> Place:
@@ -207,7 +217,7 @@ async def _whole(
     http: web.Request, frame: tuple[str, Json], log_answer: Callable[[], None] | None
 ) -> web.StreamResponse:
     """Write the answer in one piece; without `log_answer`, half of it."""
-    body = orjson.dumps(frame[1])
+    body = json.dumps(frame[1]).encode()
     if log_answer is not None:
         log_answer()
         return web.Response(body=body, content_type="application/json")
@@ -230,7 +240,8 @@ async def _stream(
     them. The frames that complete the answer are written at once."""
     named = frames[0][0] != ""
     parts = [
-        b"%sdata: %s\n\n" % (f"event: {name}\n".encode() if named else b"", orjson.dumps(data))
+        b"%sdata: %s\n\n"
+        % (f"event: {name}\n".encode() if named else b"", json.dumps(data).encode())
         for name, data in frames[:-1]
     ]
     parts += [] if named else [b"data: [DONE]\n\n"]

@@ -55,8 +55,9 @@ ENDING_ALONE: Final = frozenset(
 """Runs that need no client. A client may lose sight of one that it created without a key."""
 _PLAN_ID: Final = re.compile(r"plan-(\d{6})")
 
-ModelFault: TypeAlias = Literal["429", "500", "503", "hang", "cut", "reset"]
-MODEL_FAULTS: Final[tuple[ModelFault, ...]] = ("429", "500", "503", "hang", "cut", "reset")
+ModelFault: TypeAlias = Literal["429", "500", "503", "hang", "cut", "reset", "foul"]
+MODEL_FAULTS: Final[tuple[ModelFault, ...]] = ("429", "500", "503", "hang", "cut", "reset", "foul")
+"""`foul`: a stream with a tool's name that no notification can hold, which is cut."""
 
 Creation: TypeAlias = Literal["post", "wait", "stream", "abandon", "half", "race", "unkeyed"]
 """How the run is created: a POST, with `?wait`, with a stream as its answer, given up by the
@@ -215,7 +216,7 @@ def _turn(random: Random, *calls: Call) -> Turn:
     faults: tuple[ModelFault, ...] = ()
     if random.random() < 0.15:
         faults = tuple(
-            random.choices(MODEL_FAULTS, [4, 3, 2, 1, 3, 2], k=random.choice((1, 1, 1, 2)))
+            random.choices(MODEL_FAULTS, [4, 3, 2, 1, 3, 2, 3], k=random.choice((1, 1, 1, 2)))
         )
     return Turn(calls, faults, slow=random.random() < 0.08)
 
