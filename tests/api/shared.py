@@ -21,7 +21,7 @@ ENV = {
 
 
 @contextmanager
-def shared_service(databases: Databases) -> Generator[Running]:
+def shared_service(databases: Databases, **env: str) -> Generator[Running]:
     with (
         databases.migrated() as database_url,
         Vendors() as vendors,
@@ -30,7 +30,7 @@ def shared_service(databases: Databases) -> Generator[Running]:
             "serve",
             database_url,
             openai_base_url=vendors.openai_base_url,
-            env=ENV | vendors.env,
+            env=ENV | vendors.env | env,
         ) as service,
         service.client() as plain,
     ):

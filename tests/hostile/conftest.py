@@ -11,7 +11,7 @@ from tests.support.postgres import Databases
 
 @pytest.fixture(scope="session")
 def running(migrated_databases: Databases) -> Iterator[Running]:
-    with shared_service(migrated_databases) as running:
+    with shared_service(migrated_databases, RUNWARD_PLUGINS="tests.hostile.plugin") as running:
         yield running
 
 

@@ -1,9 +1,11 @@
-"""A plugin for tests: it fails with the operator's secret in its words, and tells its
-environment."""
+"""A plugin for tests: it fails with the operator's secret in its words, tells its environment, and
+returns text that neither JSON nor PostgreSQL can hold."""
 
 import os
 
-from app.tools import ToolContext, tool
+from app.tools import Content, File, Text, ToolContext, tool
+
+FOUL = "\0\ud800"
 
 
 @tool
@@ -16,3 +18,10 @@ def blunder(ctx: ToolContext) -> str:
 def surroundings() -> list[str]:
     """Return the values of the environment of a process of its own."""
     return sorted(os.environ.values())
+
+
+@tool(idempotent=True)
+def scribble(ctx: ToolContext) -> Content:
+    """Return parts that are no text."""
+    ctx.progress(0.5, FOUL)
+    return Content(Text(FOUL), File(data=b"x", media_type="text/plain", filename=FOUL))

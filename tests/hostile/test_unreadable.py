@@ -1,0 +1,38 @@
+"""What a hostile model server answers ends its own run alone, and nobody has to read it back."""
+
+from typing import Final
+
+from tests.api.project import Project
+from tests.support.client import Json
+from tests.support.model_server import text
+from tests.support.responses_items import Call, Item
+from tests.support.responses_server import answer
+
+EXPIRES_SECONDS: Final = 1
+DEPTH: Final = 196
+"""The parser of answers still takes it. With what is stored around it, no parser does."""
+
+
+def nested(levels: int) -> Json:
+    value: Json = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+def test_an_item_that_could_not_be_read_back_fails_its_run_alone(
+    project: Project, other: Project
+) -> None:
+    """If it were stored, the sweep would read it when the approval expires."""
+    vendors = project.running.vendors
+    assert vendors is not None
+    project.tool("pay", approval="always", approval_expires_seconds=EXPIRES_SECONDS)
+    deep = Item({"type": "strange", "value": nested(DEPTH)})
+    vendors.responses.script(
+        project.model_name(), answer(deep, Call("c1", "pay", '{"x":"1"}')), answer()
+    )
+    model = f"openai-responses:{project.model_name()}"
+    ended = project.end(project.client.start_run(model=model, tools=["pay"]))
+    assert other.run(text("as ever"))["output"] == "as ever"
+    assert (ended["status"], ended["error"]["code"]) == ("failed", "model_invalid_response")
+    assert "cannot be stored: it is nested deeper" in ended["error"]["message"]
