@@ -5,7 +5,10 @@ import logging
 import os
 import re
 import sys
+import threading
+import time
 from collections.abc import Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
@@ -27,6 +30,8 @@ from app.tools.context import PluginError
 
 _LIMIT: Final = re.compile(r"datetime\.timedelta\((?:(\w+)=)?(\d+)\)")
 DISK_ERRORS: Final = (EACCES, EPERM, EROFS, ENOSPC, EDQUOT, ENOTDIR)
+THREAD_SECONDS: Final = 1.0
+"""How long threads may take to end once the command is done and everything is closed."""
 
 
 def read_settings() -> Settings:
@@ -93,9 +98,49 @@ def stop(message: str) -> NoReturn:
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """uvloop where there is one; expected failures in a sentence instead of a traceback."""
+    """Run a command's work on uvloop. Expected failures are a sentence instead of a traceback.
+
+    A thread that does not end, for example one that waits for a provider's answer, does not keep
+    the process from ending.
+    """
+    try:
+        _run(work)
+    except (typer.Exit, SystemExit) as end:
+        code = end.exit_code if isinstance(end, typer.Exit) else end.code
+        if isinstance(code, int):
+            _end_with_threads(code)
+        raise
+    _end_with_threads(Exit.OK)
+
+
+class _Threads(ThreadPoolExecutor):
+    """The event loop waits for the threads of its executor when it is closed. Not for these."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001
+        super().shutdown(wait=False, cancel_futures=True)
+
+
+def _end_with_threads(code: int) -> None:
+    """Return if no thread is left that Python would wait for. Otherwise end the process."""
+    ends = time.monotonic() + THREAD_SECONDS
+    for thread in _waited_for():
+        thread.join(max(0.0, ends - time.monotonic()))
+    if left := [thread.name for thread in _waited_for()]:
+        structlog.get_logger().warning("threads_left", threads=left)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _waited_for() -> list[threading.Thread]:
+    own = threading.current_thread()
+    return [one for one in threading.enumerate() if one is not own and not one.daemon]
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.get_loop().set_default_executor(_Threads())
             runner.run(work)
     except DatabaseUnreachableError as error:
         fail(str(error), Exit.UNREACHABLE)
