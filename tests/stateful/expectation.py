@@ -1,7 +1,7 @@
 """A simple model of what must hold: for each run where it is, how often its tool was reached and
 with which argument, and what a request about it must be answered."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Tool: TypeAlias = Literal["gate", "look", "later", "mine"]
@@ -23,8 +23,9 @@ class Policy:
 
 @dataclass(slots=True)
 class Run:
-    """`hits`: how often its tool may have been reached. `outcome`: of its call, once it is over.
-    `decided`: the decision that counts, and how it is told: "expired" was nobody's."""
+    """`x`: the argument that the client asked for; `sent`: the one that the tool gets. `hits`: how
+    often its tool may have been reached. `outcome`: of its call, once it is over. `decided`: the
+    decision that counts, and how it is told: "expired" was nobody's."""
 
     number: int
     id: str
@@ -38,7 +39,10 @@ class Run:
     decided: dict[str, object] | None = None
     closed: bool = False
     answered: object = None
-    story: list[str] = field(default_factory=list[str])
+    sent: str = ""
+
+    def __post_init__(self) -> None:
+        self.sent = self.x
 
     @property
     def expected_statuses(self) -> set[str]:

@@ -397,7 +397,7 @@ class Story(RuleBasedStateMachine):
             run.end(OUTCOMES[decision], 0)
             return
         if decision == "edit":
-            run.x = "edited"
+            run.sent = "edited"
         approve(run, self.policies[run.tool])
 
     def _call_back(self, run: Run, said: Json) -> httpx2.Response:
@@ -424,7 +424,9 @@ class Story(RuleBasedStateMachine):
         hits = [hit for hit in self.world.hits(self.project) if hit.run_id == run.id]
         assert len(hits) in run.hits, f"run {run.number}: {len(hits)} hits, not {run.hits}"
         for hit in hits:
-            assert hit.arguments == {"x": run.x}, f"{run.tool} got {hit.arguments}, not {run.x}"
+            assert hit.arguments == {"x": run.sent}, (
+                f"{run.tool} got {hit.arguments}, not {run.sent}"
+            )
         if run.outcome is not None:
             [call] = self.client.tool_calls(run.id)
             shown = f"the call of run {run.number} is {call['outcome']}, not {run.outcome}"
