@@ -40,7 +40,9 @@ from app.tools.rules import RuleEvaluator
 log = structlog.get_logger()
 
 UNREADABLE_DELAY: Final = timedelta(seconds=10)
-"""Before a run whose secrets this process could not decrypt is claimed again."""
+"""Before a run whose secrets this process could not decrypt is claimed again, for each of its
+claims so far: all processes may lack the key, and each claim adds an event."""
+LONGEST_UNREADABLE_DELAY: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,8 @@ class LeasedRun(ABC):
     async def _hand_back_unread(self, error: SecretUnreadableError) -> None:
         """Another process may have the key, so this claim does not count as one that crashed."""
         log.error("secret_unreadable", run=show(Prefix.RUN, self._state.id), reason=str(error))
-        later = Ending(Move.RELEASE, delay=UNREADABLE_DELAY, keep_claim=True)
+        delay = min(UNREADABLE_DELAY * self._state.fence, LONGEST_UNREADABLE_DELAY)
+        later = Ending(Move.RELEASE, delay=delay, keep_claim=True)
         with suppress(LeaseLostError):
             await self._write(self._state, self._changes, seen=None, ending=later)
 

@@ -19,6 +19,7 @@ from app.domain.items import Message
 from app.domain.outcomes import Done, Outcome
 from app.domain.run import Move
 from app.domain.state import RunState, Segment, SegmentKind
+from app.loop.leased import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
 from app.settings import Settings
 from app.store import sweep
 from app.store.claims import MAX_CLAIMS, Held
@@ -35,6 +36,7 @@ from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, new_run, step, 
 SECOND = timedelta(seconds=1)
 SHORT = timedelta(seconds=0.3)
 DAY = timedelta(days=1)
+SLACK = timedelta(seconds=8)
 CLAIMING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
     " AND datname = current_database()"
@@ -363,15 +365,26 @@ async def test_a_call_that_takes_longer_than_the_drain_is_cut_off(bench: Bench) 
 
 async def test_a_run_whose_secrets_cannot_be_decrypted_is_handed_back(store: Store) -> None:
     """Again and again it is no crash: a worker with the key completes the run."""
-    later = "SELECT available_at > clock_timestamp() + '5 s'::interval FROM runs WHERE id = :id"
+    later = "SELECT available_at > clock_timestamp() + :delay FROM runs WHERE id = :id"
     async with bench_on(store, secret_key="another key" * 3) as bench:
         run = await bench.accept("pay(amount=7)", tools=["pay"])
         async with bench.working() as worker:
             for claims in range(1, MAX_CLAIMS + 2):
                 await store.until("SELECT fence FROM runs WHERE id = :id", claims, id=run.id)
-                await store.until(later, True, id=run.id)
+                delay = UNREADABLE_DELAY * claims - SLACK  # ever longer
+                await store.until(later, True, id=run.id, delay=delay)
                 await store.sql("UPDATE runs SET available_at = now() WHERE id = :id", id=run.id)
                 worker.wake()
+            await store.until("SELECT fence FROM runs WHERE id = :id", MAX_CLAIMS + 2, id=run.id)
+            await store.until("SELECT status FROM runs WHERE id = :id", "queued", id=run.id)
+            await store.sql(
+                "UPDATE runs SET available_at = now(), fence = 1000 WHERE id = :id", id=run.id
+            )
+            worker.wake()
+            await store.until("SELECT fence FROM runs WHERE id = :id", 1001, id=run.id)
+            longest = LONGEST_UNREADABLE_DELAY
+            await store.until(later, True, id=run.id, delay=longest - SLACK)
+            await store.until(later, False, id=run.id, delay=longest)
     assert (await store.head(run.id)).claims == 0
     async with bench_on(store) as bench:
         bench.pay.answer.set()
