@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -10,13 +11,23 @@ import structlog
 
 from app.store import changes
 from app.store.changes import Known
-from app.store.db import DATABASE_ERRORS, Database, is_outage, log_fields
+from app.store.db import DATABASE_ERRORS, Database, Tx, is_outage, log_fields
 
 log = structlog.get_logger()
 
 INTERVAL_SECONDS: Final = 1.0
+KEPT_SECONDS: Final = 60.0
+"""For how long a project is looked at after its last run was carried."""
 MAX_PROJECTS: Final = 256
-"""The projects that are looked at, those whose runs were carried last."""
+"""The projects that are looked at beyond those whose runs are carried."""
+MAX_SHARE: Final = 0.1
+"""Of the time, to look at projects. It takes the longer, the more tools and agents they have."""
+
+
+@dataclass(slots=True)
+class _Project:
+    used_at: float
+    mark: str | None = None
 
 
 class Watch:
@@ -35,17 +46,18 @@ class Watch:
         self._carried = carried
         self._on_run = on_run
         self._on_project = on_project
-        self._marks: OrderedDict[UUID, str | None] = OrderedDict()
+        self._projects: OrderedDict[UUID, _Project] = OrderedDict()
+        """Those that were carried last are last."""
+        self._rests_until = 0.0
 
     def carry(self, project_id: UUID) -> None:
-        """A run of the project is about to be carried. Whatever this process has kept of a project
-        that it did not look at may be out of date."""
-        if project_id not in self._marks:
+        """A run of the project is carried. Whatever this process has kept of a project that it did
+        not look at may be out of date."""
+        if project_id not in self._projects:
             self._on_project(project_id)
-            self._marks[project_id] = None
-            if len(self._marks) > MAX_PROJECTS:
-                self._marks.popitem(last=False)
-        self._marks.move_to_end(project_id)
+            self._projects[project_id] = _Project(_now())
+        self._projects[project_id].used_at = _now()
+        self._projects.move_to_end(project_id)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -59,14 +71,36 @@ class Watch:
                 log.warning("watch_failed", **log_fields(error))
 
     async def look(self) -> None:
-        projects = list(self._marks)
-        if not projects:
+        began, known = _now(), self._carried()
+        for one in known:
+            self.carry(one.project_id)
+        self._drop_idle(began)
+        if not self._projects:
             return
         async with self._database.autocommit.connect() as tx:
-            for run_id in await changes.changed_runs(tx, self._carried()):
+            for run_id in await changes.changed_runs(tx, known):
                 self._on_run(run_id)
-            marks = await changes.marks(tx, projects)
+            if self._rests_until <= _now():
+                await self._look_at_projects(tx)
+
+    async def _look_at_projects(self, tx: Tx) -> None:
+        began = _now()
+        marks = await changes.marks(tx, list(self._projects))
+        self._rests_until = _now() + (_now() - began) / MAX_SHARE
         for project_id, mark in marks.items():
-            if self._marks.get(project_id, mark) != mark:
-                self._marks[project_id] = mark
+            project = self._projects.get(project_id)
+            if project is not None and project.mark != mark:
+                project.mark = mark
                 self._on_project(project_id)
+
+    def _drop_idle(self, began: float) -> None:
+        """`began`: of this look, which has named all projects that are carried."""
+        for project_id, project in list(self._projects.items()):
+            if project.used_at >= began:
+                return
+            if len(self._projects) > MAX_PROJECTS or project.used_at < began - KEPT_SECONDS:
+                del self._projects[project_id]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

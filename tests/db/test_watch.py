@@ -1,0 +1,91 @@
+"""What a worker looks at in case that a notification was lost, and what that costs."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import event
+
+from app.store import changes
+from app.store.changes import Known
+from app.worker import watch as module
+from app.worker.watch import Watch
+from tests.db.store import PROJECT, Store
+
+
+@contextmanager
+def statements(store: Store) -> Generator[list[str]]:
+    """Those that look at runs, and at projects."""
+    texts = {changes._CHANGED_RUNS.text: "runs", changes._MARKS.text: "projects"}  # pyright: ignore[reportPrivateUsage]
+    starts = {text.strip()[:20]: name for text, name in texts.items()}
+    sent: list[str] = []
+
+    def heard(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        sent.extend(name for start, name in starts.items() if statement.strip().startswith(start))
+
+    engine = store.pool.sync_engine
+    event.listen(engine, "before_cursor_execute", heard)
+    try:
+        yield sent
+    finally:
+        event.remove(engine, "before_cursor_execute", heard)
+
+
+class Watched:
+    def __init__(self, store: Store) -> None:
+        self.carried: list[Known] = []
+        self.changed: list[UUID] = []
+        self.watch = Watch(
+            store.database,
+            carried=lambda: self.carried,
+            on_run=lambda _: None,
+            on_project=self.changed.append,
+        )
+
+
+async def test_a_project_is_looked_at_while_its_runs_are_carried_and_for_a_while(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process without work asks nothing, however many projects it has worked for."""
+    watched, run = Watched(store), await store.leased()
+    watched.carried = [Known(run.project_id, run.id, run.fence, run.version)]
+    monkeypatch.setattr(module, "MAX_SHARE", 1e9)
+    with statements(store) as sent:
+        await watched.watch.look()
+        watched.carried = []
+        await watched.watch.look()
+        assert sent == ["runs", "projects"] * 2
+        monkeypatch.setattr(module, "KEPT_SECONDS", 0.0)
+        await watched.watch.look()
+        await watched.watch.look()
+        assert sent == ["runs", "projects"] * 2
+
+
+async def test_projects_beyond_a_number_are_looked_at_only_while_they_are_carried(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched, run = Watched(store), await store.leased()
+    monkeypatch.setattr(module, "MAX_PROJECTS", 0)
+    watched.carried = [Known(run.project_id, run.id, run.fence, run.version)]
+    await watched.watch.look()
+    await watched.watch.look()
+    assert watched.changed == [PROJECT, PROJECT]  # forgotten at first, and again with its mark
+    watched.carried = []
+    with statements(store) as sent:
+        await watched.watch.look()
+    assert sent == []
+
+
+async def test_projects_with_many_tools_take_a_part_of_the_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look reads a row for every tool of these projects; changes of runs are found anyway."""
+    watched = Watched(store)
+    watched.watch.carry(PROJECT)
+    monkeypatch.setattr(module, "MAX_SHARE", 1e-6)
+    with statements(store) as sent:
+        for _ in range(3):
+            await watched.watch.look()
+    assert sent == ["runs", "projects", "runs", "runs"]
