@@ -34,14 +34,16 @@ from app.store.notify import FamilyFollower
 from app.wiring import Services
 
 _LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_STEP: Final = timedelta(milliseconds=1)
+"""What a token holds of a time."""
 _HEAD: Final = struct.Struct(">Q")
 _ENTRY: Final = struct.Struct(">16sI")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The last event seen of each run. A run that is not in here is unseen, or ended up to `floor`
-    and was seen whole: so old child runs need no place."""
+    """The last event seen of each run. A run that is not in here is unseen and ended after `floor`,
+    or ended up to `floor` and was seen whole: so old child runs need no place."""
 
     seen: dict[UUID, int] = field(default_factory=dict[UUID, int])
     floor: datetime = _LONG_AGO
@@ -64,7 +66,7 @@ class Position:
         return cls(seen, floor)
 
     def token(self) -> str:
-        floor = _HEAD.pack((self.floor - _LONG_AGO) // timedelta(milliseconds=1))
+        floor = _HEAD.pack((self.floor - _LONG_AGO) // _STEP)
         entries = (_ENTRY.pack(id_.bytes, number) for id_, number in self.seen.items())
         return urlsafe_b64encode(floor + b"".join(entries)).rstrip(b"=").decode()
 
@@ -72,17 +74,19 @@ class Position:
         return replace(self, seen={**self.seen, event.run_id: event.sequence})
 
     def folded(self, page: FamilyPage, root: RunId) -> "Position":
-        """Before the page's events: without child runs that were seen whole and ended long ago;
-        with every other that did, so that nothing is taken for seen."""
-        seen = dict(self.seen)
-        for id_, one in page.relatives.items():
-            if id_ == root or not one.long_ended:
-                continue
-            if seen.get(id_, 0) >= one.last_seq:
-                seen.pop(id_, None)
-            else:
-                seen.setdefault(id_, 0)
-        return Position(seen, max(self.floor, _milliseconds(page.floor)))
+        """Before the page's events: without child runs that were seen whole and ended long ago.
+        The floor stays below the end of every run that was not seen whole, so that such a run is
+        read without a place: thousands of them would not fit into a token."""
+        long_ended = {
+            id_: (one.ended_at, self.seen.get(id_, 0) >= one.last_seq)
+            for id_, one in page.relatives.items()
+            if id_ != root and one.long_ended and one.ended_at is not None
+        }
+        unseen = [ended_at for ended_at, is_whole in long_ended.values() if not is_whole]
+        below = min(unseen) - _STEP if unseen else page.floor
+        floor = max(self.floor, _milliseconds(min(below, page.floor)))
+        over = {id_ for id_, (at, is_whole) in long_ended.items() if is_whole and at <= floor}
+        return Position({id_: n for id_, n in self.seen.items() if id_ not in over}, floor)
 
     def advanced(self, page: FamilyPage, root: RunId) -> Iterator[tuple[StoredEvent, "Position"]]:
         """The page's events, each with the position after it."""

@@ -1,5 +1,7 @@
 """The cursor of a family's log: short, opaque, and it never takes anything for seen."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.api.children_events import Position
-from app.api.params import Cursor
+from app.api.params import MAX_CURSOR, Cursor
 from app.domain.errors import InvalidRequestError
 from app.domain.ids import RunId
 from app.domain.run import RunStatus
@@ -75,7 +77,9 @@ def test_a_child_that_was_seen_whole_and_ended_long_ago_needs_no_place() -> None
 
 def test_a_child_that_was_not_seen_whole_keeps_its_place_below_the_floor() -> None:
     assert Position({ROOT: 4, CHILD: 2}).folded(page(ended=True), ROOT).seen[CHILD] == 2
-    assert Position({ROOT: 4}).folded(page(ended=True), ROOT).seen[CHILD] == 0
+    unseen = Position({ROOT: 4}).folded(page(ended=True), ROOT)
+    assert CHILD not in unseen.seen
+    assert unseen.floor < FLOOR
 
 
 def test_an_open_child_keeps_its_place() -> None:
@@ -92,3 +96,71 @@ def test_each_event_comes_with_the_place_behind_it() -> None:
 def test_a_floor_is_never_lowered() -> None:
     position = Position({ROOT: 4}, NOW)
     assert position.folded(page(ended=True), ROOT).floor == NOW
+
+
+# -- a family that is read in pages ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Log:
+    """The events of one run: their times in seconds after `FLOOR`, the last of them its end."""
+
+    id: UUID
+    times: tuple[float, ...]
+
+    @property
+    def ended_at(self) -> datetime:
+        return FLOOR + timedelta(seconds=self.times[-1])
+
+
+def read(logs: Sequence[Log], position: Position, floor: datetime, limit: int) -> FamilyPage:
+    """The page after `position`, as `read_family_after` says."""
+    relatives: dict[UUID, Relative] = {}
+    found: list[tuple[float, UUID, int]] = []
+    for log in logs:
+        if log.id == ROOT or log.id in position.seen or log.ended_at > position.floor:
+            relatives[log.id] = Relative(len(log.times), log.ended_at, log.ended_at <= floor)
+            seen = position.seen.get(log.id, 0)
+            found += [(at, log.id, seq + 1) for seq, at in enumerate(log.times) if seq >= seen]
+    events = tuple(StoredEvent(id_, seq, "x", "{}") for _, id_, seq in sorted(found)[:limit])
+    return FamilyPage(RunStatus.COMPLETED, events, relatives, floor, more=len(found) > limit)
+
+
+def walked(
+    logs: Sequence[Log], floor: datetime, limit: int
+) -> Iterator[tuple[StoredEvent, Position]]:
+    """Every event in order, with the place behind it; each page is asked for with the cursor that
+    the last one ended with."""
+    token, last = "0", Position()
+    while True:
+        position = Position.of(cursor(token))
+        page = read(logs, position, floor, limit)
+        for event, at in position.advanced(page, ROOT):
+            last = at
+            yield event, at
+        token = last.token()
+        if not page.more:
+            return
+
+
+@given(
+    logs=st.lists(st.lists(st.integers(-9, 9), min_size=1, max_size=5), min_size=1, max_size=12),
+    limit=st.integers(1, 7),
+)
+def test_every_event_is_given_once_however_small_the_pages(
+    logs: list[list[int]], limit: int
+) -> None:
+    made = [Log(UUID(int=n), tuple(map(float, sorted(one)))) for n, one in enumerate(logs, 1)]
+    given_ = [(event.run_id, event.sequence) for event, _ in walked(made, FLOOR, limit)]
+    assert sorted(given_) == sorted(
+        (log.id, n) for log in made for n in range(1, len(log.times) + 1)
+    )
+
+
+def test_the_cursor_of_a_family_of_thousands_that_has_ended_stays_short() -> None:
+    children = [Log(UUID(int=n), (n, n + 0.2, n + 0.4, n + 0.9)) for n in range(2, 2002)]
+    root = Log(ROOT, (1.0, 4000.0))
+    places = [at for _, at in walked([root, *children], NOW + timedelta(days=1), 501)]
+    assert len(places) == 4 * 2000 + 2
+    longest = max(places, key=lambda at: len(at.seen))
+    assert len(longest.token()) < MAX_CURSOR / 4
