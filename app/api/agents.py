@@ -118,6 +118,13 @@ async def change_agent(
     """Change an agent: that makes its next version. Runs that have started keep theirs."""
     await ensure_guards(services, patch.given("guardrails", ()), patch.given("hooks", ()))
     models = await services.engine.models.of(who.project_id)
+    if not patch.model_fields_set.isdisjoint({"model", "tools"}):
+        async with services.autocommit.connect() as tx:
+            before = await agents.get_agent(tx, who.project_id, name)
+        if before is not None:  # else it is refused below
+            config = patch.applied_to(before.config)
+            check_agent(models, config)
+            await check_hosted(services, who.project_id, config)
     async with services.database.pool.begin() as tx:
         former = await agents.lock_agent(tx, who.project_id, name)
         if former is None:

@@ -102,3 +102,15 @@ def test_it_cannot_be_tried_here(project: Project) -> None:
     body: Json = {"arguments": {}}
     problem = project.client.refused(422, "invalid_request", "POST", "/v1/tools/one/test", body)
     assert "vendor" in problem["errors"][0]["message"]
+
+
+def test_an_agent_cannot_get_a_tool_that_none_of_its_models_has(project: Project) -> None:
+    register(project, **hosted("web_search"))
+    agent: Json = {"name": "clerk", "model": "offline:rules"}
+    bad = agent | {"tools": ["one"]}
+    problem = project.client.refused(422, "invalid_request", "POST", "/v1/agents", bad)
+    project.client.call("POST", "/v1/agents", agent)
+    path = "/v1/agents/clerk"
+    changed = project.client.refused(422, "invalid_request", "PATCH", path, {"tools": ["one"]})
+    assert changed["errors"] == problem["errors"]
+    assert project.client.call("PATCH", path, {"description": "Pays."})["version"] == 2
