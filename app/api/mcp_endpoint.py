@@ -24,7 +24,7 @@ from app.api.mcp_calls import Session, ToolCall, cancel_request, client_of
 from app.api.mcp_listing import find, page
 from app.api.mcp_waiting import Report
 from app.api.services import services_of
-from app.api.stream import HEARTBEAT_SECONDS, counted, counted_stream
+from app.api.stream import HEARTBEAT_SECONDS, counted, counted_stream, while_valid
 from app.domain import errors as e
 from app.domain import strict_json
 from app.domain.json import JsonObject
@@ -99,7 +99,7 @@ class Exchange:
         return await self.call.result(report)
 
     def changes(self) -> AsyncIterator[bool]:
-        return _changes(self.services, self.who)
+        return while_valid(self.services, self.who, _changes(self.services, self.who), bool)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         limit = self.services.max_body_bytes

@@ -4,7 +4,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import ExitStack, aclosing, contextmanager
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from fastapi import Response
 from fastapi.responses import StreamingResponse
@@ -19,6 +19,8 @@ from app.store.drafts import Piece
 from app.store.events import StoredEvent
 from app.store.notify import Follower
 from app.wiring import Services
+
+T = TypeVar("T")
 
 PAGE: Final = 500
 """Events read at once."""
@@ -62,7 +64,7 @@ async def stream_of_new(
     with ExitStack() as reserved:
         reserved.enter_context(counted(services, who))
         frames, headers = await start()
-        return _Counted(_while_valid(services, who, frames), reserved.pop_all(), headers)
+        return _Counted(while_valid(services, who, frames, _is_event), reserved.pop_all(), headers)
 
 
 def frames_from_start(
@@ -75,7 +77,7 @@ def counted_stream(services: Services, who: Principal, frames: AsyncIterator[str
     """Raises TooManyRequestsError."""
     with ExitStack() as reserved:
         reserved.enter_context(counted(services, who))
-        return _Counted(_while_valid(services, who, frames), reserved.pop_all(), {})
+        return _Counted(while_valid(services, who, frames, _is_event), reserved.pop_all(), {})
 
 
 @contextmanager
@@ -96,21 +98,26 @@ def counted(services: Services, who: Principal) -> Generator[None]:
             del streams[who.key_id]
 
 
-async def _while_valid(
-    services: Services, who: Principal, frames: AsyncIterator[str]
-) -> AsyncIterator[str]:
+async def while_valid(
+    services: Services, who: Principal, said: AsyncIterator[T], is_news: Callable[[T], bool]
+) -> AsyncGenerator[T]:
     """End the stream when there is something to send and the key is no longer valid. The client
-    then reconnects and is refused. Heartbeats are not worth a query."""
+    then reconnects and is refused. What is no news, a heartbeat, is not worth a query."""
     loop = asyncio.get_running_loop()
     looked = loop.time()
-    async with aclosing(cast("AsyncGenerator[str]", frames)) as open_frames:
-        async for text in open_frames:
-            if not text.startswith(":") and loop.time() - looked >= KEY_SECONDS:
+    async with aclosing(cast("AsyncGenerator[T]", said)) as open_stream:
+        async for one in open_stream:
+            if is_news(one) and loop.time() - looked >= KEY_SECONDS:
                 async with services.autocommit.connect() as tx:
                     if not await keys.is_valid(tx, who.project_id, who.key_id):
                         return
                 looked = loop.time()
-            yield text
+            yield one
+
+
+def _is_event(frame: str) -> bool:
+    """Not a comment."""
+    return not frame.startswith(":")
 
 
 class _Counted(StreamingResponse):

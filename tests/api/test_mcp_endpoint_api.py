@@ -4,6 +4,7 @@ with all that holds for runs."""
 import asyncio
 import base64
 import json
+import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import Any
@@ -197,6 +198,25 @@ async def test_a_client_of_2026_hears_that_the_list_has_changed(project: Project
             assert type(await anext(aiter(events))).__name__ == "ToolsListChanged"
             project.client.call("DELETE", "/v1/tools/pay")
             await anext(aiter(events))
+
+
+async def test_a_client_hears_nothing_after_its_key_was_revoked(project: Project) -> None:
+    made = project.new_key("runs:read")
+    async with (
+        asyncio.timeout(PATIENCE_SECONDS),
+        mcp_client(project.client.url, made["key"], "2026") as client,
+        client.listen(tools_list_changed=True) as events,
+    ):
+        project.key("admin").call("DELETE", f"/v1/keys/{made['id']}")
+        await asyncio.to_thread(until_refused, project.client_of(made["key"]))
+        project.tool("pay")
+        assert [event async for event in events] == []
+
+
+def until_refused(client: CheckedClient) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while client.request("GET", "/v1/runs").status_code != 401:
+        assert time.monotonic() < deadline
 
 
 def test_the_stream_of_2025_says_that_the_list_has_changed(
