@@ -23,7 +23,7 @@ MAX_BYTES: Final = 1_048_576
 """The default for every route; `Services.max_body_bytes` may say otherwise."""
 READ_SECONDS: Final = 30.0
 MAX_MISTAKES: Final = 1_000
-"""Of a body that is read. Describing each of half a million would stop the process for seconds."""
+"""Mistakes in a body that are described one by one. More would block the process for seconds."""
 
 _JSON_TYPE: Final = re.compile(
     r'application/(?:[\w.+-]+\+)?json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?;?\s*',
@@ -100,7 +100,7 @@ def _validated(adapter: TypeAdapter[Any], raw: bytes, value: JsonValue) -> Any:
         return adapter.validate_json(raw)
     except ValidationError as error:
         if (count := error.error_count()) > MAX_MISTAKES:
-            message = f"{count} of its values or fields are not as they must be"
+            message = f"{count} values or fields are invalid"
             raise InvalidRequestError(errors=[FieldError("", message)]) from None
         found = error.errors(include_url=False, include_input=False)
         raise RequestValidationError(

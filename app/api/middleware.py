@@ -20,8 +20,8 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class AnswerCutError(Exception):
-    """The server cuts the connection, so that the client sees that its answer is not whole. The
-    cause has been logged."""
+    """A response failed after it had begun. The server closes the connection, so that the client
+    notices that the response is incomplete. The cause has been logged."""
 
 
 class Surroundings:
@@ -68,7 +68,7 @@ class Surroundings:
 
 
 def is_unlogged(record: logging.LogRecord) -> bool:
-    """A filter for the server's log, which would print the stack of an AnswerCutError."""
+    """Return False for records of an AnswerCutError: the server would log its stack."""
     return not (record.exc_info and isinstance(record.exc_info[1], AnswerCutError))
 
 

@@ -27,7 +27,7 @@ _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _PROBLEMS: Final[Mapping[int, str]] = {
     400: "The body is not the JSON that is accepted here.",
     401: "There is no valid API key.",
-    403: "The key lacks the scope for that, or a console session was used from another page.",
+    403: "The key lacks the required scope, or a page outside the console used its session.",
     404: "There is no such thing, or it belongs to another project.",
     408: "The body did not arrive in time.",
     409: "The state of the resource does not allow that. `x-should-retry: false` where trying "
@@ -137,7 +137,8 @@ def _complete(operation: Json, route: StrictRoute, method: str) -> None:
 
 
 def _security(needed: Requirement | None) -> list[Json]:
-    """Alternatives, each with one scope as its role (OpenAPI 3.1); no role: any valid key."""
+    """Return the alternatives, each with one scope as its role (OpenAPI 3.1). Without a role, any
+    valid key is accepted."""
     if needed is None:
         return []
     return [{"bearer": [str(scope)]} for scope in needed.any_of] or [{"bearer": []}]
@@ -190,8 +191,8 @@ def _components(document: Json) -> None:
         "bearer": {
             "type": "http",
             "scheme": "bearer",
-            "description": "An API key of the project, in the Authorization header alone. Each "
-            "operation lists the scopes that allow it; a key needs one of them.",
+            "description": "An API key of the project, sent in the Authorization header only. Each "
+            "operation lists its scopes. The key needs one of them.",
         }
     }
 

@@ -100,7 +100,7 @@ class RouteRules:
         if name not in self.single:
             return "unknown query parameter"
         if name in seen:
-            return "must stand once"
+            return "must appear only once"
         if not is_text(value):
             return "must be text without the NUL character"
         if (kind := self.numbers.get(name)) is not None:
@@ -126,11 +126,12 @@ def check_path(request: Request) -> None:
 
 
 def check_headers(request: Request) -> None:
-    """Raises InvalidRequestError. A proxy may have read the other one of two values."""
+    """Raise InvalidRequestError if a header appears twice, since a proxy may have read the other
+    value."""
     names = [name.decode("latin-1") for name, _ in request.scope["headers"]]
     twice = [name for name in SINGLE_HEADERS if names.count(name.lower()) > 1]
     if twice:
-        errors = [FieldError(f"header.{name}", "must stand once") for name in twice]
+        errors = [FieldError(f"header.{name}", "must appear only once") for name in twice]
         raise InvalidRequestError(errors=errors)
 
 

@@ -26,7 +26,7 @@ PAGE: Final = 500
 """Events read at once."""
 HEARTBEAT_SECONDS: Final = 15.0
 KEY_SECONDS: Final = 2.0
-"""How long a key that was valid is taken for valid by an open stream."""
+"""Seconds after which an open stream checks its key again."""
 RETRY_MS: Final = 1000
 _HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -101,8 +101,8 @@ def counted(services: Services, who: Principal) -> Generator[None]:
 async def while_valid(
     services: Services, who: Principal, said: AsyncIterator[T], is_news: Callable[[T], bool]
 ) -> AsyncGenerator[T]:
-    """End the stream when there is something to send and the key is no longer valid. The client
-    then reconnects and is refused. What is no news, a heartbeat, is not worth a query."""
+    """Yield the items of the stream. Before news, check the key if the last check is KEY_SECONDS
+    old. End the stream if the key is no longer valid. Heartbeats are not news."""
     loop = asyncio.get_running_loop()
     looked = loop.time()
     async with aclosing(cast("AsyncGenerator[T]", said)) as open_stream:

@@ -325,7 +325,7 @@ async def try_tool(who: ToolsWriter, services: Using, name: ToolPath, trial: Try
         raise e.InvalidRequestError(errors=problems)
     executor = services.engine.executors.get(armed.tool.spec.type)
     if executor is None:
-        message = f"is of type {armed.tool.spec.type}, which the process that answers cannot run"
+        message = f"is of type {armed.tool.spec.type}, which this API process cannot run"
         raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
     started = time.monotonic()
     call = _invocation(who, armed.tool, trial, services, secrets=armed.secrets)

@@ -1,4 +1,4 @@
-"""What a notification would have said, had it not been lost."""
+"""Queries that find changes whose notifications were lost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ SELECT h.id FROM unnest(
 LEFT JOIN runs r ON r.project_id = h.project_id AND r.id = h.id
 WHERE (r.fence, r.version) IS DISTINCT FROM (h.fence, h.version)"""
 )
-# xmin is the transaction that wrote the row as it is now: a change of any kind makes another sum.
+# xmin is the transaction that wrote the current version of the row, so any change changes the sum.
 _MARK: Final = (
     "(SELECT concat(count(*), ' ', sum(CAST(CAST(t.xmin AS text) AS bigint)))"
     " FROM {table} t WHERE t.project_id = p.id)"
@@ -33,7 +33,7 @@ _MARKS: Final = text(
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A run as its worker knows it."""
+    """The fence and version of a run that its worker has seen."""
 
     project_id: ProjectId
     run_id: RunId
@@ -42,7 +42,7 @@ class Known:
 
 
 async def changed_runs(tx: Tx, known: Sequence[Known]) -> list[UUID]:
-    """Return the IDs of the runs that somebody has changed since."""
+    """Return the IDs of the runs whose fence or version has changed."""
     values = {
         "projects": [one.project_id for one in known],
         "ids": [one.run_id for one in known],
@@ -53,7 +53,7 @@ async def changed_runs(tx: Tx, known: Sequence[Known]) -> list[UUID]:
 
 
 async def marks(tx: Tx, projects: Sequence[UUID]) -> Mapping[UUID, str]:
-    """Return a text for each project that is another one after a change of its tools, agents,
-    secrets, policy or MCP servers."""
+    """Return a mark for each project. The mark changes when the project's tools, agents, secrets,
+    policy or MCP servers change."""
     rows = await tx.execute(_MARKS, {"projects": list(projects)})
     return {row.id: row.mark for row in rows}

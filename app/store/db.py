@@ -102,14 +102,14 @@ def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine
 
 
 def _replace_if_closed(connection: Any, *_: object) -> None:
-    """Have the pool open another connection in place of one that was lost while it was idle, so
-    that the first request after an outage does not find out."""
+    """Make the pool replace a connection that was lost while it was idle. Otherwise the first
+    request after an outage would fail."""
     if connection.driver_connection.is_closed():
         raise exc.DisconnectionError
 
 
 async def is_closed(tx: AsyncConnection) -> bool:
-    """Whether this connection is known to be lost. The server is not asked."""
+    """Return whether this connection is known to be lost, without a request to the server."""
     raw = await tx.get_raw_connection()
     return raw.driver_connection is None or bool(raw.driver_connection.is_closed())
 
@@ -197,8 +197,8 @@ def is_outage(error: BaseException) -> bool:
 
 
 async def patiently(read: Callable[[], Awaitable[T]]) -> T:
-    """What `read` gives, once PostgreSQL is back. For reads, and for writes that have no effect the
-    second time: they may happen twice."""
+    """Return the result of `read`, once PostgreSQL is back. `read` may run twice, so it must be a
+    read or an idempotent write."""
     while True:
         try:
             return await read()

@@ -96,8 +96,8 @@ class Follower:
         self._go_on()
 
     def catch_up(self, pieces: Sequence[Piece]) -> None:
-        """Push all that was said so far, however much it is: a part of it would be asked for again
-        and again."""
+        """Push all pieces of the answer so far, even more than MAX_PUSHED. If some were dropped,
+        the reader would request all of them again and again."""
         if pieces:
             self.pushed.extend(pieces)
             self._woken = True

@@ -122,10 +122,9 @@ class DueAnswer:
 async def renew_leases(
     tx: Tx, lease: timedelta, held: Sequence[Held], dropped: Sequence[Held] = ()
 ) -> list[Held]:
-    """Renew the leases that are held. Return those that are lost, of the dropped ones too: nobody
-    works under these any more, so they are left to expire. One process may name two leases of one
-    run. A run that somebody locks is left to the next time, so that none of the others waits for
-    it."""
+    """Renew the leases in `held`, and return the lost ones of `held` and `dropped`. Nobody works
+    under the leases in `dropped`, so they expire. One process may name two leases of one run. If a
+    run is locked, its lease is renewed the next time, so that the others need not wait."""
     leases = [*held, *dropped]
     kept = [True] * len(held) + [False] * len(dropped)
     values = {"lease": lease, "kept": kept, **_rows(leases)}
@@ -192,7 +191,7 @@ async def crash_loops(tx: Tx, lease: timedelta) -> list[tuple[ProjectId, RunId]]
 
 
 async def is_crash_loop(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
-    """Return whether the run still has as many claims or lost leases without progress."""
+    """Return whether the run still has too many claims or lost leases without progress."""
     limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
     values = {"project_id": project_id, "id": run_id, **limits}
     return bool((await tx.execute(_IS_CRASH_LOOP, values)).scalar_one_or_none())

@@ -23,7 +23,8 @@ LEASE_LOST: Final = Failed(
     Why.NOT_SENT, "The worker lost the lease of the run before it sent the call.", permanent=True
 )
 DATABASE_AWAY: Final = Failed(
-    Why.NOT_SENT, "The call was not sent, since the database could not be asked about it."
+    Why.NOT_SENT,
+    "The call was not sent. The database was unreachable, so the lease could not be checked.",
 )
 
 
@@ -62,8 +63,8 @@ class Invocation:
     """The agents that may take the run over."""
     report: Report = _unheard
     may_send: Callable[[], Awaitable[bool]] = _always
-    """Ask this before the first byte if anything was awaited since the call started: another worker
-    may have the run by now. If the answer is no, return `LEASE_LOST`."""
+    """Await this before the first byte if anything was awaited since the call started. Another
+    worker may have the run by now. If it returns False, return `LEASE_LOST`."""
     input: JsonObject | None = None
     """What the caller answered to what the tool asked, and the state that it gave for that."""
 

@@ -38,8 +38,8 @@ def is_installed() -> bool:
 
 
 async def load() -> None:
-    """Import the SDK on a thread, since it takes seconds, in which the event loop must move. Call
-    it before `connected`."""
+    """Import the SDK on a thread. It takes seconds and would block the event loop. Call this
+    before `connected`."""
     for name in _MODULES:
         await asyncio.to_thread(import_module, name)
 
@@ -81,8 +81,8 @@ async def connected(
 
 
 async def _unchecked(name: str, result: "CallToolResult") -> None:
-    """Take the place of the SDK's check of a result against the server's schema. That check runs on
-    the event loop and has no limit: a pattern can keep it busy for years. Runward's own follows."""
+    """Replace the SDK's check of a result against the server's schema. That check runs on the event
+    loop without a limit, and a pattern can block it for years. Runward checks the result later."""
 
 
 async def list_all(client: "Client") -> tuple[ListedTool, ...]:

@@ -43,9 +43,9 @@ class Threads:
         started: Callable[[], None] = _nothing,
         waited: Callable[[], Awaitable[None]] = _at_once,
     ) -> Any:
-        """What `function` returns or raises. `started` is called when a thread is free for it, and
-        before that `waited`, if there was none at first: where it raises, nothing starts. `what` is
-        for the log."""
+        """Return the result of `function`, or raise its error. `started` is called when a thread
+        is free. If the call had to wait for one, `waited` is called first, and nothing starts if it
+        raises. `what` is for the log."""
         has_to_wait = self._slots.locked()
         await self._slots.acquire()
         try:

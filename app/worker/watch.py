@@ -1,4 +1,4 @@
-"""Notifications get lost: once a second, look for the changes that they would have told of."""
+"""A poll, once a second, for changes whose notifications were lost."""
 
 import asyncio
 from collections import OrderedDict
@@ -17,11 +17,11 @@ log = structlog.get_logger()
 
 INTERVAL_SECONDS: Final = 1.0
 KEPT_SECONDS: Final = 60.0
-"""For how long a project is looked at after its last run was carried."""
+"""Seconds for which a project is polled after the worker last carried a run of it."""
 MAX_PROJECTS: Final = 256
-"""The projects that are looked at beyond those whose runs are carried."""
+"""Projects that are polled in addition to those whose runs are carried."""
 MAX_SHARE: Final = 0.1
-"""Of the time, to look at projects. It takes the longer, the more tools and agents they have."""
+"""Share of the time that polling may take. Projects with more tools and agents take longer."""
 
 
 @dataclass(slots=True)
@@ -31,8 +31,8 @@ class _Project:
 
 
 class Watch:
-    """`carried` returns the runs that the worker holds. `on_run` and `on_project` are told what
-    has changed, and sometimes what has not."""
+    """`carried` returns the runs that the worker holds. `on_run` and `on_project` are called for
+    each change, and sometimes without a change."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class Watch:
         self._rests_until = 0.0
 
     def carry(self, project_id: UUID) -> None:
-        """A run of the project is carried. Whatever this process has kept of a project that it did
-        not look at may be out of date."""
+        """Poll the project, since the worker carries a run of it. If it was not polled before, report
+        a change: this process may have outdated data of it."""
         if project_id not in self._projects:
             self._on_project(project_id)
             self._projects[project_id] = _Project(_now())
@@ -60,7 +60,7 @@ class Watch:
         self._projects.move_to_end(project_id)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Poll until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
             try:

@@ -621,4 +621,4 @@ def test_mistakes_beyond_number_are_not_described_one_by_one(http: httpx2.Client
     assert response.status_code == 422
     [error] = response.json()["errors"]
     assert error["path"] == ""
-    assert "are not as they must be" in error["message"]
+    assert "values or fields are invalid" in error["message"]

@@ -1,4 +1,4 @@
-"""Wrong clocks for single processes. See `wrong_clock/sitecustomize.py`."""
+"""Wrong clocks for some of the processes. See `wrong_clock/sitecustomize.py`."""
 
 from pathlib import Path
 

@@ -1,5 +1,6 @@
-"""Measure the tests of this folder. `make environments` prints what they measured as a table, and
-writes it into `environments.json` in the folder RUNWARD_FIGURES if that is set."""
+"""Measure the tests of this folder. `make environments` prints the results as a table. If
+RUNWARD_FIGURES names a folder, it also writes them to `environments.json` in that folder.
+"""
 
 import json
 import os

@@ -1,5 +1,6 @@
-"""A client that lives through an outage in the way that the documentation asks of clients: it
-repeats a request that got a 503 or no answer, under the same idempotency key."""
+"""A client that repeats requests during an outage, as the documentation tells clients to do. It
+repeats a request that was answered with 503 or not at all, with the same idempotency key.
+"""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The processes of one environment, and the course of the workload through it."""
+"""The processes of one environment, and the steps of the workload on them."""
 
 import os
 from collections.abc import Generator

@@ -1,5 +1,7 @@
 """PostgreSQL servers that a test may stop, fill up and promote, and a PgBouncer. PostgreSQL and
-PgBouncer refuse to run as root: then the account of the embedded database runs them."""
+PgBouncer refuse to run as root. If the tests run as root, the account of the embedded database runs
+them.
+"""
 
 import os
 import shutil

@@ -1,5 +1,6 @@
-"""Nothing depends on a host's clock: one worker is an hour ahead and one an hour behind, and the
-API's clock jumps. PostgreSQL's clock and the tests' own are right."""
+"""Nothing depends on the clock of a host. One worker is an hour ahead, one an hour behind, and the
+API's clock jumps. The clocks of PostgreSQL and of the tests are right.
+"""
 
 import subprocess
 import sys

@@ -1,5 +1,6 @@
-"""The primary is lost with work in flight. A standby that has every acknowledged commit takes its
-place. The address of the database names both."""
+"""The primary is lost while work is in flight. A standby that has every acknowledged commit takes
+over. DATABASE_URL names both hosts.
+"""
 
 import asyncio
 

@@ -1,5 +1,6 @@
-"""The disk with PostgreSQL's tables is full and is freed again. Its log of transactions is on
-another disk: without that one PostgreSQL itself would end, as in a crash."""
+"""The disk with PostgreSQL's tables is full, and is freed again. The write-ahead log is on another
+disk. Without space for it, PostgreSQL itself would end, as in a crash.
+"""
 
 import asyncio
 import subprocess

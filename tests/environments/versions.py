@@ -1,4 +1,4 @@
-"""The version before this one, as its users have it: a wheel that is installed in a folder."""
+"""The previous version as its users have it: a wheel that is installed in a folder."""
 
 import os
 import subprocess

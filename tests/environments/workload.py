@@ -1,8 +1,9 @@
-"""The standard workload: a run of each kind that faults have broken before. It begins with one
+"""The standard workload: one run of each kind that faults have broken before. It begins with one
 worker, which is killed, and ends with another one.
 
-`begin` starts runs until each is where the environment's fault should meet it, `finish` starts the
-rest, lets people and tools answer, and waits for every end. `broken` asks the independent checker.
+`begin` starts runs until each has reached the state in which the fault should happen. `finish`
+starts the others, lets people and tools answer, and waits for all to end. `broken` runs the
+independent checker.
 """
 
 import time

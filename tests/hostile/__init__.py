@@ -1,1 +1,1 @@
-"""Hostile peers: tools, models, MCP servers, addresses, rules and schemas that mean harm."""
+"""Hostile peers: tools, models, MCP servers, addresses, rules and schemas that attack Runward."""

@@ -1,7 +1,8 @@
-"""URLs that lead inside: the shapes in which an address that may not be called can be written.
+"""URLs of internal addresses: all the forms in which a forbidden address can be written.
 
-The resolver of the tests leads every name to 127.0.0.1, so that a host is refused either as it is
-written or for its address."""
+The resolver of the tests resolves every name to 127.0.0.1. Therefore a host is refused either in
+the form in which it is written or for its address.
+"""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address

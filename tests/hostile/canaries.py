@@ -1,4 +1,4 @@
-"""Canaries: a secret of every kind, each of its own, and the places where each may be seen."""
+"""Canaries: a different secret of every kind, and the places where each may appear."""
 
 import base64
 import json

@@ -1,5 +1,6 @@
-"""A plugin for tests: it fails with the operator's secret in its words, tells its environment, and
-returns text that neither JSON nor PostgreSQL can hold."""
+"""A plugin for tests. It raises an error with the operator's secret in its message, and reports its
+environment.
+"""
 
 import os
 

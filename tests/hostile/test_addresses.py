@@ -1,4 +1,4 @@
-"""No shape of an address, at no place that takes a URL, makes Runward connect inside."""
+"""No form of an address, in any field that takes a URL, makes Runward connect to it."""
 
 import json
 import re

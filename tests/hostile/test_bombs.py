@@ -1,5 +1,6 @@
-"""Rules and schemas that are made to explode: each is refused, or judged within its limits, and
-other projects go on."""
+"""Rules and schemas that take excessive time or memory. Each is refused, or evaluated within its
+limits, and the runs of other projects continue.
+"""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A hostile MCP server, over HTTP or as a command, spoils its own calls and nothing else."""
+"""A hostile MCP server, over HTTP or as a command, affects only its own calls."""
 
 import asyncio
 import json

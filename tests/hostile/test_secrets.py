@@ -1,5 +1,6 @@
-"""Canaries of every kind are planted, everything that Runward does with them is done, and then
-each is looked for wherever a secret could be seen."""
+"""Canaries of every kind are stored, and Runward uses them in every way. Then the tests search for
+each canary in all places where a secret could appear.
+"""
 
 import asyncio
 import json

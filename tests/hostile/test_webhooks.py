@@ -1,4 +1,4 @@
-"""A hostile tool server spoils its own call and nothing else."""
+"""A hostile tool server affects only its own call."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Behaviors of a hostile tool server, and how each call ends by the documentation."""
+"""Behaviors of a hostile tool server, and the documented outcome of each call."""
 
 import asyncio
 import gzip

@@ -1,7 +1,7 @@
-"""Explore every scope, or show what each planted mistake leads to.
+"""Explore every scope, or show the violation that each planted mistake causes.
 
-`python -m tests.model` explores the small scopes and the large ones; `--mutants` plants mistakes;
-names of scopes or mutants choose some. `--figures FILE` writes the figures as JSON.
+`python -m tests.model` explores the small and the large scopes. `--mutants` plants mistakes. Names
+of scopes or mutants select some of them. `--figures FILE` writes the figures as JSON.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What the executor is given in place of the process around it."""
+"""Replacements for the parts of a process that the executor uses."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Breadth first through every state, so that the trace to a violation is a shortest one."""
+"""Explore every state breadth first, so that the trace to a violation is a shortest one."""
 
 import time
 from collections import deque

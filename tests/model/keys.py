@@ -1,4 +1,4 @@
-"""Names for states: equal keys mean that nothing which is decided later can differ."""
+"""Keys of states: if two states have equal keys, all later decisions are the same."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass

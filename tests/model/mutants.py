@@ -1,6 +1,7 @@
-"""Mistakes to plant in the code, in a table of it, or in a guard of the gate; each must be caught.
+"""Mistakes to plant in the code, in one of its tables, or in a guard of the gate. The model checker
+must catch each.
 
-The first group puts back mistakes that Runward had.
+The mistakes of the first group were once in Runward.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,5 +1,6 @@
-"""Everything that somebody does to the database, by name: on the twin, and where `app.store` does
-it for real, in `test_conformance.py`. The functions of `app.store.outside` are the code's own."""
+"""All operations on the database, by name. They run on the twin, and in `test_conformance.py` on
+PostgreSQL through `app.store`. The functions of `app.store.outside` are those of Runward.
+"""
 
 import asyncio
 from collections.abc import Callable, Generator, Mapping

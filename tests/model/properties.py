@@ -1,6 +1,6 @@
-"""What must hold: of each state, of each change of a row, and of each effect outside.
+"""Properties that must be true of each state, of each change of a row, and of each outside effect.
 
-Nothing here reads a table of the code: statuses and their order are written out again.
+This module uses no table of Runward's code. It lists the statuses and their order again.
 """
 
 from typing import Final

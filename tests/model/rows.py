@@ -1,4 +1,4 @@
-"""The database as a value: what the tables say about a run, without what no decision reads."""
+"""The database as a value: the columns of a run's rows that decisions depend on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

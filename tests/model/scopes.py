@@ -1,4 +1,4 @@
-"""What is explored: small runs, and how often each disturbance may happen in them."""
+"""The scopes: small runs, and how often each disturbance may happen in them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

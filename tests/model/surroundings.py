@@ -1,4 +1,4 @@
-"""What time, people, clients and tools do, whatever the workers do."""
+"""Events caused by time, people, clients and tools, independently of the workers."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Every step that anybody may take next."""
+"""All steps that are possible next in a state."""
 
 from collections.abc import Iterator
 from dataclasses import replace

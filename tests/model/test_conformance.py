@@ -1,4 +1,4 @@
-"""Random walks of the model, replayed on PostgreSQL: the twin of the store does what SQL does."""
+"""Random walks of the model are repeated on PostgreSQL. The twin must return what SQL returns."""
 
 import random
 from collections.abc import AsyncIterator, Callable

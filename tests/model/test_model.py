@@ -1,4 +1,4 @@
-"""Every state of small runs: what must hold, holds, and every path comes to an end."""
+"""In every state of small runs the properties are true, and every path ends."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The model checker can fail: each planted mistake is caught, by the property that it breaks."""
+"""The model checker can fail: it catches each planted mistake by the property that it breaks."""
 
 from functools import partial
 

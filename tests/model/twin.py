@@ -1,6 +1,7 @@
-"""The statements of `app.store`, on values. `test_conformance.py` holds each to its SQL.
+"""The twin: the statements of `app.store` as Python functions on values. `test_conformance.py`
+compares each with its SQL.
 
-The guards are tables, so that a mutant can drop one of them.
+The guards are tables, so that a mutant can remove one of them.
 """
 
 from collections.abc import Callable, Coroutine, Sequence

@@ -1,8 +1,8 @@
-"""One claim as a value: the real `Execution`, driven by hand.
+"""One claim as a value: the real `Execution`, resumed step by step.
 
-Between two steps of the executor its state is a value (`Boundary`). Within a step, the position of
-its coroutines is the list of what they were told since (`Worker.told`): to go on, the step is run
-again up to there. So every await is a point at which anything else may happen first.
+Between two steps of the executor, its state is a value (`Boundary`). Within a step, the position of
+its coroutines is the list of answers that they have received since (`Worker.told`). To continue,
+the step is repeated up to that point. Therefore any other event may happen first at every await.
 """
 
 import asyncio

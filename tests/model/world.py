@@ -1,4 +1,4 @@
-"""The whole system as a value, and what each step in it does."""
+"""The whole system as a value, and the effect of each step."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

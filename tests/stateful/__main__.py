@@ -1,5 +1,7 @@
-"""Write stories about the real service: `python -m tests.stateful`, or `make stateful`. With
-`--planted`, about copies of it with a mistake each."""
+"""Generate random stories about the real service: `python -m tests.stateful`, or `make stateful`.
+With `--planted`, use copies of the service that have one mistake each. A story is a sequence of
+requests and faults.
+"""
 
 import argparse
 import json

@@ -1,5 +1,6 @@
-"""A simple model of what must hold: for each run where it is, how often its tool was reached and
-with which argument, and what a request about it must be answered."""
+"""A simple model of the correct behavior: the state of each run, how often its tool was called and
+with which argument, and the correct response to each request about it.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

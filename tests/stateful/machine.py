@@ -1,5 +1,6 @@
-"""A story about one project of the real service: Hypothesis writes it, and shortens it when
-something that was promised does not hold. Each rule says one line."""
+"""The steps of a story about one project of the real service. Hypothesis generates the story, and
+shortens it if a promise does not hold. Each rule prints one line.
+"""
 
 import json
 import sys

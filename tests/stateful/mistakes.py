@@ -1,5 +1,6 @@
-"""Mistakes that are planted into a copy of the service, to see that a story finds each: a process
-that is forked with STATEFUL_MISTAKE changes its own code in memory before it runs."""
+"""Mistakes that are planted into a copy of the service, to show that a story finds each. A process
+that is forked with STATEFUL_MISTAKE changes its own code in memory before it runs.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Look for a story in which a promise does not hold, and tell the shortest one."""
+"""Search for a story in which a promise does not hold, and print the shortest one."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Hypothesis writes stories about the real service. RUNWARD_STORIES=300 makes it long."""
+"""Hypothesis generates stories about the real service. RUNWARD_STORIES=300 runs more of them."""
 
 import os
 from collections.abc import Iterator

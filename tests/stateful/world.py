@@ -1,5 +1,6 @@
-"""The real service that all examples share: an API process, two workers, a model and a tool server,
-and a PostgreSQL of their own."""
+"""The real service that all examples share: an API process, two workers, a model server, a tool
+server, and their own PostgreSQL server.
+"""
 
 import asyncio
 import json

@@ -30,5 +30,5 @@ def test_what_could_not_be_sent_back_is_not_sealed() -> None:
     incompressible = Message("user", random.Random(0).randbytes(400_000).hex())
     vault = Vault("k" * 32)
     assert len(sealing.seal(vault, PROJECT, [incompressible], 1_048_576)) < 1_048_576
-    with pytest.raises(InvalidRequestError, match="a request may have 1048576"):
+    with pytest.raises(InvalidRequestError, match="the limit is 1048576 bytes"):
         sealing.seal(vault, PROJECT, [incompressible, incompressible], 1_048_576)

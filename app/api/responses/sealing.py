@@ -17,7 +17,7 @@ from app.store.vault import SecretUnreadableError, Vault
 MAX_BYTES: Final = 4_194_304
 """Of the items of one conversation, as JSON."""
 _ROOM: Final = 4096
-"""Bytes that a request has beside the sealed conversation, at least."""
+"""Bytes of a request that are reserved for everything but the sealed conversation."""
 _COLUMN: Final = "responses.compaction"
 _UNKNOWN: Final = "was not sealed here for this project, or was altered"
 
@@ -32,14 +32,14 @@ def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item], max_body_by
     sealed = vault.seal(packed, column=_COLUMN, project_id=project_id, row="")
     encoded = base64.b64encode(sealed).decode()
     if len(encoded) + _ROOM > max_body_bytes:
-        size = f"{len(encoded)} bytes when it is sealed, and a request may have {max_body_bytes}"
+        size = f"{len(encoded)} bytes when it is sealed; the limit is {max_body_bytes} bytes"
         raise refused("input", f"has {size}")
     return encoded
 
 
 def unsealer(vault: Vault, project_id: ProjectId) -> Unseal:
-    """Return a function for the items of one request. Together they may hold MAX_BYTES, because
-    much text can be sealed in few bytes and sent many times."""
+    """Return a function that opens the items of one request. They may have MAX_BYTES in total,
+    because a few sealed bytes can hold much text and can be sent many times."""
     left = MAX_BYTES
 
     def unseal(sealed: str) -> Sequence[Item]:
@@ -52,7 +52,7 @@ def unsealer(vault: Vault, project_id: ProjectId) -> Unseal:
         text = zlib.decompress(base64.b64decode(packed))
         left -= len(text)
         if left < 0:
-            raise refused("input", f"has more than {MAX_BYTES} bytes in its compaction items")
+            raise refused("input", f"has compaction items of more than {MAX_BYTES} bytes in total")
         found = cast("list[JsonValue]", from_json(text))
         return [item_from_json(cast("JsonObject", one)) for one in found]
 

@@ -1,7 +1,8 @@
-"""Python imports this before anything else. It makes the host's clock wrong, by as many seconds as
-the file says that WRONG_CLOCK names. Monotonic clocks stay right, as on a host with a wrong date.
+"""Make the clock of the host wrong, by the number of seconds in the file that WRONG_CLOCK names.
+Python imports this module before all others. Monotonic clocks stay right, as on a host with a wrong
+date.
 
-libfaketime does not: with it `time.sleep` fails, and waits take as long as the clock jumps.
+libfaketime cannot do this: with it, `time.sleep` fails, and waits take as long as the clock jumps.
 """
 
 import ctypes
