@@ -1,11 +1,11 @@
-"""Chaos: many runs of every kind, on processes that are killed, frozen and cut off meanwhile.
+"""Run many runs of many kinds while their processes are killed, frozen and cut off.
 
     make chaos RUNS=10000
     python -m tests.chaos --runs 1000 --seed 7 --keep DIR
 
-The evidence goes to a folder, which tests/checker then reads. The program ends with 1 if a promise
-was broken, if a kind of fault or race occurred too rarely to prove anything, or if the load could
-not be driven to its end; it keeps the folder then.
+The program writes the evidence to a folder, and tests/checker reads it. The exit code is 1 if a
+promise was broken, if a kind of fault or race occurred too rarely to prove anything, or if the load
+could not be completed. In these cases, the program keeps the folder.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The PostgreSQL of one chaos run: restarted, its backends ended one by one, dumped at the end."""
+"""The PostgreSQL server of one chaos run: restart it, end its backends, and dump it at the end."""
 
 # pyright: basic, reportMissingTypeStubs=false
 # asyncpg has no types.

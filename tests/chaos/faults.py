@@ -1,8 +1,8 @@
 """The plan of the faults of one chaos run, and their injection.
 
-The plan follows from the seed alone. A fault is due when so many runs have been started, so a slow
-machine gets the same faults among the same runs; the targets are chosen among the processes that
-are up at that moment.
+The plan depends only on the seed. Each fault is due after a certain number of runs has started, so
+a slow machine gets the same faults among the same runs. The targets are chosen among the processes
+that are up at that moment.
 """
 
 import asyncio

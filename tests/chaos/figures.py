@@ -1,6 +1,7 @@
-"""Figures of a chaos run, counted in its evidence, and floors below which it proves nothing.
+"""Figures of a chaos run, counted in its evidence, and the floors of some of them.
 
-A floor is a number for 1,000 runs, and scales with the runs.
+If a figure is below its floor, the chaos run proves too little and fails. A floor is a number for
+1,000 runs, and scales with the runs.
 """
 
 from bisect import bisect_left

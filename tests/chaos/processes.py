@@ -1,4 +1,4 @@
-"""The processes of the service: forked from the nursery, watched, and started again."""
+"""The processes of the service. They are forked from the nursery, watched, and restarted."""
 
 import asyncio
 import json

@@ -1,8 +1,9 @@
-"""A wire between one process and PostgreSQL that freezes, or is cut.
+"""A relay between one process and PostgreSQL that can freeze or cut its connections.
 
-If it freezes or is cut, the server's answers are lost first, and its side ends a moment later: a
-COMMIT that was sent then has happened, and the process cannot know it. If it hides the server's
-end, the client hears the server's last words, and its connection stays open.
+If it freezes or cuts, the server's responses are lost first, and the server's side of the connection
+ends a moment later. A COMMIT that was sent has then taken effect, and the process cannot know it.
+If it hides the server's end, the client receives the server's last bytes, and its connection stays
+open.
 """
 
 import asyncio

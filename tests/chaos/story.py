@@ -1,4 +1,4 @@
-"""The lines of evidence that a reader of a violation wants to see first."""
+"""Select the lines of evidence that help most to understand a violation."""
 
 import re
 from collections.abc import Iterator

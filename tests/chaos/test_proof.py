@@ -1,4 +1,4 @@
-"""The chaos program itself: what makes it fail when it proves too little, and its relay."""
+"""Tests of the chaos program: its failure when it proves too little, and its relay."""
 
 import asyncio
 import json

@@ -1,9 +1,9 @@
-"""The independent checker: from the logs of tool servers, model servers, clients and processes,
-from the tables and the fault log, it tells which promises of the service were broken. It imports
-nothing of the service.
+"""An independent checker that finds broken promises of the service. It reads the logs of tool
+servers, model servers, clients and processes, the tables, and the fault log. It imports no code of
+the service.
 
 `check(folder)` reads the evidence folder of a chaos run, `broken(evidence)` the evidence of a test.
-Each answers one `Violation` for each breach; an empty list is the only pass.
+Each returns one `Violation` for each breach. Only an empty list is a pass.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Planted breaches beyond runs and calls: in the tables at the end, and in the processes."""
+"""Planted breaches beyond runs and calls: in the final tables, and in the processes."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""The planted breaches: a rule and what has to happen for it to find something, it alone."""
+"""The planted breaches: for each rule, a change of the evidence that only this rule finds."""
 
 from collections.abc import Callable
 from datetime import datetime

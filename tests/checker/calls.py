@@ -1,4 +1,4 @@
-"""The promises about tool calls: what reaches a tool, when, how often, and what becomes of it."""
+"""The promises about tool calls: which requests reach a tool, when, how often, and the outcomes."""
 
 import hashlib
 import json

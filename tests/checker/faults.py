@@ -1,4 +1,4 @@
-"""When the service could not be expected to answer or to work."""
+"""Times at which the service could not be expected to answer or to work."""
 
 from bisect import bisect_right
 from collections.abc import Iterable

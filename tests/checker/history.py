@@ -1,6 +1,6 @@
-"""What happened, in memory: the evidence that the rules read, of a test or of a chaos folder.
+"""The evidence of a test or of a chaos folder, in memory.
 
-A test fills the fields that it has. A rule finds nothing where its evidence is missing.
+A test fills the fields that it has. A rule finds nothing if its evidence is missing.
 """
 
 from collections import defaultdict

@@ -1,7 +1,7 @@
-"""Read a chaos folder into the evidence that the rules look at.
+"""Read a chaos folder into the evidence that the rules read.
 
-One copy of the events is kept, that of the tables. The pages that clients polled and the frames
-that they received are streamed against it, and other answers are cut to what the rules need.
+Only the events of the tables are kept. The pages that clients polled and the frames that they
+received are compared with them one by one. Other responses are cut to the parts that rules need.
 """
 
 import hashlib

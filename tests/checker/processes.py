@@ -1,4 +1,4 @@
-"""The promises about the processes of the service: they live, they work, they stop when asked."""
+"""The promises about the processes: they run, they work, and they stop when asked."""
 
 from collections import defaultdict
 from statistics import median

@@ -1,4 +1,4 @@
-"""The promise that work goes on: no process hangs while there is work to do."""
+"""The promise that work continues: no process hangs while there is work to do."""
 
 from bisect import bisect_left, bisect_right
 from itertools import pairwise

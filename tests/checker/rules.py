@@ -1,4 +1,4 @@
-"""All rules. Each is named like the promise that it guards."""
+"""All rules. Each is named after the promise that it checks."""
 
 import inspect
 from types import ModuleType

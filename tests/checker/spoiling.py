@@ -1,4 +1,4 @@
-"""Changes the lines of an evidence folder, so that a promise was broken."""
+"""Change the lines of an evidence folder so that a promise is broken."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Tells the story of runs and writes it down as the evidence of a chaos folder would."""
+"""Write a history of runs as the evidence of a chaos folder."""
 
 import json
 from dataclasses import dataclass, field

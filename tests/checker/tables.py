@@ -1,4 +1,4 @@
-"""The promises about the tables at the end: no row is orphaned, nothing waits for ever."""
+"""The promises about the final tables: no row is orphaned, and nothing waits forever."""
 
 from collections.abc import Callable, Collection
 from operator import itemgetter

@@ -1,4 +1,4 @@
-"""Each rule is shown a folder in which its promise was broken, and nothing else."""
+"""Each rule reads a folder in which only its promise was broken."""
 
 import shutil
 import subprocess

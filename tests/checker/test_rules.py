@@ -1,4 +1,4 @@
-"""Rules that tests use are shown a history that breaks them, and one that does not."""
+"""Each rule that tests use reads a history that breaks it, and one that does not."""
 
 from collections.abc import Callable
 from copy import deepcopy

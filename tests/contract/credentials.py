@@ -1,4 +1,4 @@
-"""Credentials that open nothing."""
+"""Invalid credentials."""
 
 import base64
 import secrets

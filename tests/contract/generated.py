@@ -1,4 +1,4 @@
-"""Runs Schemathesis against a service, as a program of its own, and counts what it covered."""
+"""Run Schemathesis against a service, as a separate program, and count what it covered."""
 
 import json
 import os

@@ -1,6 +1,7 @@
-"""Hooks of Schemathesis, which loads this file by its path: ids, names and addresses that exist,
-so that generated requests get beyond the first checks. Negative data is left as it is, except
-that no address leads beyond this machine."""
+"""Hooks of Schemathesis, which loads this file by its path. They insert IDs, names and addresses
+that exist, so that generated requests pass the first checks. Negative data is left as it is, except
+that no address leads outside this machine.
+"""
 
 # pyright: basic
 

@@ -1,5 +1,6 @@
-"""Requests as bytes: shapes by which two programs on a request's way may read it differently, and
-what no client sends. `{key}` stands for a valid key, `{run}` for a run's id."""
+"""Requests as bytes: invalid HTTP, and forms that a proxy and a server may read differently.
+`{key}` stands for a valid key, `{run}` for a run's ID.
+"""
 
 # ruff: noqa: E501  # lists of short texts
 

@@ -1,5 +1,6 @@
 """The authorization matrix: every operation of openapi.json with every bad credential, and with
-keys of each single scope. A refused request has no effect: no row of any table changes."""
+a key of each single scope. A refused request has no effect: no row of any table changes.
+"""
 
 import os
 from collections.abc import Iterator

@@ -1,5 +1,6 @@
-"""Ids of another project in paths, queries, bodies and headers: answered like ids that nobody has,
-byte for byte but for the id itself, the request's id and times."""
+"""IDs of another project in paths, queries, bodies and headers. The response is identical to that
+for an unknown ID, except for the ID itself, the request ID and times.
+"""
 
 import re
 from collections.abc import Iterator

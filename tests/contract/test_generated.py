@@ -1,5 +1,6 @@
-"""Schemathesis on the whole contract, against a running service: requests that fit openapi.json,
-requests that do not, and chains of requests along its links."""
+"""Schemathesis runs the whole contract against a running service: valid requests, invalid requests,
+and chains of requests along the links of openapi.json.
+"""
 
 import os
 from collections.abc import Iterator

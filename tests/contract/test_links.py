@@ -1,4 +1,4 @@
-"""Each link of openapi.json, followed once: its operation knows the ids that the answer holds."""
+"""Each link of openapi.json is followed once: its operation accepts the IDs of the response."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

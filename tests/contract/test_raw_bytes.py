@@ -1,5 +1,6 @@
-"""Requests as bytes on a socket: each is answered with a problem, or the connection is closed
-where HTTP allows no answer. None is a 5xx, and the next connection works."""
+"""Requests as bytes on a socket. Each is answered with a problem, or the connection is closed where
+HTTP allows no response. No response is a 5xx, and the next connection works.
+"""
 
 import json
 import re

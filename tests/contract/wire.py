@@ -1,4 +1,4 @@
-"""Requests with headers that no client would send, and what a database holds."""
+"""Requests with headers that clients do not send, and the contents of a database."""
 
 import asyncio
 import http.client

@@ -1,4 +1,4 @@
-"""Play every meaningful combination: `python -m tests.crash`, or `make crash`."""
+"""Test every meaningful combination: `python -m tests.crash`, or `make crash`."""
 
 import argparse
 import json

@@ -1,9 +1,9 @@
-"""A build of the service with the points in it: `python -m tests.crash.build worker`.
+"""Run the service with the crash points in it: `python -m tests.crash.build worker`.
 
-It wraps the functions that the points name, and fails if one of them no longer exists; then it is
-`python -m app`. A point does nothing until the test arms it, in a file that both have in memory
-(CRASH_ARMS): then it reports that it was reached and, once, kills or freezes its own
-process or cuts its connections to PostgreSQL.
+It wraps the functions that the points name, and fails if one of them no longer exists. Then it runs
+`python -m app`. A point does nothing until the test arms it, in a file that both map into memory
+(CRASH_ARMS). Then it reports that it was reached. Once, it kills or freezes its own process, or
+cuts its connections to PostgreSQL.
 """
 
 import functools

@@ -1,5 +1,6 @@
-"""Every point x fault x kind of call: which of them mean something, why the others do not, and how
-the run must end in each."""
+"""Cells: all combinations of a point, a fault and a kind of call. States which of them are
+meaningful, why the others are not, and how the run must end in each.
+"""
 
 from dataclasses import dataclass
 from itertools import product

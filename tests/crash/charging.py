@@ -1,5 +1,6 @@
-"""A plugin for tests: a tool that may not be repeated, and that tells a server of the test's which
-call it is."""
+"""A plugin for tests: a tool that must not be called twice, and that reports each call to a server
+of the test.
+"""
 
 import json
 import urllib.request

@@ -1,5 +1,6 @@
-"""Whether a run has ended as it had to: by what the cell expects, and by every promise that the
-independent checker knows."""
+"""Check whether a run ended as required: by the expectation of the cell, and by every promise that
+the independent checker knows.
+"""
 
 from tests.checker import Evidence, Reader, Violation, broken
 from tests.crash.cells import Cell, expected

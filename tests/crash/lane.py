@@ -1,5 +1,6 @@
-"""Plays one cell after the other on a database of its own, where a process that is lost takes
-nobody else's runs with it."""
+"""A lane tests one cell after another on its own database, so that a lost process affects only the
+runs of this lane.
+"""
 
 import os
 import tempfile

@@ -1,5 +1,6 @@
-"""Mistakes that are planted into the processes of the service, to see that the cells find each: a
-process with CRASH_MISTAKE changes its own code in memory before it runs."""
+"""Mistakes that are planted into the processes of the service, to show that the cells find each. A
+process with CRASH_MISTAKE changes its own code in memory before it runs.
+"""
 
 import os
 import re

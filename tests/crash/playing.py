@@ -1,4 +1,4 @@
-"""Many cells at once, on several lanes of one PostgreSQL."""
+"""Test many cells at once, on several lanes of one PostgreSQL server."""
 
 import math
 import time

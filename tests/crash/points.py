@@ -1,7 +1,7 @@
-"""The named points: a function of the service each, and the moment before or after it.
+"""The crash points: each names a function of the service and the moment before or after it.
 
-They exist in test builds alone (see `build`). `when` looks at what the function was given and at
-what it returned, and says whether this is the moment that the name means.
+They exist only in test builds (see `build`). `when` receives the arguments and the result of the
+function, and returns whether this is the moment that the point means.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""One run of one kind of call, in a project of its own, and the servers that it meets."""
+"""One run with one kind of call, in its own project, and the servers that it uses."""
 
 import json
 import threading

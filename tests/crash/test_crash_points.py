@@ -1,5 +1,6 @@
-"""Processes are killed, frozen and cut off from PostgreSQL at commits and effects; another process
-carries on, and the run ends as it must. `make crash` plays every combination."""
+"""Processes are killed, frozen and cut off from PostgreSQL at commits and effects. Another process
+continues, and the run ends as required. `make crash` tests every combination.
+"""
 
 import os
 from datetime import UTC, datetime

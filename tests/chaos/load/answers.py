@@ -1,4 +1,4 @@
-"""Ways to end an HTTP answer that no well-behaved server would choose."""
+"""Faulty ways to end an HTTP response."""
 
 import asyncio
 import socket

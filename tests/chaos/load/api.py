@@ -1,4 +1,4 @@
-"""An HTTP client of several API processes. Each exchange and each SSE frame is written down."""
+"""An HTTP client of several API processes. It records each exchange and each SSE frame."""
 
 import asyncio
 import itertools

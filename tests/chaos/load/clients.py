@@ -1,4 +1,4 @@
-"""Drives all runs of the load, some tens at once, and counts what happened to them."""
+"""Run the clients of all runs of the load, many at once, and count the results."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A client that follows one run to its end and does what the run asks of it."""
+"""A client that follows one run to its end and takes the actions that the run requires."""
 
 import asyncio
 import json

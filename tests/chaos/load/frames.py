@@ -1,4 +1,4 @@
-"""What a model server answers: the frames of both protocols, and the same answer in one piece."""
+"""Responses of a model server: the frames of both protocols, and the whole response at once."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

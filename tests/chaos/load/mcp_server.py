@@ -1,4 +1,4 @@
-"""The MCP server of the load: the `mcp` package's own, with the plan's faults around it."""
+"""The MCP server of the load: the server of the `mcp` package, with the faults of the plan."""
 
 import asyncio
 import json

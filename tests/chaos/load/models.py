@@ -1,4 +1,4 @@
-"""A model server for Chat Completions and the Responses API, which answers by the plan."""
+"""A model server for Chat Completions and the Responses API. Each response follows the plan."""
 
 import asyncio
 import hashlib

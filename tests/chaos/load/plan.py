@@ -1,8 +1,8 @@
-"""The script of each run: a pure function of the seed and the run's number.
+"""The plan of each run, computed only from the seed and the run's number.
 
-The plan's id (`plan-000123`) is in the run's input, in the arguments of its tool calls and in the
+The plan's ID (`plan-000123`) is in the run's input, in the arguments of its tool calls and in the
 requests to its models. Clients, model servers and tool servers compute the same plan from it, so
-they share no state and can be asked again after any crash.
+they share no state and can respond correctly after any crash.
 """
 
 import re

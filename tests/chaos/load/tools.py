@@ -1,4 +1,4 @@
-"""The webhook tools: each hit is written down, then answered as its plan says."""
+"""The webhook tools. They record each request, then respond as its plan says."""
 
 import asyncio
 import base64
