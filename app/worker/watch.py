@@ -51,8 +51,8 @@ class Watch:
         self._rests_until = 0.0
 
     def carry(self, project_id: UUID) -> None:
-        """Poll the project, since the worker carries a run of it. If it was not polled before, report
-        a change: this process may have outdated data of it."""
+        """Poll the project, since the worker carries a run of it. If it was not polled before,
+        report a change: this process may have outdated data of it."""
         if project_id not in self._projects:
             self._on_project(project_id)
             self._projects[project_id] = _Project(_now())

@@ -1,9 +1,9 @@
 """A relay between one process and PostgreSQL that can freeze or cut its connections.
 
-If it freezes or cuts, the server's responses are lost first, and the server's side of the connection
-ends a moment later. A COMMIT that was sent has then taken effect, and the process cannot know it.
-If it hides the server's end, the client receives the server's last bytes, and its connection stays
-open.
+If it freezes or cuts, the server's responses are lost first, and the server's side of the
+connection ends a moment later. A COMMIT that was sent has then taken effect, and the process cannot
+know it. If it hides the server's end, the client receives the last bytes of the server, and its
+connection stays open.
 """
 
 import asyncio
