@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
+from weakref import WeakSet
 
 from app.llm.base import Abilities, Model
 from app.llm.offline import Offline
@@ -32,7 +33,7 @@ OWN_NAMES: Final = frozenset(
 )
 """The names of a project's secrets by which it reaches vendors in its own way."""
 MAX_OWN: Final = 256
-"""Projects' own ways to vendors that are kept open."""
+"""Projects' own ways to vendors that are found again where another project has the same."""
 _OPENAI_MISSING: Final = (
     "OPENAI_API_KEY is missing in the service's environment and among the project's secrets (or "
     "OPENAI_BASE_URL, for a server that needs no key)"
@@ -123,7 +124,7 @@ class ModelCatalog:
         self.environment = Models(by_vendor)
         """As the service's environment says."""
         self._own: OrderedDict[frozenset[tuple[str, str]], Models] = OrderedDict()
-        self._opened: list[Reached] = list(self.environment.reached.values())
+        self._opened: WeakSet[Reached] = WeakSet(self.environment.reached.values())
 
     def of(self, own: Mapping[str, str], refused_url: str | None = None) -> Models:
         """The models of a project with these secrets, of OWN_NAMES; `refused_url` says why its
@@ -135,7 +136,7 @@ class ModelCatalog:
         if models is None:
             models = self._own[key] = self._made(own, refused_url)
             while len(self._own) > MAX_OWN:
-                self._own.popitem(last=False)  # what is open of it closes with the others
+                self._own.popitem(last=False)  # its clients close with their last user
         self._own.move_to_end(key)
         return models
 
@@ -145,7 +146,7 @@ class ModelCatalog:
             await one.open()
 
     async def aclose(self) -> None:
-        for one in self._opened:
+        for one in [*self._opened]:
             await one.aclose()
 
     def _made(self, own: Mapping[str, str], refused_url: str | None) -> Models:
@@ -159,7 +160,7 @@ class ModelCatalog:
             by_vendor = dict.fromkeys(_MISSING, text)
         known = self.environment.reached.values()
         models = Models(by_vendor)
-        self._opened += [one for one in models.reached.values() if one not in known]
+        self._opened.update(one for one in models.reached.values() if one not in known)
         return models
 
     def _own_ways(

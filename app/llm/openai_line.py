@@ -21,6 +21,7 @@ from app.domain.response import ModelResponse
 from app.egress.connections import RefusedAddressError
 from app.llm import failures
 from app.llm.base import ModelError
+from app.llm.closing import close_with
 from app.llm.failures import MAX_RESPONSE_BYTES
 from app.llm.frames import EventLines
 
@@ -114,9 +115,11 @@ class OpenAILine:
         if self._line is None:
             async with self._opening:
                 if self._line is None:
-                    self._line = await asyncio.to_thread(
+                    line = await asyncio.to_thread(
                         _open, self._path, self._api_key, self._base_url, self._checked
                     )
+                    close_with(self, line.http.aclose)
+                    self._line = line
         return self._line
 
     async def _ask(self, line: _Open, body: JsonObject, merge: Merging) -> ModelResponse:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from app.domain.response import ModelResponse
 from app.llm import failures
 from app.llm.base import Abilities, ModelError, ModelRequest, OnDelta
+from app.llm.closing import close_with
 from app.llm.vendors_access import Access, VendorName
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class VendorModel:
                 if self._link is None:
                     link = await asyncio.to_thread(_load, self._vendor, self._access)
                     link.use_threads()
+                    close_with(self, link.aclose)
                     self._link = link
         return self._link
 

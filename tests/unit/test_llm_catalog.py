@@ -1,11 +1,15 @@
 """Names of models: which there are, and what an unknown one is told."""
 
+import asyncio
+import gc
 import sys
+import weakref
 
 import pytest
 
-from app.llm.base import Model
-from app.llm.catalog import ModelCatalog, Models, UnknownModelError
+from app.domain.items import Message
+from app.llm.base import Model, ModelRequest
+from app.llm.catalog import MAX_OWN, ModelCatalog, Models, UnknownModelError
 from app.llm.offline import Offline
 from app.llm.openai_chat import OpenAIChat
 from app.llm.vendors_access import Access, VendorName
@@ -141,3 +145,55 @@ async def test_what_projects_opened_is_closed_with_the_rest() -> None:
     known = catalog()
     of(known, OPENAI_API_KEY="sk-own", ANTHROPIC_API_KEY="sk-own")
     await known.aclose()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n"
+EVENTS = {
+    "openai": b'data: {"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]}\n\n'
+    b"data: [DONE]\n\n",
+    "anthropic": b'event: message_start\ndata: {"type": "message_start", "message": {"id": "1", '
+    b'"type": "message", "role": "assistant", "model": "x", "content": [], "stop_reason": null, '
+    b'"usage": {"input_tokens": 1, "output_tokens": 1}}}\n\n'
+    b'event: content_block_start\ndata: {"type": "content_block_start", "index": 0, '
+    b'"content_block": {"type": "text", "text": "hi"}}\n\n'
+    b'event: message_delta\ndata: {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, '
+    b'"usage": {"output_tokens": 1}}\n\n'
+    b'event: message_stop\ndata: {"type": "message_stop"}\n\n',
+}
+
+
+@pytest.mark.parametrize("vendor", ["openai", "anthropic"])
+async def test_clients_of_a_project_close_with_the_last_user_of_its_models(vendor: str) -> None:
+    closed, answer = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await answer.wait()
+        writer.write(HEAD % len(EVENTS[vendor]) + EVENTS[vendor])
+        while await reader.read(65536):
+            pass
+        closed.set()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        known = ModelCatalog(
+            openai_api_key=None, openai_base_url=url, vendors={"anthropic": Access(None, url)}
+        )
+        request = ModelRequest("x", "", (Message("user", "go"),))
+        model = at(of(known, OPENAI_API_KEY="sk-a", ANTHROPIC_API_KEY="sk-a"), f"{vendor}:x")
+        gone = weakref.ref(model)
+        asking = asyncio.create_task(model.respond(request, lambda _: None))
+        del model
+        for n in range(2 * MAX_OWN):
+            of(known, OPENAI_API_KEY=f"sk-{n}")
+            await asyncio.sleep(0)
+        gc.collect()
+        assert gone() is not None  # a request is in flight
+        answer.set()
+        assert (await asyncio.wait_for(asking, 30)).text == "hi"
+        del asking
+        gc.collect()
+        await asyncio.wait_for(closed.wait(), 30)
+        assert gone() is None
+        await known.aclose()
