@@ -22,7 +22,7 @@ from app.domain.bounds import (
 )
 from app.domain.calls import CallOutcome, CallPhase, Reason, Result
 from app.domain.items import HostedCall, MediaPart, Message, Native, Part, Reasoning, TextPart
-from app.domain.json import MAX_DEPTH, UnstorableError, parse
+from app.domain.json import MAX_DEPTH, MAX_VALUES, UnstorableError, parse
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.plan import UnusableResponseError, take_response
 from app.domain.response import ModelResponse, Output, RequestedCall, Usage
@@ -49,6 +49,17 @@ def done(**fields: Any) -> Outcome:
 
 
 # Results.
+
+
+@pytest.mark.parametrize("field", ["output", "metadata", "state"])
+def test_a_result_of_too_many_values_is_a_failed_call(field: str) -> None:
+    most: dict[str, Any] = {"a": [1] * (MAX_VALUES - 1)}
+    assert getattr(done(**{field: most}), field) == most
+    for inner in (1, [], {}):
+        failed = done(**{field: {"a": [inner] * MAX_VALUES}})
+        assert isinstance(failed, Failed)
+        assert failed.why is Why.INVALID_RESPONSE
+        assert "500,000 values" in (failed.detail or "")
 
 
 @pytest.mark.parametrize("field", ["output", "metadata", "state"])
