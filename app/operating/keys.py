@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from app.api import shapes
+from app.api.models.keys import MAX_NAME
 from app.cli.connection import Json
 from app.cli.keys import print_keys, print_made, print_revoked
 from app.domain.ids import Prefix, parse
+from app.domain.json import cleaned_text
 from app.domain.scopes import Scope
 from app.first_minute.kept import secret_key_of
 from app.operating.environment import database_url, read_settings, run, shared, stop
@@ -23,6 +25,8 @@ def create_key(
 ) -> None:
     if unknown := set(scopes) - {str(one) for one in Scope}:
         stop(f"There is no scope {', '.join(sorted(unknown))}. Scopes: {', '.join(Scope)}.")
+    if not 0 < len(name) <= MAX_NAME or cleaned_text(name) != name:
+        stop(f"The name must be UTF-8 text of 1 to {MAX_NAME} characters.")
 
     async def create() -> None:
         secret = keys.new_secret()
@@ -38,7 +42,7 @@ def create_key(
                 vault,
                 _project(project),
                 name=name,
-                scopes=tuple(scopes or (str(one) for one in Scope)),
+                scopes=tuple(dict.fromkeys(scopes or map(str, Scope))),
                 secret=secret,
                 expires_at=expires,
             )

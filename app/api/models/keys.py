@@ -8,7 +8,9 @@ from pydantic import AfterValidator, ConfigDict, Field
 from app.api.models.base import AT, KEY_ID, PROJECT_ID, Asked, Moment, Shown, example
 from app.domain.scopes import Scope
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+MAX_NAME: Final = 200
+"""Characters."""
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 
 
 def _once_each(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
