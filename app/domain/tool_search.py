@@ -3,9 +3,11 @@ vendor: what was found is shown as ordinary tools from the next turn on."""
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -20,8 +22,10 @@ NAME: Final = "search_tools"
 MAX_FOUND: Final = 20
 MAX_QUERY: Final = 1024
 """Characters of a query that count."""
+MAX_TERMS: Final = 64
+"""Different words of a query that count."""
 MAX_SEARCHED: Final = 1024
-"""Characters of a description that are searched."""
+"""Characters of a description that are searched, and of the names of parameters together."""
 MAX_DESCRIPTION: Final = 200
 """Characters of a found tool's description that are shown."""
 MAX_PROPERTIES, MAX_PROPERTY = 16, 64
@@ -45,8 +49,8 @@ def search(query: str, tools: Mapping[str, ToolSpec], limit: int) -> list[JsonOb
     description; rare words count more, a tool's whole name wins. Equals keep their order."""
     words = {name: _index_of(spec) for name, spec in tools.items()}
     scores = dict.fromkeys(tools, 0.0)
-    for term in dict.fromkeys(_stems(query[:MAX_QUERY])):
-        hits = {name: row[term] for name, row in words.items() if term in row}
+    for term in islice(dict.fromkeys(_stems(query[:MAX_QUERY])), MAX_TERMS):
+        hits = {name: row.counts[term] for name, row in words.items() if term in row.counts}
         hits = hits or _beginning(term, words)
         rarity = math.log(1 + (len(tools) - len(hits) + 0.5) / (len(hits) + 0.5))
         for name, count in hits.items():
@@ -100,29 +104,41 @@ def _found_by(call: Call) -> Iterator[str]:
             return
 
 
-def _index_of(spec: ToolSpec) -> Mapping[str, float]:
-    return _index(spec.name, tuple(_properties(spec)), spec.description[:MAX_SEARCHED])
+class _Words(NamedTuple):
+    """How much each stem of a tool counts, and the stems in order."""
+
+    counts: Mapping[str, float]
+    ordered: Sequence[str]
+
+
+def _index_of(spec: ToolSpec) -> _Words:
+    properties = " ".join(_properties(spec)[:MAX_SEARCHED])[:MAX_SEARCHED]
+    return _index(spec.name, properties, spec.description[:MAX_SEARCHED])
 
 
 @lru_cache(maxsize=MAX_INDEXED)
-def _index(name: str, properties: tuple[str, ...], description: str) -> Mapping[str, float]:
-    """How much each stem counts. Kept, since a thousand tools take 20 ms to read."""
+def _index(name: str, properties: str, description: str) -> _Words:
+    """Kept, since a thousand tools take 20 ms to read."""
     counts: dict[str, float] = {}
     for text, weight in (
         (name, _NAME_WEIGHT),
-        (" ".join(properties), _PROPERTY_WEIGHT),
+        (properties, _PROPERTY_WEIGHT),
         (description, 1.0),
     ):
         for stem in _stems(text):
             counts[stem] = counts.get(stem, 0.0) + weight
-    return counts
+    return _Words(counts, sorted(counts))
 
 
-def _beginning(term: str, words: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+def _beginning(term: str, words: Mapping[str, _Words]) -> dict[str, float]:
     """For a term that is nobody's: what begins with it, at half its weight."""
     found: dict[str, float] = {}
     for name, row in words.items():
-        count = sum(weight for word, weight in row.items() if word.startswith(term))
+        count = 0.0
+        for at in range(bisect_left(row.ordered, term), len(row.ordered)):
+            if not row.ordered[at].startswith(term):
+                break
+            count += row.counts[row.ordered[at]]
         if count:
             found[name] = count / 2
     return found

@@ -14,6 +14,7 @@ from app.domain.state import RunState
 from app.domain.tool_search import MAX_FOUND, loaded, search, searching, shown
 from app.domain.toolbox import Tool
 from app.domain.tools import ToolSpec
+from tests.support.operations import counted_scans
 from tests.unit.domain_cases import call, state, tool
 
 
@@ -201,3 +202,13 @@ def test_with_500_tools_the_prompt_s_tools_stay_bounded() -> None:
         assert (
             len(compact([[one.name, one.description, one.parameters] for one in prompt])) < 20_000
         )
+
+
+def test_a_query_of_many_unknown_words_does_not_read_every_word_for_each_of_them() -> None:
+    words = [f"{letter}{other}x" for letter in "abcdefghij" for other in "klmnopqrstuvwxyz"]
+    tools = named(*(spec(f"tool_{n}", " ".join(words), *words) for n in range(20)))
+    search("to be indexed", tools, MAX_FOUND)
+    query = " ".join(f"{letter}{n}" for letter in "абвгдеж" for n in range(40))
+    with counted_scans() as scanned:
+        assert search(query, tools, MAX_FOUND) == []
+    assert scanned[0] < 100_000
