@@ -129,9 +129,9 @@ def test_an_editor_that_deletes_the_file_decides_nothing(
 
 @pytest.mark.parametrize("name", ["", "n" * 201, NOT_UTF8])
 def test_a_key_made_on_the_database_has_a_name_as_over_the_api(name: str) -> None:
-    nowhere = {
-        "DATABASE_URL": "postgresql://nobody@127.0.0.1:9/none",
-        "RUNWARD_SECRET_KEY": "x" * 32,
-    }
-    result = invoked("keys", "create", name, "--on-database", **nowhere)
+    result = invoked(
+        *("keys", "create", name, "--on-database"),
+        DATABASE_URL="postgresql://nobody@127.0.0.1:9/none",
+        RUNWARD_SECRET_KEY="x" * 32,
+    )
     assert (result.exit_code, "1 to 200 characters" in result.output) == (1, True)
