@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from asyncpg.exceptions import (  # pyright: ignore[reportMissingTypeStubs]
     InterfaceError,
+    InternalClientError,
     TargetServerAttributeNotMatched,
 )
 from pydantic_core import from_json
@@ -39,9 +40,16 @@ pool came free."""
 UNREADABLE: Final = {"unreadable": "This value cannot be read back."}
 """Stands for a stored JSON value that is nested too deeply, or has a number that is too long."""
 READ_ONLY: Final = "25006"
-_LOST: Final = (InterfaceError, TargetServerAttributeNotMatched, exc.TimeoutError, OSError)
-"""Errors without an SQLSTATE. TargetServerAttributeNotMatched: the address asks for a primary, and
-during a failover no host is one."""
+_LOST: Final = (
+    InterfaceError,
+    InternalClientError,
+    TargetServerAttributeNotMatched,
+    exc.TimeoutError,
+    OSError,
+)
+"""Errors without an SQLSTATE. InternalClientError: the connection broke in the middle of a message,
+which the driver does not understand. TargetServerAttributeNotMatched: the address asks for a
+primary, and during a failover no host is one."""
 _OUTAGE: Final = ("08", "40", "53", "55", "57", "58", READ_ONLY)
 """SQLSTATE classes: connection, rollback, resources, lock not available, operator, system; and
 "read only", which the old primary says after a failover."""

@@ -249,6 +249,17 @@ async def test_a_process_that_was_frozen_in_a_transaction_sees_an_outage(
     assert db.is_outage(caught.value)
 
 
+def test_a_connection_that_the_driver_does_not_understand_is_an_outage() -> None:
+    """SQLAlchemy marks it as lost, but not while it opens the first connection of a pool."""
+    driver = pg.InternalClientError(
+        "cannot switch to state 11; another operation (2) is in progress"
+    )
+    translated = Exception()
+    translated.__cause__ = driver
+    assert db.is_outage(exc.InternalError("SHOW transaction isolation level", {}, translated))
+    assert db.is_outage(driver)
+
+
 def _wait_until_gone(database_url: str, backend: int) -> None:
     async def wait() -> None:
         database = db.open_database(database_url, pool_size=1)
