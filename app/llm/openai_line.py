@@ -18,6 +18,7 @@ from pydantic_core import to_json
 
 from app.domain.json import JsonObject
 from app.domain.response import ModelResponse
+from app.domain.secrecy import without_secret
 from app.egress.connections import RefusedAddressError
 from app.llm import failures
 from app.llm.base import ModelError
@@ -107,7 +108,7 @@ class OpenAILine:
             raise failures.timed_out(seconds) from None
         except ModelError as error:  # reported in a stream, or with 200
             if self._api_key != NO_KEY:
-                error.message = error.message.replace(self._api_key, "***")
+                error.message = without_secret(error.message, self._api_key)
                 error.args = (error.message,)
             raise
 

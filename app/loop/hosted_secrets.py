@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from app.domain.items import Content, HostedCall, Message, Native, Reasoning, TextPart
 from app.domain.json import JsonObject
 from app.domain.response import Loss, ModelResponse, Output
+from app.domain.secrecy import without_secret
 from app.domain.tools import Hosted, ToolSpec
 from app.llm.abilities import kept_choice
 from app.llm.base import ModelError, ModelRequest
@@ -36,9 +37,12 @@ class Armed:
     def struck_error(self, error: ModelError) -> ModelError:
         if not self.values:
             return error
+        message = error.message
+        for value in self.values:
+            message = without_secret(message, value, STRUCK)
         return ModelError(
             error.code,
-            self._text(error.message),
+            message,
             transient=error.transient,
             retry_after=error.retry_after,
             status=error.status,

@@ -17,6 +17,7 @@ from pydantic_core import from_json
 from app.domain.errors import AppError
 from app.domain.json import cleaned_text
 from app.domain.mcp_auth import OAuthClient, RefreshClaim
+from app.domain.secrecy import without_secret
 from app.egress.client import Egress
 from app.tools.mcp_discovery import ANSWER_SECONDS, Asking, Endpoint, discover, known_endpoint
 from app.tools.mcp_http import NotAuthorizedError
@@ -238,7 +239,8 @@ def _refusal(host: str, answer: httpx2.Response, hidden: list[str | None]) -> No
     said = "redirects are not followed" if 300 <= status < 400 else _error(answer.content)
     for secret in hidden:
         if secret:
-            said = said.replace(secret, "…").replace(quote(secret, safe=""), "…")
+            said = without_secret(said, secret, "…")
+            said = without_secret(said, quote(secret, safe=""), "…")
     detail = f"{host} gave no access token: HTTP {status}{said and f', {said}'}."
     return NotAuthorizedError(detail, permanent=status < 500 and status not in (408, 429))
 

@@ -10,6 +10,7 @@ from app.domain.bounds import bounded_outcome
 from app.domain.items import TextPart
 from app.domain.json import JsonObject, cleaned_text
 from app.domain.outcomes import Done, Failed, Outcome, Why
+from app.domain.secrecy import without_secret
 from app.tools.context import ToolContext, ToolContextError, ToolError, jsonable, wishes_of
 from app.tools.function import ArgumentsError
 from app.tools.parts import parts_of
@@ -80,7 +81,7 @@ def raised_at(error: BaseException) -> str | None:
 def without_secrets(text: str, ctx: ToolContext) -> str:
     """What the tool got from `ctx.secret` does not come back in errors."""
     for secret in wishes_of(ctx).revealed:
-        text = text.replace(secret, _HIDDEN) if secret else text
+        text = without_secret(text, secret, _HIDDEN)
     return text
 
 
