@@ -111,6 +111,8 @@ class Link:
         try:
             client = await asyncio.shield(self._client)
             async with self._slots:
+                if self._lost:
+                    raise McpUnreachableError("the session ended while the call waited for it")
                 yield client
         finally:
             self._calls -= 1

@@ -21,7 +21,7 @@ from app.egress.client import Egress
 from app.tools import mcp_http
 from app.tools.base import LEASE_LOST, Invocation
 from app.tools.mcp import Mcp
-from app.tools.mcp_link import Server
+from app.tools.mcp_link import MAX_CALLS, Server
 from app.tools.mcp_outcome import of_error
 from tests.support.mcp_server import McpServer
 from tests.support.serving import Server as HttpServer
@@ -216,6 +216,20 @@ async def test_a_call_of_a_run_that_another_worker_has_is_not_sent() -> None:
             call = replace(invocation("add", 20.0, {"a": 1, "b": 1}), may_send=lost)
             assert await host.mcp.invoke(call) == LEASE_LOST
             assert [one for one in server.seen() if one["what"] == "add"] == []
+
+
+async def test_calls_that_wait_while_the_session_ends_are_not_sent() -> None:
+    with McpServer() as server:
+        async with hosting(server.url) as host:
+            assert await host.call("add", a=1, b=1) == Done({"sum": 2})
+            calls = [asyncio.create_task(host.call("slow")) for _ in range(MAX_CALLS + 8)]
+            while len([one for one in server.seen() if one["what"] == "slow"]) < MAX_CALLS:
+                await asyncio.to_thread(server.wait_for, "slow")
+                await asyncio.sleep(0.05)
+            await host.mcp.aclose()
+            outcomes = await asyncio.gather(*calls)
+            whys = [one.why for one in outcomes if isinstance(one, Failed)]
+            assert whys.count(Why.NOT_SENT) == 8, outcomes
 
 
 async def test_a_call_that_is_cancelled_leaves_the_session_to_the_others() -> None:
