@@ -167,6 +167,19 @@ def test_what_has_no_field_is_registered_as_json(project: Project, opens: Opens)
     assert project.client.call("GET", "/v1/agents/team")["limits"]["max_turns"] == 3
 
 
+def test_a_form_that_is_sent_twice_makes_one_key(project: Project, opens: Opens) -> None:
+    page = opens(*ALL_SCOPES, at="#/keys").page
+    page.get_by_label("What it is for").fill("twice")
+    page.get_by_role("checkbox", name="See runs").check()
+    page.get_by_role("button", name="Make the key").evaluate(
+        "(button) => { button.form.requestSubmit(); button.form.requestSubmit(); }"
+    )
+    expect(page.locator("code.secret")).to_be_visible()
+    expect(page.get_by_role("button", name="Make the key")).to_be_enabled()
+    shown = project.key("admin").call("GET", "/v1/keys")["data"]
+    assert [one["name"] for one in shown].count("twice") == 1
+
+
 def test_a_key_is_made_shown_once_and_revoked(project: Project, opens: Opens) -> None:
     window = opens(*ALL_SCOPES, at="#/keys")
     page = window.page

@@ -29,12 +29,13 @@ export function keys(main, { who }) {
   const days = h("select", { id: "key-days" }, [["", "Never"], ["1", "In a day"], ["30", "In 30 days"], ["365", "In a year"]].map(([value, label]) => h("option", { value }, label)));
   const scopes = SCOPES.map(([scope, about]) => ({ scope, box: h("input", { type: "checkbox", value: scope }), about }));
   const wrong = h("p", { class: "wrong", role: "alert" });
+  const button = h("button", { class: "primary", type: "submit" }, "Make the key");
   const make = h("form", { class: "card form" },
     h("h2", null, "Make a key"),
     h("div", { class: "field" }, h("label", { for: "key-name" }, "What it is for"), name),
     h("fieldset", null, h("legend", null, "What it may do"), h("div", { class: "choices" }, scopes.map(({ scope, box, about }) => h("label", { class: "switch" }, box, " ", h("span", null, about, " ", h("code", { class: "soft" }, scope)))))),
     h("div", { class: "field" }, h("label", { for: "key-days" }, "Expires"), days),
-    wrong, h("div", { class: "actions" }, h("button", { class: "primary", type: "submit" }, "Make the key")));
+    wrong, h("div", { class: "actions" }, button));
   fill(main, h("h1", null, "Keys"), made,
     h("div", { class: "wide" }, h("table", { class: "runs of-keys" }, h("caption", { class: "hidden" }, "Keys, newest first"),
       h("thead", null, h("tr", null, ["Name", "Id", "May", "Made", "Expires", ""].map((title) => (title ? h("th", { scope: "col" }, title) : h("td"))))), body)), make);
@@ -90,9 +91,11 @@ export function keys(main, { who }) {
 
   make.addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (button.disabled) return;
     fill(wrong);
     const chosen = scopes.filter(({ box }) => box.checked).map(({ scope }) => scope);
     const expires_at = days.value ? new Date(Date.now() + Number(days.value) * DAY_MS).toISOString() : null;
+    button.disabled = true;
     try {
       const key = await send("POST", "v1/keys", { name: name.value.trim(), scopes: chosen, expires_at }, { "Idempotency-Key": crypto.randomUUID() });
       make.reset();
@@ -104,6 +107,8 @@ export function keys(main, { who }) {
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       fill(wrong, text(chosen.length ? error.message : "Choose what it may do."));
+    } finally {
+      button.disabled = false;
     }
   });
   void look();
