@@ -4,6 +4,8 @@ that nobody is kept from a decision, and as strict for what forms know."""
 import json
 from typing import Any
 
+import pytest
+
 from app.domain.schema import Validator
 from tests.browser.conftest import Opens
 from tests.support.client import Json
@@ -100,3 +102,17 @@ def test_a_form_says_what_the_server_would(opens: Opens) -> None:
         for value, page in zip(values, said, strict=True):
             server = validator.problems({"value": value})
             assert bool(page) == bool(server), (schema, value, page, server)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "length"),
+    [("a*b", 100_000), ("a?" * 40 + "a" * 40 + "$", 39), ("(a|a)" * 40 + "b", 40)],
+    ids=["a repetition in a long text", "what may be left out", "alternatives"],
+)
+def test_a_pattern_that_would_stop_the_page_is_left_to_the_server(
+    opens: Opens, pattern: str, length: int
+) -> None:
+    page = opens().page
+    page.set_default_timeout(10_000)
+    asked = [[wrapped({"pattern": pattern}), ["a" * length]]]
+    assert page.evaluate(JUDGED_BY_THE_PAGE, json.dumps(asked)) == [[[]]]

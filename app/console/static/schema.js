@@ -4,8 +4,7 @@
 
 import { isExact, isObject, same } from "./exact.js";
 
-const MOST_REPEATS = 3;
-const MOST_MATCHED = 200;
+const MOST_TRIES = 1e7; // of one pattern at one text
 
 /** @typedef {{[keyword: string]: any}} Schema */
 /** @typedef {[string, string]} Wrong A path such as `lines.0.amount`, and what is wrong there. */
@@ -129,13 +128,15 @@ function ofText(value, s, path) {
 /**
  * Whether it matches; null where only the server can say: in a dialect that the browser does not have,
  * or where a pattern that somebody wrote for it could keep the page busy for hours. Those repeat a
- * group, refer back, or repeat often in a long text.
+ * group, refer back, or leave more ways to match than can be tried: each part that may be left out
+ * and each alternative doubles them, each repetition and each place to begin takes the whole text.
  * @param {string} source @param {string} value
  */
 function matches(source, value) {
   const plain = source.replace(/\\[^1-9k]/g, "x").replace(/\[[^\]]*\]/g, "x");
   const repeats = plain.match(/[*+{]/g)?.length ?? 0;
-  if (/\)[*+{]|\\/.test(plain) || repeats > MOST_REPEATS || (repeats > 1 && value.length > MOST_MATCHED)) return null;
+  const choices = plain.replaceAll("(?", "(").match(/[?|]/g)?.length ?? 0;
+  if (/\)[*+{]|\\/.test(plain) || 2 ** choices * value.length ** (repeats + 1) > MOST_TRIES) return null;
   try {
     return new RegExp(source, "u").test(value);
   } catch {
