@@ -27,6 +27,8 @@ log = structlog.get_logger()
 IDLE_SECONDS: Final = 600.0
 LIST_AGAIN_SECONDS: Final = 300.0
 """A list older than this is read again when one of its tools is called."""
+RELIST_PAUSE_SECONDS: Final = 1.0
+"""Between two lists of one session, whatever the server says about changes."""
 MAX_LINKS: Final = 256
 """Sessions of one process."""
 SLACK_SECONDS: Final = 0.5
@@ -208,6 +210,8 @@ class Mcp:
         task.add_done_callback(done)
 
     async def _listed_again(self, link: Link) -> None:
+        await asyncio.sleep(link.listed_at + RELIST_PAUSE_SECONDS - _now())
+        self._again.discard(link)  # this list shows what changed before it
         try:
             await link.relist()
         except Exception as error:

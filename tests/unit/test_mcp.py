@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from ipaddress import ip_network
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -20,9 +21,10 @@ from app.domain.tools import FromServer, ToolSpec
 from app.egress.client import Egress
 from app.tools import mcp_http
 from app.tools.base import LEASE_LOST, Invocation
-from app.tools.mcp import Mcp
+from app.tools.mcp import RELIST_PAUSE_SECONDS, Mcp
 from app.tools.mcp_link import MAX_CALLS, Server
 from app.tools.mcp_outcome import of_error
+from tests.hostile.mcp_peer import RESULTS, McpPeer, rpc
 from tests.support.mcp_server import McpServer
 from tests.support.serving import Server as HttpServer
 
@@ -240,6 +242,28 @@ async def test_a_call_that_is_cancelled_leaves_the_session_to_the_others() -> No
             slow.cancel()
             assert await host.call("add", a=1, b=1) == Done({"sum": 2})
             await asyncio.to_thread(server.wait_for, "cancelled")
+
+
+async def test_a_server_whose_every_list_changes_it_is_not_asked_without_a_pause() -> None:
+    lists: list[float] = []
+
+    async def changing(request: web.Request, asked: Any) -> web.StreamResponse:
+        lists.append(asyncio.get_running_loop().time())
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await answer.prepare(request)
+        result = rpc(asked["id"], result=RESULTS["tools/list"])
+        changed = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+        await answer.write(b"data: " + changed + b"\n\ndata: " + result + b"\n\n")
+        return answer
+
+    with McpPeer() as peer:
+        peer.answers["p", "tools/list"] = changing
+        async with hosting(peer.url_of("p")) as host:
+            assert isinstance(await host.call("act"), Done)
+            for _ in range(3):
+                await asyncio.wait_for(host.taken.get(), 30)
+    pauses = [after - before for before, after in pairwise(lists)]
+    assert min(pauses) >= RELIST_PAUSE_SECONDS / 2, pauses
 
 
 async def test_an_old_list_is_read_again_when_a_tool_is_called() -> None:
