@@ -127,3 +127,15 @@ def test_the_work_grows_like_the_text(page: Page) -> None:
     )
     for piece, (small, large) in zip(GROWING, counted, strict=True):
         assert small > 0 and large <= MOST_GROWTH * small, (piece, small, large)
+
+
+def test_a_table_makes_as_many_elements_as_its_text_has_cells(opens: Opens) -> None:
+    page = opens().page
+    count = page.evaluate(
+        """async () => {
+          const { markdown } = await import("./console/markdown.js");
+          const table = markdown("|a".repeat(30) + "\\n|-\\n" + "|\\n".repeat(1000));
+          return table.querySelectorAll("*").length;
+        }"""
+    )
+    assert 1000 < count < 5000

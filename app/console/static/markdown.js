@@ -125,7 +125,8 @@ function table(into, lines, at) {
   for (at += 2; at < lines.length && lines[at].includes("|"); at++) {
     steps += 1;
     const row = cells(lines[at]);
-    add(body, h("tr", null, head.map((_, column) => inline(h("td"), row[column] ?? ""))));
+    const missing = head.length - row.length;
+    add(body, h("tr", null, row.slice(0, head.length).map((cell) => inline(h("td"), cell)), missing > 0 && h("td", { colspan: missing })));
   }
   add(into, h("div", { class: "markdown-table", tabindex: "0", role: "region", "aria-label": "Table" }, place));
   return at;
