@@ -84,12 +84,15 @@ def is_deeper(value: JsonValue, levels: int) -> bool:
 def _holds_more(value: JsonValue, most: int) -> bool:
     """Return whether more than `most` values are inside. Looks at no more than that."""
     level: list[Any] = [value]
-    while level := [one for one in level if isinstance(one, dict | list)]:
-        most -= sum(map(len, level))
+    while level:
+        holders = cast(list[Any], [one for one in level if isinstance(one, dict | list)])
+        most -= sum(map(len, holders))
         if most < 0:
             return True
         level = [
-            inner for one in level for inner in (one.values() if isinstance(one, dict) else one)
+            inner
+            for one in holders
+            for inner in (cast(Any, one).values() if isinstance(one, dict) else one)
         ]
     return False
 

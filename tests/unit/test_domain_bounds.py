@@ -1,5 +1,6 @@
 """What tools, plugins, MCP servers and models return, before it enters a run."""
 
+import json
 import re
 from typing import Any
 
@@ -55,8 +56,8 @@ def done(**fields: Any) -> Outcome:
 def test_a_result_of_too_many_values_is_a_failed_call(field: str) -> None:
     most: dict[str, Any] = {"a": [1] * (MAX_VALUES - 1)}
     assert getattr(done(**{field: most}), field) == most
-    for inner in (1, [], {}):
-        failed = done(**{field: {"a": [inner] * MAX_VALUES}})
+    for inner in ("1", "[]", "{}"):
+        failed = done(**{field: {"a": [json.loads(inner)] * MAX_VALUES}})
         assert isinstance(failed, Failed)
         assert failed.why is Why.INVALID_RESPONSE
         assert "500,000 values" in (failed.detail or "")
