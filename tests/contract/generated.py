@@ -23,9 +23,10 @@ CHECKS = (
     "allow_header_conformance",
     "ignored_auth",
     "use_after_free",
-    "ensure_resource_availability",
 )
-"""Without `positive_data_acceptance`: a schema cannot say which cursors and names exist."""
+"""Without `positive_data_acceptance`: a schema cannot say which cursors and names exist. Without
+`ensure_resource_availability`: a repeated `Idempotency-Key` gets the first answer, although the
+resource may be deleted since."""
 REFUSED = [400, 401, 403, 404, 405, 408, 409, 410, 413, 415, 422, 424, 429]
 CONFIG = """
 hooks = {hooks}

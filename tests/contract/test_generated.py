@@ -17,7 +17,7 @@ EXAMPLES = int(os.environ.get("RUNWARD_EXAMPLES", "0"))
 """For each operation, within LONG_SECONDS for each phase; 0: only CASES requests."""
 LONG_SECONDS = 120
 CASES = 250
-MIN_CASES, MIN_ACCEPTED, MIN_LINKS = 200, 50, 8
+MIN_CASES, MIN_ACCEPTED_SHARE, MIN_LINKS = 200, 1 / 6, 8
 """Below these, a run proves nothing."""
 
 
@@ -60,6 +60,6 @@ def test_every_answer_is_as_the_document_says(service: Service, tmp_path: Path) 
         record(**figures)
         assert not covered.failures, "\n".join(covered.failures)
         assert covered.cases >= MIN_CASES
-        assert covered.accepted >= MIN_ACCEPTED
+        assert covered.accepted >= covered.cases * MIN_ACCEPTED_SHARE
         assert phase == "fuzzing" or len(covered.links) >= MIN_LINKS
     assert "Traceback" not in service.output()
