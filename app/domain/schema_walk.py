@@ -25,7 +25,10 @@ MAX_STEPS: Final = 10_000
 """Parts of a value that are looked at one by one."""
 DEFINITIONS: Final = ("$defs", "definitions")
 
-_MAPS: Final = (*DEFINITIONS, "properties", "patternProperties", "dependentSchemas")
+_MAPS: Final = (
+    *(*DEFINITIONS, "properties", "patternProperties", "dependentSchemas"),
+    "dependencies",  # of draft 7; the validator knows it in later drafts too
+)
 _LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
 _ONES: Final = (
     *("items", "additionalItems", "unevaluatedItems", "contains"),

@@ -439,3 +439,19 @@ def test_what_postgres_cannot_hold_is_replaced() -> None:
 @given(st.text())
 def test_no_text_breaks_the_parser(raw: str) -> None:
     assert isinstance(parse_arguments(raw), (dict, list))
+
+
+def test_dependencies_count_among_the_subschemas() -> None:
+    definitions: dict[str, Any] = {
+        f"d{n}": {"dependencies": {at: {"$ref": f"#/definitions/d{n + 1}"} for at in "ab"}}
+        for n in range(60)
+    }
+    schema: JsonObject = {
+        "type": "object",
+        "allOf": [{"$ref": "#/definitions/d0"}],
+        "definitions": definitions | {"d60": {}},
+    }
+    assert "100000 subschemas" in check_schema(schema, strict=False)[0].message
+    named: JsonObject = {"type": "object", "dependencies": {"a": ["b"]}}
+    assert check_schema(named, strict=False) == []
+    assert Validator(named).problems({"a": 1})
