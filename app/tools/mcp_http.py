@@ -28,6 +28,7 @@ MAX_MESSAGE_BYTES: Final = 11 * 1_048_576
 """Of one answer: the largest output that a tool may have, and what is around it."""
 MAX_LIST_BYTES: Final = 8_192 * MAX_TOOLS
 MAX_LIST_OBJECTS: Final = 64 * MAX_TOOLS
+COMPRESSED: Final = "a compressed answer; none was asked for"
 _DROPPED: Final = frozenset({"set-cookie", "location", "content-length", "transfer-encoding"})
 
 
@@ -95,13 +96,7 @@ class AnsweringTransport(httpx2.AsyncBaseTransport):
             return _instead(LOST, f"no complete answer: {reason_of(error)}")
         lists = _asks_for_list(request)
         if response.is_success and _kind(response) == "text/event-stream":
-            stream = response.stream
-            assert isinstance(stream, httpx2.AsyncByteStream)
-            return httpx2.Response(
-                response.status_code,
-                headers=_kept(response),
-                stream=_ListStream(stream) if lists else stream,
-            )
+            return await _streamed(response, lists=lists)
         meter = ListMeter() if lists else None
         try:
             return await _whole(response, meter, in_session="mcp-session-id" in request.headers)
@@ -110,6 +105,22 @@ class AnsweringTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+async def _streamed(response: httpx2.Response, *, lists: bool) -> httpx2.Response:
+    """An answer that is a stream of events. A compressed one is refused: few bytes of it can keep
+    the event loop for seconds."""
+    if _is_compressed(response):
+        with suppress(httpx2.TransportError, OSError):
+            await response.aclose()
+        return _instead(UNREADABLE, COMPRESSED)
+    stream = response.stream
+    assert isinstance(stream, httpx2.AsyncByteStream)
+    return httpx2.Response(
+        response.status_code,
+        headers=_kept(response),
+        stream=_ListStream(stream) if lists else stream,
+    )
 
 
 async def _whole(
@@ -136,9 +147,13 @@ async def _whole(
         return _instead(STATUS, _refusal(response), status=status, expired=expired)
     if body is None:
         return _instead(UNREADABLE, f"an answer of more than {MAX_MESSAGE_BYTES} bytes")
-    if response.headers.get("content-encoding", "identity") != "identity":
-        return _instead(UNREADABLE, "a compressed answer; none was asked for")
+    if _is_compressed(response):
+        return _instead(UNREADABLE, COMPRESSED)
     return httpx2.Response(status, headers=_kept(response), content=body)
+
+
+def _is_compressed(response: httpx2.Response) -> bool:
+    return response.headers.get("content-encoding", "identity") != "identity"
 
 
 def _asks_for_list(request: httpx2.Request) -> bool:

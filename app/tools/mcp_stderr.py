@@ -18,8 +18,10 @@ _TAIL_BYTES: Final = 4096
 _HIDDEN: Final = "…"
 _CREDENTIALS: Final = re.compile(
     r"""(?ix)
-    (?P<name> [\w-]* (?: api[_-]?key | token | secret | passw(?:or)?d | authorization | credential )
-        [\w-]* ["']? \s* [=:] \s* ) (?: (?:bearer|basic) \s+ )? [^\s,;]+
+    (?P<name> (?<![\w-])
+        (?= [\w-]*?
+            (?: api[_-]?key | token | secret | passw(?:or)?d | authorization | credential ) )
+        [\w-]++ ["']? \s*+ [=:] \s*+ ) (?: (?:bearer|basic) \s+ )? [^\s,;]+
     | (?P<scheme> \b (?:bearer|basic) \s+ ) \S+
     | (?P<user> :// ) [^\s/@]+ @
     | \b (?: sk | pk | rw | ghp | gho | github_pat | glpat | xox[a-z] | eyJ ) [-_.]? [\w.-]{16,}

@@ -1,11 +1,14 @@
 """Sessions with MCP servers that are hostile, or that change while a call is prepared."""
 
 import asyncio
+import gzip
 from dataclasses import replace
 from typing import Any, Final
 
+import pytest
 from aiohttp import web
 
+from app.domain.errors import McpUnreachableError
 from app.domain.outcomes import Done
 from app.tools.base import LEASE_LOST
 from app.tools.mcp_link import Server
@@ -65,3 +68,16 @@ async def test_a_session_that_is_replaced_serves_the_call_that_has_chosen_it() -
 
             call = replace(invocation("act", 20.0, {}), may_send=may_send)
             assert await host.mcp.invoke(call) == Done("fine")
+
+
+async def test_a_compressed_stream_is_refused() -> None:
+    async def listed(_request: web.Request, asked: Any) -> web.Response:
+        body = gzip.compress(b"data: " + rpc(asked["id"], result={"tools": [TOOL]}) + b"\n\n")
+        headers = {"Content-Type": "text/event-stream", "Content-Encoding": "gzip"}
+        return web.Response(body=body, headers=headers)
+
+    with McpPeer() as peer:
+        peer.answers["a", "tools/list"] = listed
+        async with hosting(peer.url_of("a")) as host:
+            with pytest.raises(McpUnreachableError, match="a compressed answer"):
+                await host.mcp.list_tools(host.server)

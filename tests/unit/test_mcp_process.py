@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import time
 from pathlib import Path
 
 import anyio
@@ -12,6 +13,7 @@ from mcp.types import JSONRPCNotification
 
 from app.tools import mcp_process
 from app.tools.mcp_process import Lines, LongLineError, process_streams
+from app.tools.mcp_stderr import without_credentials
 
 STUBBORN = """if True:
     import os, signal, time
@@ -84,3 +86,10 @@ async def test_a_process_that_still_writes_gets_the_last_message(tmp_path: Path)
         async with process_streams(sys.executable, args, {}, heard) as (_, messages):
             await messages.send(last)
     assert '"method":"bye"' in (tmp_path / "heard").read_text()
+
+
+@pytest.mark.parametrize("line", ["token" * 400, "a" * 4096, "token-" * 400, "://" * 1300])
+def test_no_line_of_standard_error_keeps_the_service_busy(line: str) -> None:
+    began = time.process_time()
+    without_credentials(line)
+    assert time.process_time() - began < 1
