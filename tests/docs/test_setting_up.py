@@ -114,4 +114,5 @@ def test_contributing(own: Own, tmp_path: Path) -> None:
         test = words[1].removeprefix("ARGS=")
         assert variable.partition("=")[0] in (ROOT / test).read_text("utf-8")
         assert test in page.run(" ".join([make, "--dry-run", *words]))
-        page.not_run()
+        for _ in ("chaos", "crash and stateful", "environments", "a migration"):
+            page.not_run()
