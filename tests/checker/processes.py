@@ -16,7 +16,7 @@ QUIET_SAMPLES = 3
 """Samples of a process that are its level before and after the load."""
 GROWTH_FACTOR = 1.5
 GROWTH_BYTES = 96 * 1024 * 1024
-MORE_CONNECTIONS = 16
+MORE_CONNECTIONS = 24
 """Of a process, after the load: connections that it may keep open in its pools."""
 MORE_BACKENDS_PER_PROCESS = 16
 IDLE_SHARE = 0.5
