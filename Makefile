@@ -30,7 +30,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo test model check format lock openapi screenshots sbom bench chaos environments crash stateful guarantees clean
+.PHONY: help run demo test model check format openapi clients screenshots sbom contract environments bench chaos crash stateful hostile guarantees lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -131,7 +131,7 @@ class Injector:
         self._log.write(Fault(at, planned.kind, target, until, planned.detail or None))
 
     async def _pick(self, role: str, *, relayed: bool = False) -> Process | None:
-        """Choose a process that is up; wait for one if there is none."""
+        """Choose a process that is up. If none is up, wait for one."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             found = [one for one in self._processes.free(role) if one.relay or not relayed]

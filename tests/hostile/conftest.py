@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.api.project import Project, Running
+from tests.api import conftest
+from tests.api.project import Running
 from tests.api.shared import shared_service
 from tests.support.postgres import Databases
 
@@ -15,15 +16,7 @@ def running(migrated_databases: Databases) -> Iterator[Running]:
         yield running
 
 
-@pytest.fixture
-def project(running: Running) -> Iterator[Project]:
-    """The attacker's project."""
-    with running.project() as project:
-        yield project
-
-
-@pytest.fixture
-def other(running: Running) -> Iterator[Project]:
-    """The neighbor's project."""
-    with running.project() as project:
-        yield project
+project = conftest.project
+"""The attacker's project."""
+other = conftest.other
+"""The neighbor's project."""
