@@ -352,7 +352,7 @@ def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -
 
     async def take(server: Server, listed: Sequence[ListedTool]) -> int:
         async with database.pool.begin() as tx:
-            key = (server.project_id, server.spec.name, server.id)
+            key = (server.project_id, server.spec.name, server.id, server.version)
             return await mcp_servers.take_list(tx, vault, key, listed, signing.make_secret)
 
     return Mcp(

@@ -99,11 +99,7 @@ async def change_mcp_server(
     tokens = await tokens_of(services, before, filled)
     listed = await list_tools(services, who.project_id, spec, filled, tokens)
     async with services.database.pool.begin() as tx:
-        former = await mcp_servers.get_server(tx, who.project_id, name, lock=True)
-        if former is None:
-            raise e.McpServerNotFoundError
-        if (former.id, former.version) != (before.id, before.version):
-            raise e.ConflictError(f"MCP server '{name}' was changed meanwhile; look at it again.")
+        former = await _unchanged(tx, before)
         sealed = mcp_credentials.seal(services.vault, who.project_id, name, given)
         newest = newest_token(services, who.project_id, spec, filled, tokens)
         changed = await mcp_servers.change_server(tx, former, spec, sealed, listed, newest)
@@ -131,9 +127,7 @@ async def refresh_mcp_server(
         listed = await list_tools(services, who.project_id, before.spec, filled, tokens)
 
     async def refresh(tx: Tx) -> McpServer:
-        former = await mcp_servers.get_server(tx, who.project_id, name, lock=True)
-        if former is None:
-            raise e.McpServerNotFoundError
+        former = await _unchanged(tx, before)
         made = await mcp_servers.put_list(tx, former, listed)
         await mcp_servers.sync_tools(tx, services.vault, made, signing.make_secret)
         return _shown(services, made)
@@ -159,6 +153,17 @@ async def _found(services: Services, project_id: ProjectId, name: str) -> Regist
     if found is None:
         raise e.McpServerNotFoundError
     return found
+
+
+async def _unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
+    """Lock the server. Raises ConflictError if its registration is not `before` anymore."""
+    name = before.spec.name
+    former = await mcp_servers.get_server(tx, before.project_id, name, lock=True)
+    if former is None:
+        raise e.McpServerNotFoundError
+    if (former.id, former.version) != (before.id, before.version):
+        raise e.ConflictError(f"MCP server '{name}' was changed meanwhile; look at it again.")
+    return former
 
 
 def _shown(services: Services, one: RegisteredServer) -> McpServer:

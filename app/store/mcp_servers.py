@@ -147,15 +147,16 @@ async def put_list(
 async def take_list(
     tx: Tx,
     vault: Vault,
-    key: tuple[ProjectId, str, UUID],
+    key: tuple[ProjectId, str, UUID, int],
     listed: Sequence[ListedTool],
     make_secret: Callable[[], str],
 ) -> int:
-    """What a session with the server has seen; how many tools that changed. `key`: project, name
-    and id: a server that was registered anew meanwhile is another one. Raises NameTakenError."""
-    project_id, name, id_ = key
+    """Store what a session with the server has listed, and return the number of tools that this
+    changed. `key`: the project, name, ID and version of the session's registration. If the
+    registration has changed since, nothing is stored. Raises NameTakenError."""
+    project_id, name, id_, version = key
     former = await get_server(tx, project_id, name, lock=True)
-    if former is None or former.id != id_:
+    if former is None or (former.id, former.version) != (id_, version):
         return 0
     server = await put_list(tx, former, listed)
     if server.listed == former.listed:

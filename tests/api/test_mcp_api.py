@@ -1,14 +1,19 @@
 """MCP servers over the API and through runs, with real servers over streamable HTTP."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.api.project import Project, call, of_type, result_of, types_of
+from tests.hostile.mcp_peer import TOOL, McpPeer, plain, rpc
 from tests.support.client import Json
 from tests.support.mcp_server import McpServer
 from tests.support.model_server import calls, text
 from tests.support.service import free_port
+from tests.support.serving import Hold
 from tests.support.tool_news import ToolNews
 
 
@@ -286,6 +291,32 @@ def test_a_list_that_changed_while_nobody_looked_is_refreshed_on_demand(
     project.client.call("POST", "/v1/mcp_servers/box/refresh")
     back = project.client.call("GET", "/v1/tools/box_fail")
     assert (back["enabled"], back["version"]) == (True, 3)
+
+
+def test_a_refresh_of_the_former_address_is_refused(project: Project) -> None:
+    hold = Hold()
+
+    async def listed_late(request: web.Request, asked: Any) -> web.StreamResponse:
+        await hold.reach()
+        return await plain(request, asked)
+
+    with McpPeer() as peer, ThreadPoolExecutor(1) as pool:
+        project.client.call("POST", "/v1/mcp_servers", {"name": "box", "url": peer.url_of("a")})
+        tools = [{**TOOL, "name": "other"}]
+
+        async def listed(_request: web.Request, asked: Any) -> web.Response:
+            body = rpc(asked["id"], result={"tools": tools})
+            return web.Response(body=body, content_type="application/json")
+
+        peer.answers |= {("a", "tools/list"): listed_late, ("b", "tools/list"): listed}
+        refresh = pool.submit(project.client.request, "POST", "/v1/mcp_servers/box/refresh")
+        hold.arrived()
+        project.client.call("PATCH", "/v1/mcp_servers/box", {"url": peer.url_of("b")})
+        hold.release()
+        refused = refresh.result()
+    shown = project.client.call("GET", "/v1/mcp_servers/box")
+    assert shown["tool_names"] == ["box_other"]
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
 
 
 def test_a_deleted_server_takes_its_tools_along(project: Project, modern: McpServer) -> None:

@@ -1,15 +1,36 @@
-"""The list of an MCP server's tools is taken although the database was away at that moment."""
+"""The list of an MCP server's tools is stored after an outage of the database, and never for a
+registration that has changed."""
 
 from uuid import uuid4
 
 from app.domain.mcp_servers import ListedTool, McpServerSpec
 from app.settings import Settings
+from app.store.mcp_credentials import Sealed
+from app.store.mcp_servers import add_server, change_server, get_server
 from app.tools.mcp_link import Server
 from app.wiring import open_services
 from tests.db.proxy import Break, Proxy
 from tests.db.store import PROJECT, Store
 
 LISTED = [ListedTool(name="add", parameters={"type": "object"})]
+
+
+async def test_a_list_of_the_former_address_is_not_stored(store: Store) -> None:
+    former = McpServerSpec(name="box", url="http://127.0.0.1/former")
+    spec = McpServerSpec(name="box", url="http://127.0.0.1/mcp")
+    settings = Settings.model_validate({"secret_key": "a key for this test, and no other one"})
+    async with store.pool.begin() as tx:
+        made = await add_server(tx, PROJECT, former, Sealed(), ())
+        await change_server(tx, made, spec, Sealed(), ())
+    async with open_services(settings, store.url) as services:
+        take = services.mcp._take  # pyright: ignore[reportPrivateUsage]
+        assert await take(Server(PROJECT, made.id, 1, former, {}), LISTED) == 0
+        assert await take(Server(PROJECT, uuid4(), 2, spec, {}), LISTED) == 0
+        async with store.pool.connect() as tx:
+            found = await get_server(tx, PROJECT, "box")
+        assert found is not None
+        assert found.listed == ()
+        assert await take(Server(PROJECT, made.id, 2, spec, {}), LISTED) == 1
 
 
 async def test_a_list_that_meets_an_outage_is_taken_again(store: Store) -> None:
