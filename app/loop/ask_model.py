@@ -5,7 +5,6 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 from typing import Final, TypeAlias
 
 import structlog
@@ -172,7 +171,8 @@ async def _ask_one(
     ready = await armed(fitting, partial(engine.secrets, state.project_id))
     watch.lost(name, (*losses, *ready.losses))
     key = (state.project_id, name)
-    for attempt in count(1):
+    attempt = 1
+    while True:
         await watch.check()
         error = engine.breakers.refusal(key)
         if error is None:
@@ -185,12 +185,14 @@ async def _ask_one(
                 watch.lost(name, response.losses)
                 cost = engine.prices.cost_usd(name, response.usage)
                 return replace(response, usage=replace(response.usage, cost=cost or 0.0))
-        delay = None if error.code == OPEN and not is_last else _delay(error, attempt)
-        if delay is None:
+        # To wait for the request that tries the model is no attempt. That one may take minutes.
+        waits = error.code == OPEN and engine.breakers.is_probing(key)
+        delay = _delay(error, 1 if waits else attempt)
+        if delay is None or (error.code == OPEN and not is_last):
             raise error
+        attempt += not waits
         watch.retried(name, error, after=delay)
         await asyncio.sleep(delay)
-    raise AssertionError("count() does not end")
 
 
 async def _attempt(

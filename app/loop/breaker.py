@@ -63,6 +63,11 @@ class Breakers:
         text = f"{key[1]} failed {circuit.failures} times in a row and is left alone for a while."
         return ModelError(OPEN, text, transient=True, retry_after=wait)
 
+    def is_probing(self, key: Key) -> bool:
+        """Return whether a request tries the model, and the others wait for it."""
+        circuit = self._circuits.get(key)
+        return circuit is not None and circuit.probing
+
     def failed(self, key: Key, error: ModelError) -> None:
         if error.code not in _DOWN:
             self.over(key)

@@ -15,7 +15,9 @@ from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.response import Usage
 from app.domain.settle import start
 from app.domain.state import Changes, Member
+from app.llm import failures
 from app.llm.base import ModelError, ModelResponse
+from app.loop import ask_model, breaker
 from app.loop.execute import Execution
 from app.store import runs
 from app.store.commit import Step
@@ -397,3 +399,29 @@ async def test_a_run_that_ends_with_the_call_that_set_its_state_keeps_both(loop:
     assert await loop.execute(run) == "incomplete"
     head = await loop.store.head(run.id)
     assert (head.ended_at is not None, head.shared) == (True, {"total": 7})
+
+
+# A model that is down.
+
+
+async def test_waiting_for_another_run_to_try_the_model_is_no_attempt(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaker, "FIRST_SECONDS", 0.001)
+    monkeypatch.setattr(ask_model, "FIRST_DELAY", 0.001)
+    breakers, key = loop.engine.breakers, (PROJECT, "offline:rules")
+    for _ in range(breaker.FAILURES):
+        breakers.failed(key, failures.unreachable())
+    refusal, refused = breakers.refusal, 0
+    while refusal(key) is not None:
+        pass  # until this test has the request that tries the model
+
+    def count(asked: breaker.Key) -> ModelError | None:
+        nonlocal refused
+        refused += 1
+        if refused == 3 * ask_model.ATTEMPTS:
+            breakers.worked(asked)
+        return refusal(asked)
+
+    monkeypatch.setattr(breakers, "refusal", count)
+    assert await loop.execute(await loop.leased("hello")) == "completed"

@@ -105,3 +105,14 @@ def test_only_so_many_are_kept() -> None:
     for number in range(MAX_KEPT):
         breakers.failed((UUID(int=1), f"openai:{number}"), failures.unreachable())
     assert breakers.refusal(KEY) is None
+
+
+def test_it_says_whether_a_request_tries_the_model() -> None:
+    clock = Clock()
+    breakers = broken(clock)
+    assert not breakers.is_probing(KEY)
+    clock.now += FIRST_SECONDS
+    assert breakers.refusal(KEY) is None
+    assert breakers.is_probing(KEY)
+    breakers.failed(KEY, failures.unreachable())
+    assert not breakers.is_probing(KEY)
