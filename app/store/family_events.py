@@ -39,7 +39,8 @@ class FamilyPage:
     more: bool
 
 
-# One statement, so that all runs are seen as they were at one moment.
+# One statement, so that all runs are seen as they were at one moment. `at` never decreases within a
+# run, whatever the clock did, so that a page begins with the next event of each run.
 _READ: Final = text(
     """
 WITH seen AS (
@@ -59,17 +60,18 @@ WITH seen AS (
   WHERE f.id = :id OR s.id IS NOT NULL OR f.ended_at IS NULL
     OR f.ended_at > CAST(:floor AS timestamptz)
 ), found AS (
-  SELECT o.id, e.seq, e.type, CAST(e.data AS text) AS data, e.created_at FROM open o
+  SELECT o.id, e.seq, e.type, CAST(e.data AS text) AS data, e.created_at, e.at FROM open o
   CROSS JOIN LATERAL (
-    SELECT * FROM run_events e WHERE e.project_id = :project_id AND e.run_id = o.id
-      AND e.seq > o.seq ORDER BY e.seq LIMIT :count) e
-  ORDER BY e.created_at, o.id, e.seq LIMIT :count
+    SELECT *, max(created_at) OVER (ORDER BY seq) AS at FROM (
+      SELECT * FROM run_events e WHERE e.project_id = :project_id AND e.run_id = o.id
+        AND e.seq > o.seq ORDER BY e.seq LIMIT :count) e) e
+  ORDER BY e.at, o.id, e.seq LIMIT :count
 )
 SELECT o.id, o.status, o.last_seq, o.ended_at, c.floor, o.ended_at <= c.floor AS long_ended,
-  NULL AS seq, NULL AS type, NULL AS data, NULL AS created_at
+  NULL AS seq, NULL AS type, NULL AS data, NULL AS created_at, NULL AS at
 FROM open o CROSS JOIN clock c
 UNION ALL
-SELECT id, NULL, NULL, NULL, NULL, NULL, seq, type, data, created_at FROM found"""
+SELECT id, NULL, NULL, NULL, NULL, NULL, seq, type, data, created_at, at FROM found"""
 )
 
 
@@ -99,7 +101,7 @@ async def read_family_after(
         shown(row.id, row.seq, row.type, row.created_at, row.data)
         for row in sorted(
             (row for row in rows if row.seq is not None),
-            key=lambda row: (row.created_at, row.id, row.seq),
+            key=lambda row: (row.at, row.id, row.seq),
         )
     ]
     events = _gapless(run_id, found, seen, whole=len(found) < count)
@@ -118,14 +120,13 @@ async def read_family_after(
 def _gapless(
     run_id: RunId, found: list[StoredEvent], seen: Mapping[UUID, int], *, whole: bool
 ) -> list[StoredEvent]:
-    """Each run's own order wins over the clock's, and the last event of `run_id` comes last: once
-    it was given, nobody asks for more."""
+    """The last event of `run_id` comes last: once it was given, nobody asks for more."""
     given = dict(seen)
     events: list[StoredEvent] = []
     last: list[StoredEvent] = []
     for event in found:
         if event.sequence != given.get(event.run_id, 0) + 1:
-            continue  # the clock was set back: with the next page
+            continue  # with the next page
         if event.run_id == run_id and event.is_last:
             last.append(event)
             continue

@@ -109,6 +109,28 @@ async def test_a_clock_that_was_set_back_does_not_change_a_runs_order(store: Sto
     assert found == [1, 2, 3, 4]
 
 
+async def test_pages_smaller_than_what_followed_when_the_clock_was_set_back_go_on(
+    store: Store,
+) -> None:
+    root = await family(store, events=8)
+    child = await family(store, root, events=8)
+    await store.sql(
+        "UPDATE run_events SET created_at = created_at - interval '1 day' WHERE seq >= 3"
+    )
+    seen: dict[UUID, int] = {}
+    found: list[tuple[UUID, int]] = []
+    more = True
+    while more:
+        page = await read(store, root, seen, count=3)
+        assert page.events
+        found += numbers(page)
+        seen |= dict(numbers(page))
+        more = page.more
+    for run in (root, child):
+        assert [number for one, number in found if one == run] == list(range(1, 9))
+    assert found[-1] == (root, 8)
+
+
 async def test_a_run_that_is_not_there_has_no_log(store: Store) -> None:
     async with store.autocommit.connect() as tx:
         page = await read_family_after(tx, PROJECT, RunId(mint()), {}, LONG_AGO, 10)
