@@ -1,4 +1,4 @@
-"""A bound on the answers that the vendors' libraries read and decompress by themselves."""
+"""A bound on the answers of models, which are decompressed here and not by the libraries."""
 
 import zlib
 from collections.abc import AsyncIterator
@@ -6,16 +6,23 @@ from typing import Final, cast
 
 import httpx2
 
-from app.llm.failures import MAX_RESPONSE_BYTES, too_large
+from app.llm.failures import MAX_RESPONSE_BYTES, invalid_response, too_large
 
+ENCODINGS: Final = "gzip, deflate"
+"""What may be asked for."""
 _GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
 
 
 async def bound(response: httpx2.Response) -> None:
-    """Replace the body by one that is never larger than MAX_RESPONSE_BYTES, decompressed here."""
+    """Replace the body by one that is never larger than MAX_RESPONSE_BYTES, decompressed here.
+    Raises ModelError for a body that is compressed in another way or more than once: a few bytes of
+    it can keep the event loop busy for a minute."""
     stream = cast(httpx2.AsyncByteStream, response.stream)
     encoding = response.headers.pop("content-encoding", "identity").strip().lower()
-    response.stream = _Bounded(stream, inflates=encoding in ("gzip", "x-gzip", "deflate"))
+    inflates = encoding in ("gzip", "x-gzip", "deflate")
+    if not inflates and encoding not in ("", "identity"):
+        raise invalid_response(f"its encoding is {encoding[:50]!r}")
+    response.stream = _Bounded(stream, inflates=inflates)
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -29,7 +36,10 @@ class _Bounded(httpx2.AsyncByteStream):
         left = MAX_RESPONSE_BYTES
         async for chunk in self._stream:
             if self._inflating is not None:
-                chunk = self._inflating.decompress(chunk, left + 1)  # noqa: PLW2901
+                try:
+                    chunk = self._inflating.decompress(chunk, left + 1)  # noqa: PLW2901
+                except zlib.error as error:
+                    raise httpx2.DecodingError(str(error)) from error
             left -= len(chunk)
             if left < 0:
                 raise too_large(MAX_RESPONSE_BYTES)

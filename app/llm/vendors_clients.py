@@ -21,7 +21,7 @@ from pydantic_ai.providers.google import GoogleProvider
 
 from app.llm.vendors_access import Access, VendorName
 from app.llm.vendors_aws import MAX_CONNECTIONS, bedrock_client
-from app.llm.vendors_bounds import bound
+from app.llm.vendors_bounds import ENCODINGS, bound
 
 CONNECT_SECONDS: Final = 10.0
 READ_SECONDS: Final = 3600.0
@@ -120,7 +120,7 @@ def _http() -> httpx2.AsyncClient:
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     return anthropic.DefaultAioHttpClient(
         timeout=timeout,
-        headers={"user-agent": AGENT, "accept-encoding": "gzip, deflate"},
+        headers={"user-agent": AGENT, "accept-encoding": ENCODINGS},
         follow_redirects=False,
         event_hooks={"response": [bound]},
     )

@@ -1,6 +1,7 @@
 """Chat Completions over a real connection: streams, whole bodies, and every way to fail."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -423,3 +424,36 @@ async def test_a_key_that_is_quoted_in_an_answer_with_200_is_struck_out(kind: st
 
     async with odd_server(quoting) as model:
         assert (await failure(model)).message.endswith("Incorrect API key provided: ***")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip", "br"])
+@pytest.mark.parametrize("status", [200, 429])
+async def test_an_answer_is_decompressed_once(encoding: str, status: int) -> None:
+    """Decompressing a few kilobytes that were compressed three times takes many seconds, during
+    which the event loop does not move."""
+    message = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}
+    error = {"error": {"message": "Slow down"}}
+
+    async def compressed(_: web.Request) -> web.Response:
+        body = json.dumps(message if status == 200 else error).encode()
+        for _layer in range(encoding.count("gzip")):
+            body = gzip.compress(body)
+        headers = {"content-encoding": encoding, "content-type": "application/json"}
+        return web.Response(status=status, body=body, headers=headers)
+
+    async with odd_server(compressed) as model:
+        if (encoding, status) == ("gzip", 200):
+            assert (await ask(model)).text == "Hello"
+            return
+        refused = await failure(model)
+    assert refused.code == ("model_invalid_response" if status == 200 else "model_rate_limited")
+    assert ("Slow down" in refused.message) is ((encoding, status) == ("gzip", 429))
+
+
+async def test_a_broken_compression_is_a_broken_stream() -> None:
+    async def broken(_: web.Request) -> web.Response:
+        headers = {"content-encoding": "gzip", "content-type": "application/json"}
+        return web.Response(body=b"no gzip", headers=headers)
+
+    async with odd_server(broken) as model:
+        assert (await failure(model)).code == "model_stream_broken"
