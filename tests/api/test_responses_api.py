@@ -98,6 +98,17 @@ def test_an_agent_is_a_model_with_its_own_tools(project: Project) -> None:
         previous_response_id=both["id"],
     )
     assert "sun" in said(after)
+    both = create(
+        project, message("user", 'get_weather(location="Oslo")'), model="clerk", tools=[WEATHER]
+    )
+    again = create(
+        project,
+        output_of(both["output"][0]["call_id"], "snow"),
+        model="clerk",
+        tools=[WEATHER],
+        previous_response_id=both["id"],
+    )
+    assert "snow" in said(again)
     for field, value in {
         "instructions": "Do not.",
         "temperature": 0.5,

@@ -227,7 +227,8 @@ def check_goes_on(asked: CreateResponse, config: RunConfig) -> None:
             raise _differs(name)
     if asked.instructions is not None and asked.instructions != config.instructions:
         raise _differs("instructions")
-    same = (functions_in(asked), registered_of(asked)) == (config.functions, config.tools)
+    registered = config.tools if ":" in asked.model else ()  # an agent has its own
+    same = (functions_in(asked), registered_of(asked)) == (config.functions, registered)
     if asked.tools is not None and not same:
         raise _differs("tools")
 
