@@ -12,6 +12,7 @@ from app.api.idempotency import Once
 from app.api.models.start_run import StartRun
 from app.api.resolving import Resolved, resolve
 from app.domain import errors as e
+from app.domain.bounds import check_room
 from app.domain.ids import Prefix, RunId, SessionId, parse, show
 from app.domain.items import Item
 from app.domain.run import RunStatus
@@ -169,7 +170,9 @@ def new_run(
     items: tuple[Item, ...],
     continued_from: RunId | None = None,
 ) -> NewRun:
-    """`items`: what it begins with."""
+    """`items`: what it begins with. Raises ConflictError if no run can hold them."""
+    if continued_from is not None:  # else they are no larger than the request
+        check_room(items)
     config, changes = resolved.config, Changes()
     before = {"continued_from": show(Prefix.RUN, continued_from)} if continued_from else {}
     created(changes, asked.agent, config, **before)

@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from app.domain import errors as e
 from app.domain.agents import AgentConfig, Limits
+from app.domain.bounds import check_room
 from app.domain.calls import Reason
 from app.domain.errors import FieldError
 from app.domain.ids import Prefix, ProjectId, RunId, SessionId, show
@@ -86,6 +87,7 @@ async def prepare(
     status, state = found
     row = (await tx.execute(_STOPPED, {"project_id": project_id, "id": run_id})).one()
     _check(status, state, row.reason, messages)
+    check_room(messages, stored=state.stored_bytes)
     config = codec.config_from_json(row.config)
     allowed = _own(config.limits, row.turns_before, row.calls_before)
     config = _extended(config, allowed, state, turns)

@@ -12,6 +12,7 @@ from app.domain import approvals as rules
 from app.domain import errors as e
 from app.domain.abandoned import Closed, abandoned, together
 from app.domain.approvals import ApprovalStatus, Approve, Decision, Edit, Reject
+from app.domain.bounds import check_room
 from app.domain.calls import Call, CallOutcome, CallPhase, Reason
 from app.domain.errors import FieldError
 from app.domain.events import MAX_PER_RUN
@@ -294,6 +295,7 @@ async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequ
         raise e.ConflictError("A child run takes no messages; send them to the run above it.")
     if state.last_seq >= MAX_PER_RUN:
         raise e.TooManyRequestsError("This run has as many events as it may.")
+    check_room(messages, stored=state.stored_bytes)
     changes = Changes()
     segment = Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages))
     changes.segments.append(segment)

@@ -6,15 +6,25 @@ from typing import Any
 
 import pytest
 from pydantic_core import from_json
+from sqlalchemy import text
 
+from app.api.accepting import new_run
+from app.api.models.start_run import StartRun
+from app.api.resolving import Resolved
+from app.domain import bounds
 from app.domain.calls import CallOutcome, CallPhase
+from app.domain.errors import ConflictError
+from app.domain.ids import KeyId
 from app.domain.items import HostedCall, MediaPart, Message, Native, Reasoning, TextPart
 from app.domain.outcomes import Done, Outcome
 from app.domain.plan import UnusableResponseError, take_response
 from app.domain.response import ModelResponse, Output, RequestedCall, Usage
+from app.domain.scopes import Principal
 from app.domain.settle import conclude, judge
 from app.domain.state import Changes
-from tests.db.store import Store, step
+from app.store import continuing, outside
+from app.store.ids import mint
+from tests.db.store import MODEL, PROJECT, Store, step
 from tests.unit.domain_cases import tool, turn_with
 
 LONG_NAME = "".join(Random(1).choices(ascii_letters, k=9000))  # which no index compresses
@@ -74,8 +84,33 @@ async def test_no_result_keeps_a_run_from_being_read_or_a_sibling_from_its_own(
 
 async def test_a_run_that_is_read_knows_how_much_it_holds(store: Store) -> None:
     state = await store.leased()
-    text = "x" * 10_000
-    response = ModelResponse((Message("assistant", text),))
+    said = "x" * 10_000
+    response = ModelResponse((Message("assistant", said),))
     after, changes = take_response(state, response, turn_with())
     await store.committed(step(after, changes=changes))
-    assert (await store.load(state.id)).stored_bytes >= state.stored_bytes + len(text)
+    assert (await store.load(state.id)).stored_bytes >= state.stored_bytes + len(said)
+
+
+async def test_a_full_run_takes_no_message_and_nothing_goes_on_from_it_with_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "MAX_RUN_BYTES", 20_000)
+    state = await store.waiting()
+    said = (Message("user", "x" * 9_000),)
+    async with store.pool.begin() as tx:
+        await outside.add_input(tx, PROJECT, state.id, said)
+    with pytest.raises(ConflictError, match="may hold"):
+        async with store.pool.begin() as tx:
+            await outside.add_input(tx, PROJECT, state.id, said * 2)
+    assert (await store.log(state.id)).count("input.received") == 1
+    async with store.pool.begin() as tx:
+        stopped = "UPDATE runs SET status = 'incomplete', ended_at = now(), incomplete_details"
+        await tx.execute(
+            text(f"{stopped} = '{{\"reason\": \"deadline\"}}' WHERE id = '{state.id}'")
+        )
+        with pytest.raises(ConflictError, match="may hold"):
+            await continuing.prepare(tx, PROJECT, state.id, turns=None, messages=said * 2)
+    who = Principal(PROJECT, KeyId(mint()), "me", frozenset())
+    asked = StartRun(input="", model=MODEL)
+    with pytest.raises(ConflictError, match="may hold"):
+        new_run(who, asked, Resolved(asked.config()), said * 3, continued_from=state.id)
