@@ -24,6 +24,8 @@ PER_THOUSAND: Final = {
     ("kill", "api"): 5,
     ("freeze", "worker"): 10,
     ("freeze", "api"): 2,
+    ("stall", "short"): 6,
+    ("stall", "long"): 2,
     ("terminate", "worker"): 5,
     ("terminate", "api"): 2,
     ("restart_postgres", ""): 3,
@@ -40,6 +42,8 @@ PER_THOUSAND: Final = {
 SECONDS: Final = {
     ("freeze", "worker"): (LEASE_SECONDS * 1.3, LEASE_SECONDS * 2.4),
     ("freeze", "api"): (1.0, 4.0),
+    ("stall", "short"): (LEASE_SECONDS * 1.3, LEASE_SECONDS * 2.4),
+    ("stall", "long"): (18.0, 20.0),
     ("restart_postgres", ""): (0.1, 1.0),
     ("freeze_relay", "all"): (LEASE_SECONDS * 1.3, LEASE_SECONDS * 2.4),
     ("freeze_relay", "old"): (6.0, 12.0),
@@ -106,6 +110,7 @@ class Injector:
         self._acts: dict[str, Callable[[Planned], Awaitable[None]]] = {
             "kill": self._kill,
             "freeze": self._freeze,
+            "stall": self._stall,
             "terminate": self._terminate,
             "restart_postgres": self._restart_postgres,
             "end_backend": self._end_backend,
@@ -165,15 +170,24 @@ class Injector:
             self._last(lambda: self._processes.terminate(process))
 
     async def _freeze(self, planned: Planned) -> None:
-        if (process := await self._pick(planned.detail)) is None:
+        await self._hold(planned, planned.detail, self._processes.freeze)
+
+    async def _stall(self, planned: Planned) -> None:
+        """`short`: the worker keeps its leases. `long`: the worker ends itself."""
+        await self._hold(planned, "worker", self._processes.stall)
+
+    async def _hold(
+        self, planned: Planned, role: str, hold: Callable[[Process, float], Awaitable[None]]
+    ) -> None:
+        if (process := await self._pick(role)) is None:
             return
 
-        async def freeze() -> None:
+        async def last() -> None:
             at = time.time()
-            await self._processes.freeze(process, planned.seconds)
+            await hold(process, planned.seconds)
             self._record(planned, process.name, at, time.time())
 
-        self._last(freeze)
+        self._last(last)
         await asyncio.sleep(0)
 
     async def _restart_postgres(self, planned: Planned) -> None:
@@ -188,10 +202,15 @@ class Injector:
         self._record(planned, "postgres", at, time.time())
 
     async def _end_backend(self, planned: Planned) -> None:
-        at = time.time()
-        ended = await self._database.end_backend(planned.detail, self._dice, self._processes.down())
-        if ended is not None:
-            self._record(planned, ended.process, at)
+        """A process opens the connection of its leases when it holds some, so wait for one."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            at, down = time.time(), self._processes.down()
+            ended = await self._database.end_backend(planned.detail, self._dice, down)
+            if ended is not None:
+                self._record(planned, ended.process, at)
+                return
+            await asyncio.sleep(GAP_SECONDS)
 
     async def _freeze_relay(self, planned: Planned) -> None:
         """`all`: of all connections. `old`: of those of this moment. `ended`: of those of this

@@ -28,6 +28,7 @@ WINDOWS: Final = {
     "kills of a worker while a tool call was in flight": 4,
     "kills of a worker between two commits of a run": 6,
     "freezes of a worker that held leases": 4,
+    "stalls of a worker that held leases": 3,
     "restarts of PostgreSQL while a tool call was in flight": 1,
 }
 RACES: Final = {
@@ -99,6 +100,7 @@ def count_faults(folder: Folder) -> tuple[Figures, Figures]:
         sum(_some(abandoned, kill.at, kill.at + ABANDONED_SECONDS) for kill in kills),
         sum(_some_across(taken_over, kill, TAKEN_OVER_SECONDS) for kill in kills),
         sum(_some_across(taken_over, freeze, TAKEN_OVER_SECONDS) for freeze in freezes),
+        sum(bool(stall.runs) and stall.name.startswith("worker") for stall in folder.stalls()),
         sum(any(at < restart.at < end for at, end in hits) for restart in restarts),
     )
     return figures, dict(zip(WINDOWS, windows, strict=True))

@@ -23,6 +23,8 @@ from typing import Any, Final
 
 import uuid_utils
 
+from tests.chaos import stalling
+
 PRELOADED: Final = (
     *("app.__main__", "app.serve", "app.operating.environment", "uvloop", "uvicorn.server"),
     *("uvicorn.loops.uvloop", "uvicorn.protocols.http.httptools_impl", "openai", "asyncpg"),
@@ -129,6 +131,7 @@ def _become(order: dict[str, Any]) -> None:
     os.environ.update(order["env"])
     os.chdir(Path(__file__).parents[2])
     uuid_utils.reseed_rng()
+    stalling.obey(order["name"], Path(order["output"]))
     gc.enable()
     sys.argv = ["app", order["command"]]
     runpy.run_module("app", run_name="__main__", alter_sys=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.chaos.relay import Relay
+from tests.chaos.stalling import SIGNAL, order_of
 from tests.checker.evidence import Log, ProcessEvent
 
 ROOT: Final = Path(__file__).parents[2]
@@ -151,6 +152,18 @@ class Processes:
         await asyncio.sleep(seconds)
         self.log(process, "continued")
         process.signal(signal.SIGCONT)
+        process.busy = False
+
+    async def stall(self, process: Process, seconds: float) -> None:
+        """Block its event loop for that time, or until the process ends."""
+        process.busy = True
+        order = order_of(process.output)
+        order.touch()
+        process.signal(SIGNAL)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await process.ended.wait()
+        order.unlink()
         process.busy = False
 
     async def terminate(self, process: Process) -> None:

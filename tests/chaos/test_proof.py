@@ -55,12 +55,12 @@ def test_each_floor_that_is_not_reached_is_named() -> None:
 @pytest.mark.parametrize(
     ("fault", "window"),
     [
-        (Fault(100.0, "kill", "worker-1", detail="worker"), (1, 1, 0, 0)),
-        (Fault(100.0, "kill", "api-1", detail="api"), (0, 0, 0, 0)),
-        (Fault(98.0, "kill", "worker-1", detail="worker"), (0, 0, 0, 0)),
-        (Fault(103.5, "kill", "worker-1", detail="worker"), (0, 0, 0, 0)),
-        (Fault(100.0, "freeze", "worker-1", 104.0, "worker"), (0, 0, 1, 0)),
-        (Fault(100.0, "restart_postgres", "postgres", 101.0), (0, 0, 0, 1)),
+        (Fault(100.0, "kill", "worker-1", detail="worker"), (1, 1, 0, 0, 0)),
+        (Fault(100.0, "kill", "api-1", detail="api"), (0, 0, 0, 0, 0)),
+        (Fault(98.0, "kill", "worker-1", detail="worker"), (0, 0, 0, 0, 0)),
+        (Fault(103.5, "kill", "worker-1", detail="worker"), (0, 0, 0, 0, 0)),
+        (Fault(100.0, "freeze", "worker-1", 104.0, "worker"), (0, 0, 1, 0, 0)),
+        (Fault(100.0, "restart_postgres", "postgres", 101.0), (0, 0, 0, 0, 1)),
     ],
 )
 def test_a_fault_counts_in_a_window_only_if_it_hit_it(

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from tests.checker.evidence import ProcessEvent
+from tests.checker.evidence import ProcessEvent, Stall
 from tests.checker.history import Json
 from tests.checker.spoiling import (
     CALLED_BACK,
@@ -60,6 +60,25 @@ def a_process_cannot_start(lines: Lines) -> None:
 
 def a_drained_process_fails(lines: Lines) -> None:
     lines.set("processes.jsonl", of(pid=13, event="ended"), code=1)
+
+
+def a_process_ends_too_early(lines: Lines) -> None:
+    """Its event loop was blocked for a shorter time than the bound."""
+    lines.set("stalls.jsonl", of(pid=15), at=START - 9)
+
+
+def a_process_stays_stalled(lines: Lines) -> None:
+    lines.append("stalls.jsonl", Stall(START, "worker-0", 14, [], START + 20))
+
+
+def a_stalled_worker_loses_a_lease(lines: Lines) -> None:
+    def take_over(log: list[Json]) -> None:
+        last, begun = log.pop(), datetime.fromisoformat(log[-1]["created_at"]).timestamp()
+        log += [event(last, "run.resumed", begun + seconds) for seconds in (5, 9)]
+        log.append(event(last, "run.completed", begun + 9.1, output="done"))
+        lines.append("stalls.jsonl", Stall(begun + 6, "worker-0", 14, [REJECTED], begun + 10))
+
+    lines.events(REJECTED, take_over)
 
 
 def a_process_ignores_the_signal(lines: Lines) -> None:

@@ -7,6 +7,7 @@ when a writer is killed. Times are `time.time()` of one machine. The readers str
 |---|---|---|
 | `faults.jsonl` | `Fault` | the fault injector |
 | `processes.jsonl` | `ProcessEvent` | the supervisor of the processes |
+| `stalls.jsonl` | `Stall` | the stalled processes |
 | `levels.jsonl` | `Level` | the supervisor, once a second |
 | `tables/<table>.jsonl` | one row as JSON | the supervisor, at the end, in one snapshot |
 | `settings.json` | one `Settings` | the supervisor, at the end |
@@ -30,7 +31,7 @@ HEAD_CHARACTERS = 400
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault. `kind`: `kill`, `freeze`, `terminate`, `restart_postgres`, `end_backend`,
+    """One fault. `kind`: `kill`, `freeze`, `stall`, `terminate`, `restart_postgres`, `end_backend`,
     `freeze_relay`, `cut_relay`. `until`: when it was over, `None` for one that has no duration."""
 
     at: float
@@ -50,6 +51,19 @@ class ProcessEvent:
     pid: int
     event: str
     code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A time in which the event loop of a process was blocked, while its threads went on. `runs`:
+    those that it worked on. `until`: `None` if the process ended meanwhile. A stall is written
+    when it begins, and again when it ends: the last line counts."""
+
+    at: float
+    name: str
+    pid: int
+    runs: list[str]
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +304,9 @@ class Folder:
 
     def processes(self) -> Iterator[ProcessEvent]:
         return self._lines("processes.jsonl", ProcessEvent)
+
+    def stalls(self) -> list[Stall]:
+        return list({(one.pid, one.at): one for one in self._lines("stalls.jsonl", Stall)}.values())
 
     def levels(self) -> Iterator[Level]:
         return self._lines("levels.jsonl", Level)

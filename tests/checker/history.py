@@ -19,6 +19,7 @@ from tests.checker.evidence import (
     Plan,
     ProcessEvent,
     Settings,
+    Stall,
     as_object,
 )
 from tests.support.hits import Hit
@@ -80,6 +81,7 @@ class Evidence:
     settings: Settings | None = None
     faults: list[Fault] = field(default_factory=list[Fault])
     processes: list[ProcessEvent] = field(default_factory=list[ProcessEvent])
+    stalls: list[Stall] = field(default_factory=list[Stall])
     levels: list[Level] = field(default_factory=list[Level])
     plans: dict[str, Plan] = field(default_factory=dict[str, Plan])
     plan_of: dict[str, str] = field(default_factory=dict[str, str])

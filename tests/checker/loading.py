@@ -85,6 +85,10 @@ def load(path: Path) -> Evidence:
         settings=folder.settings(),
         faults=list(folder.faults()),
         processes=list(folder.processes()),
+        stalls=[
+            replace(stall, runs=[_shown("run", run) for run in stall.runs])
+            for stall in folder.stalls()
+        ],
         levels=list(folder.levels()),
         plans=plans,
         plan_of=_plan_of(folder, tables["runs"], answers.plan_of),

@@ -12,6 +12,13 @@ STOP_SECONDS = 10.0
 UNAVAILABLE = 3
 """The exit code of a process that cannot start because its database does not answer."""
 OUTAGES = {"restart_postgres", "end_backend", "freeze_relay", "cut_relay"}
+STALLED = 70
+"""The exit code of a worker whose event loop was blocked."""
+STALLED_SECONDS = 10.0
+"""A worker must not end itself before its event loop was blocked for so long."""
+TOLERANCE_SECONDS = 1.0
+STALLED_AT_MOST_SECONDS = 16.0
+"""A worker must have ended itself by then. It counts in thirds of its lease."""
 QUIET_SAMPLES = 3
 """Samples of a process that are its level before and after the load."""
 GROWTH_FACTOR = 1.5
@@ -25,7 +32,7 @@ IDLE_SHARE = 0.5
 
 def no_process_ends_by_itself(evidence: Evidence) -> Found:
     """A process ends because it was killed, or was asked to stop; then its exit code is 0. Or it
-    could not start because the database was away."""
+    could not start because the database was away, or its event loop was blocked."""
     away = Windows(one for one in evidence.faults if one.kind in OUTAGES)
     for name, life in _lives(evidence).items():
         asked = {event.event for event in life}
@@ -35,10 +42,28 @@ def no_process_ends_by_itself(evidence: Evidence) -> Found:
             starting = event.code == UNAVAILABLE and "ready" not in asked
             if starting and away.touches(life[0].at, event.at):
                 continue
+            if event.code == STALLED and _was_stalled(evidence, event):
+                continue
             if "asked_to_stop" not in asked:
                 yield name, f"ended by itself with code {event.code}"
             elif event.code not in (0, None):
                 yield name, f"was asked to stop and ended with code {event.code}"
+
+
+def _was_stalled(evidence: Evidence, ended: ProcessEvent) -> bool:
+    """Whether the event loop was blocked long enough before the end of the process."""
+    return any(
+        stall.pid == ended.pid and ended.at - stall.at > STALLED_SECONDS - TOLERANCE_SECONDS
+        for stall in evidence.stalls
+    )
+
+
+def every_stalled_process_ends(evidence: Evidence) -> Found:
+    """A worker whose event loop does not move ends itself, so that others take over its runs."""
+    for stall in evidence.stalls:
+        seconds = 0.0 if stall.until is None else stall.until - stall.at
+        if seconds > STALLED_AT_MOST_SECONDS:
+            yield f"{stall.name} {stall.pid}", f"went on after {seconds:.1f} s without a move"
 
 
 def every_process_stops_when_asked(evidence: Evidence) -> Found:

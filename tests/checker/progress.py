@@ -1,10 +1,13 @@
 """The promise that work continues: no process hangs while there is work to do."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from itertools import pairwise
+from math import inf
 
 from tests.checker.faults import Windows
 from tests.checker.history import ENDED, Event, Evidence, Found, time_of
+from tests.checker.processes import STALLED_SECONDS, TOLERANCE_SECONDS
 
 HANG_SECONDS = 15.0
 """Without any event although runs are open and there is no fault."""
@@ -12,6 +15,12 @@ STUCK_SECONDS = 60.0
 """Between two events of a run, longer than all requests to a model for one turn."""
 WAITS = {"run.waiting", "tool_call.progress", "tool_call.approval_requested"}
 """Events after which a run may wait for someone."""
+CLAIMED = {"run.started", "run.resumed"}
+WAITED = {"run.waiting", "tool_call.progress"}
+"""If there is none of these between two claims of a run, its worker has lost the lease."""
+COSTLY = {"freeze", "restart_postgres", "end_backend", "freeze_relay", "cut_relay"}
+"""Faults that may cost a living process its leases."""
+KEPT_SECONDS = STALLED_SECONDS - TOLERANCE_SECONDS
 CLAIM_SECONDS = 30.0
 """From the acceptance of a run to its first claim, without a fault."""
 
@@ -52,6 +61,35 @@ def no_run_stands_still(evidence: Evidence) -> Found:
             quiet = time_of(other) - time_of(one)
             if quiet > STUCK_SECONDS and not (waits or queued) and evidence.settings is not None:
                 yield run_id, f"did nothing for {quiet:.0f} s after {one['type']}"
+
+
+def a_stalled_worker_keeps_its_leases(evidence: Evidence) -> Found:
+    """G17: no other worker takes over the runs of a worker whose event loop is blocked, before the
+    worker ends."""
+    if evidence.settings is None:
+        return
+    after = evidence.settings.lease_seconds + evidence.settings.polling_seconds
+    for stall in evidence.stalls:
+        end = min(stall.until or inf, stall.at + KEPT_SECONDS)
+        near = {stall.name, "postgres"}
+        faults = [one for one in evidence.faults if one.target in near and one.kind in COSTLY]
+        if Windows(faults, after=after).touches(stall.at, end):
+            continue
+        for run_id in stall.runs:
+            for taken_over in _takeovers(evidence.logs.get(run_id, []), stall.at):
+                if taken_over < end:
+                    late = taken_over - stall.at
+                    yield run_id, f"was taken over {late:.1f} s after {stall.name} was blocked"
+
+
+def _takeovers(log: list[Event], at: float) -> Iterator[float]:
+    """Yield the time of each claim that ended a claim of before `at`, although the run did not wait
+    for anything."""
+    claims = [place for place, event in enumerate(log) if event["type"] in CLAIMED]
+    for one, other in pairwise(claims):
+        since = {event["type"] for event in log[one:other]}
+        if time_of(log[one]) < at < time_of(log[other]) and not since & WAITED:
+            yield time_of(log[other])
 
 
 def _unclaimed(evidence: Evidence, run_id: str, log: list[Event], windows: Windows) -> Found:

@@ -14,6 +14,7 @@ from tests.checker.evidence import (
     Plan,
     ProcessEvent,
     Settings,
+    Stall,
     write_settings,
 )
 from tests.checker.story import PROJECT, START, URL, Story, Told
@@ -176,6 +177,8 @@ def _rejected(story: Story) -> None:
 
 def _tell_processes(story: Story) -> None:
     for at, name, pid, event, code in (
+        (-20.0, "worker-1", 15, "started", None),
+        (-7.0, "worker-1", 15, "ended", 70),
         (-2.0, "api-0", 11, "started", None),
         (-2.0, "worker-0", 12, "started", None),
         (-2.0, "worker-1", 13, "started", None),
@@ -186,6 +189,7 @@ def _tell_processes(story: Story) -> None:
         (5.0, "worker-1", 13, "ended", 0),
     ):
         story.write("processes.jsonl", ProcessEvent(START + at, name, pid, event, code))
+    story.write("stalls.jsonl", Stall(START - 17.5, "worker-1", 15, []))
 
 
 def _tell_levels(story: Story) -> None:
