@@ -344,9 +344,10 @@ class Listener:
 
     async def _listen(self) -> None:
         address = self._address
+        seconds, settings = address.seconds, address.server_settings
         connect = cast("Any", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
         connection = await connect(
-            address.dsn, timeout=address.seconds, server_settings=address.server_settings
+            address.dsn, timeout=seconds, command_timeout=seconds, server_settings=settings
         )
         closed = asyncio.Event()
 
@@ -361,8 +362,7 @@ class Listener:
             self._on_work()
             self._on_tools(None)
             while not await _within(self._keepalive, closed):
-                async with asyncio.timeout(5):
-                    await connection.execute("SELECT 1")
+                await connection.execute("SELECT 1")
             log.warning("listen_lost", error="closed")
         finally:
             connection.terminate()

@@ -22,6 +22,7 @@ class Break(Enum):
     BEFORE = auto()  # the server never gets the statement
     ANSWER_LOST = auto()  # the server has done it, and nobody hears of it
     WHILE_RUNNING = auto()  # the client is cut off while the server works
+    SWALLOWED = auto()  # the server is cut off, and the client waits for an answer
     DELIVERED_LATE = auto()  # the client is cut off; the server gets the statement at `deliver`
 
 
@@ -129,6 +130,11 @@ class Proxy:
                     await up_writer.drain()
                 case Break.DELIVERED_LATE:
                     self._late.append((up_reader, up_writer, data))
+                case Break.SWALLOWED:
+                    self.broken += 1
+                    up_writer.transport.abort()
+                    await reader.read()
+                    return
             self.broken += 1
             writer.transport.abort()
             return

@@ -18,7 +18,7 @@ from app.store.drafts import Piece
 from app.store.events import StoredEvent, shown_now
 from app.store.notify import MAX_PUSHED, Feed, Follower, Listener
 from app.store.relay import Relay
-from tests.db.proxy import Proxy
+from tests.db.proxy import Break, Proxy
 from tests.db.store import PROJECT, Store, backend, step, until
 from tests.db.test_worker import bench_on
 from tests.environments.servers import pgbouncer
@@ -220,6 +220,19 @@ async def test_a_connection_whose_end_is_hidden_is_replaced(store: Store) -> Non
         await notify(store, "runward_runs", run.hex)
         await heard.hear(runs=1)
         assert heard.runs == [run]
+
+
+@pytest.mark.parametrize("statement", ["LISTEN", "SELECT 1"])
+async def test_a_connection_that_swallows_a_statement_is_replaced(
+    store: Store, statement: str
+) -> None:
+    """Whether it is about to listen, or is asked for a sign of life."""
+    proxy, heard = Proxy(store.url), Heard()
+    proxy.break_at(statement, Break.SWALLOWED)
+    async with proxy.open() as url, heard.through(f"{url}&connect_timeout=1", set(), keepalive=0.3):
+        if statement == "SELECT 1":
+            await heard.everything()
+        assert proxy.broken == 1
 
 
 async def test_the_connection_ends_with_the_listener(store: Store) -> None:

@@ -5,6 +5,8 @@ the same, whether PostgreSQL had done it, was doing it, or gets it when nobody e
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
 from threading import Thread
 from typing import Any
 
@@ -16,7 +18,7 @@ from sqlalchemy.engine import make_url
 from app.domain.agents import AgentConfig
 from app.domain.run import Move
 from app.store import db
-from app.store.commit import Committed, Ending
+from app.store.commit import Beyond, Committed, Ending
 from tests.db.proxy import Break, Proxy
 from tests.db.store import Store, new_run, step
 
@@ -26,6 +28,12 @@ OPENED = ["run.created", "run.started"]
 @pytest.fixture
 def proxy(database_url: str) -> Proxy:
     return Proxy(database_url)
+
+
+@pytest.fixture
+def short_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of connections that are opened from now on."""
+    monkeypatch.setattr(db, "STATEMENT_TIMEOUT", timedelta(seconds=0.5))
 
 
 @pytest.fixture
@@ -79,6 +87,19 @@ async def test_a_run_s_end_is_committed_once_though_its_answer_is_lost(
     await far.committed(step(state, "run.completed", seen=0, ending=ending))
     assert proxy.broken == 1
     assert await store.log(state.id) == [*OPENED, "run.completed"]
+
+
+@pytest.mark.usefixtures("short_statements")
+@pytest.mark.parametrize("beyond", [None, Beyond()])
+async def test_a_step_is_committed_once_though_its_connection_swallows_it(
+    store: Store, far: Store, proxy: Proxy, beyond: Beyond | None
+) -> None:
+    """On the committer's own connection, and in a transaction of the pool."""
+    state = await store.leased()
+    proxy.break_at("fragile" if beyond is None else "COMMIT", Break.SWALLOWED)
+    await far.committed(replace(step(state, "fragile"), beyond=beyond))
+    assert proxy.broken == 1
+    assert await store.log(state.id) == [*OPENED, "fragile"]
 
 
 async def test_a_step_that_the_server_is_still_writing_is_not_written_again(
