@@ -17,6 +17,7 @@ import socket
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -124,17 +125,22 @@ def cut_connections(database_url: str) -> None:
     """End every connection of this process to PostgreSQL, as a network does: both ends see it."""
     port = urlsplit(database_url.replace("+asyncpg", "")).port or 5432
     for descriptor in Path("/proc/self/fd").iterdir():
-        try:
-            copy = socket.socket(fileno=os.dup(int(descriptor.name)))
-        except OSError:
-            continue  # it is no socket, or closed by now
-        with copy:
-            try:
-                peer = copy.getpeername()
-            except OSError:
-                continue
-            if ".s.PGSQL" in str(peer) or (isinstance(peer, tuple) and peer[1] == port):
-                copy.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # it is no socket, is not connected, or is closed by now
+            _cut(os.dup(int(descriptor.name)), port)
+
+
+def _cut(copy: int, port: int) -> None:
+    """Shut down the connection if it leads to PostgreSQL. Close `copy` in every case: as long as a
+    copy of a pipe is open, the reader of the pipe, such as a `subprocess`, waits."""
+    try:
+        connection = socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
+    with connection:
+        peer = connection.getpeername()
+        if ".s.PGSQL" in str(peer) or (isinstance(peer, tuple) and peer[1] == port):
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 def prepare(report: Callable[[Report], None]) -> None:

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.crash.build import found
+from tests.crash.build import cut_connections, found
 from tests.crash.cells import FAULTS, KINDS, Cell, all_cells, meaningless
 from tests.crash.playing import play_all
 from tests.crash.points import POINTS
@@ -29,6 +29,16 @@ def test_a_point_whose_function_is_gone_stops_the_build() -> None:
     for target in ("app.store.claims:gone", "app.store.commit:Gone.write"):
         with pytest.raises(SystemExit, match="is gone"):
             found(target)
+
+
+def test_a_cut_leaves_no_copy_of_a_descriptor_open() -> None:
+    """The reader of a pipe waits until every copy of its other end is closed."""
+    reading, writing = os.pipe()
+    cut_connections("postgresql://localhost:1/nothing")
+    os.close(writing)
+    os.set_blocking(reading, False)
+    assert os.read(reading, 1) == b""
+    os.close(reading)
 
 
 def test_every_combination_is_played_or_has_a_reason() -> None:
