@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import resource
 import signal
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -16,8 +18,10 @@ from app.domain.json import JsonObject
 from app.domain.rules import RuleFailure
 from app.domain.toolbox import asked
 from app.loop.toolbox import Armed, ToolSet, approvals_asked, enabled_now
+from app.tools import rule_process
 from app.tools.loading import collect
 from app.tools.plugins import PluginHost
+from app.tools.rule_process import _bytes_of, _compiled  # pyright: ignore[reportPrivateUsage]
 from app.tools.rules import TOO_SLOW, Question, RuleEvaluator
 from tests.unit.domain_cases import state, tool
 from tests.unit.test_plugins_isolated import is_alive
@@ -191,3 +195,29 @@ async def test_a_tool_is_shown_by_its_rule_and_hidden_where_that_fails(
     )
     shown = await enabled_now(tools, run, Engine(PluginHost(collect(())), rules))
     assert list(shown) == ["gold", "first", "plain"]
+
+
+def test_rules_that_are_kept_compiled_leave_memory_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One process keeps the rules of all projects. Before, 450 long ones took all of its memory,
+    and no further rule was compiled."""
+    long = "||[1].all(x,[1].all(y,[1].all(z,true)))" * 100
+    texts = [f"args.a == {number}{long}" for number in range(12)]
+    kept: dict[str, Any] = {}
+    _compiled("true", kept)
+    before = resident_bytes()
+    for text in texts:
+        _compiled(text, kept)
+    assert resident_bytes() - before < sum(map(_bytes_of, kept))
+    monkeypatch.setattr(rule_process, "KEPT_BYTES", 3 * _bytes_of(texts[-1]))
+    _compiled(texts[5], kept)
+    _compiled("args.a == 1", kept)
+    assert list(kept) == [texts[11], texts[5], "args.a == 1"]
+    _compiled("x" * 1_000_000, kept)
+    assert len(kept) == 1
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
