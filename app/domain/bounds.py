@@ -9,7 +9,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, TypeVar, assert_never, cast
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ from pydantic_core import to_json
 
 from app.domain.calls import Result
 from app.domain.errors import ConflictError
-from app.domain.items import Content, HostedCall, Item, MediaPart, Message, Native, Part, TextPart
+from app.domain.items import Content, HostedCall, MediaPart, Message, Native, Part, TextPart
 from app.domain.json import UnstorableError, cleaned, cleaned_text, is_in_range
 from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.response import ModelResponse, Output, RequestedCall, Usage
@@ -94,9 +94,9 @@ def bounded_response(response: ModelResponse, *, stored: int = 0) -> ModelRespon
     return replace(response, output=output, usage=bounded_usage(response.usage))
 
 
-def check_room(items: Sequence[Item], *, stored: int = 0) -> None:
-    """Raise ConflictError if a run that holds `stored` bytes has no room for the items."""
-    if stored + bytes_of(items) > MAX_RUN_BYTES:
+def check_room(added: object, *, stored: int = 0) -> None:
+    """Raise ConflictError if a run that holds `stored` bytes has no room for what is added."""
+    if stored + bytes_of(added) > MAX_RUN_BYTES:
         raise ConflictError(f"A run may hold {MAX_RUN_BYTES} bytes; it would have more with this.")
 
 

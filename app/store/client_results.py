@@ -2,6 +2,7 @@
 answer to what a tool asks."""
 
 from app.domain import errors as e
+from app.domain.bounds import check_room
 from app.domain.calls import Call, CallPhase
 from app.domain.ids import CallId, ProjectId, RunId
 from app.domain.resolve import (
@@ -46,8 +47,10 @@ async def give(
         return _again(call, said)
     changes = Changes()
     if call.phase is CallPhase.AWAITING_INPUT and isinstance(said, CallbackCompleted):
+        check_room(said, stored=state.stored_bytes)
         give_input(state, changes, call, said)
     elif checked or checks_results(state, tool):
+        check_room(said, stored=state.stored_bytes)
         keep(changes, call, said)
     else:
         give_result(state, changes, call, tool, said)

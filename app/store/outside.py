@@ -76,10 +76,8 @@ async def decide(
     _check_remember(what, state)
     call = state.calls[CallId(asked.call_id)]
     tool = await tool_of(tx, vault, state, call)
-    if isinstance(what, Edit) and (problems := tool.arguments.problems(what.arguments)):
-        raise e.InvalidRequestError(
-            errors=[FieldError(problem.path, problem.message) for problem in problems]
-        )
+    if isinstance(what, Edit):
+        _check_edit(state, tool, what)
     changes = Changes()
     _, decided = rules.decide(state, changes, call, tool, what, by)
     if isinstance(what, Approve | Reject) and what.remember is not None:
@@ -91,6 +89,14 @@ async def decide(
     after = await approvals.get(tx, project_id, approval_id)
     assert after is not None
     return after
+
+
+def _check_edit(state: RunState, tool: Tool, edit: Edit) -> None:
+    if problems := tool.arguments.problems(edit.arguments):
+        raise e.InvalidRequestError(
+            errors=[FieldError(problem.path, problem.message) for problem in problems]
+        )
+    check_room(edit.arguments, stored=state.stored_bytes)
 
 
 def _left_behind(asked: Approval, state: RunState) -> bool:
@@ -204,10 +210,12 @@ async def _take(
             raise e.ConflictError("This call waits for the answer to something else.")
         if rounds(call) >= MAX_ROUNDS:
             raise e.ConflictError(f"This call has asked {MAX_ROUNDS} times, as often as it may.")
+        check_room(said, stored=state.stored_bytes)
     changes = Changes()
     if isinstance(said, CallbackCompleted | CallbackFailed) and (
         checked or checks_results(state, tool)
     ):
+        check_room(said, stored=state.stored_bytes)
         keep(changes, call, said)
     else:
         call_back(state, changes, call, tool, said)

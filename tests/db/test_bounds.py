@@ -1,8 +1,9 @@
 """What models and tools return, as it is stored and read back."""
 
+from collections.abc import Awaitable, Callable
 from random import Random
 from string import ascii_letters
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import pytest
 from pydantic_core import from_json
@@ -12,18 +13,23 @@ from app.api.accepting import new_run
 from app.api.models.start_run import StartRun
 from app.api.resolving import Resolved
 from app.domain import bounds
+from app.domain.approvals import Edit
 from app.domain.calls import CallOutcome, CallPhase
 from app.domain.errors import ConflictError
-from app.domain.ids import KeyId
+from app.domain.ids import CallId, KeyId
 from app.domain.items import HostedCall, MediaPart, Message, Native, Reasoning, TextPart
 from app.domain.outcomes import Done, Outcome
 from app.domain.plan import UnusableResponseError, take_response
+from app.domain.resolve import CallbackCompleted, InputRequired
 from app.domain.response import ModelResponse, Output, RequestedCall, Usage
 from app.domain.scopes import Principal
-from app.domain.settle import conclude, judge
-from app.domain.state import Changes
-from app.store import continuing, outside
+from app.domain.settle import AwaitCallback, AwaitResult, conclude, judge
+from app.domain.state import Changes, RunState
+from app.store import client_results, continuing, outside
+from app.store.callback_tokens import CallRef
+from app.store.db import Tx
 from app.store.ids import mint
+from app.store.vault import Vault
 from tests.db.store import MODEL, PROJECT, Store, step
 from tests.unit.domain_cases import tool, turn_with
 
@@ -114,3 +120,70 @@ async def test_a_full_run_takes_no_message_and_nothing_goes_on_from_it_with_one(
     asked = StartRun(input="", model=MODEL)
     with pytest.raises(ConflictError, match="may hold"):
         new_run(who, asked, Resolved(asked.config()), said * 3, continued_from=state.id)
+
+
+C1: Final = CallId("c1")
+LARGE: Final = "x" * 5000
+COMPLETED: Final = CallbackCompleted(status="completed", output=LARGE)
+
+
+def _edit(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
+    approval = state.calls[C1].approval_id
+    assert approval is not None
+    edit = Edit(decision="edit", arguments={"amount": 1, "note": LARGE})
+    return outside.decide(tx, vault, PROJECT, approval, edit, "me")
+
+
+def _result(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
+    return client_results.give(tx, vault, PROJECT, state.id, C1, COMPLETED, checked=True)
+
+
+def _callback(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
+    ref = CallRef(PROJECT, state.id, state.calls[C1].uuid, 1)
+    return outside.take_callback(tx, vault, ref, COMPLETED, checked=True)
+
+
+def _question(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
+    ref = CallRef(PROJECT, state.id, state.calls[C1].uuid, 1)
+    return outside.take_callback(tx, vault, ref, asking(LARGE))
+
+
+def _answer(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
+    return client_results.give(tx, vault, PROJECT, state.id, C1, COMPLETED)
+
+
+def asking(requests: str) -> InputRequired:
+    return InputRequired(status="input_required", requests=requests)
+
+
+Send: TypeAlias = Callable[[Tx, Vault, RunState], Awaitable[object]]
+WAYS_IN: Final[dict[str, tuple[Any, Send]]] = {
+    "edit": (None, _edit),
+    "result": (AwaitResult(), _result),
+    "callback": (AwaitCallback(), _callback),
+    "question": (AwaitCallback(), _question),
+    "answer": (AwaitCallback(), _answer),
+}
+
+
+@pytest.mark.parametrize(("waits", "send"), WAYS_IN.values(), ids=WAYS_IN)
+async def test_nobody_adds_to_a_run_what_it_has_no_room_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch, waits: Any, send: Send
+) -> None:
+    fields: Any = {"parameters": {"type": "object"}}
+    fields |= {"type": "client", "url": None} if isinstance(waits, AwaitResult) else {}
+    if waits is None:
+        state = await store.waiting(RequestedCall("c1", "pay", "{}"), **fields)
+    else:
+        state = await store.conclude(
+            await store.started(RequestedCall("c1", "pay", "{}"), **fields), waits
+        )
+    if send is _answer:
+        ref = CallRef(PROJECT, state.id, state.calls[C1].uuid, 1)
+        async with store.pool.begin() as tx:
+            await outside.take_callback(tx, store.vault, ref, asking("name?"))
+    state = await store.load(state.id)
+    monkeypatch.setattr(bounds, "MAX_RUN_BYTES", state.stored_bytes + len(LARGE))
+    with pytest.raises(ConflictError, match="may hold"):
+        async with store.pool.begin() as tx:
+            await send(tx, store.vault, state)
