@@ -143,7 +143,8 @@ def _decide_one(
     match decision:
         case Approve():
             call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
-        case Edit(arguments=arguments):
+        case Edit():
+            arguments = tool.arguments.without_nulls(decision.arguments)
             new_digest = call_digest(call.tool, call.version, tool.spec.url, arguments)
             call = replace(
                 call,

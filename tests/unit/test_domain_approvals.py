@@ -92,6 +92,15 @@ def test_a_rejection_is_an_error_result_in_the_person_s_words_first(
     assert ("message" in event(changes, "tool_call.approval_decided")) is bool(message)
 
 
+def test_an_edit_of_a_strict_tool_is_sent_without_the_nulls_that_stand_for_nothing() -> None:
+    optional = {"type": "object", "properties": {"amount": {"type": "number"}}}
+    edit = {"decision": "edit", "arguments": {"amount": None}}
+    run, changes, _ = deciding(edit, strict=True, parameters=optional)
+    one = run.calls[CallId("c1")]
+    assert one.arguments == event(changes, "tool_call.approval_decided")["arguments"] == {}
+    assert one.digest == one.approved_digest == call_digest("pay", 1, URL, {})
+
+
 def test_an_edit_is_a_new_call_to_the_tool_and_both_are_kept() -> None:
     run, changes, [decided] = deciding(
         {"decision": "edit", "arguments": {"amount": 1}, "message": "Less."}
