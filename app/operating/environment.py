@@ -110,6 +110,9 @@ def run(work: Coroutine[Any, Any, None]) -> None:
         if isinstance(code, int):
             _end_with_threads(code)
         raise
+    except Exception as error:
+        _end_with_threads(Exit.FAILED, error)
+        raise
     _end_with_threads(Exit.OK)
 
 
@@ -120,13 +123,16 @@ class _Threads(ThreadPoolExecutor):
         super().shutdown(wait=False, cancel_futures=True)
 
 
-def _end_with_threads(code: int) -> None:
-    """Return if no thread is left that Python would wait for. Otherwise end the process."""
+def _end_with_threads(code: int, error: Exception | None = None) -> None:
+    """Return if no thread is left that Python would wait for. Otherwise print the stack of the
+    unexpected error, if there is one, and end the process."""
     ends = time.monotonic() + THREAD_SECONDS
     for thread in _waited_for():
         thread.join(max(0.0, ends - time.monotonic()))
     if left := [thread.name for thread in _waited_for()]:
         structlog.get_logger().warning("threads_left", threads=left)
+        if error is not None:
+            sys.excepthook(type(error), error, error.__traceback__)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

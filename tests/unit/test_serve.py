@@ -9,6 +9,8 @@ import logging
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TextIO
@@ -244,3 +246,20 @@ async def test_each_signal_stops_the_process_and_a_later_one_does_not_end_it(
     finally:
         for one, handler in former.items():
             signal.signal(one, handler)
+
+
+def test_a_process_that_fails_ends_and_says_why_although_a_thread_is_busy() -> None:
+    code = """
+import asyncio, threading
+from app.operating.environment import run
+
+async def fail():
+    asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
+    raise RuntimeError("nobody expected this")
+
+run(fail())
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 1
+    assert done.stderr.count("RuntimeError: nobody expected this") == 1
