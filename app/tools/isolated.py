@@ -22,7 +22,7 @@ from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.tools.context import CallFacts, ToolContext
 from app.tools.plugin import beginning_of, found_at
 from app.tools.results import shown_error
-from app.tools.running import Begin, answer, directly
+from app.tools.running import NOT_CANCELLED, Begin, answer, directly
 
 _OUT, _IN = 1, 0
 _CRITICAL: Final = 50
@@ -78,7 +78,10 @@ async def _answer(request: Any, lines: _Lines) -> Outcome:
     except Exception as error:  # an author's module
         detail = f"{reference} cannot be imported: {shown_error(error)}"
         return Failed(Why.NOT_SENT, detail, permanent=True)
-    return await answer(_telling(begin, lines), directly, ctx, request["arguments"])
+    try:
+        return await answer(_telling(begin, lines), directly, ctx, request["arguments"])
+    except asyncio.CancelledError:  # the service cancels a call by ending the process
+        return Failed(Why.ERROR, NOT_CANCELLED)
 
 
 def _telling(begin: Begin, lines: _Lines) -> Begin:

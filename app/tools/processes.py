@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import sys
+from asyncio import SubprocessTransport, WriteTransport
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -71,6 +72,7 @@ class Processes:
             finally:
                 _kill(process)
                 self._running.discard(process)
+                _close_pipes(process)
                 await process.wait()
 
     def close(self) -> None:
@@ -114,6 +116,17 @@ def _outcome(shown: Any) -> Outcome:
     if "why" in fields:
         return Failed(Why(fields.pop("why")), **fields)
     return Done(parts=parts_from_json(fields.pop("parts")), **fields)
+
+
+def _close_pipes(process: Process) -> None:
+    """Another process may hold their other ends, and asyncio would wait until they are closed."""
+    transport: SubprocessTransport = cast(Any, process)._transport
+    for number in (0, 1):
+        pipe = transport.get_pipe_transport(number)
+        if isinstance(pipe, WriteTransport) and not pipe.is_closing():
+            pipe.abort()
+        elif pipe is not None and not pipe.is_closing():
+            pipe.close()
 
 
 def _kill(process: Process) -> None:

@@ -20,6 +20,7 @@ log = structlog.get_logger()
 
 GRACE_SECONDS: Final = 0.5
 """How long a cancelled function may take to clean up before it is left behind."""
+NOT_CANCELLED: Final = "CancelledError: nobody had cancelled the call."
 
 Begin: TypeAlias = Callable[[ToolContext, JsonObject], Callable[[], Any]]
 Run: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -72,7 +73,7 @@ async def bounded(
         await asyncio.wait({task}, timeout=seconds)
         if task.done():
             if task.cancelled():
-                return Failed(Why.ERROR, "CancelledError: nobody had cancelled the call.")
+                return Failed(Why.ERROR, NOT_CANCELLED)
             error = task.exception()
             if isinstance(error, UnavailableError):
                 return DATABASE_AWAY

@@ -125,6 +125,7 @@ ENDS: dict[str, tuple[Why, str, str | None]] = {
     "exit": (Why.ERROR, "SystemExit: 3", None),
     "raise": (Why.ERROR, "ValueError: raise", None),
     "tool error": (Why.ERROR, "ToolError: Not today.", "Not today."),
+    "cancelled": (Why.ERROR, "CancelledError", None),
     "_exit": (Why.UNKNOWN, "ended with exit code 3 before it answered", None),
     "kill": (Why.UNKNOWN, "ended with exit code -9 before it answered", None),
 }
@@ -138,6 +139,20 @@ async def test_a_process_that_ends_badly_is_a_failure(how: str) -> None:
     assert isinstance(found, Failed)
     assert (found.why, found.message) == (why, message)
     assert detail in found.detail
+
+
+async def test_a_call_does_not_wait_for_a_daemon_that_it_left(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    host = PluginHost(collect([samples.leave_daemon]))
+    call = invocation(host, "leave_daemon", arguments={"pids": str(file)}, seconds=30.0)
+    running = asyncio.create_task(host.invoke(call))
+    _, daemon = await pids_in(file)
+    try:
+        async with asyncio.timeout(10):
+            found = await running
+    finally:
+        os.kill(daemon, signal.SIGKILL)
+    assert found == Done("done")
 
 
 async def test_arguments_are_checked_in_the_process_too() -> None:
