@@ -16,7 +16,13 @@ import jiter
 from pydantic import JsonValue
 
 from app.domain.items import Part
-from app.domain.json import JsonObject, cleaned_text, compact, is_deeper
+from app.domain.json import (
+    JsonObject,
+    cleaned_text,
+    compact,
+    is_deeper,
+    may_hold_huge_number,
+)
 from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.tools import RETRYABLE_STATUSES
 from app.egress.answers import Answer
@@ -32,7 +38,6 @@ _CODECS: Final = frozenset(
 )
 """Python's names of the codecs that are read besides UTF-8. Any other charset is read as UTF-8."""
 _CHARSET: Final = re.compile(r'charset="?([^";\s]+)', re.IGNORECASE)
-_LARGE_NUMBER: Final = re.compile(r"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
 
 
 class _UnusableError(ValueError):
@@ -121,7 +126,7 @@ def parse_leniently(text: str) -> tuple[JsonValue, bool]:
 def _is_plain(text: str, value: Any) -> bool:
     """Whether the text of strict JSON, and its value, hold nothing that has to be looked for."""
     deep = text.count("[") + text.count("{") > MAX_DEPTH and is_deeper(value, MAX_DEPTH)
-    return not deep and "\\u0000" not in text and not _LARGE_NUMBER.search(text)
+    return not deep and "\\u0000" not in text and not may_hold_huge_number(text)
 
 
 def _sane(value: Any, depth: int) -> tuple[JsonValue, bool]:

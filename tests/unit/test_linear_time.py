@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -10,6 +11,7 @@ import pytest
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
+from app.domain import json as json_value
 from app.domain.conversation import conversation
 from app.domain.json import JsonObject
 from app.domain.mcp_servers import ListedTool, McpServerSpec, offered
@@ -24,6 +26,7 @@ from app.llm.openai_functions import Functions, is_strict
 from app.llm.openai_responses_response import Merge as ResponsesMerge
 from app.llm.openai_responses_tools import Offered, function_tool
 from app.tools.mcp_process import process_streams
+from app.tools.webhook_answer import parse_leniently
 from tests.support.operations import (
     CountedText,
     counted_calls,
@@ -265,3 +268,18 @@ async def test_a_long_line_of_a_command_is_read_in_linear_time() -> None:
         assert len(message.result["a"]) >= size
         work.append(scans[0])
     assert work[1] <= ALLOWED * work[0]
+
+
+@pytest.mark.parametrize(("read", "digits"), [(json_value.parse, 199), (parse_leniently, 299)])
+def test_looking_for_huge_numbers_takes_about_as_long_as_parsing(
+    read: Callable[[str], Any], digits: int
+) -> None:
+    """A regular expression took a hundred times as long, and held the interpreter meanwhile."""
+    text = f"[{','.join(['1' * digits] * 5000)}]"
+    assert cpu_seconds(lambda: read(text)) < 25 * cpu_seconds(lambda: from_json(text))
+
+
+def cpu_seconds(work: Callable[[], Any]) -> float:
+    began = time.thread_time()
+    work()
+    return time.thread_time() - began
