@@ -29,6 +29,7 @@ from app.store.notify import Listener
 from app.tools import signing
 from app.wiring import Services, open_services
 from app.worker.main import Worker
+from app.worker.watch import Watch
 
 log = structlog.get_logger()
 
@@ -88,6 +89,9 @@ async def run_process(
         parts: set[asyncio.Task[None]] = set()
         if worker is not None:
             parts.add(asyncio.create_task(worker.run(stop), name="worker"))
+            services.watch_project = worker.watch_project
+        elif serves:
+            background.add(asyncio.create_task(watch_projects(services).run(), name="watch"))
         if serves:
             background.add(asyncio.create_task(wake_those_behind(services), name="following"))
             serve = _serve(settings, services, stop, ready)
@@ -175,6 +179,20 @@ def about_start(settings: Settings, database_url: str) -> dict[str, object]:
         "database": read_url(database_url).place,
         "settings": given,
     }
+
+
+def watch_projects(services: Services) -> Watch:
+    """Poll the projects of the API's clients, as a worker does those of its runs."""
+    forget = services.forget
+    watch = Watch(
+        services.database,
+        carried=list,
+        on_run=lambda _: None,
+        on_project=forget,
+        on_new=lambda project_id: forget(project_id, tell=False),
+    )
+    services.watch_project = watch.carry
+    return watch
 
 
 def _listener(services: Services, worker: Worker | None) -> Listener:

@@ -70,11 +70,7 @@ from app.tools.signed_post import SignedPosts
 from app.tools.webhook import ReadSecrets, Webhook
 
 
-def _refuse() -> bool:
-    return False
-
-
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     pass
 
 
@@ -113,18 +109,19 @@ class Services:
     mcp_wait: timedelta = timedelta(seconds=300)
     """How long a tool call over /mcp waits for its run."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    reserve_slot: Callable[[], bool] = _refuse
+    reserve_slot: Callable[[], bool] = lambda: False
     free_slot: Callable[[], None] = _nothing
     adopt: Callable[[RunState], None] = _adopt_nothing
     wake_worker: Callable[[], None] = _nothing
+    watch_project: Callable[[ProjectId], None] = _nothing
     quarantine: Quarantine = field(init=False)
 
     def __post_init__(self) -> None:
         self.quarantine = Quarantine(self.database.pool)
 
-    def forget(self, project_id: UUID | None) -> None:
+    def forget(self, project_id: UUID | None, *, tell: bool = True) -> None:
         """Read again what is kept of the project: something about it changed. None: about any."""
-        self.toolbox.forget(project_id)
+        self.toolbox.forget(project_id, tell=tell)
         self.policies.forget(project_id)
         self.engine.models.forget(project_id)
         self.mcp.forget(project_id)

@@ -63,15 +63,18 @@ async def _key_or_session(request: Request) -> Principal:
     principal = await services.console_sessions(token)
     if principal is None:
         raise UnauthenticatedError("This session has ended. Sign in again.")
+    services.watch_project(principal.project_id)
     return principal
 
 
 async def authenticated(request: Request) -> Principal:
     """Raises UnauthenticatedError."""
     token = bearer_token(request)
-    principal = await services_of(request).authenticate(token)
+    services = services_of(request)
+    principal = await services.authenticate(token)
     if principal is None:
         raise UnauthenticatedError("This API key is not valid.", token_given=True)
+    services.watch_project(principal.project_id)
     return principal
 
 

@@ -192,6 +192,7 @@ async def _frames(services: Services, who: Principal) -> AsyncIterator[str]:
 async def _changes(services: Services, who: Principal) -> AsyncGenerator[bool]:
     with services.toolbox.watch(who.project_id) as watched:
         while not services.stopping.is_set():
+            services.watch_project(who.project_id)
             try:
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
                     await watched.wait()

@@ -198,9 +198,9 @@ class Toolbox:
                 known.update(await registry.current_kinds(tx, project_id, unsure))
         return known
 
-    def forget(self, project_id: UUID | None) -> None:
+    def forget(self, project_id: UUID | None, *, tell: bool = True) -> None:
         """Something about the project's tools or agents changed (a secret, say); None: of any
-        project."""
+        project. `tell`: those who watch it."""
         self._changes += 1
         for key in [key for key in self._kept if project_id in (None, key[0])]:
             del self._kept[key]
@@ -208,7 +208,8 @@ class Toolbox:
             self._known.clear()
         else:
             self._known.pop(project_id, None)
-        for watched in list(self._watchers) if project_id is None else [project_id]:
+        told = list(self._watchers) if project_id is None else [project_id]
+        for watched in told if tell else ():
             for changed in self._watchers.get(watched, ()):
                 changed.set()
 

@@ -48,6 +48,7 @@ class Worker:
             carried=self._known,
             on_run=self.nudge,
             on_project=self._project_changed,
+            on_new=self._project_is_new,
         )
         self._draining = False
         self._reserved = 0
@@ -130,6 +131,10 @@ class Worker:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def watch_project(self, project_id: UUID) -> None:
+        """A client of the project was let in here."""
+        self._watch.carry(project_id)
+
     def wake(self) -> None:
         """There may be something to claim."""
         self._wake.set()
@@ -146,6 +151,10 @@ class Worker:
         for execution in self._executions.values():
             if project_id in (None, execution.project_id):
                 execution.nudge()
+
+    def _project_is_new(self, project_id: UUID) -> None:
+        self._services.forget(project_id, tell=False)
+        self.tools_changed(project_id)
 
     def _project_changed(self, project_id: UUID) -> None:
         self._services.forget(project_id)

@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 INTERVAL_SECONDS: Final = 1.0
 KEPT_SECONDS: Final = 60.0
-"""Seconds for which a project is polled after the worker last carried a run of it."""
+"""Seconds for which a project is polled after `carry` last named it."""
 MAX_PROJECTS: Final = 256
 """Projects that are polled in addition to those whose runs are carried."""
 MAX_SHARE: Final = 0.1
@@ -32,7 +32,8 @@ class _Project:
 
 class Watch:
     """`carried` returns the runs that the worker holds. `on_run` and `on_project` are called for
-    each change, and sometimes without a change."""
+    each change, and sometimes without a change. `on_new` is called for a project that was not
+    polled before, which may have changed."""
 
     def __init__(
         self,
@@ -41,20 +42,22 @@ class Watch:
         carried: Callable[[], Sequence[Known]],
         on_run: Callable[[UUID], None],
         on_project: Callable[[UUID], None],
+        on_new: Callable[[UUID], None],
     ) -> None:
         self._database = database
         self._carried = carried
         self._on_run = on_run
         self._on_project = on_project
+        self._on_new = on_new
         self._projects: OrderedDict[UUID, _Project] = OrderedDict()
         """Those that were carried last are last."""
         self._rests_until = 0.0
 
     def carry(self, project_id: UUID) -> None:
-        """Poll the project, since the worker carries a run of it. If it was not polled before,
-        report a change: this process may have outdated data of it."""
+        """Poll the project, since the worker carries a run of it, or the API has let a client of it
+        in. If it was not polled before, report a change: this process may have outdated data."""
         if project_id not in self._projects:
-            self._on_project(project_id)
+            self._on_new(project_id)
             self._projects[project_id] = _Project(_now())
         self._projects[project_id].used_at = _now()
         self._projects.move_to_end(project_id)
@@ -90,8 +93,9 @@ class Watch:
         for project_id, mark in marks.items():
             project = self._projects.get(project_id)
             if project is not None and project.mark != mark:
+                tell = self._on_new if project.mark is None else self._on_project
                 project.mark = mark
-                self._on_project(project_id)
+                tell(project_id)
 
     def _drop_idle(self, began: float) -> None:
         """`began`: of this look, which has named all projects that are carried."""

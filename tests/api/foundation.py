@@ -149,6 +149,9 @@ class Keys:
     max_body_bytes = MAX_BODY_BYTES
     public_url = "http://127.0.0.1"
 
+    def watch_project(self, project_id: ProjectId) -> None:
+        """They keep nothing of it."""
+
     async def authenticate(self, token: str) -> Principal | None:
         if token == BROKEN:
             raise ConnectionRefusedError

@@ -5,14 +5,17 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
+import httpx2
 import pytest
 from sqlalchemy import event
 
+from app.serve import watch_projects
 from app.store import changes
 from app.store.changes import Known
 from app.worker import watch as module
 from app.worker.watch import Watch
 from tests.db.store import PROJECT, Store
+from tests.hostile.inside import api
 
 
 @contextmanager
@@ -42,6 +45,7 @@ class Watched:
             carried=lambda: self.carried,
             on_run=lambda _: None,
             on_project=self.changed.append,
+            on_new=self.changed.append,
         )
 
 
@@ -89,3 +93,37 @@ async def test_projects_with_many_tools_take_a_part_of_the_time(
         for _ in range(3):
             await watched.watch.look()
     assert sent == ["runs", "projects", "runs", "runs"]
+
+
+async def test_an_api_process_sees_what_another_changed_though_no_notification_came(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_SHARE", 1e9)
+    tool = {
+        "name": "pay",
+        "type": "client",
+        "description": "Pays.",
+        "parameters": {"type": "object"},
+    }
+    run = {"model": "offline:rules", "input": "hello", "tools": ["pay"]}
+
+    async def seen_by(client: httpx2.AsyncClient) -> tuple[int, bool]:
+        """The status of a run with the tool, and whether the project has Gemini."""
+        started = await client.post("/v1/runs", json=run)
+        told = (await client.get("/v1/capabilities")).json()
+        return started.status_code, "gemini" in told["model_vendors"]
+
+    async with api(database_url) as (services, here), api(database_url) as (_, elsewhere):
+        watch = watch_projects(services)
+        with services.toolbox.watch(PROJECT) as heard:
+            services.watch_project(PROJECT)
+            await watch.look()
+            assert not heard.is_set()
+        assert (await elsewhere.post("/v1/tools", json=tool)).status_code == 201
+        assert await seen_by(here) == (202, False)
+        await watch.look()
+        assert await seen_by(here) == (202, False)
+        assert (await elsewhere.delete("/v1/tools/pay")).status_code == 204
+        await elsewhere.put("/v1/secrets/GEMINI_API_KEY", json={"value": "k" * 32})
+        await watch.look()
+        assert await seen_by(here) == (422, True)

@@ -18,7 +18,7 @@ import pytest
 
 from app.store.addresses import read_url
 from tests.environments.processes import Environment, Process, environment
-from tests.support.client import Client, Json
+from tests.support.client import ApiError, Client, Json
 from tests.support.model_server import Call, calls, text
 from tests.support.postgres import Databases
 from tests.support.tool_server import Behaviour
@@ -174,6 +174,22 @@ def test_a_new_key_of_a_project_s_model_is_used_by_runs_that_start_later(deaf: D
         ):
             deaf.client.call("PUT", f"/v1/secrets/{name}", {"value": value})
         until(lambda: key() == "Bearer sk-own")
+
+
+def test_an_api_process_learns_within_a_second_of_a_tool_that_another_one_deleted(
+    deaf: Deaf,
+) -> None:
+    def is_known() -> bool:
+        try:
+            deaf.client.start_run(model="offline:rules", tools=["short_lived"])
+        except ApiError as error:
+            return error.status != 422
+        return True
+
+    deaf.tool("short_lived")
+    assert is_known()
+    deaf.query("UPDATE tools SET deleted_at = now() WHERE name = 'short_lived'")
+    until(lambda: not is_known())
 
 
 def until(true: Callable[[], bool]) -> None:
