@@ -1,16 +1,21 @@
 """Accepting runs: concurrent POSTs share one commit."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.store.db import DATABASE_ERRORS, is_closed, is_outage, was_rolled_back
+from app.domain.ids import RunId
+from app.store.db import DATABASE_ERRORS, is_closed, is_outage, sqlstate, was_rolled_back
 from app.store.group import Result
-from app.store.runs import ACCEPT, NewRun, accept_values
+from app.store.runs import ACCEPT, ACCEPT_TOGETHER, NewRun, accept_values
+
+_LOCK_NOT_AVAILABLE: Final = "55P03"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +49,10 @@ class AcceptWriter:
                 await self.close()
             if self._connection is None:
                 self._connection = await self._engine.connect()
-            rows = await self._connection.execute(ACCEPT, values)
+            rows = await self._connection.execute(ACCEPT_TOGETHER, values)
         except (*DATABASE_ERRORS, ValueError) as error:  # ValueError: no JSON can say it
+            if isinstance(error, DBAPIError) and sqlstate(error) == _LOCK_NOT_AVAILABLE:
+                return await self._apart(batch)
             if is_outage(error) and not was_rolled_back(error):
                 await self.close()
                 return [error] * len(batch)
@@ -54,3 +61,18 @@ class AcceptWriter:
             return [(await self.write([new]))[0] for new in batch]
         accepted = {row.id: Accepted(row.at, row.tool_versions) for row in rows}
         return [accepted[new.id] for new in batch]
+
+    async def _apart(self, batch: Sequence[NewRun]) -> Sequence[Result[Accepted]]:
+        """One of the keys is held by another transaction: each run with a key goes alone, and no
+        other run waits for it."""
+        free = [new for new in batch if new.idempotency is None]
+        results: dict[RunId, Result[Accepted]] = {}
+        if 0 < len(free) < len(batch):
+            written = await self.write(free)
+            results = {new.id: result for new, result in zip(free, written, strict=True)}
+        return [results.get(new.id) or asyncio.create_task(self._alone(new)) for new in batch]
+
+    async def _alone(self, new: NewRun) -> Accepted:
+        async with self._engine.connect() as tx:
+            row = (await tx.execute(ACCEPT, accept_values([new], self._lease))).one()
+        return Accepted(row.at, row.tool_versions)

@@ -132,10 +132,10 @@ class NewRun:
         return tool_names_of(self.config, self.team)
 
 
-ACCEPT: Final = text(
+_ACCEPT: Final = (
     """
 WITH s AS (
-  SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid, agent text,
+  SELECT s.* FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid, agent text,
     config json, context json, metadata jsonb, created_by uuid, k int, lease bool,
     deadline float8, key text, route text, body_digest text, agent_version int, team json,
     tool_names text[], parent_run_id uuid, parent_call_id text, ancestors uuid[], path text[],
@@ -170,6 +170,16 @@ WITH s AS (
 )
 SELECT g.id, g.at, g.tool_versions FROM g CROSS JOIN hint"""
 )
+ACCEPT: Final = text(_ACCEPT)
+ACCEPT_TOGETHER: Final = text(
+    _ACCEPT.replace(
+        "WITH s AS (\n  SELECT s.* FROM ",
+        "WITH hurry AS MATERIALIZED (SELECT set_config('lock_timeout', '100ms', true)), s AS (\n"
+        "  SELECT s.* FROM hurry CROSS JOIN ",
+    )
+)
+"""For the runs of several requests. It fails if it has to wait long, for example because another
+transaction holds one of the keys."""
 
 
 async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:

@@ -6,15 +6,17 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from app.domain.agents import AgentConfig
 from app.domain.ids import CallId, RunId
 from app.domain.state import Lineage
-from app.store import outside, runs
+from app.store import idempotency, outside, runs
 from app.store.accept import Accepted
-from app.store.runs import NewRun
+from app.store.group import GroupCommit
+from app.store.runs import ACCEPT, NewRun, accept_values
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run
 
 KEY = text(
@@ -76,30 +78,48 @@ def keyed(key: str | None) -> NewRun:
 
 
 async def test_keys_are_taken_in_their_order_whatever_that_of_the_requests(store: Store) -> None:
-    batch = [keyed("b"), keyed("a"), keyed(None)]
+
+    async def accept() -> None:
+        async with store.pool.begin() as tx:
+            values = accept_values([keyed("b"), keyed("a"), keyed(None)], LEASE)
+            await tx.execute(ACCEPT, values)
+
     async with store.pool.begin() as tx:
         await tx.execute(KEY, {"project_id": PROJECT, "key": "a"})
-        writing = asyncio.create_task(store.acceptor.write(batch))
+        writing = asyncio.create_task(accept())
         await store.until_blocked()
         await tx.execute(KEY, {"project_id": PROJECT, "key": "b"})  # the batch does not have it
-    first, second, third = await writing
-    assert isinstance(first, IntegrityError) and isinstance(second, IntegrityError)
-    assert isinstance(third, Accepted)
+    with pytest.raises(IntegrityError):
+        await writing
 
 
 async def test_a_deadlock_costs_no_run_of_the_batch(store: Store) -> None:
     """Somebody takes the keys in another order; PostgreSQL undoes the whole batch."""
     batch = [keyed("a"), keyed("b"), keyed(None)]
-    writing: asyncio.Task[Any] | None = None
-    with suppress(IntegrityError):  # the batch may have "a" again before this transaction has it
-        async with store.pool.begin() as tx:
-            await tx.execute(text("SET LOCAL deadlock_timeout = '60 s'"))  # the batch looks first
-            await tx.execute(KEY, {"project_id": PROJECT, "key": "b"})
-            writing = asyncio.create_task(store.acceptor.write(batch))
-            await store.until_blocked()
-            await tx.execute(KEY, {"project_id": PROJECT, "key": "a"})
-    assert writing is not None
-    first, second, third = await writing
+    writing: asyncio.Future[list[Any]] | None = None
+    async with GroupCommit(store.acceptor.write) as accept:
+        with suppress(IntegrityError):  # the batch may have "a" before this transaction has it
+            async with store.pool.begin() as tx:
+                await tx.execute(text("SET LOCAL deadlock_timeout = '60 s'"))  # the batch is first
+                await tx.execute(KEY, {"project_id": PROJECT, "key": "b"})
+                writing = asyncio.gather(*map(accept, batch), return_exceptions=True)
+                await store.until_blocked()
+                await tx.execute(KEY, {"project_id": PROJECT, "key": "a"})
+        assert writing is not None
+        first, second, third = await writing
     assert isinstance(first, IntegrityError | Accepted)
     assert isinstance(second, IntegrityError | Accepted)
     assert isinstance(third, Accepted)
+
+
+async def test_a_key_that_another_transaction_holds_delays_no_other_run(store: Store) -> None:
+    keyed = new_run(CONFIG, idempotency=("held", "r", "d"))
+    async with GroupCommit(store.acceptor.write) as accept:
+        async with store.pool.begin() as tx:
+            assert await idempotency.reserve(tx, PROJECT, "held", "r", "d")
+            held = asyncio.create_task(accept(keyed))
+            await store.until_blocked()
+            async with asyncio.timeout(10):
+                assert isinstance(await accept(new_run(CONFIG)), Accepted)
+        [error] = await asyncio.gather(held, return_exceptions=True)
+        assert isinstance(error, IntegrityError)
