@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from tests.checker.evidence import ProcessEvent, Stall
+from tests.checker.evidence import Fault, ProcessEvent, Stall
 from tests.checker.history import Json
 from tests.checker.spoiling import (
     CALLED_BACK,
@@ -71,14 +71,23 @@ def a_process_stays_stalled(lines: Lines) -> None:
     lines.append("stalls.jsonl", Stall(START, "worker-0", 14, [], START + 20))
 
 
-def a_stalled_worker_loses_a_lease(lines: Lines) -> None:
-    def take_over(log: list[Json]) -> None:
-        last, begun = log.pop(), datetime.fromisoformat(log[-1]["created_at"]).timestamp()
-        log += [event(last, "run.resumed", begun + seconds) for seconds in (5, 9)]
-        log.append(event(last, "run.completed", begun + 9.1, output="done"))
-        lines.append("stalls.jsonl", Stall(begun + 6, "worker-0", 14, [REJECTED], begun + 10))
+def a_worker_loses_a_lease(lines: Lines) -> None:
+    lines.events(SECOND, take_over)
 
-    lines.events(REJECTED, take_over)
+
+def a_stalled_worker_loses_a_lease(lines: Lines) -> None:
+    """Meanwhile, another worker is killed."""
+    lines.events(SECOND, take_over)
+    lines.append("stalls.jsonl", Stall(START + 16, "worker-0", 14, [SECOND], START + 21))
+    for second in (0, 5):
+        lines.append("faults.jsonl", Fault(START + 15 + second, "kill", "worker-1"))
+
+
+def take_over(log: list[Json]) -> None:
+    """The run is claimed twice more before its end."""
+    last = log.pop()
+    log += [event(last, "run.resumed", START + 15 + second) for second in (0, 5)]
+    log.append(event(last, "run.completed", START + 21, output="done"))
 
 
 def a_process_ignores_the_signal(lines: Lines) -> None:

@@ -330,6 +330,7 @@ PLANTED: list[tuple[str, Breach]] = [
     ("no_process_ends_by_itself", beyond.a_drained_process_fails),
     ("no_process_ends_by_itself", beyond.a_process_ends_too_early),
     ("every_stalled_process_ends", beyond.a_process_stays_stalled),
+    ("no_lease_is_lost_without_a_fault", beyond.a_worker_loses_a_lease),
     ("a_stalled_worker_keeps_its_leases", beyond.a_stalled_worker_loses_a_lease),
     ("every_process_stops_when_asked", beyond.a_process_ignores_the_signal),
     ("no_process_hangs", beyond.work_stops),

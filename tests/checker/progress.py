@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import inf
 
+from tests.checker.evidence import Fault
 from tests.checker.faults import Windows
 from tests.checker.history import ENDED, Event, Evidence, Found, time_of
 from tests.checker.processes import STALLED_SECONDS, TOLERANCE_SECONDS
@@ -15,11 +16,12 @@ STUCK_SECONDS = 60.0
 """Between two events of a run, longer than all requests to a model for one turn."""
 WAITS = {"run.waiting", "tool_call.progress", "tool_call.approval_requested"}
 """Events after which a run may wait for someone."""
-CLAIMED = {"run.started", "run.resumed"}
-WAITED = {"run.waiting", "tool_call.progress"}
-"""If there is none of these between two claims of a run, its worker has lost the lease."""
 COSTLY = {"freeze", "restart_postgres", "end_backend", "freeze_relay", "cut_relay"}
 """Faults that may cost a living process its leases."""
+EDGE_SECONDS = 0.3
+"""After a fault, an answer that it has cut off may still be missing."""
+PAUSE_SECONDS = 2.0
+"""Between two samples of the processes, which are due each second."""
 KEPT_SECONDS = STALLED_SECONDS - TOLERANCE_SECONDS
 CLAIM_SECONDS = 30.0
 """From the acceptance of a run to its first claim, without a fault."""
@@ -63,33 +65,66 @@ def no_run_stands_still(evidence: Evidence) -> Found:
                 yield run_id, f"did nothing for {quiet:.0f} s after {one['type']}"
 
 
+def no_lease_is_lost_without_a_fault(evidence: Evidence) -> Found:
+    """G17: a worker keeps the leases of its runs, and its writes count, until it ends or a fault
+    costs it the leases."""
+    settings = evidence.settings
+    if settings is None:
+        return
+    costly = [one for one in evidence.faults if not _is_harmless(one)]
+    faults = Windows([*costly, *_pauses(evidence)], after=EDGE_SECONDS)
+    drains = Windows(
+        [one for one in costly if one.kind == "terminate"],
+        after=settings.drain_seconds + TOLERANCE_SECONDS,
+    )
+    parents = {row["parent_run_id"] for row in evidence.run_rows.values()}
+    for run_id in evidence.logs.keys() - parents:
+        for left, taken_over in _lost_leases(evidence.logs[run_id], settings.lease_seconds):
+            if not (faults.touches(left, taken_over) or drains.touches(left, taken_over)):
+                yield run_id, f"was taken over {taken_over - left:.1f} s after its last event"
+
+
+def _is_harmless(fault: Fault) -> bool:
+    """Whether it lets living workers keep their leases."""
+    return fault.target.startswith("api") or (fault.kind, fault.detail) == ("stall", "short")
+
+
+def _pauses(evidence: Evidence) -> Iterator[Fault]:
+    """Yield the times in which the machine was too busy even for the samples of each second."""
+    samples = [level.at for level in evidence.levels if level.name == "postgres"]
+    for one, other in pairwise(samples):
+        if other - one > PAUSE_SECONDS:
+            yield Fault(one, "pause", "machine", other)
+
+
 def a_stalled_worker_keeps_its_leases(evidence: Evidence) -> Found:
     """G17: no other worker takes over the runs of a worker whose event loop is blocked, before the
     worker ends."""
     if evidence.settings is None:
         return
-    after = evidence.settings.lease_seconds + evidence.settings.polling_seconds
+    lease = evidence.settings.lease_seconds
     for stall in evidence.stalls:
         end = min(stall.until or inf, stall.at + KEPT_SECONDS)
         near = {stall.name, "postgres"}
         faults = [one for one in evidence.faults if one.target in near and one.kind in COSTLY]
-        if Windows(faults, after=after).touches(stall.at, end):
+        if Windows(faults, after=lease).touches(stall.at, end):
             continue
         for run_id in stall.runs:
-            for taken_over in _takeovers(evidence.logs.get(run_id, []), stall.at):
-                if taken_over < end:
+            for left, taken_over in _lost_leases(evidence.logs.get(run_id, []), lease):
+                if left < stall.at < taken_over < end:
                     late = taken_over - stall.at
                     yield run_id, f"was taken over {late:.1f} s after {stall.name} was blocked"
 
 
-def _takeovers(log: list[Event], at: float) -> Iterator[float]:
-    """Yield the time of each claim that ended a claim of before `at`, although the run did not wait
-    for anything."""
-    claims = [place for place, event in enumerate(log) if event["type"] in CLAIMED]
-    for one, other in pairwise(claims):
-        since = {event["type"] for event in log[one:other]}
-        if time_of(log[one]) < at < time_of(log[other]) and not since & WAITED:
-            yield time_of(log[other])
+def _lost_leases(log: list[Event], lease: float) -> Iterator[tuple[float, float]]:
+    """Yield the times of the last event before, and of the claim after, a lease that has run out.
+    Leave out runs that have waited for someone: they are claimed again when they go on."""
+    for one, other in pairwise(log):
+        if one["type"] in WAITS or one["data"].get("awaiting_resolution"):
+            return
+        quiet = time_of(other) - time_of(one)
+        if other["type"] == "run.resumed" and quiet > lease - TOLERANCE_SECONDS:
+            yield time_of(one), time_of(other)
 
 
 def _unclaimed(evidence: Evidence, run_id: str, log: list[Event], windows: Windows) -> Found:
