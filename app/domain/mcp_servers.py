@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
@@ -18,6 +19,10 @@ MAX_TOOLS: Final = 512
 MAX_NAME: Final = 64
 MAX_DESCRIPTION: Final = 16_384
 MAX_ANNOTATIONS_BYTES: Final = 4096
+MAX_CHECKED: Final = 16_384
+"""Schemas of listed tools whose problems are remembered."""
+_checked: Final[dict[bytes, str | None]] = {}
+"""The problem of each, by the digest of the schemas."""
 
 ServerApproval: TypeAlias = Literal["never", "always"] | When
 McpName = Annotated[str, Field(min_length=1, max_length=256)]
@@ -128,12 +133,26 @@ def _unusable(server: McpServerSpec, tool: ListedTool) -> str | None:
         return "it can only be called as a task of the protocol, which Runward does not do"
     if is_reserved(registry_name(server, tool.name)):
         return "its name here would be one that is reserved for Runward's own tools"
+    return _schema_problem(tool)
+
+
+def _schema_problem(tool: ListedTool) -> str | None:
+    """Remembered, since a server is shown more often than it lists, and checking the schemas of
+    MAX_TOOLS tools takes a second."""
+    schemas = compact([tool.parameters, tool.output_schema]).encode()
+    key = blake2b(schemas, digest_size=16).digest()
+    if key in _checked:
+        return _checked[key]
     problems = check_schema(tool.parameters, strict=False)
     if not problems and tool.output_schema is not None:
         problems = check_schema(
             tool.output_schema, strict=False, at="output_schema", object_root=False
         )
-    return f"{problems[0].path} {problems[0].message}"[:500] if problems else None
+    if len(_checked) >= MAX_CHECKED:
+        _checked.clear()
+    reason = f"{problems[0].path} {problems[0].message}"[:500] if problems else None
+    _checked[key] = reason
+    return reason
 
 
 def _spec(server: McpServerSpec, tool: ListedTool) -> ToolSpec:

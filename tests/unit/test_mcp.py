@@ -11,12 +11,15 @@ from uuid import uuid4
 
 import pytest
 from aiohttp import web
+from pydantic import JsonValue
 
-from app.domain.errors import McpUnreachableError, NameTakenError
+from app.domain import mcp_servers
+from app.domain.errors import FieldError, McpUnreachableError, NameTakenError
 from app.domain.ids import CallId, ProjectId, RunId
 from app.domain.json import JsonObject
 from app.domain.mcp_servers import ListedTool, McpServerSpec, ToolFilter, offered
 from app.domain.outcomes import Done, Failed, Outcome, Why
+from app.domain.schema import check_schema
 from app.domain.tools import FromServer, ToolSpec
 from app.egress.client import Egress
 from app.tools import mcp_http
@@ -80,6 +83,26 @@ def test_a_tool_whose_schema_is_none_is_skipped_with_the_reason() -> None:
     [skipped] = made.skipped
     assert skipped.tool == "bad"
     assert "parameters" in skipped.reason
+
+
+def test_a_server_that_is_shown_again_costs_no_second_check_of_its_schemas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked: list[JsonValue] = []
+
+    def check(schema: JsonValue, **how: Any) -> list[FieldError]:
+        checked.append(schema)
+        return check_schema(schema, **how)
+
+    monkeypatch.setattr(mcp_servers, "check_schema", check)
+    good: JsonObject = {"type": "object", "title": uuid4().hex}
+    bad: JsonObject = {"type": "array", "title": uuid4().hex}
+    tools = [listed("a", parameters=good), listed("b", output_schema=good, parameters=good)]
+    first = offered(spec(), [*tools, listed("c", parameters=bad)])
+    assert checked == [good, good, good, bad]
+    assert offered(spec(), [*tools, listed("c", parameters=bad)]) == first
+    assert len(checked) == 4
+    assert [one.tool for one in first.skipped] == ["c"]
 
 
 @pytest.mark.parametrize(
