@@ -2,7 +2,7 @@
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.api.project import Project, call
 from tests.browser.conftest import Opens
@@ -65,6 +65,26 @@ def test_filters_and_search_stand_in_the_address(project: Project, opens: Opens)
     page.get_by_label("Agent").select_option("Any agent")
     page.get_by_label("Find").fill(waiting["id"][:30])
     shown(page, waiting)
+
+
+def test_the_shown_runs_stay_while_others_are_looked_for(project: Project, opens: Opens) -> None:
+    first = done(project, "first", "one")
+    page = opens(at="#/runs").page
+    shown(page, first)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/v1/runs?*", hold)
+    with page.expect_request(re.compile("status=failed")):
+        page.get_by_label("Status").select_option("Failed")
+    page.evaluate("dispatchEvent(new Event('resize'))")
+    shown(page, first)
+    for route in held:
+        route.continue_()
+    page.unroute("**/v1/runs?*")
+    expect(page.get_by_text("No run fits.")).to_be_visible()
 
 
 def test_older_runs_are_loaded_when_asked_for(project: Project, opens: Opens) -> None:

@@ -72,9 +72,11 @@ export function runs(main, { query, go }) {
   const get = polling();
   /** @type {Map<string, HTMLTableRowElement>} */
   const rows = new Map();
+  /** The runs of the list. A list is laid out at any time, also while `known` waits for the server. @type {Map<string, any>} */
+  let listed = new Map();
   const spacer = () => h("tr", { class: "spacer", "aria-hidden": "true" }, h("td", { colspan: COLUMNS.length }));
   const list = new List(body, { height: ROW_PX, signal: leaving.signal, spacer, draw: (id) => {
-    const now = patch(rows.get(id), row(known.runs.get(id)));
+    const now = patch(rows.get(id), row(listed.get(id)));
     rows.set(id, now);
     return now;
   } });
@@ -130,7 +132,8 @@ export function runs(main, { query, go }) {
 
   function draw() {
     const shown = [...known.runs.values()].sort((one, other) => (one.id < other.id ? 1 : -1));
-    for (const id of rows.keys()) if (!known.runs.has(id)) rows.delete(id);
+    listed = new Map(known.runs);
+    for (const id of rows.keys()) if (!listed.has(id)) rows.delete(id);
     list.show(shown.map(({ id }) => id));
     table.hidden = shown.length === 0;
     more.hidden = !known.beyond;
