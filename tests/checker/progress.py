@@ -66,8 +66,8 @@ def no_run_stands_still(evidence: Evidence) -> Found:
 
 
 def no_lease_is_lost_without_a_fault(evidence: Evidence) -> Found:
-    """G17: a worker keeps the leases of its runs, and its writes count, until it ends or a fault
-    costs it the leases."""
+    """A worker keeps the leases of its runs, and its writes count, until it ends or a fault costs
+    it the leases."""
     settings = evidence.settings
     if settings is None:
         return
@@ -98,7 +98,7 @@ def _pauses(evidence: Evidence) -> Iterator[Fault]:
 
 
 def a_stalled_worker_keeps_its_leases(evidence: Evidence) -> Found:
-    """G17: no other worker takes over the runs of a worker whose event loop is blocked, before the
+    """No other worker takes over the runs of a worker whose event loop is blocked, before the
     worker ends."""
     if evidence.settings is None:
         return
