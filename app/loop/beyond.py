@@ -1,5 +1,7 @@
 """What a step of one run changes besides that run: its child runs, its session, those above it."""
 
+from dataclasses import replace
+
 from app.domain.json import JsonObject
 from app.domain.run import MOVES, TERMINAL, Move
 from app.domain.state import (
@@ -26,7 +28,8 @@ def beyond(state: RunState, changes: Changes, ending: Ending | None) -> Beyond |
     ends = ending is not None and MOVES[ending.move].target in TERMINAL
     kept: tuple[JsonObject, ...] = ()
     if ending is not None and ends and state.place and state.place.number is not None:
-        kept = codec.kept_of(state, ending.output, refused=ending.refused)
+        settled = replace(state, calls={**state.calls, **changes.inserted, **changes.updated})
+        kept = codec.kept_of(settled, ending.output, refused=ending.refused)
     return Beyond(
         lineage=state.lineage,
         children=tuple(_new_run(state, child) for child in changes.children),

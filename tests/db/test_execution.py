@@ -11,15 +11,16 @@ from app.domain.agents import Limits
 from app.domain.calls import CallOutcome, Reason
 from app.domain.guards import Verdict
 from app.domain.ids import CallId
-from app.domain.outcomes import Done, Failed, Outcome, Why
+from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.response import Usage
+from app.domain.sessions import OnConflict
 from app.domain.settle import start
 from app.domain.state import Changes, Member
 from app.llm import failures
 from app.llm.base import ModelError, ModelResponse
 from app.loop import ask_model, breaker
 from app.loop.execute import Execution
-from app.store import runs
+from app.store import runs, sessions
 from app.store.commit import Step
 from app.tools.base import LEASE_LOST, Invocation
 from tests.db.execution import Loop, loop_on
@@ -425,3 +426,25 @@ async def test_waiting_for_another_run_to_try_the_model_is_no_attempt(
 
     monkeypatch.setattr(breakers, "refusal", count)
     assert await loop.execute(await loop.leased("hello")) == "completed"
+
+
+async def test_a_session_keeps_what_became_of_the_calls_that_its_run_left_open(loop: Loop) -> None:
+    """A later run would otherwise not know that the call was sent, and make it again."""
+    await loop.store.register(on_error="fail_run")
+    answers = Waits(), Failed(Why.ERROR, "no", permanent=True)
+    run = await loop.leased("pay(amount=1) pay(amount=2)", *answers, tools=["pay"])
+    async with loop.store.pool.begin() as tx:
+        session = await sessions.create(
+            tx, PROJECT, name=None, metadata={}, state={}, on_conflict=OnConflict.QUEUE
+        )
+    await loop.store.sql(
+        "UPDATE runs SET session_id = :session, session_seq = 1 WHERE id = :id",
+        session=session.id,
+        id=run.id,
+    )
+    assert await loop.execute(await loop.store.load(run.id)) == "failed"
+    kept = await loop.store.value("SELECT items FROM session_items WHERE run_id = :id", id=run.id)
+    results = {one["call_id"]: one["output"] for one in kept if one.get("type") == "tool_result"}
+    state = await loop.store.load(run.id)
+    assert results == {id_: call.result and call.result.output for id_, call in state.calls.items()}
+    assert len(results) == 2
