@@ -23,10 +23,16 @@ _MARK: Final = (
     "(SELECT concat(count(*), ' ', sum(CAST(CAST(t.xmin AS text) AS bigint)))"
     " FROM {table} t WHERE t.project_id = p.id)"
 )
-_TABLES: Final = ("tools", "agents", "secrets", "project_policies", "mcp_servers")
+_TABLES: Final = ("tools", "agents", "secrets", "project_policies")
+# Processes also write to the row of an MCP server when they read its list again, or claim its
+# refresh token. That changes nothing for others; changed tools are rows of their own.
+_SERVERS: Final = (
+    "(SELECT string_agg(concat(t.id, ' ', t.version), ' ' ORDER BY t.name)"
+    " FROM mcp_servers t WHERE t.project_id = p.id)"
+)
 _MARKS: Final = text(
     "SELECT p.id, concat_ws(', ', "
-    + ", ".join(_MARK.format(table=table) for table in _TABLES)
+    + ", ".join([*(_MARK.format(table=table) for table in _TABLES), _SERVERS])
     + ") AS mark FROM unnest(CAST(:projects AS uuid[])) AS p(id)"
 )
 

@@ -9,9 +9,11 @@ import httpx2
 import pytest
 from sqlalchemy import event
 
+from app.domain.mcp_servers import McpServerSpec
 from app.serve import watch_projects
-from app.store import changes
+from app.store import changes, mcp_servers
 from app.store.changes import Known
+from app.store.mcp_credentials import Sealed, StoredRefreshTokens
 from app.worker import watch as module
 from app.worker.watch import Watch
 from tests.db.store import PROJECT, Store
@@ -93,6 +95,30 @@ async def test_projects_with_many_tools_take_a_part_of_the_time(
         for _ in range(3):
             await watched.watch.look()
     assert sent == ["runs", "projects", "runs", "runs"]
+
+
+async def test_a_list_of_mcp_tools_that_is_read_again_reports_no_change(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change makes every process read all runs of the project again that it carries."""
+    monkeypatch.setattr(module, "MAX_SHARE", 1e9)
+    spec = McpServerSpec(name="box", url="http://127.0.0.1/mcp")
+    async with store.pool.begin() as tx:
+        server = await mcp_servers.add_server(tx, PROJECT, spec, Sealed(), ())
+    watched = Watched(store)
+    watched.watch.carry(PROJECT)
+    await watched.watch.look()
+    watched.changed.clear()
+    async with store.pool.begin() as tx:
+        await mcp_servers.put_list(tx, server, ())
+    tokens = StoredRefreshTokens(store.pool, store.vault, PROJECT, "box", server.id)
+    assert await tokens.claim("token") is not None
+    await watched.watch.look()
+    assert watched.changed == []
+    async with store.pool.begin() as tx:
+        await mcp_servers.change_server(tx, server, spec, Sealed(), ())
+    await watched.watch.look()
+    assert watched.changed == [PROJECT]
 
 
 async def test_an_api_process_sees_what_another_changed_though_no_notification_came(
