@@ -204,6 +204,14 @@ def is_outage(error: BaseException) -> bool:
             return isinstance(error, _LOST) and not isinstance(error, ValueError)
 
 
+def gave_up(error: BaseException) -> bool:
+    """Whether a statement took too long, for example because somebody held a lock: it is an outage
+    of that statement, and others may work."""
+    if isinstance(error, DBAPIError):
+        return sqlstate(error) in ("55P03", "57014")
+    return isinstance(error, TimeoutError)
+
+
 async def patiently(read: Callable[[], Awaitable[T]]) -> T:
     """Return the result of `read`, once PostgreSQL is back. `read` may run twice, so it must be a
     read or an idempotent write."""

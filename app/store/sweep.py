@@ -64,7 +64,7 @@ _IS_CRASH_LOOP: Final = text(
 )
 # A worker that ends a run cancels what is below it; this is for one that was lost in between.
 _ORPHANS: Final = text(
-    "SELECT k.project_id, k.parent_run_id AS id FROM runs k"
+    "SELECT DISTINCT k.project_id, k.parent_run_id AS id FROM runs k"
     " JOIN runs p ON p.project_id = k.project_id AND p.id = k.parent_run_id"
     " WHERE k.parent_run_id IS NOT NULL"
     " AND k.status IN ('queued', 'in_progress', 'requires_action')"
@@ -151,24 +151,24 @@ async def free_expired_leases(tx: Tx) -> list[UUID]:
     return list((await tx.execute(_LEASES, {"batch": BATCH})).scalars())
 
 
-async def due_approvals(tx: Tx) -> list[tuple[ProjectId, ApprovalId]]:
-    rows = await _all(tx, _APPROVALS)
+async def due_approvals(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, ApprovalId]]:
+    rows = await _all(tx, _APPROVALS, limit)
     return [(ProjectId(row.project_id), ApprovalId(row.id)) for row in rows]
 
 
-async def due_callbacks(tx: Tx) -> list[DueAnswer]:
-    return await _due_answers(tx, _CALLBACKS)
+async def due_callbacks(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
+    return await _due_answers(tx, _CALLBACKS, limit)
 
 
-async def due_results(tx: Tx) -> list[DueAnswer]:
+async def due_results(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
     """Of calls that their client runs."""
-    return await _due_answers(tx, _RESULTS)
+    return await _due_answers(tx, _RESULTS, limit)
 
 
-async def _due_answers(tx: Tx, statement: Any) -> list[DueAnswer]:
+async def _due_answers(tx: Tx, statement: Any, limit: int) -> list[DueAnswer]:
     return [
         DueAnswer(ProjectId(row.project_id), RunId(row.run_id), CallId(row.call_id))
-        for row in await _all(tx, statement)
+        for row in await _all(tx, statement, limit)
     ]
 
 
@@ -178,15 +178,17 @@ async def is_overdue(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: Call
     return bool((await tx.execute(_OVERDUE, values)).scalar_one_or_none())
 
 
-async def due_deadlines(tx: Tx) -> list[tuple[ProjectId, RunId]]:
-    return [(ProjectId(row.project_id), RunId(row.id)) for row in await _all(tx, _DEADLINES)]
+async def due_deadlines(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, RunId]]:
+    return [(ProjectId(row.project_id), RunId(row.id)) for row in await _all(tx, _DEADLINES, limit)]
 
 
-async def crash_loops(tx: Tx, lease: timedelta) -> list[tuple[ProjectId, RunId]]:
+async def crash_loops(
+    tx: Tx, lease: timedelta, limit: int = BATCH
+) -> list[tuple[ProjectId, RunId]]:
     """Return runs that take their workers down. `lease`: how long a worker may take to report that
     it lives."""
     limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
-    rows = await tx.execute(_CRASH_LOOPS, {"batch": BATCH, "lease": lease, **limits})
+    rows = await tx.execute(_CRASH_LOOPS, {"batch": limit, "lease": lease, **limits})
     return [(ProjectId(row.project_id), RunId(row.id)) for row in rows]
 
 
@@ -197,16 +199,15 @@ async def is_crash_loop(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
     return bool((await tx.execute(_IS_CRASH_LOOP, values)).scalar_one_or_none())
 
 
-async def orphans(tx: Tx) -> list[tuple[ProjectId, RunId]]:
+async def orphans(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, RunId]]:
     """Ended runs that have open child runs."""
-    rows = await _all(tx, _ORPHANS)
-    return list(dict.fromkeys((ProjectId(row.project_id), RunId(row.id)) for row in rows))
+    return [(ProjectId(row.project_id), RunId(row.id)) for row in await _all(tx, _ORPHANS, limit)]
 
 
 async def drop_old_idempotency_keys(tx: Tx) -> int:
     """How many there were."""
-    return len(await _all(tx, _OLD_KEYS))
+    return len(await _all(tx, _OLD_KEYS, BATCH))
 
 
-async def _all(tx: Tx, statement: Any) -> Sequence[Any]:
-    return (await tx.execute(statement, {"batch": BATCH})).all()
+async def _all(tx: Tx, statement: Any, limit: int) -> Sequence[Any]:
+    return (await tx.execute(statement, {"batch": limit})).all()

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from datetime import timedelta
-from typing import Final, TypeVar, cast
+from typing import Final, Literal, TypeAlias, TypeVar, cast
 from uuid import UUID
 
 import structlog
@@ -13,7 +13,7 @@ from app.domain.abandoned import Abandoned, Closed
 from app.domain.errors import AppError, RunUnreadableError
 from app.domain.ids import Prefix, show
 from app.store import outside, sessions, sweep
-from app.store.db import DATABASE_ERRORS, Database, Tx, is_outage, log_fields
+from app.store.db import DATABASE_ERRORS, Database, Tx, gave_up, is_outage, log_fields
 from app.store.quarantine import Quarantine
 from app.store.sweep import DueAnswer
 from app.store.vault import Vault
@@ -21,6 +21,7 @@ from app.store.vault import Vault
 log = structlog.get_logger()
 T = TypeVar("T")
 D = TypeVar("D", bound=Hashable)
+Kind: TypeAlias = Literal["crash_loop", "approval", "callback", "result", "deadline", "orphan"]
 
 INTERVAL_SECONDS: Final = 1.0
 KEYS_EVERY: Final = 600
@@ -46,7 +47,7 @@ class Reaper:
         self._lease = lease
         self._tell = tell
         self._sweeps = random.randrange(KEYS_EVERY)  # noqa: S311  # workers take turns
-        self._failed: dict[Hashable, int] = {}
+        self._failed: dict[Kind, dict[Hashable, int]] = {}
         """Rows that could not be settled, and the sweep in which to try again."""
 
     async def run(self) -> None:
@@ -67,26 +68,49 @@ class Reaper:
     async def sweep(self) -> bool:
         """A batch of each kind; each row in a transaction of its own, so that none holds another.
         True: there is more to do at once."""
+        kinds: tuple[Callable[[], Awaitable[bool]], ...] = (
+            self._free_leases,
+            self._end_crash_loops,
+            lambda: self._each(
+                "approval", sweep.due_approvals, lambda tx, due: outside.expire_approval(tx, *due)
+            ),
+            lambda: self._each("callback", sweep.due_callbacks, self._expire_answer),
+            lambda: self._each("result", sweep.due_results, self._expire_answer),
+            lambda: self._each(
+                "deadline", sweep.due_deadlines, lambda tx, due: outside.expire_run(tx, *due)
+            ),
+            lambda: self._each(
+                "orphan", sweep.orphans, lambda tx, due: outside.cancel_below(tx, *due)
+            ),
+            self._wake_stranded,
+        )
+        return any([await self._past_timeouts(kind) for kind in kinds])
+
+    async def _past_timeouts(self, kind: Callable[[], Awaitable[bool]]) -> bool:
+        """False also if PostgreSQL gave up: that must not keep the other kinds waiting."""
+        try:
+            return await kind()
+        except DATABASE_ERRORS as error:
+            if not gave_up(error):
+                raise
+            log.warning("sweep_failed", **log_fields(error))
+            return False
+
+    async def _free_leases(self) -> bool:
         freed = await self._alone(sweep.free_expired_leases)
         if freed:
             log.info("leases_expired", runs=len(freed))
-        return any(
-            [
-                len(freed) == sweep.BATCH,
-                await self._each(
-                    lambda tx: sweep.crash_loops(tx, self._lease),
-                    lambda tx, due: outside.quarantine(tx, *due),
-                ),
-                await self._each(
-                    sweep.due_approvals, lambda tx, due: outside.expire_approval(tx, *due)
-                ),
-                await self._each(sweep.due_callbacks, self._expire_answer),
-                await self._each(sweep.due_results, self._expire_answer),
-                await self._each(sweep.due_deadlines, lambda tx, due: outside.expire_run(tx, *due)),
-                await self._each(sweep.orphans, lambda tx, due: outside.cancel_below(tx, *due)),
-                await self._alone(sessions.wake_stranded) == sessions.BATCH,
-            ]
+        return len(freed) == sweep.BATCH
+
+    async def _end_crash_loops(self) -> bool:
+        return await self._each(
+            "crash_loop",
+            lambda tx, limit: sweep.crash_loops(tx, self._lease, limit),
+            lambda tx, due: outside.quarantine(tx, *due),
         )
+
+    async def _wake_stranded(self) -> bool:
+        return await self._alone(sessions.wake_stranded) == sessions.BATCH
 
     async def _expire_answer(self, tx: Tx, due: DueAnswer) -> Closed | None:
         return await outside.expire_callback(
@@ -99,27 +123,33 @@ class Reaper:
 
     async def _each(
         self,
-        find: Callable[[Tx], Awaitable[Sequence[D]]],
+        kind: Kind,
+        find: Callable[[Tx, int], Awaitable[Sequence[D]]],
         settle: Callable[[Tx, D], Awaitable[Closed | None]],
     ) -> bool:
-        """True: the batch was full, and not all of it was in vain."""
-        found = await self._alone(find)
+        """Settle a batch, and after it the rows that failed before. True: the batch was full, and
+        not all of it was in vain."""
+        failed = self._failed.get(kind, {})
+        limit = sweep.BATCH + len(failed)
+        found = await self._alone(lambda tx: find(tx, limit))
+        failed = self._failed[kind] = {due: failed[due] for due in found if due in failed}
         settled = 0
-        for due in found:
-            if self._failed.get(due, 0) > self._sweeps:
+        for due in sorted(found, key=failed.__contains__):
+            if failed.get(due, 0) > self._sweeps:
                 continue
             try:
                 settled += await self._settle(settle, due)
             except AppError as error:  # the run is gone
                 log.info("sweep_skipped", code=error.code)
             except Exception as error:
-                if is_outage(error):
+                if is_outage(error) and not gave_up(error):
                     raise
                 # One row must end neither the process nor the sweep of the others.
-                self._failed = {k: n for k, n in self._failed.items() if n > self._sweeps}
-                self._failed[due] = self._sweeps + RETRY_EVERY
-                log.exception("sweep_failed", due=_shown(find, due), failed=len(self._failed))
-        return len(found) == sweep.BATCH and settled > 0
+                failed[due] = self._sweeps + RETRY_EVERY
+                log.exception("sweep_failed", due=_shown(kind, due), failed=len(failed))
+                if is_outage(error):
+                    break  # others may take as long: the next sweep begins with them
+        return len(found) == limit and settled > 0
 
     async def _settle(self, settle: Callable[[Tx, D], Awaitable[Closed | None]], due: D) -> bool:
         """Return whether there was anything to settle. End a run that cannot be read."""
@@ -137,9 +167,9 @@ class Reaper:
             return await act(tx)
 
 
-def _shown(find: object, due: object) -> str:
+def _shown(kind: Kind, due: object) -> str:
     """The run or approval, as the API shows its id."""
     if isinstance(due, DueAnswer):
         return f"{show(Prefix.RUN, due.run_id)} {due.call_id}"
     _, id_ = cast("tuple[UUID, UUID]", due)
-    return show(Prefix.APPROVAL if find is sweep.due_approvals else Prefix.RUN, id_)
+    return show(Prefix.APPROVAL if kind == "approval" else Prefix.RUN, id_)

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from urllib.parse import quote
 from uuid import UUID
 
 import pytest
@@ -11,7 +12,7 @@ from app.domain import errors as e
 from app.domain.run import Move
 from app.domain.state import RunState
 from app.settings import Settings
-from app.store import approvals, claims, runs, views
+from app.store import approvals, claims, runs, sweep, views
 from app.store.commit import Ending
 from app.store.quarantine import Quarantine, end_unread
 from app.wiring import open_services
@@ -181,6 +182,47 @@ async def test_an_unreadable_run_that_cannot_be_ended_does_not_keep_the_others_f
         assert not await sweeper.sweep()
     assert await status(store, bad.id) == "queued"
     assert await status(store, good.id) == "failed"
+
+
+async def test_rows_that_cannot_be_settled_never_fill_the_batches(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "BATCH", 2)
+    *bad, good = [await store.started(pay("c1")) for _ in range(4)]
+    await store.sql(
+        "UPDATE tool_calls SET phase = 'awaiting_callback', deadline_at = now(), tool_version = 99"
+    )
+    await store.sql(
+        "UPDATE tool_calls SET deadline_at = clock_timestamp(), tool_version = 1"
+        " WHERE run_id = :id",
+        id=good.id,
+    )
+    sweeper = reaper(store, Quarantine(store.pool))
+    for _ in range(3):
+        await sweeper.sweep()
+    assert await store.phases(good.id) == {"c1": "settled"}
+    assert [await store.phases(one.id) for one in bad] == [{"c1": "awaiting_callback"}] * 3
+
+
+async def test_a_row_that_times_out_keeps_no_other_row_waiting(store: Store) -> None:
+    """One run is locked for as long as this test takes, before others of its kind and of others."""
+    locked, asked = [await store.waiting(pay("c1")) for _ in range(2)]
+    late = await queued(store)
+    await store.sql(
+        "UPDATE approvals SET expires_at = now() - CAST(run_id = :id AS int) * interval '1 s'",
+        id=locked.id,
+    )
+    await store.sql("UPDATE runs SET deadline_at = now() WHERE id = :id", id=late.id)
+    impatient = Store(f"{store.url}&options={quote('-clock_timeout=50')}")
+    sweeper = reaper(impatient, Quarantine(impatient.pool))
+    try:
+        async with store.locked(locked.id):
+            for _ in range(3):
+                await sweeper.sweep()
+            found = [await status(store, one.id) for one in (locked, asked, late)]
+            assert found == ["requires_action", "queued", "expired"]
+    finally:
+        await impatient.close()
 
 
 # The API.
