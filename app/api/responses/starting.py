@@ -18,7 +18,7 @@ from app.api.responses.models import (
 )
 from app.api.responses.shapes import kept_of
 from app.domain import errors as e
-from app.domain.agents import Limits, NamedTool, RunConfig
+from app.domain.agents import MAX_TOOLS, Limits, NamedTool, RunConfig
 from app.domain.builtins import is_reserved
 from app.domain.errors import FieldError
 from app.domain.ids import Prefix, ProjectId, RunId, SessionId, parse
@@ -141,9 +141,13 @@ def _check_agent_s(asked: CreateResponse) -> None:
 
 
 def registered_of(asked: CreateResponse) -> tuple[str, ...]:
-    """The registered tools that are asked for."""
+    """The registered tools that are asked for. Raises InvalidRequestError for more than a run
+    can have."""
     named = [one.names for one in asked.tools or () if isinstance(one, RunwardToolsIn)]
-    return tuple(dict.fromkeys(name for names in named for name in names))
+    found = tuple(dict.fromkeys(name for names in named for name in names))
+    if len(found) > MAX_TOOLS:
+        raise refused("tools", f"must name at most {MAX_TOOLS} registered tools")
+    return found
 
 
 def _schema(asked: CreateResponse) -> JsonObject | None:
