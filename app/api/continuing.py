@@ -7,9 +7,10 @@ from app.api.idempotency import Once
 from app.api.models.inputs import items_of
 from app.api.models.start_run import ContinueRun
 from app.domain import errors as e
-from app.domain.ids import RunId
+from app.domain.ids import RunId, SessionId
 from app.domain.scopes import Principal
 from app.store import continuing
+from app.store.runs import NewRun
 from app.wiring import Services
 
 
@@ -25,11 +26,17 @@ async def go_on(
                 tx, who.project_id, run_id, turns=asked.max_turns, messages=messages
             )
         new = what.kept_with(replace(found.run, created_by=who.key_id))
-        if found.session_id is None:
-            return await accept_in_transaction(services, new, continuing.copy)
-        try:
-            return await accept_in_session(services, new, found.session_id, also=continuing.copy)
-        except e.SessionNotFoundError:
-            raise e.ConflictError("The session of this run has been deleted.") from None
+        accepted = await _accepted(services, new, found.session_id)
+        return replace(accepted, run=replace(accepted.run, agent=found.agent))
 
     return await accepted_once(services, what, start)
+
+
+async def _accepted(services: Services, new: NewRun, session_id: SessionId | None) -> Answered:
+    """Raises AppErrors."""
+    if session_id is None:
+        return await accept_in_transaction(services, new, continuing.copy)
+    try:
+        return await accept_in_session(services, new, session_id, also=continuing.copy)
+    except e.SessionNotFoundError:
+        raise e.ConflictError("The session of this run has been deleted.") from None

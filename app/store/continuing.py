@@ -65,10 +65,12 @@ _ANSWERED: Final = "is needed: the model has given its answer, so there is nothi
 
 @dataclass(frozen=True, slots=True)
 class Successor:
-    """`session_id`: it needs a place in there before it is accepted."""
+    """`session_id`: it needs a place in there before it is accepted. `agent`: the one that has the
+    run then, which may not be the one that it was started with."""
 
     run: NewRun
     session_id: SessionId | None
+    agent: str | None
 
 
 async def prepare(
@@ -111,7 +113,7 @@ async def prepare(
         turn=state.turn,
     )
     session = None if row.session_id is None else SessionId(row.session_id)
-    return Successor(new, session)
+    return Successor(new, session, state.agent)
 
 
 def _check(

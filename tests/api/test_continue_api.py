@@ -263,7 +263,9 @@ def test_a_run_goes_on_as_the_agent_that_had_it(project: Project) -> None:
     hand = calls(Call("c_hand", "transfer_to_payer", "{}"))
     old = project.run(hand, handoffs=["payer"], limits={"max_turns": 2})
     assert (old["agent"], old["status"]) == ("payer", "incomplete")
-    run = finished(project, old)
+    accepted = go_on(project, old)
+    assert accepted["agent"] == "payer"
+    run = project.settle(accepted)
     assert (run["agent"], run["output"]) == ("payer", "Paid.")
     assert len(project.asked("payer")) == 2
     assert dict(project.asked("payer")[-1].results)["c1"] == "pay(1)"
