@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from app.domain.errors import FieldError
 from app.domain.json import JsonObject, cleaned, compact, parse
 from app.domain.schema_explain import MAX_PROBLEMS, MAX_SHOWN, Explanation, shown
+from app.domain.schema_patterns import PatternError, Patterns, refuse_remote
 from app.domain.schema_strict import NullRemover, closed, strict_form, strict_problems
 from app.domain.schema_walk import (
     MAX_CHAIN,
@@ -23,12 +24,20 @@ from app.domain.schema_walk import (
     Subschemas,
     expansion,
     follow,
+    is_excessive,
     pointer_of,
-    refuse_remote,
     walk,
 )
 
-__all__ = ["Problem", "SchemaError", "Validator", "check_schema", "parse_arguments", "strict_form"]
+__all__ = [
+    "Problem",
+    "SchemaError",
+    "Validator",
+    "check_schema",
+    "parse_arguments",
+    "stored_validator",
+    "strict_form",
+]
 
 Problem: TypeAlias = FieldError
 
@@ -49,6 +58,12 @@ _DRAFTS: Final = (
     "http://json-schema.org/draft-04/schema",
 )
 _INDIRECT: Final = ("$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
+_TOO_LARGE: Final = (
+    "has too many values to be checked against a schema as large as this; send fewer at once"
+)
+_TOO_LONG: Final = (
+    "has texts that are too long, or too many, for the patterns of the schema; send shorter texts"
+)
 _TYPES: Final = "array, boolean, integer, null, number, object, string"
 
 
@@ -83,30 +98,60 @@ def check_schema(
 class Validator:
     """`strict`: `schema` is checked as schema_strict says. `at` begins every path.
 
-    Raises SchemaError. Keeps what it compiles, so make one for each version of a tool."""
+    Raises SchemaError. Keeps what it compiles, so make one for each version of a tool. A value
+    that would take too long to check is not valid."""
 
     def __init__(self, schema: JsonObject, *, strict: bool = False, at: str = "arguments") -> None:
         schema = {key: value for key, value in schema.items() if key != "$id"}
         self._schema = closed(schema) if strict else schema
         self._strict = strict
         self._at = at
-        self._parts = Subschemas(self._schema)
-        self._validator = _compile(self._schema)
+        self._patterns = Patterns()
+        self._validator = _compile(self._schema, self._patterns)
+        self._parts = Subschemas(self._schema, self._patterns)
+        self._size = _size(self._schema, self._patterns)
 
     def without_nulls(self, value: JsonObject) -> JsonObject:
         """`value` as it is checked and to be sent: in a strict tool without the nulls that stand
         for optional properties left out."""
-        if not self._strict or self._validator.is_valid(value):
+        self._patterns.begin()
+        if not self._strict or is_excessive(self._size, value) or self._validator.is_valid(value):
             return value
         return cast(JsonObject, NullRemover(self._parts, Effort(value)).clean(value))
 
     def problems(self, value: JsonValue) -> list[Problem]:
         """At most MAX_PROBLEMS. Empty: `without_nulls(value)` fits."""
+        if is_excessive(self._size, value):
+            return [Problem(self._at, _TOO_LARGE)]
         if isinstance(value, dict):
             value = self.without_nulls(value)
-        if self._validator.is_valid(value):
-            return []
-        return Explanation(self._parts, Effort(value)).explain(value, self._at)
+        self._patterns.begin()
+        is_valid = self._validator.is_valid(value)
+        if self._patterns.is_spent:
+            return [Problem(self._at, _TOO_LONG)]
+        return [] if is_valid else Explanation(self._parts, Effort(value)).explain(value, self._at)
+
+
+class Refusal(Validator):
+    """Stands for a schema that was registered before it went beyond a limit."""
+
+    def __init__(self, reason: str, at: str) -> None:
+        self._problem = Problem(at, f"cannot be checked: {reason}")
+
+    def without_nulls(self, value: JsonObject) -> JsonObject:
+        return value
+
+    def problems(self, value: JsonValue) -> list[Problem]:
+        return [self._problem]
+
+
+def stored_validator(schema: JsonObject, *, strict: bool = False, at: str) -> Validator:
+    """The Validator of a registered schema. One that registration would refuse today accepts no
+    value."""
+    try:
+        return Validator(schema, strict=strict, at=at)
+    except SchemaError as error:
+        return Refusal(f"the registered schema is not accepted any more: {error}", at)
 
 
 def parse_arguments(raw: str) -> JsonObject | list[Problem]:
@@ -128,14 +173,25 @@ def parse_arguments(raw: str) -> JsonObject | list[Problem]:
     return cast(JsonObject, cleaned(value)[0])
 
 
-def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
+def _compile(schema: JsonObject, patterns: Patterns) -> jsonschema_rs.Validator:
     try:
-        return jsonschema_rs.validator_for(schema, retriever=refuse_remote, validate_formats=True)
+        return patterns.validator(schema)
     except jsonschema_rs.ValidationError as error:
         pointer = tuple(str(step) for step in error.instance_path)
-        raise SchemaError(_shortened(error.message), pointer) from None
+        message = error.message.rpartition(f"{PatternError.__name__}: ")[2]
+        raise SchemaError(_shortened(message), pointer) from None
     except ValueError as error:
         raise SchemaError(_shortened(str(error))) from None
+
+
+def _size(schema: JsonObject, patterns: Patterns) -> int:
+    try:
+        return expansion(schema, patterns)
+    except LongChainError:
+        text = f"it refers through more than {MAX_CHAIN} references in a row; refer directly"
+    except LookupError as error:
+        text = f"it refers to {_shortened(str(error))}, which does not exist"
+    raise SchemaError(text)
 
 
 def _meta_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
@@ -178,11 +234,11 @@ def _reference_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
 
 
 def _compile_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
+    patterns = Patterns()
     try:
-        size = expansion(schema)
-    except LongChainError:
-        text = f"must not refer through more than {MAX_CHAIN} references in a row; refer directly"
-        yield (), text
+        size = _size(schema, patterns)
+    except SchemaError as error:
+        yield (), f"cannot be used: {error}"
         return
     if size > MAX_EXPANSION:
         yield (
@@ -192,7 +248,7 @@ def _compile_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
         )
         return
     try:
-        _compile(schema)
+        _compile(schema, patterns)
     except SchemaError as error:
         yield error.pointer, f"cannot be used: {error}"
 

@@ -6,6 +6,7 @@ branch of every union, and a small nested value took it seconds and hundreds of 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import jsonschema_rs
@@ -57,6 +58,7 @@ class Explanation:
         self.problems: list[FieldError] = []
         self._parts = parts
         self._effort = effort
+        self._summaries: dict[Pointer, str] = {}
 
     def explain(self, value: JsonValue, path: str) -> list[FieldError]:
         """Return what is wrong with a value that is not valid: at least one problem."""
@@ -69,7 +71,7 @@ class Explanation:
         self._effort.step()
         if self._is_enough() or not self._effort.compare(value):
             return
-        if self._parts.is_valid(pointer, value):
+        if self._parts.is_valid(pointer, value, self._effort):
             return
         before = len(self.problems)
         pointer, schema = self._parts.resolve(pointer)
@@ -103,7 +105,9 @@ class Explanation:
             if keyword not in schema or not self._effort.compare(value):
                 continue
             alone: JsonObject = {keyword: schema[keyword]}
-            if not jsonschema_rs.is_valid(alone, value, validate_formats=True):
+            with suppress(jsonschema_rs.ValidationError):  # draft 4 has true for exclusiveMinimum
+                if self._parts.patterns.validator(alone).is_valid(value):
+                    continue
                 self._add(path, words(schema[keyword]), value)
                 if keyword == "type":
                     return
@@ -155,19 +159,13 @@ class Explanation:
         self._add(path, f"must be {_short(' or '.join(choices), 3 * MAX_SHOWN)}", value)
 
     def _is_valid(self, pointer: Pointer, value: JsonValue) -> bool:
-        return self._effort.compare(value) and self._parts.is_valid(pointer, value)
+        return self._effort.compare(value) and self._parts.is_valid(pointer, value, self._effort)
 
     def _summary(self, pointer: Pointer) -> str:
-        schema = self._parts.resolve(pointer)[1]
-        if not isinstance(schema, dict):
-            return "any value"
-        for keyword in ("const", "enum"):
-            if keyword in schema:
-                return _WORDS[keyword](schema[keyword]).removeprefix("must be ")
-        properties = schema.get("properties")
-        if isinstance(properties, dict) and properties:
-            return f"an object with {_short(', '.join(properties))}"
-        return _kinds(schema["type"]) if "type" in schema else "a value that matches the schema"
+        pointer, schema = self._parts.resolve(pointer)
+        if pointer not in self._summaries:
+            self._summaries[pointer] = _summary(schema)
+        return self._summaries[pointer]
 
     def _add(self, path: str, words: str, *came: JsonValue) -> None:
         if not self._is_enough():
@@ -176,6 +174,18 @@ class Explanation:
 
     def _is_enough(self) -> bool:
         return len(self.problems) >= MAX_PROBLEMS or self._effort.is_spent
+
+
+def _summary(schema: JsonValue) -> str:
+    if not isinstance(schema, dict):
+        return "any value"
+    for keyword in ("const", "enum"):
+        if keyword in schema:
+            return _WORDS[keyword](schema[keyword]).removeprefix("must be ")
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and properties:
+        return f"an object with {_short(', '.join(properties))}"
+    return _kinds(schema["type"]) if "type" in schema else "a value that matches the schema"
 
 
 def shown(value: JsonValue) -> str:

@@ -178,7 +178,7 @@ class NullRemover:
             candidate = self.clean(value, branch)
             if not self._effort.compare(value):
                 return value
-            if self._parts.is_valid(branch, candidate):
+            if self._parts.is_valid(branch, candidate, self._effort):
                 return candidate
         return value
 
@@ -194,6 +194,6 @@ class NullRemover:
                 kept[name] = item
             elif item is not None:
                 kept[name] = self.clean(item, at)
-            elif name in required or self._parts.is_valid(at, None):
+            elif name in required or self._parts.is_valid(at, None, self._effort):
                 kept[name] = None
         return kept

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from app.domain.json import JsonObject, canonical
-from app.domain.schema import Validator
+from app.domain.schema import Refusal, Validator, stored_validator
 from app.domain.tools import ByCallable, ToolSpec, When
 
 Asked: TypeAlias = tuple[str, str]
@@ -30,13 +30,14 @@ class Tool:
 
 
 def compile_tool(spec: ToolSpec, version: int) -> Tool:
-    """Raises ValueError for a schema that registration would have refused."""
-    return Tool(
-        spec=spec,
-        version=version,
-        arguments=Validator(spec.parameters, strict=spec.strict),
-        output=None if spec.output_schema is None else Validator(spec.output_schema, at="output"),
-    )
+    """A tool whose schemas registration would refuse today accepts no arguments."""
+    arguments = stored_validator(spec.parameters, strict=spec.strict, at="arguments")
+    output = None
+    if spec.output_schema is not None:
+        output = stored_validator(spec.output_schema, at="output")
+        if isinstance(output, Refusal):  # its result could not be checked
+            arguments = output
+    return Tool(spec, version, arguments, output)
 
 
 def is_enabled(tool: Tool, answered: Mapping[str, bool] = _NOBODY) -> bool:

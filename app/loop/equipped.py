@@ -8,7 +8,7 @@ from app.domain.bounds import bounded_progress
 from app.domain.builtins import BUILTINS, shown
 from app.domain.calls import Call
 from app.domain.ids import CallId
-from app.domain.schema import Validator
+from app.domain.schema import Validator, stored_validator
 from app.domain.state import RunState
 from app.domain.toolbox import Tool
 from app.loop.builtins import Builtin
@@ -49,7 +49,7 @@ class EquippedRun(LeasedRun):
         self._tools = await patiently(lambda: toolbox.fetch(state.project_id, wanted))
         self._made = team.made_tools(state.config, state.team)
         if state.config.output_schema is not None and self._schema is None:
-            self._schema = Validator(state.config.output_schema, at="output")
+            self._schema = stored_validator(state.config.output_schema, at="output")
 
     async def _find_enabled(self, state: RunState) -> None:
         """`state`: the run as it is when its model is asked. In a turn, rules see the same turn

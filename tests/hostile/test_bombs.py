@@ -2,8 +2,11 @@
 limits, and the runs of other projects continue.
 """
 
+import resource
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from random import Random
 from typing import Any, Final, cast
 from uuid import uuid4
 
@@ -21,6 +24,7 @@ from tests.support.tool_server import Behaviour
 CPU_SECONDS: Final = 2.0
 """For a schema and one value; the same for an honest pair takes less than a millisecond."""
 RULE_SECONDS: Final = 15.0
+STATM: Final = Path("/proc/self/statm")
 OPEN: Final[Json] = {"type": "object", "properties": {}, "additionalProperties": True}
 
 
@@ -63,8 +67,10 @@ def chain(value: Any, depth: int) -> Any:
 MANY: Final = list(range(50_000))
 LONG: Final = "a" * 100_000
 EITHER: Final[Any] = [{"anyOf": [of("x", {}), of("y", {})]}] * 100
+ENUM: Final[JsonObject] = {"enum": [{"a": at} for at in range(2500)]}
+LETTERS: Final = "".join(Random(1).choices("ab", k=100_000))
 RECURSIVE: Final[JsonObject] = {"$ref": "#/properties/x"}
-SCHEMAS: Final[dict[str, tuple[JsonObject, Any]]] = {
+SCHEMAS: Final[dict[str, tuple[Any, Any]]] = {
     "any_of_doubled_16_times": (doubling("anyOf", 15), 1),
     "any_of_doubled_60_times": (doubling("anyOf", 60), 1),
     "one_of_doubled": (doubling("oneOf", 15), 1),
@@ -103,6 +109,28 @@ SCHEMAS: Final[dict[str, tuple[JsonObject, Any]]] = {
     "pattern_properties": (
         {"type": "object", "patternProperties": {f"^(a|b)*{at}": {} for at in range(500)}},
         {f"{'ab' * 10}{at}": 1 for at in range(2000)},
+    ),
+    "pattern_that_visits_all_states": (of("x", {"pattern": "(a|b)*a(a|b){20000}c"}), LETTERS),
+    "pattern_that_looks_ahead": (of("x", {"pattern": "(?=a*b)c"}), LONG),
+    "pattern_not_checked": (of("x", {"not": {"pattern": "(?=a*b)c"}}), LONG),
+    "patterns_of_long_names": (
+        {"type": "object", "patternProperties": {"(a|b)*a(a|b){3000}c": {}}},
+        {LETTERS: 1},
+    ),
+    "patterns_of_names_that_look_ahead": (
+        {"type": "object", "patternProperties": {"(?=a*b)c": {}}},
+        {LONG: 1},
+    ),
+    "references_to_an_enum": (
+        {**of("x", {"anyOf": [{"$ref": "#/$defs/e"}] * 1500}), "$defs": {"e": ENUM}},
+        -1,
+    ),
+    "references_in_each_item": (
+        {
+            **of("x", {"items": {"allOf": [{"$ref": "#/$defs/a"}] * 900}}),
+            "$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}] * 45}, "b": {"type": "integer"}},
+        },
+        MANY[:8000],
     ),
     "property_names": (
         {"type": "object", "propertyNames": {"pattern": "^(a+)+$"}},
@@ -168,6 +196,24 @@ def test_a_schema_is_refused_or_judges_in_no_time(name: str) -> None:
     if not check_schema(schema, strict=False):
         Validator(schema).problems(value)
     assert time.process_time() - begun < CPU_SECONDS
+
+
+@pytest.mark.skipif(not STATM.exists(), reason="/proc/self/statm tells how much memory is used")
+def test_the_parts_of_a_recursive_union_take_little_memory() -> None:
+    inner: Any = {"$ref": "#/$defs/t"}
+    branches: Any = [
+        {"type": "object", "properties": {"a": inner, "k": {"const": at}}, "required": ["k"]}
+        for at in range(200)
+    ]
+    schema: Any = {**of("x", inner), "$defs": {"t": {"anyOf": [*branches, ENUM]}}}
+    assert check_schema(schema, strict=False) == []
+    before = _resident_bytes()
+    assert Validator(schema).problems({"x": {"a": {"a": -1}}})
+    assert _resident_bytes() - before < 150 * 1_048_576
+
+
+def _resident_bytes() -> int:
+    return int(STATM.read_text().split()[1]) * resource.getpagesize()
 
 
 TEN: Final = "[1,2,3,4,5,6,7,8,9,10]"

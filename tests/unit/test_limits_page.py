@@ -12,6 +12,9 @@ from app.domain.builtins import (
     READ_BYTES,
     RESERVED_PREFIX,
 )
+from app.domain.schema import MAX_EXPANSION, MAX_SCHEMA_BYTES
+from app.domain.schema_patterns import BACKTRACKS, PATTERN_BYTES, PATTERN_STEPS, PATTERNS_BYTES
+from app.domain.schema_walk import MAX_COMPARED
 from app.domain.tool_search import MAX_FOUND
 from tests.unit.test_docs import DOCS, read, rows
 
@@ -26,6 +29,13 @@ def test_every_limit_is_listed_with_its_default() -> None:
         assert default == ("none" if field.default is None else str(field.default)) or (
             default.startswith("`RUNWARD_")
         )
+
+
+def test_the_limits_of_schemas_are_listed() -> None:
+    page = read(DOCS / PAGE).partition("## Schemas")[2]
+    numbers = (MAX_SCHEMA_BYTES, MAX_EXPANSION, MAX_COMPARED, PATTERN_STEPS, BACKTRACKS)
+    assert all(f"{number:,}" in page for number in numbers)
+    assert all(f"{size // 1_048_576} MiB" in page for size in (PATTERN_BYTES, PATTERNS_BYTES))
 
 
 def test_every_reason_is_listed() -> None:

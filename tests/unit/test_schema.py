@@ -17,6 +17,8 @@ from app.domain.schema import (
     parse_arguments,
     strict_form,
 )
+from app.domain.toolbox import compile_tool
+from app.domain.tools import ToolSpec
 
 ORDER: JsonObject = {
     "type": "object",
@@ -295,6 +297,58 @@ def test_a_nested_union_is_refused_in_no_time() -> None:
 def test_a_schema_that_registration_refuses_does_not_compile() -> None:
     with pytest.raises(SchemaError, match="outside"):
         Validator({"$ref": "http://127.0.0.1:1/x"})
+
+
+def test_a_broken_reference_outside_the_subschemas_is_refused() -> None:
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/x/a"}},
+        "x": {"a": {"$ref": "#/nope"}},
+    }
+    [problem] = check_schema(schema, strict=False)
+    assert "does not exist" in problem.message
+
+
+def test_a_value_that_draft_4_excludes_is_refused() -> None:
+    amount: JsonObject = {"minimum": 1, "exclusiveMinimum": True}
+    schema: JsonObject = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "type": "object",
+        "properties": {"amount": amount},
+    }
+    assert check_schema(schema, strict=False) == []
+    assert Validator(schema).problems({"amount": 1})
+    assert Validator(schema).problems({"amount": 2}) == []
+
+
+LARGE: Any = {"type": "object", "properties": {"a": {"pattern": "((a{0,99}){0,99}){0,99}"}}}
+
+
+@pytest.mark.parametrize("field", ["parameters", "output_schema"])
+def test_a_stored_tool_whose_schema_is_too_large_refuses_its_calls(field: str) -> None:
+    assert "8 MiB" in check_schema(LARGE, strict=False)[0].message
+    spec = {"name": "t", "type": "client", "parameters": {"type": "object"}, "strict": False}
+    tool = compile_tool(ToolSpec.model_validate({**spec, field: LARGE}), 1)
+    [problem] = tool.arguments.problems(tool.arguments.without_nulls({}))
+    assert "not accepted any more" in problem.message
+    assert "8 MiB" in problem.message
+
+
+def test_texts_that_take_a_pattern_too_long_are_refused_with_a_reason() -> None:
+    schema: JsonObject = {"type": "object", "properties": {"a": {"pattern": "(?<=x)y"}}}
+    [problem] = Validator(schema).problems({"a": "a" * 100_000})
+    assert "shorter texts" in problem.message
+
+
+@pytest.mark.parametrize(
+    "pattern", ["^[A-Za-z0-9+/=]*$", r"^\S+$", r"^(?!\s*$).+", "^(?=.*a)(?!.*b)[a-z]+$", "a$"]
+)
+def test_an_honest_pattern_checks_a_long_text(pattern: str) -> None:
+    text: JsonObject = {"type": "string", "pattern": pattern}
+    schema: JsonObject = {"type": "object", "properties": {"a": text}}
+    assert Validator(schema).problems({"a": "a" * 1_000_000}) == []
+    [problem] = Validator(schema).problems({"a": " "})
+    assert "must match the pattern" in problem.message
 
 
 # Null for "left out", in strict tools.
