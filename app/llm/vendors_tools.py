@@ -16,6 +16,8 @@ from app.llm.strict_subset import UnenforceableError, enforced
 from app.llm.vendors_access import VendorName
 
 MAX_DEFINITIONS: Final = 4096
+MAX_PARTS: Final = 10_000
+"""Of a schema whose types are alternatives."""
 
 _GEMINI_WORDS: Final = STRICT_MODES["gemini"].words
 _SAYS_NOTHING: Final = frozenset(
@@ -78,23 +80,38 @@ def reduced(schema: JsonObject) -> tuple[JsonObject, list[str]]:
 
 def one_type_each(schema: JsonObject) -> JsonObject:
     """As the `anthropic` library, which prepares schemas that are enforced, takes them: several
-    types are alternatives."""
-    return cast(JsonObject, _one_type_each(schema))
+    types are alternatives. Raises UnenforceableError for more than MAX_PARTS parts, because lists
+    of types inside lists of types multiply."""
+    return cast(JsonObject, _one_type_each(schema, _Parts()))
 
 
-def _one_type_each(schema: JsonValue) -> JsonValue:
+class _Parts:
+    """Counts the parts of a schema; long texts and lists count as several."""
+
+    def __init__(self) -> None:
+        self._left = MAX_PARTS
+
+    def add(self, schema: JsonObject) -> None:
+        length = sum(len(value) for value in schema.values() if isinstance(value, str | list))
+        self._left -= 1 + length // 16
+        if self._left < 0:
+            raise UnenforceableError((), f"has more than {MAX_PARTS} parts, one for each type")
+
+
+def _one_type_each(schema: JsonValue, parts: _Parts) -> JsonValue:
     if not isinstance(schema, dict):
         return schema
+    parts.add(schema)
     kinds = schema.get("type")
     if isinstance(kinds, list):
         told = {word: schema[word] for word in schema.keys() & {"description", "title", "$defs"}}
         rest = {word: value for word, value in schema.items() if word not in told}
-        return {**told, "anyOf": [_of_kind(rest, kind) for kind in kinds]}
-    return rebuilt(schema, _one_type_each)
+        return {**told, "anyOf": [_of_kind(rest, kind, parts) for kind in kinds]}
+    return rebuilt(schema, lambda child: _one_type_each(child, parts))
 
 
-def _of_kind(schema: JsonObject, kind: JsonValue) -> JsonValue:
-    return {"type": "null"} if kind == "null" else _one_type_each(schema | {"type": kind})
+def _of_kind(schema: JsonObject, kind: JsonValue, parts: _Parts) -> JsonValue:
+    return {"type": "null"} if kind == "null" else _one_type_each(schema | {"type": kind}, parts)
 
 
 def _reduced(schema: JsonValue, lost: set[str]) -> JsonValue:

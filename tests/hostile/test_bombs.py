@@ -15,6 +15,8 @@ import pytest
 from app.domain.ids import ProjectId
 from app.domain.json import JsonObject
 from app.domain.schema import Validator, check_schema
+from app.domain.tools import ToolSpec
+from app.llm.vendors_tools import Definitions
 from app.tools.rules import Question, RuleEvaluator
 from tests.api.project import Project, call
 from tests.support.client import Json
@@ -214,6 +216,18 @@ def test_the_parts_of_a_recursive_union_take_little_memory() -> None:
 
 def _resident_bytes() -> int:
     return int(STATM.read_text().split()[1]) * resource.getpagesize()
+
+
+def test_types_that_multiply_make_a_tool_less_strict() -> None:
+    """Claude is told alternatives instead of a list of types, so lists in lists multiply."""
+    inner: Any = {"type": "string"}
+    for _ in range(14):
+        inner = {**of("a", inner), "type": ["object", "string"]}
+    spec = ToolSpec(name="t", parameters=of("x", inner), type="client", strict=True)
+    assert check_schema(spec.parameters, strict=True) == []
+    made, [lost] = Definitions().of(spec, "anthropic", strict=True)
+    assert not made.strict
+    assert "parts" in lost.why
 
 
 TEN: Final = "[1,2,3,4,5,6,7,8,9,10]"
