@@ -1,6 +1,7 @@
 """The JSON values that cross Runward's edges, and how one is printed, digested and cleaned."""
 
 import hashlib
+import re
 from typing import Any, Final, TypeAlias, cast
 
 from pydantic import JsonValue
@@ -18,6 +19,7 @@ _DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
 _LARGE_EXPONENTS: Final = (b"0e000", b"0E000", b"0e+000", b"0E+000")
 _MANY_DIGITS: Final = b"0" * 200
 _REPLACEMENT: Final = "\ufffd"
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 class UnstorableError(ValueError):
@@ -104,7 +106,7 @@ def cleaned_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "".join(_REPLACEMENT if "\ud800" <= c <= "\udfff" else c for c in text)
+        return _SURROGATES.sub(_REPLACEMENT, text)
     return text
 
 

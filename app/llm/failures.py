@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from pydantic_core import from_json
 
-from app.domain.json import cleaned_text
+from app.domain.json import MAX_VALUES, cleaned_text
 from app.llm.base import ModelError
 
 MAX_CALLS: Final = 256
@@ -110,6 +110,11 @@ def silent(seconds: float) -> ModelError:
 
 def too_large(max_bytes: int) -> ModelError:
     text = f"The model's answer is larger than {max_bytes} bytes."
+    return ModelError("model_response_too_large", text, transient=False)
+
+
+def too_many_values() -> ModelError:
+    text = f"The model's answer holds more than {MAX_VALUES:,} values."
     return ModelError("model_response_too_large", text, transient=False)
 
 

@@ -1,16 +1,19 @@
 """What the streams and bodies of model vendors are made of: events, objects, pieces of text."""
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from pydantic_core import from_json
 
 from app.domain.bounds import bounded_count
-from app.domain.json import cleaned_text
-from app.llm.failures import invalid_response
+from app.domain.json import MAX_VALUES, cleaned_text
+from app.llm.failures import invalid_response, too_many_values
 
 Frame: TypeAlias = Mapping[str, Any]
+
+_HALVES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 class EventLines:
@@ -91,7 +94,10 @@ class Braces:
 
 def parse_object(data: bytes) -> Frame:
     """A JSON object. Lone surrogates, which from_json refuses, are let through: a server may
-    cut an emoji in half between two frames."""
+    cut an emoji in half between two frames. An object with too many values is refused before it
+    is parsed, which would hold the interpreter for seconds. Raises ModelError."""
+    if most_values(data) > MAX_VALUES:
+        raise too_many_values()
     try:
         value: Any = from_json(data)
     except ValueError:
@@ -106,14 +112,18 @@ def parse_object(data: bytes) -> Frame:
     return cast(Frame, value)
 
 
+def most_values(data: bytes) -> int:
+    """Return how many values the JSON holds at most. Commas and brackets in texts count, too."""
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
 def joined(pieces: list[str]) -> str:
     """The pieces as one text that can be stored; halves of an emoji find each other."""
-    text = "".join(pieces)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return cleaned_text(text)
+    return cleaned_text(_HALVES.sub(_emoji, "".join(pieces)))
+
+
+def _emoji(halves: re.Match[str]) -> str:
+    return halves[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def mapping(value: Any) -> Frame:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from app.domain.items import Message, Native, Reasoning
-from app.domain.json import JsonObject, cleaned, cleaned_text
+from app.domain.json import MAX_VALUES, JsonObject, cleaned, cleaned_text
 from app.domain.response import ModelResponse, Output, RequestedCall, Usage
 from app.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from app.llm.failures import (
@@ -22,8 +22,9 @@ from app.llm.failures import (
     reported_failure,
     too_many_calls,
     too_many_items,
+    too_many_values,
 )
-from app.llm.frames import Frame, count, mapping, parse_object
+from app.llm.frames import Frame, count, mapping, most_values, parse_object
 from app.llm.openai_responses_hosted import hosted_call
 from app.llm.openai_responses_items import in_order
 from app.llm.openai_responses_native import APPROVAL, KINDS, arguments_of, objects, said_in
@@ -62,6 +63,7 @@ class Merge:
         self._offered = offered
         self._calls: dict[int, tuple[int, str, str]] = {}  # by place: position, id, name
         self._items: dict[int | str, tuple[int, Frame]] = {}  # by id, or by place
+        self._values = 0  # in all items, at most
         self._response: Frame | None = None
         self.done = False
 
@@ -80,9 +82,10 @@ class Merge:
             raise reported_failure(event.get("error") or event)
         else:
             place = event.get("output_index")
-            self._show(event, place if isinstance(place, int) else len(self._items))
+            known = place if isinstance(place, int) else len(self._items)
+            self._show(event, known, most_values(data))
 
-    def _show(self, event: Frame, place: int) -> None:
+    def _show(self, event: Frame, place: int, values: int) -> None:
         delta = str(event.get("delta") or "")
         match event.get("type"):
             case "response.output_text.delta" if delta:
@@ -96,12 +99,17 @@ class Merge:
             case "response.output_item.added":
                 self._show_opened(mapping(event.get("item")), place)
             case "response.output_item.done":
-                item = mapping(event.get("item"))
-                self._items[str(item.get("id") or "") or place] = place, item
-                if len(self._items) > MAX_OUTPUT_ITEMS:
-                    raise too_many_items()
+                self._take(mapping(event.get("item")), place, values)
             case _:
                 pass
+
+    def _take(self, item: Frame, place: int, values: int) -> None:
+        self._items[str(item.get("id") or "") or place] = place, item
+        if len(self._items) > MAX_OUTPUT_ITEMS:
+            raise too_many_items()
+        self._values += values
+        if self._values > MAX_VALUES:
+            raise too_many_values()
 
     def _show_opened(self, item: Frame, place: int) -> None:
         if item.get("type") == "function_call":

@@ -1,7 +1,7 @@
 """A bound on the answers of models, which are decompressed here and not by the libraries."""
 
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final, cast
 
 import httpx2
@@ -10,6 +10,7 @@ from app.llm.failures import MAX_RESPONSE_BYTES, invalid_response, too_large
 
 ENCODINGS: Final = "gzip, deflate"
 """What may be asked for."""
+PIECE_BYTES: Final = 65_536
 _GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
 
 
@@ -35,15 +36,21 @@ class _Bounded(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = MAX_RESPONSE_BYTES
         async for chunk in self._stream:
-            if self._inflating is not None:
-                try:
-                    chunk = self._inflating.decompress(chunk, left + 1)  # noqa: PLW2901
-                except zlib.error as error:
-                    raise httpx2.DecodingError(str(error)) from error
-            left -= len(chunk)
-            if left < 0:
-                raise too_large(MAX_RESPONSE_BYTES)
-            yield chunk
+            for piece in self._inflated(chunk) if self._inflating is not None else (chunk,):
+                left -= len(piece)
+                if left < 0:
+                    raise too_large(MAX_RESPONSE_BYTES)
+                yield piece
+
+    def _inflated(self, chunk: bytes) -> Iterator[bytes]:
+        """In small pieces, so that whoever reads them can pause."""
+        assert self._inflating is not None
+        try:
+            while piece := self._inflating.decompress(chunk, PIECE_BYTES):
+                yield piece
+                chunk = self._inflating.unconsumed_tail
+        except zlib.error as error:
+            raise httpx2.DecodingError(str(error)) from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()

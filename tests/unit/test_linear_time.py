@@ -1,5 +1,6 @@
 """Foreign data is read in linear time: four times the input takes about four times the work."""
 
+import gzip
 import json
 import sys
 import time
@@ -7,13 +8,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
+import httpx2
 import pytest
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from app.domain import json as json_value
 from app.domain.conversation import conversation
-from app.domain.json import JsonObject
+from app.domain.json import MAX_VALUES, JsonObject
 from app.domain.mcp_servers import ListedTool, McpServerSpec, offered
 from app.domain.schema import Validator, check_schema, parse_arguments
 from app.domain.schema_strict import NullRemover, closed, strict_form, strict_problems
@@ -25,6 +27,7 @@ from app.llm.openai_chat_response import Merge as ChatMerge
 from app.llm.openai_functions import Functions, is_strict
 from app.llm.openai_responses_response import Merge as ResponsesMerge
 from app.llm.openai_responses_tools import Offered, function_tool
+from app.llm.vendors_bounds import PIECE_BYTES, bound
 from app.tools.mcp_process import process_streams
 from app.tools.webhook_answer import parse_leniently
 from tests.support.operations import (
@@ -283,3 +286,48 @@ def cpu_seconds(work: Callable[[], Any]) -> float:
     began = time.thread_time()
     work()
     return time.thread_time() - began
+
+
+def chat_merge() -> ChatMerge:
+    return ChatMerge(no_delta)
+
+
+def responses_merge() -> ResponsesMerge:
+    return ResponsesMerge(no_delta, Offered((), Functions(function_tool)))
+
+
+@pytest.mark.parametrize("merge", [chat_merge, responses_merge])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_model_s_answer_of_too_many_values_is_not_parsed(
+    merge: Callable[[], ChatMerge | ResponsesMerge], *, whole: bool
+) -> None:
+    """31 MB of empty lists take a parser seconds, during which it holds the interpreter."""
+    body = f'{{"a":[{"[]," * (MAX_VALUES // 2)}1]}}'.encode()
+    with counted_calls(from_json) as parsed, pytest.raises(ModelError) as refused:
+        merge().whole(body) if whole else merge().feed(body)
+    assert (refused.value.code, parsed[0]) == ("model_response_too_large", 0)
+
+
+def test_the_items_of_a_stream_have_a_limit_together() -> None:
+    merge = responses_merge()
+    values: JsonValue = [[] for _ in range(MAX_VALUES // 6)]
+    with pytest.raises(ModelError, match="more than 500,000 values"):
+        for at in range(4):
+            item: JsonObject = {"type": "web_search_call", "id": f"ws_{at}", "action": values}
+            event: JsonObject = {
+                "type": "response.output_item.done",
+                "output_index": at,
+                "item": item,
+            }
+            merge.feed(json.dumps(event).encode())
+
+
+async def test_an_inflated_answer_comes_in_small_pieces() -> None:
+    """The event loop gets its turn between two pieces."""
+    plain = b"data: {}\n\n" * 100_000
+    headers = {"content-encoding": "gzip"}
+    response = httpx2.Response(200, headers=headers, stream=httpx2.ByteStream(gzip.compress(plain)))
+    await bound(response)
+    pieces = [piece async for piece in response.aiter_raw()]
+    assert b"".join(pieces) == plain
+    assert max(map(len, pieces)) <= PIECE_BYTES
