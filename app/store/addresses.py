@@ -105,6 +105,8 @@ def _parameters(parts: SplitResult) -> dict[str, str]:
             "has a port that is not a number from 1 to 65535 (in a password, / has to be written"
             " %2F, ? %3F, # %23 and @ %40)"
         )
+    if "@" in parts.path:  # a password with a slash, whose beginning looks like a port
+        _refuse("has an '@' after a '/' (in a password, / has to be written %2F, and @ %40)")
     if "ssl" in query:
         query["sslmode"] = query.pop("ssl")
     if query.get("sslrootcert") == "system":

@@ -67,6 +67,7 @@ SECRET = "hunter2"
         (f"postgresql://me:{SECRET}@host/db?port=x", "has a port"),
         (f"postgresql://me:{SECRET}#{SECRET}@host/db", "has a '#'"),
         (f"postgresql://me:{SECRET}/{SECRET}@host/db", "has a port"),
+        (f"postgresql://me:12/{SECRET}@host/db", "has an '@' after a '/'"),
         (f"postgresql://me:{SECRET}@[host/db", "is not a URL"),
         (f"postgresql://me:{SECRET}@host/db?sslmode", "is not a URL"),
         (f"postgresql://me:{SECRET}@host/db?connect_timeout=soon", "connect_timeout"),
