@@ -77,7 +77,7 @@ class Armed:
         return native and Native(native.vendor, self._object(native.data))
 
     def _object(self, value: JsonObject) -> JsonObject:
-        return {key: self._json(inner) for key, inner in value.items()}
+        return {self._text(key): self._json(inner) for key, inner in value.items()}
 
     def _json(self, value: JsonValue) -> JsonValue:
         match value:

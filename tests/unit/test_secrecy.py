@@ -3,6 +3,9 @@
 import pytest
 from aiohttp import web
 
+from app.domain.items import HostedCall
+from app.domain.json import JsonObject
+from app.domain.response import ModelResponse
 from app.domain.secrecy import LEAST_PART, without_secret
 from app.llm.base import ModelError
 from app.llm.failures import MAX_REASON, reported_failure
@@ -41,3 +44,11 @@ def test_an_error_that_is_cut_in_the_middle_of_a_stored_secret_shows_no_part_of_
     request = asked()
     error = reported_failure({"message": "x" * (MAX_REASON - 6) + KEY})
     assert "sk-" not in Armed(request, values=(KEY,)).struck_error(error).message
+
+
+def test_a_stored_secret_is_struck_out_of_the_keys_of_an_output() -> None:
+    found: JsonObject = {KEY: [{KEY: KEY}]}
+    response = ModelResponse(
+        (HostedCall("h1", "search", "search", "openai", {KEY: 1}, found, found),)
+    )
+    assert KEY not in repr(Armed(asked(), values=(KEY,)).struck(response))
