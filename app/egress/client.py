@@ -67,6 +67,7 @@ class Egress:
         self._parse = lru_cache(PARSED_URLS)(partial(parse_target, policy=self._policy))
         self._tls = tls
         self._threads = ThreadPoolExecutor(DNS_THREADS, thread_name_prefix="dns")
+        self._resolver = Resolver(self._policy, self._threads)
         self._session: aiohttp.ClientSession | None = None
 
     def check_url(self, url: str) -> None:
@@ -82,7 +83,7 @@ class Egress:
             return
         try:
             async with asyncio.timeout(LOOKUP_SECONDS):
-                await Resolver(self._policy, self._threads).resolve(target.host, target.port)
+                await self._resolver.resolve(target.host, target.port)
         except RefusedAddressError as error:
             raise TargetError(refused(target, str(error))) from None
         except OSError:  # among them TimeoutError
@@ -152,7 +153,7 @@ class Egress:
     def _open(self) -> aiohttp.ClientSession:
         """Made at the first request, since it belongs to the running loop."""
         connector = Connector(
-            resolver=Resolver(self._policy, self._threads),
+            resolver=self._resolver,
             use_dns_cache=False,
             ssl=self._tls or True,
             limit=MAX_CONNECTIONS,

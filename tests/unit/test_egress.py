@@ -678,9 +678,15 @@ async def test_a_name_that_is_not_answered_keeps_no_other_waiting(
 
     egress = Egress()
     waiting = [asyncio.create_task(send(egress, "http://silent.example/")) for _ in range(200)]
+    checks = [
+        asyncio.create_task(egress.check_target("http://silent.example/")) for _ in range(200)
+    ]
     await asyncio.sleep(0)
     found = await send(egress, "http://other.example/")
     answered.set()
     assert "not public" in found.detail
     assert all("not public" in one.detail for one in await asyncio.gather(*waiting))
+    assert all(
+        "not public" in str(one) for one in await asyncio.gather(*checks, return_exceptions=True)
+    )
     await egress.aclose()
