@@ -14,7 +14,8 @@ from app.domain import errors as e
 from app.domain.ids import ProjectId, RunId
 from app.domain.run import SETTLED, TERMINAL
 from app.domain.scopes import Principal
-from app.store import events, keys, views
+from app.store import console_sessions, events, keys, views
+from app.store.db import Tx
 from app.store.drafts import Piece
 from app.store.events import StoredEvent
 from app.store.notify import Follower
@@ -101,18 +102,24 @@ def counted(services: Services, who: Principal) -> Generator[None]:
 async def while_valid(
     services: Services, who: Principal, said: AsyncIterator[T], is_news: Callable[[T], bool]
 ) -> AsyncGenerator[T]:
-    """Yield the items of the stream. Before news, check the key if the last check is KEY_SECONDS
-    old. End the stream if the key is no longer valid. Heartbeats are not news."""
+    """Yield the items of the stream. Before news, check the key or the console session if the last
+    check is KEY_SECONDS old. End the stream if it is no longer valid. Heartbeats are not news."""
     loop = asyncio.get_running_loop()
     looked = loop.time()
     async with aclosing(cast("AsyncGenerator[T]", said)) as open_stream:
         async for one in open_stream:
             if is_news(one) and loop.time() - looked >= KEY_SECONDS:
                 async with services.autocommit.connect() as tx:
-                    if not await keys.is_valid(tx, who.project_id, who.key_id):
+                    if not await _is_valid(tx, who):
                         return
                 looked = loop.time()
             yield one
+
+
+async def _is_valid(tx: Tx, who: Principal) -> bool:
+    if who.session is not None:
+        return await console_sessions.get_session(tx, who.session) is not None
+    return await keys.is_valid(tx, who.project_id, who.key_id)
 
 
 def _is_event(frame: str) -> bool:

@@ -1,6 +1,6 @@
 """What an API key may do, and which of it each kind of request needs. No scope implies another."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -31,6 +31,8 @@ class Principal:
     key_name: str
     scopes: frozenset[Scope]
     operator: bool = False
+    session: bytes | None = field(default=None, repr=False, compare=False)
+    """The digest of the console session's token. None: the key itself was sent."""
 
     def may(self, any_of: tuple[Scope, ...]) -> bool:
         """An empty `any_of` is what every valid key may do."""

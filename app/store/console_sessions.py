@@ -84,7 +84,9 @@ async def get_session(tx: Tx, digest: bytes) -> Session | None:
         return None
     scopes = frozenset(Scope(scope) for scope in row.scopes)
     operator = row.project_id == DEFAULT_PROJECT and Scope.ADMIN in scopes
-    who = Principal(ProjectId(row.project_id), KeyId(row.id), row.key_name, scopes, operator)
+    who = Principal(
+        ProjectId(row.project_id), KeyId(row.id), row.key_name, scopes, operator, digest
+    )
     ends = [row.session_ends] if row.key_ends is None else [row.session_ends, row.key_ends]
     return Session(who, row.key_name, row.project_name, min(ends))
 

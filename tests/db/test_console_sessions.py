@@ -1,12 +1,24 @@
 """Console sessions in the database: only their HMAC, for a time, never more than their key."""
 
+from collections.abc import AsyncGenerator
+
+import pytest
 from sqlalchemy import text
 
+from app.api import stream
 from app.domain.ids import KeyId
 from app.domain.scopes import Principal, Scope
+from app.settings import Settings
 from app.store import console_sessions, keys
-from app.store.console_sessions import MAX_OF_A_KEY, authenticate, get_session, open_session
+from app.store.console_sessions import (
+    MAX_OF_A_KEY,
+    authenticate,
+    close_session,
+    get_session,
+    open_session,
+)
 from app.store.db import Tx
+from app.wiring import open_services
 from tests.db.store import PROJECT, Store
 
 
@@ -53,6 +65,27 @@ async def test_a_session_ends_with_its_time_its_key_s_time_or_its_key(store: Sto
             await tx.execute(text(end))
             assert await authenticate(tx, digest) is None, end
             await tx.rollback()
+
+
+async def test_a_stream_ends_with_its_session(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "KEY_SECONDS", 0.0)
+
+    async def said() -> AsyncGenerator[int]:
+        yield 1
+        async with store.pool.begin() as tx:
+            await close_session(tx, digest)
+        yield 2
+
+    async with store.pool.begin() as tx:
+        digest = await opened(tx, store, await some_key(tx, store))
+        who = await authenticate(tx, digest)
+    assert who is not None
+    settings = Settings.model_validate({"secret_key": "a key for this test, and no other one"})
+    async with open_services(settings, store.url) as services:
+        heard = [one async for one in stream.while_valid(services, who, said(), lambda _: True)]
+    assert heard == [1]
 
 
 async def test_opening_one_takes_away_what_is_over_and_the_oldest_of_too_many(store: Store) -> None:
