@@ -5,6 +5,7 @@ a call. Nothing outside a schema is ever fetched.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 from typing import Final, TypeAlias, cast
 
@@ -194,14 +195,19 @@ def _size(schema: JsonObject, patterns: Patterns) -> int:
     raise SchemaError(text)
 
 
+@lru_cache(maxsize=2 * len(_DRAFTS))
+def _meta_validator(draft: str) -> jsonschema_rs.Validator:
+    """Kept, since compiling it takes longer than most schemas take to check."""
+    return jsonschema_rs.validator_for({"$schema": draft, "$ref": draft}, retriever=refuse_remote)
+
+
 def _meta_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
     draft = schema.get("$schema", _DRAFTS[0])
     if not isinstance(draft, str) or draft.removesuffix("#") not in _DRAFTS:
         yield ("$schema",), f"must be one of {', '.join(_DRAFTS)}, or left out"
         return
-    meta = jsonschema_rs.validator_for({"$schema": draft, "$ref": draft}, retriever=refuse_remote)
     seen: set[Pointer] = set()
-    for error in meta.iter_errors(schema):
+    for error in _meta_validator(draft).iter_errors(schema):
         pointer = tuple(str(step) for step in error.instance_path)
         if pointer in seen:
             continue

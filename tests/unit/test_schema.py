@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -509,3 +510,20 @@ def test_dependencies_count_among_the_subschemas() -> None:
     named: JsonObject = {"type": "object", "dependencies": {"a": ["b"]}}
     assert check_schema(named, strict=False) == []
     assert Validator(named).problems({"a": 1})
+
+
+def test_the_schema_of_schemas_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Any] = []
+    compile_schema = jsonschema_rs.validator_for
+
+    def compiling(schema: Any, **how: Any) -> jsonschema_rs.Validator:
+        compiled.append(schema)
+        return compile_schema(schema, **how)
+
+    monkeypatch.setattr(jsonschema_rs, "validator_for", compiling)
+    schemas: list[JsonObject] = [{"type": "object", "title": f"{n}"} for n in range(3)]
+    check_schema(schemas[0], strict=False)
+    compiled.clear()
+    for schema in schemas:
+        assert check_schema(schema, strict=False) == []
+    assert compiled == schemas
