@@ -30,6 +30,7 @@ from app.llm.base import (
     Model,
     ModelError,
     ModelRequest,
+    OnDelta,
     ReasoningDelta,
     Restarted,
     TextDelta,
@@ -176,11 +177,13 @@ async def _ask_one(
         await watch.check()
         error = engine.breakers.refusal(key)
         if error is None:
+            deltas = ready.deltas(watch.show)
             try:
-                response = await _attempt(engine, key, model, ready.request, watch)
+                response = await _attempt(engine, key, model, ready.request, deltas)
             except ModelError as failure:
                 error = ready.struck_error(failure)
             else:
+                deltas.end()
                 response = ready.struck(response)
                 watch.lost(name, response.losses)
                 cost = engine.prices.cost_usd(name, response.usage)
@@ -196,7 +199,7 @@ async def _ask_one(
 
 
 async def _attempt(
-    engine: Engine, key: Key, model: Model, request: ModelRequest, watch: "_Watch"
+    engine: Engine, key: Key, model: Model, request: ModelRequest, on_delta: OnDelta
 ) -> ModelResponse:
     """One request, whose first word must come in time. Raises ModelError."""
     settings = dict(request.settings)
@@ -212,7 +215,7 @@ async def _attempt(
             def show(delta: Delta) -> None:
                 if timer.when() is not None:
                     timer.reschedule(None)
-                watch.show(delta)
+                on_delta(delta)
 
             response = bounded_response(await model.respond(asked, show))
     except (UnstorableError, PydanticSerializationError, RecursionError) as error:

@@ -1,7 +1,8 @@
 """Stored secrets in the settings of tools that a model's vendor runs: put in just before the
 request, and struck out of what comes back. Nothing of them is stored, logged or shown."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -13,10 +14,21 @@ from app.domain.response import Loss, ModelResponse, Output
 from app.domain.secrecy import without_secret
 from app.domain.tools import Hosted, ToolSpec
 from app.llm.abilities import kept_choice
-from app.llm.base import ModelError, ModelRequest
+from app.llm.base import (
+    ArgumentsDelta,
+    Delta,
+    ModelError,
+    ModelRequest,
+    OnDelta,
+    ReasoningDelta,
+    Restarted,
+    TextDelta,
+)
 
 Read: TypeAlias = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
 """The values of secrets by name; one that does not exist is not among them."""
+
+_Text: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta
 
 STRUCK: Final = "***"
 
@@ -33,6 +45,9 @@ class Armed:
         if not self.values:
             return response
         return replace(response, output=tuple(self._output(one) for one in response.output))
+
+    def deltas(self, show: OnDelta) -> "Deltas":
+        return Deltas(self.values, show)
 
     def struck_error(self, error: ModelError) -> ModelError:
         if not self.values:
@@ -94,6 +109,47 @@ class Armed:
         for value in self.values:
             text = text.replace(value, STRUCK)
         return text
+
+
+class Deltas:
+    """Shows what streams in without the secrets. A secret may come in pieces, so of each text as
+    many characters as it may have wait for what follows, or for `end`."""
+
+    def __init__(self, values: Sequence[str], show: OnDelta) -> None:
+        self._show = show
+        self._secret = re.compile("|".join(map(re.escape, values))) if values else None
+        self._wait = max(map(len, values), default=1) - 1
+        self._held: dict[tuple[type, int], _Text] = {}
+
+    def __call__(self, delta: Delta) -> None:
+        if self._secret is None or isinstance(delta, Restarted):
+            self._held.clear()
+            self._show(delta)
+            return
+        strand = type(delta), delta.index if isinstance(delta, ArgumentsDelta) else 0
+        before = self._held.get(strand)
+        text = delta.text if before is None else before.text + delta.text
+        self._held[strand] = self._pass(replace(delta, text=text), len(text) - self._wait)
+
+    def end(self) -> None:
+        """Show what waits: the answer is complete."""
+        for delta in self._held.values():
+            self._pass(delta, len(delta.text))
+        self._held.clear()
+
+    def _pass(self, delta: _Text, end: int) -> _Text:
+        """Show the text up to `end`, and return the rest. A secret that begins before `end` is
+        complete."""
+        assert self._secret is not None
+        shown, at = "", 0
+        for found in self._secret.finditer(delta.text):
+            if found.start() >= end:
+                break
+            shown += delta.text[at : found.start()] + STRUCK
+            at = found.end()
+        end = max(at, end)
+        self._show(replace(delta, text=shown + delta.text[at:end]))
+        return replace(delta, text=delta.text[end:])
 
 
 async def armed(request: ModelRequest, read: Read) -> Armed:

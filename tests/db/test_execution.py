@@ -17,13 +17,22 @@ from app.domain.sessions import OnConflict
 from app.domain.settle import start
 from app.domain.state import Changes, Member
 from app.llm import failures
-from app.llm.base import ModelError, ModelResponse
+from app.llm.base import (
+    Abilities,
+    ModelError,
+    ModelRequest,
+    ModelResponse,
+    OnDelta,
+    TextDelta,
+)
+from app.llm.offline import Offline
 from app.loop import ask_model, breaker
 from app.loop.execute import Execution
-from app.store import runs, sessions
+from app.store import runs, secrets, sessions
 from app.store.commit import Step
+from app.store.drafts import Piece
 from app.tools.base import LEASE_LOST, Invocation
-from tests.db.execution import Loop, loop_on
+from tests.db.execution import Loop, OneModelForAll, loop_on
 from tests.db.store import PROJECT, Store, pay, step, taken
 
 UNAVAILABLE: Final = Failed(Why.UNAVAILABLE, "503", status=503)
@@ -448,3 +457,42 @@ async def test_a_session_keeps_what_became_of_the_calls_that_its_run_left_open(l
     state = await loop.store.load(run.id)
     assert results == {id_: call.result and call.result.output for id_, call in state.calls.items()}
     assert len(results) == 2
+
+
+class Echo(Offline):
+    """Says the secret of its hosted tool, in pieces."""
+
+    @property
+    def abilities(self) -> Abilities:
+        return replace(super().abilities, hosted=frozenset({"mcp"}))
+
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
+        [tool] = [one for one in request.tools if one.hosted is not None]
+        assert tool.hosted is not None
+        text = f"It is {tool.hosted.settings['authorization']}, and no sec"
+        for at in range(0, len(text), 5):
+            on_delta(TextDelta(text[at : at + 5]))
+        return ModelResponse.of(text)
+
+
+async def test_who_watches_a_run_sees_no_secret_of_a_hosted_tool(loop: Loop) -> None:
+    store, hosted = loop.store, {"kind": "mcp", "settings": {"server_url": "https://a.example"}}
+    async with store.pool.begin() as tx:
+        vault = loop.services.vault
+        await secrets.put_secret(tx, vault, PROJECT, "TOKEN", "secret-0123456789")
+    await store.register(
+        name="box",
+        type="hosted",
+        url=None,
+        parameters={"type": "object"},
+        hosted={**hosted, "secrets": {"authorization": "TOKEN"}},
+    )
+    loop.engine = replace(loop.engine, models=OneModelForAll(Echo()))
+    run = await loop.leased("hello", tools=["box"])
+    said = "It is ***, and no sec"
+    with loop.services.feed.follow(PROJECT, run.id) as follower:
+        follower.live = True
+        assert await loop.execute(run) == "completed"
+        pieces = [one for one in follower.pushed if isinstance(one, Piece)]
+    assert "".join(one.text for one in pieces) == said
+    assert (await store.head(run.id)).output == said
