@@ -88,8 +88,10 @@ class Watch:
 
     async def _look_at_projects(self, tx: Tx) -> None:
         began = _now()
-        marks = await changes.marks(tx, list(self._projects))
-        self._rests_until = _now() + (_now() - began) / MAX_SHARE
+        try:
+            marks = await changes.marks(tx, list(self._projects))
+        finally:
+            self._rests_until = _now() + (_now() - began) / MAX_SHARE
         for project_id, mark in marks.items():
             project = self._projects.get(project_id)
             if project is not None and project.mark != mark:

@@ -3,11 +3,13 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 import httpx2
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, text
+from sqlalchemy.exc import DBAPIError
 
 from app.domain.mcp_servers import McpServerSpec
 from app.serve import watch_projects
@@ -119,6 +121,23 @@ async def test_a_list_of_mcp_tools_that_is_read_again_reports_no_change(
         await mcp_servers.change_server(tx, server, spec, Sealed(), ())
     await watched.watch.look()
     assert watched.changed == [PROJECT]
+
+
+async def test_a_look_at_projects_that_fails_takes_a_part_of_the_time_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_SHARE", 1e-6)
+    impatient = Store(f"{store.url}&options={quote('-clock_timeout=50')}")
+    watched = Watched(impatient)
+    watched.watch.carry(PROJECT)
+    async with store.pool.begin() as tx:
+        await tx.execute(text("LOCK TABLE tools"))
+        with statements(impatient) as sent:
+            with pytest.raises(DBAPIError):
+                await watched.watch.look()
+            await watched.watch.look()
+    await impatient.close()
+    assert sent == ["runs", "projects", "runs"]
 
 
 async def test_an_api_process_sees_what_another_changed_though_no_notification_came(
