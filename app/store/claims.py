@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.domain import errors as e
 from app.domain.ids import Prefix, ProjectId, RunId, show
 from app.domain.state import RunState
-from app.store.db import DATABASE_ERRORS, Tx, log_fields
+from app.store.db import DATABASE_ERRORS, Tx, gave_up, is_outage, log_fields
 from app.store.runs import STATE, load, state_from
 
 log = structlog.get_logger()
@@ -129,7 +129,10 @@ async def claim_one_by_one(
         except e.RunUnreadableError:
             claimed.unreadable.append(held)
             continue
-        except DATABASE_ERRORS as error:  # its lease runs out
+        except DATABASE_ERRORS as error:
+            if is_outage(error) and not gave_up(error):
+                raise  # so that the whole claim is given back
+            # Its lease runs out.
             log.warning("claim_failed", run=show(Prefix.RUN, held.run_id), **log_fields(error))
             continue
         if state is not None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from app.domain.approvals import Approve, Reject
 from app.domain.calls import CallPhase
@@ -15,6 +16,8 @@ from app.domain.run import Move
 from app.domain.state import Changes, RunState
 from app.store import claims, outside, sweep
 from app.store.commit import Ending
+from app.store.db import open_database
+from tests.db.proxy import Break, Proxy
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, pay, step
 
 LAPSED = timedelta(0)
@@ -278,6 +281,21 @@ async def test_waking_up_and_waiting_on_is_no_crash(store: Store) -> None:
         [state] = await store.claim()
         await store.park(state)
     assert (await store.head(parked.id)).claims == 0
+
+
+async def test_runs_that_are_claimed_one_by_one_when_the_connection_breaks_can_be_given_back(
+    store: Store,
+) -> None:
+    proxy, mark, accepted = Proxy(store.url), claims.make_mark(), await store.accept(3)
+    async with proxy.open() as url:
+        through = open_database(url, pool_size=1)
+        proxy.break_at("WHERE r.project_id = $", Break.BEFORE)
+        with pytest.raises(DBAPIError):
+            await claims.claim_one_by_one(through.autocommit, 10, LEASE, mark)
+        assert proxy.broken == 1
+        async with through.autocommit.connect() as tx:
+            assert set(await claims.give_back(tx, [mark])) == set(accepted)
+        await through.close()
 
 
 # Leases that run out.
