@@ -24,6 +24,8 @@ from app.worker.watch import Watch
 
 log = structlog.get_logger()
 
+LAST_TRIES: Final = 3
+"""For claims that failed, as the worker ends."""
 POLL_SECONDS: Final = 1.0
 """NOTIFY is only a hint, and a claim skips runs that are locked at that moment."""
 
@@ -111,6 +113,7 @@ class Worker:
             for task in [*background, stopping, *self._tasks]:
                 task.cancel()
             await asyncio.gather(*background, stopping, *self._tasks, return_exceptions=True)
+            await self._give_back_last()
             log.info("worker_stopped")
 
     def adopt(self, state: RunState) -> None:
@@ -220,7 +223,7 @@ class Worker:
             else:
                 async with engine.connect() as tx:
                     claimed = await claims.claim(tx, self._room, self._lease, mark)
-        except DATABASE_ERRORS:
+        except (*DATABASE_ERRORS, asyncio.CancelledError):
             now = asyncio.get_running_loop().time()
             self._unheard[mark] = now + self._lease.total_seconds()
             raise
@@ -231,17 +234,30 @@ class Worker:
             await self._quarantine(RunUnreadableError(held.project_id, held.run_id))
         return len(claimed.states) + len(claimed.unreadable)
 
-    async def _give_back(self) -> None:
+    async def _give_back_last(self) -> None:
+        """The same as the worker ends, but only for a moment: at worst the leases run out."""
+        for _ in range(LAST_TRIES):
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    if not self._unheard or await self._give_back():
+                        return
+            except DATABASE_ERRORS as error:
+                log.warning("give_back_failed", **log_fields(error))
+            await asyncio.sleep(POLL_SECONDS / LAST_TRIES)
+
+    async def _give_back(self) -> int:
         """Give back what claims that failed may have leased. PostgreSQL may finish such a claim
-        after it has failed here, so this looks until its leases have run out."""
+        after it has failed here, so this looks until its leases have run out. Return how many runs
+        were given back."""
         if not self._unheard:
-            return
+            return 0
         marks, now = dict(self._unheard), asyncio.get_running_loop().time()
         async with self._services.autocommit.connect() as tx:
             given = await claims.give_back(tx, list(marks))
         if given:
             log.info("claims_given_back", runs=len(given))
         self._unheard = {mark: until for mark, until in marks.items() if until > now}
+        return len(given)
 
     async def _hand_back(self, claiming: asyncio.Task[None]) -> None:
         """Model calls are dropped, tool calls in flight may finish; then every run goes back,

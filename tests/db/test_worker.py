@@ -434,6 +434,26 @@ async def test_a_claim_whose_answer_is_lost_is_given_back(store: Store) -> None:
     ]
 
 
+async def test_a_claim_whose_answer_is_lost_while_its_worker_ends_is_given_back(
+    store: Store,
+) -> None:
+    name, proxy = make_url(store.url).database, Proxy(store.url)
+    run = await store.leased()
+    await store.committed(step(run, ending=Ending(Move.RELEASE, keep_claim=True, delay=DAY)))
+    async with store.autocommit.connect() as due, proxy.open() as url:
+        await store.sql(f'ALTER DATABASE "{name}" SET search_path = {STOPPED_CLOCK}')
+        async with bench_on(store, url=url) as bench, store.stopped_clock() as go_on:
+            await due.execute(text("UPDATE runs SET available_at = now()"))
+            async with bench.working():
+                await store.until(CLAIMING, 1)
+                bench.stop.set()
+                await asyncio.sleep(0)
+                proxy.cut()
+                await go_on()
+    head = await store.head(run.id)
+    assert (head.status, head.fence, head.claims) == ("queued", 2, 0)
+
+
 async def test_a_run_that_is_just_being_accepted_is_handed_back_too(bench: Bench) -> None:
     async with bench.working() as worker:
         assert worker.reserve()
