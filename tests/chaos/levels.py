@@ -25,8 +25,10 @@ class Sampler:
         self._sampling = asyncio.create_task(self._sample())
 
     async def close(self) -> None:
+        """Raise the error of a sampler that has ended by itself."""
         self._sampling.cancel()
-        await asyncio.gather(self._sampling, return_exceptions=True)
+        with suppress(asyncio.CancelledError):
+            await self._sampling
 
     async def _sample(self) -> None:
         while True:
@@ -39,9 +41,9 @@ class Sampler:
 
 
 def level_of(process: Process, connections: Counter[str]) -> Level | None:
-    """None: the process has just ended. See proc(5)."""
+    """None: the process has just ended; a zombie has no memory. See proc(5)."""
     proc = Path(f"/proc/{process.pid}")
-    with suppress(OSError):
+    with suppress(OSError, KeyError):
         status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
         return Level(
             time.time(),

@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,8 @@ from tests.chaos.figures import (
     count_faults,
     floors,
 )
+from tests.chaos.levels import level_of
+from tests.chaos.processes import Process
 from tests.chaos.relay import Relay
 from tests.checker.evidence import Fault, Folder, Log, ToolEnd, ToolHit
 
@@ -83,6 +89,14 @@ def test_a_fault_counts_in_a_window_only_if_it_hit_it(
         )
     )
     assert tuple(count_faults(Folder(tmp_path))[1].values()) == window
+
+
+def test_a_process_that_has_just_ended_is_not_sampled(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    subject = Process("worker-1", "worker", {}, tmp_path / "log", pid=process.pid)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert level_of(subject, Counter()) is None
+    process.wait()
 
 
 async def test_a_relay_loses_answers_before_it_cuts_or_freezes(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ COSTLY = {"freeze", "restart_postgres", "end_backend", "freeze_relay", "cut_rela
 EDGE_SECONDS = 0.3
 """After a fault, an answer that it has cut off may still be missing."""
 PAUSE_SECONDS = 2.0
+LONGEST_PAUSE_SECONDS = 10.0
 """Between two samples of the processes, which are due each second."""
 KEPT_SECONDS = STALLED_SECONDS - TOLERANCE_SECONDS
 CLAIM_SECONDS = 30.0
@@ -93,7 +94,7 @@ def _pauses(evidence: Evidence) -> Iterator[Fault]:
     """Yield the times in which the machine was too busy even for the samples of each second."""
     samples = [level.at for level in evidence.levels if level.name == "postgres"]
     for one, other in pairwise(samples):
-        if other - one > PAUSE_SECONDS:
+        if PAUSE_SECONDS < other - one < LONGEST_PAUSE_SECONDS:
             yield Fault(one, "pause", "machine", other)
 
 
