@@ -44,7 +44,9 @@ SETUP_SECONDS = 120.0
 """How long to wait for another process that starts or stops the same server."""
 PROGRAM_SECONDS = 60
 UNREACHABLE_SECONDS = 2.0
-"""A live pid without a socket for so long is another program's, which got a dead server's pid."""
+"""A live pid without a socket for so long is another program's, which got a dead server's pid.
+Only where the system does not show the command of a process."""
+_COMMANDS = Path("/proc/self/cmdline")
 ORPHAN_SECONDS = 20.0
 POLL_SECONDS = 0.02
 MAX_LOG_BYTES = 10 * 1024 * 1024
@@ -228,8 +230,10 @@ class Cluster:
                 if self._says_ready():
                     return True
                 heard = now
-            elif self._pid() is None or now - heard > UNREACHABLE_SECONDS:
+            elif self._pid() is None:
                 break
+            elif now - heard > UNREACHABLE_SECONDS and not _COMMANDS.exists():
+                break  # it may be another program's
             time.sleep(POLL_SECONDS)
         else:
             raise EmbeddedError(f"PostgreSQL (pid {self._pid()}) neither starts nor stops.")
@@ -252,15 +256,14 @@ class Cluster:
             return None
         pid = int(lines[0])
         try:
-            os.kill(pid, 0)
-            if Path("/proc/self/cmdline").exists():
-                command = Path(f"/proc/{pid}/cmdline").read_bytes()
-                return pid if os.fsencode(self.data) in command else None
-        except (ProcessLookupError, FileNotFoundError):
+            with suppress(PermissionError):
+                os.kill(pid, 0)
+            if not _COMMANDS.exists():
+                return pid
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (ProcessLookupError, FileNotFoundError, PermissionError):
             return None
-        except PermissionError:
-            pass
-        return pid
+        return pid if os.fsencode(self.data) in command else None
 
     def _says_ready(self) -> bool:
         lines = self._pid_file()

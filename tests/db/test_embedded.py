@@ -146,11 +146,22 @@ async def test_two_processes_share_a_server_and_the_last_one_stops_it(machine: M
     assert machine.postmaster() is None
 
 
-async def test_a_server_whose_owner_was_killed_is_adopted(machine: Machine) -> None:
+async def test_a_server_whose_owner_was_killed_is_adopted(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     holder = machine.hold()
     pid = machine.postmaster()
     holder.kill()
     holder.wait()
+
+    [socket] = machine.data_dir.rglob(".s.PGSQL.*[0-9]")
+    aside = socket.rename(socket.with_name("aside"))
+    with monkeypatch.context() as patch, pytest.raises(EmbeddedError, match=f"pid {pid}"):
+        patch.setattr(embedded, "UNREACHABLE_SECONDS", 0.1)
+        patch.setattr(embedded, "PROGRAM_SECONDS", 0.5)
+        await machine.start()
+    assert machine.postmaster() == pid, "without its file, PostgreSQL would end itself"
+    aside.rename(socket)
 
     server = await machine.start()
     assert machine.postmaster() == pid
