@@ -14,7 +14,8 @@ from app.domain.json import cleaned_text
 MAX_LINE: Final = 300
 """Characters of the last line."""
 _READ_BYTES: Final = 65_536
-_TAIL_BYTES: Final = 4096
+_LINE_BYTES: Final = 4096
+"""Of a line's beginning. Its end alone could be a credential without its name."""
 _HIDDEN: Final = "…"
 _CREDENTIALS: Final = re.compile(
     r"""(?ix)
@@ -33,13 +34,12 @@ class StandardError:
     """The standard error of one process."""
 
     def __init__(self) -> None:
-        self._tail = b""
+        self._line = self._rest = b""
 
     @property
     def last_line(self) -> str:
         """The last line that is not empty, without credentials; empty if there is none."""
-        lines = self._tail.decode(errors="replace").split("\n")
-        last = next((line for line in reversed(lines) if line.strip()), "")
+        last = (self._rest if self._rest.strip() else self._line).decode(errors="replace")
         printable = "".join(c if c.isprintable() else " " for c in cleaned_text(last))
         return without_credentials(" ".join(printable.split()))[:MAX_LINE]
 
@@ -63,7 +63,9 @@ class StandardError:
             data = os.read(source, _READ_BYTES)
         except BlockingIOError:
             return
-        self._tail = (self._tail + data)[-_TAIL_BYTES:]
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._line = next((one for one in reversed(lines) if one.strip()), self._line)[:_LINE_BYTES]
+        self._rest = rest[:_LINE_BYTES]
         with suppress(OSError, ValueError):  # the service's own may be gone
             sys.stderr.write(data.decode(errors="replace"))
             sys.stderr.flush()

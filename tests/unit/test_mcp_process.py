@@ -13,7 +13,7 @@ from mcp.types import JSONRPCNotification
 
 from app.tools import mcp_process
 from app.tools.mcp_process import Lines, LongLineError, process_streams
-from app.tools.mcp_stderr import without_credentials
+from app.tools.mcp_stderr import StandardError, without_credentials
 
 STUBBORN = """if True:
     import os, signal, time
@@ -93,3 +93,13 @@ def test_no_line_of_standard_error_keeps_the_service_busy(line: str) -> None:
     began = time.process_time()
     without_credentials(line)
     assert time.process_time() - began < 1
+
+
+async def test_the_value_of_a_long_line_of_standard_error_stays_hidden() -> None:
+    errors = StandardError()
+    with errors.opened() as file:
+        file.write("first\npassword=" + "hunter2" * 1000 + "\n \n")
+    assert errors.last_line == "password=…"
+    with errors.opened() as file:
+        file.write("it has ended")
+    assert errors.last_line == "it has ended"
