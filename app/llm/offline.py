@@ -22,7 +22,8 @@ from app.llm.offline_calls import only_calls, written_calls
 from app.llm.settings import all_settings
 
 LABEL: Final = "(offline model)"
-MAX_TEXT: Final = 16_384  # characters of the user's message that are looked at
+MAX_TEXT: Final = 16_384  # characters of the user's message, and of a tool, that are looked at
+MAX_GUESSES: Final = 8  # tools for which arguments are looked for
 MAX_QUOTE: Final = 300  # characters quoted of one result
 NAME_WEIGHT: Final = 3
 SENSIBLE_SCORE: Final = 3
@@ -105,8 +106,9 @@ def _without(
 
 def _guess(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | None:
     """The best tool of those for which the message has arguments; the first of equals."""
-    for spec in _ranked(said, tools):
-        if _score(said, spec) < SENSIBLE_SCORE:
+    heard = frozenset(words(said))
+    for spec in _ranked(heard, tools)[:MAX_GUESSES]:
+        if _score(heard, spec) < SENSIBLE_SCORE:
             return None
         arguments = fill(spec.parameters, said, known=frozenset(words(spec.name)))
         if arguments is not None:
@@ -115,21 +117,20 @@ def _guess(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | Non
 
 
 def _forced(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject]:
-    spec = _ranked(said, tools)[0]
+    spec = _ranked(frozenset(words(said)), tools)[0]
     known = frozenset(words(spec.name))
     return spec.name, fill(spec.parameters, said, known=known, force=True) or {}
 
 
-def _ranked(said: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
-    return sorted(tools, key=lambda spec: -_score(said, spec))
+def _ranked(heard: frozenset[str], tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+    return sorted(tools, key=lambda spec: -_score(heard, spec))
 
 
-def _score(said: str, spec: ToolSpec) -> int:
-    heard = set(words(said))
+def _score(heard: frozenset[str], spec: ToolSpec) -> int:
     name = set(words(spec.name))
     properties = spec.parameters.get("properties")
-    schema = compact(properties) if properties else ""
-    other = set(words(spec.description)) | set(words(schema))
+    schema = compact(properties)[:MAX_TEXT] if properties else ""
+    other = set(words(spec.description[:MAX_TEXT])) | set(words(schema))
     return NAME_WEIGHT * len(heard & name) + len(heard & (other - name))
 
 

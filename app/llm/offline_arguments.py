@@ -10,6 +10,8 @@ from pydantic import JsonValue
 from app.domain.json import JsonObject
 
 MAX_DEPTH: Final = 8
+MAX_LOOKS: Final = 1_000
+"""Searches of one text. Then nothing more is found in it."""
 
 _EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _URL: Final = re.compile(r"https?://[^\s\"'<>)]+")
@@ -52,10 +54,11 @@ class _Source:
     """A text from which values are taken out, each once."""
 
     def __init__(self, text: str, known: frozenset[str], *, force: bool) -> None:
-        self._whole = text
         self._left = text
         self._known = known
         self._force = force
+        self._looks = MAX_LOOKS
+        self._words = words(text)
 
     def object(self, schema: Mapping[str, Any], depth: int) -> JsonObject | None:
         properties = _mapping(schema.get("properties"))
@@ -129,6 +132,8 @@ class _Source:
 
     def _choice(self, choices: Any) -> tuple[bool, JsonValue]:
         for choice in cast(list[JsonValue], choices) if isinstance(choices, list) else []:
+            if self._looks <= 0:
+                break
             if choice is None:
                 continue
             pattern = re.compile(rf"(?<!\w){re.escape(str(choice))}(?!\w)", re.IGNORECASE)
@@ -141,9 +146,9 @@ class _Source:
         return value is not None, value
 
     def _flag(self, name: str, *, needed: bool) -> tuple[bool, JsonValue]:
-        said = words(self._whole)
+        said, named = self._words, set(words(name))
         for at, word in enumerate(said):
-            if word in words(name):
+            if word in named:
                 return True, not _NEGATIONS.intersection(said[max(0, at - 2) : at])
         return needed, False
 
@@ -187,13 +192,16 @@ class _Source:
         return " ".join(left).strip(" .,;:!?") or None
 
     def _named(self, name: str) -> bool:
-        return bool(set(words(name)) & set(words(self._whole)))
+        return not set(words(name)).isdisjoint(self._words)
 
     def _next_to(self, name: str, pattern: re.Pattern[str]) -> str | None:
         """A value right behind the parameter's name: `amount 5`, `amount: 5`, `amount of 5`."""
         parts = [part for part in _CAMEL.sub("_", name).split("_") if part]
         shorter = [part for part in parts if part.lower() not in ("id", "number", "code")]
         for spoken in (parts, shorter or parts):
+            if self._looks <= 0:
+                break
+            self._looks -= 1
             said = r"[\s_-]{0,4}".join(map(re.escape, spoken))
             between = r"\s{0,8}(?:[=:]|is\b|of\b|to\b)?\s{0,8}[$€£]?"
             behind = re.compile(
@@ -205,7 +213,8 @@ class _Source:
         return None
 
     def _take(self, pattern: re.Pattern[str], at: int = 0) -> str | None:
-        found = pattern.search(self._left, at)
+        self._looks -= 1
+        found = pattern.search(self._left, at) if self._looks >= 0 else None
         if found is None:
             return None
         self._left = self._left[: found.start()] + " " + self._left[found.end() :]

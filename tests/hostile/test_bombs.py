@@ -16,6 +16,7 @@ from app.domain.ids import ProjectId
 from app.domain.json import JsonObject
 from app.domain.schema import Validator, check_schema
 from app.domain.tools import ToolSpec
+from app.llm.offline_arguments import fill
 from app.llm.vendors_tools import Definitions
 from app.tools.rules import Question, RuleEvaluator
 from tests.api.project import Project, call
@@ -228,6 +229,15 @@ def test_types_that_multiply_make_a_tool_less_strict() -> None:
     made, [lost] = Definitions().of(spec, "anthropic", strict=True)
     assert not made.strict
     assert "parts" in lost.why
+
+
+def test_the_offline_model_gives_up_on_schemas_with_too_many_choices() -> None:
+    said = " ".join(f"w{at}" for at in range(2_600))
+    choices = [*(f"zz{at}" for at in range(400)), *(f"w{at}" for at in range(400))]
+    listed = {"type": "array", "maxItems": 10**9, "items": {"enum": choices}}
+    begun = time.process_time()
+    assert fill(of("x", listed), said) is not None
+    assert time.process_time() - begun < CPU_SECONDS
 
 
 TEN: Final = "[1,2,3,4,5,6,7,8,9,10]"

@@ -333,3 +333,11 @@ def test_no_message_keeps_it_busy(name: str, said: str) -> None:
     began = time.process_time()
     fill({"properties": {name: {"type": "string"}}}, said[:MAX_TEXT])
     assert time.process_time() - began < 2
+
+
+async def test_it_looks_for_the_arguments_of_eight_tools_at_most() -> None:
+    count = {"type": "integer"}
+    lacking = [spec(f"refund_{at}", "", amount=count, mail={"format": "email"}) for at in range(8)]
+    fitting = spec("refund_9", "", amount=count)
+    assert calls_of(await ask("refund 5", tools=(*lacking[1:], fitting)))
+    assert not calls_of(await ask("refund 5", tools=(*lacking, fitting)))
