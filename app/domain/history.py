@@ -36,6 +36,9 @@ ITEM_BYTES: Final = 16
 
 MAX_WORDS: Final = 16
 """Of a query; the rest is not looked for."""
+MAX_WORD: Final = 64
+"""Characters of a word of a query that are looked for. Finding one in repetitive texts takes their
+length times its own."""
 MAX_FOUND: Final = 50
 MAX_EXCERPT: Final = 400
 """Characters."""
@@ -192,7 +195,7 @@ class _Found:
 def search(history: Sequence[Sequence[Item]], query: str, limit: int) -> JsonValue:
     """Items that have all words of the query, whatever their case, or if there is none, those
     that have any; the newest first. `runs_ago` 1 is the run before this one."""
-    words = list(dict.fromkeys(query.lower().split()))[:MAX_WORDS]
+    words = list(dict.fromkeys(word[:MAX_WORD] for word in query.lower().split()))[:MAX_WORDS]
     found = list(_matches(history, words))
     whole = [one for one in found if one.words == len(words)]
     best = (whole or found)[: max(1, min(limit, MAX_FOUND))]

@@ -1,5 +1,6 @@
 """Earlier runs of a session: what is kept, what a model is shown, what a search finds."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from app.domain.history import (
     MAX_EXCERPT,
     MAX_FOUND,
     MAX_SEARCHED,
+    MAX_WORD,
     MAX_WORDS,
     MEDIA_BYTES,
     search,
@@ -326,6 +328,19 @@ def test_words_beyond_the_limit_are_not_looked_for() -> None:
     assert texts(search(HISTORY, twice, 5)) == ["The invoice is 12"]
     long = " ".join([f"x{n}" for n in range(MAX_WORDS)] + ["invoice"])
     assert texts(search(HISTORY, long, 5)) == []
+
+
+def test_only_the_beginning_of_a_long_word_is_looked_for() -> None:
+    word = "x" * MAX_WORD
+    assert texts(search([[user(word)]], f"{word}y", 5)) == [word]
+
+
+def test_long_words_are_searched_for_in_no_time() -> None:
+    history = [[user("a" * 2_499)] * 1_600]
+    query = " ".join("a" * (600 + at) + "b" + "a" * 580 for at in range(MAX_WORDS))
+    begun = time.process_time()
+    assert texts(search(history, query, 5)) == []
+    assert time.process_time() - begun < 2
 
 
 def test_old_runs_beyond_the_limit_are_not_read() -> None:
