@@ -339,7 +339,7 @@ def test_long_words_are_searched_for_in_no_time() -> None:
     history = [[user("a" * 2_499)] * 1_600]
     query = " ".join("a" * (600 + at) + "b" + "a" * 580 for at in range(MAX_WORDS))
     begun = time.process_time()
-    assert texts(search(history, query, 5)) == []
+    assert len(texts(search(history, query, 5))) == 5
     assert time.process_time() - begun < 2
 
 
