@@ -25,6 +25,7 @@ from app.domain.decide import (
     Wait,
     next_action,
 )
+from app.domain.guards import Allow
 from app.domain.ids import CallId, Prefix, show
 from app.domain.items import Message
 from app.domain.outcomes import Done, Outcome
@@ -153,9 +154,11 @@ class Execution(EquippedRun):
             return False
         state, segments = self._state, len(self._state.segments)
         engine, guarding = self._engine, self._guarding
-        refused = await turn.refused_input(guarding, state)
-        if refused is not None:
-            return await self._finish(refused)
+        verdict = await self._unless_stopped(guarding.run_input(state))
+        if verdict is None:
+            return False
+        if not isinstance(verdict, Allow):
+            return await self._finish(turn.stopped_by(verdict, "run_input"))
         await self._find_enabled(state)
         tools = {**self._enabled, **self._made}
         judging = turn.judged(engine, guarding, state, response, tools, self._armed_tool)
@@ -334,7 +337,13 @@ class Execution(EquippedRun):
     # Ending this claim.
 
     async def _finish(self, action: Finish) -> bool:
-        action = await turn.checked(self._guarding, self._state, action)
+        if turn.shows_output(action):
+            version = self._state.version
+            checking = turn.checked(self._guarding, self._state, action)
+            checked = await self._unless_stopped(checking)
+            if checked is None or self._state.version != version:
+                return False  # it is decided again
+            action = checked
         changes = self._changes.copy()
         orphans = bool(self._state.open_children)
         over = await self._end(endings.finish(self._state, changes, action), changes)

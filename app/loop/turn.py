@@ -101,11 +101,14 @@ def stopped_by(verdict: Reject | Fail, stage: Stage) -> Finish:
     return Finish(RunStatus.INCOMPLETE, told, code=GUARDRAIL, message=why, refused=stage)
 
 
-async def checked(guarding: Guarding, state: RunState, action: Finish) -> Finish:
+def shows_output(action: Finish) -> bool:
     """A run that ends with an output shows it to guardrails first, also where it is incomplete."""
     unfinished = action.status is RunStatus.INCOMPLETE and action.output is not None
     theirs = action.code == GUARDRAIL
-    if theirs or not (unfinished or action.status is RunStatus.COMPLETED):
-        return action
+    return not theirs and (unfinished or action.status is RunStatus.COMPLETED)
+
+
+async def checked(guarding: Guarding, state: RunState, action: Finish) -> Finish:
+    """How the run ends once guardrails have seen its output."""
     verdict: Verdict = await guarding.run_output(state, action.output)
     return action if isinstance(verdict, Allow) else stopped_by(verdict, "run_output")

@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.agents import Limits
 from app.domain.calls import CallOutcome, Reason
-from app.domain.guards import Verdict
+from app.domain.guards import Allow, Verdict
 from app.domain.ids import CallId
 from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.response import Usage
@@ -397,6 +397,70 @@ async def test_the_usage_of_a_response_that_is_dropped_in_a_drain_is_kept(loop: 
     assert await loop.execute(run) == "queued"
     assert (await loop.store.head(run.id)).input_tokens > 0
     assert await loop.store.phases(run.id) == {}
+
+
+OUTPUT_RAIL: Final = {"stage": "run_output", "type": "plugin", "name": "slow"}
+
+
+async def test_a_worker_that_drains_waits_for_no_guardrail_of_the_output(loop: Loop) -> None:
+    async def drain(*_: Any) -> Verdict:
+        loop.current.drain()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def allow(*_: Any) -> Verdict:
+        return Allow()
+
+    loop.judge_with(drain)
+    run = await loop.leased("hello", guardrails=[OUTPUT_RAIL])
+    assert await loop.execute(run) == "queued"
+    loop.judge_with(allow)
+    [again] = await loop.store.claim(1)
+    assert await loop.execute(again) == "completed"
+    assert len(loop.model.requests) == 1
+
+
+async def test_the_deadline_passes_while_a_guardrail_looks_at_the_output(loop: Loop) -> None:
+    async def outlast(*_: Any) -> Verdict:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    loop.judge_with(outlast)
+    limits = {"deadline_seconds": 1}
+    run = await loop.leased("hello", guardrails=[OUTPUT_RAIL], limits=limits)
+    assert await loop.execute(run) == "incomplete"
+    head = await loop.store.head(run.id)
+    assert (head.incomplete_details["reason"], head.output) == ("deadline", None)
+
+
+async def test_an_output_is_decided_about_again_if_the_run_changed_meanwhile(loop: Loop) -> None:
+    seen: list[int] = []
+
+    async def change(*_: Any) -> Verdict:
+        seen.append(1)
+        if len(seen) == 1:
+            await loop.change(run)
+            loop.current.nudge()
+            await loop.store.until("SELECT version FROM runs WHERE id = :id", 1, id=run.id)
+        return Allow()
+
+    loop.judge_with(change)
+    run = await loop.leased("hello", guardrails=[OUTPUT_RAIL])
+    assert await loop.execute(run) == "completed"
+    assert len(seen) == 2
+
+
+async def test_a_worker_that_drains_waits_for_no_guardrail_of_a_workflow(loop: Loop) -> None:
+    async def drain(*_: Any) -> Verdict:
+        loop.current.drain()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    loop.judge_with(drain)
+    rail = {"stage": "run_input", "type": "plugin", "name": "slow"}
+    steps: dict[str, Any] = {"kind": "sequential", "agents": ["clerk"], "model": None}
+    run = await loop.leased("hello", guardrails=[rail], **steps)
+    assert await loop.execute(run) == "queued"
 
 
 # State that is shared in the last step.
