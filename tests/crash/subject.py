@@ -142,9 +142,10 @@ class Subject:
         return hit.type == "tool_call.cancelled"
 
     def result(self) -> str:
-        """What the model was last told about the call."""
-        requests = self.peers.model.requests(self.name)
-        return dict(requests[-1].results).get("c1", "") if requests else ""
+        """What the model was last told about the call. A worker that was frozen may still send the
+        request of an earlier turn."""
+        told = [dict(request.results) for request in self.peers.model.requests(self.name)]
+        return next((results["c1"] for results in reversed(told) if "c1" in results), "")
 
     def act(self, client: Client, run_id: str) -> httpx2.Response | None:
         """What the run waits for from outside: a decision, a callback, a result. None: nothing.

@@ -4,19 +4,19 @@ continues, and the run ends as required. `make crash` tests every combination.
 
 import os
 from datetime import UTC, datetime
-from random import Random
 
 import pytest
 
 from tests.crash.build import cut_connections, found
-from tests.crash.cells import FAULTS, KINDS, Cell, all_cells, meaningless
+from tests.crash.cells import FAULTS, KINDS, Cell, Kind, all_cells, meaningless
 from tests.crash.playing import play_all
 from tests.crash.points import POINTS
 from tests.support.postgres import Databases
 
 LANES = 3
+PARTS = 6
 DAY = int(os.environ.get("RUNWARD_CRASH_DAY", datetime.now(UTC).toordinal()))
-"""Each day the other half of the points is played, each with another kind of call and fault."""
+"""Each day other points are chosen, with another kind of call and another fault."""
 
 
 def test_every_point_is_in_the_code_and_has_a_name_of_its_own() -> None:
@@ -49,23 +49,27 @@ def test_every_combination_is_played_or_has_a_reason() -> None:
         assert any((point.name, kind) in played for kind in KINDS), point.name
 
 
-def one_of_every_second_point(day: int) -> list[Cell]:
-    """Choose the points of even and of odd days in turn. Within twice as many days as a point has
-    combinations, each of them is played."""
-    turn, parity = divmod(day, 2)
+def cells_of(day: int) -> list[Cell]:
+    """Choose one combination for one point in six. Within 18 times as many days as a point has
+    kinds, each of its combinations is chosen."""
+    turn, part = divmod(day, PARTS)
     chosen: list[Cell] = []
-    for number, point in list(enumerate(POINTS))[parity::2]:
-        cells = [cell for cell in all_cells() if cell.point is point]
-        Random(number).shuffle(cells)
-        chosen.append(cells[turn % len(cells)])
+    for number, point in enumerate(POINTS[part::PARTS]):
+        kinds: list[Kind] = [kind for kind in KINDS if meaningless(point, kind) is None]
+        fault = FAULTS[(number + turn) % len(FAULTS)]
+        chosen.append(Cell(point, fault, kinds[(number + turn // len(FAULTS)) % len(kinds)]))
     return chosen
 
 
-@pytest.mark.skipif(not os.environ.get("RUNWARD_CRASH"), reason="make crash plays all of them")
-@pytest.mark.timeout(600)
+def test_within_some_months_every_combination_is_played() -> None:
+    days = PARTS * len(FAULTS) * len(KINDS)
+    assert {cell for day in range(days) for cell in cells_of(day)} == set(all_cells())
+
+
+@pytest.mark.timeout(300)
 def test_a_process_may_be_lost_at_every_point(migrated_databases: Databases) -> None:
-    outcomes = play_all(migrated_databases, one_of_every_second_point(DAY), LANES)
-    assert len(outcomes) == len(POINTS[DAY % 2 :: 2])
+    outcomes = play_all(migrated_databases, cells_of(DAY), LANES)
+    assert len(outcomes) >= len(POINTS) // PARTS
     failed = [outcome for outcome in outcomes if not outcome.fine]
     assert failed == [], "\n".join(f"{one.cell}: {one.problems}" for one in failed)
     assert {outcome.cell.fault for outcome in outcomes} == set(FAULTS)
