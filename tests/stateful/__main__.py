@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hypothesis.stateful import RULE_MARKER
 
-from tests.stateful.machine import Story
+from tests.stateful.chapters import Chapters
 from tests.stateful.mistakes import MISTAKES
 from tests.stateful.telling import Failure, search
 from tests.stateful.world import World
@@ -38,7 +38,7 @@ def main() -> None:
         figures = {
             "examples": world.number,
             "steps": world.steps,
-            "rules": sum(hasattr(one, RULE_MARKER) for one in vars(Story).values()),
+            "rules": sum(hasattr(getattr(Chapters, name), RULE_MARKER) for name in dir(Chapters)),
             "runs": world.runs,
             "violations": int(failure is not None),
             "seconds": round(time.monotonic() - began),

@@ -23,6 +23,7 @@ SETTLE_SECONDS = 20.0
 ANY: Json = {"type": "object"}
 TOOL = st.sampled_from(TOOLS)
 WEBHOOK = st.sampled_from(("gate", "look", "later"))
+HELD: tuple[Tool, ...] = ("later", "look", "gate")
 RUN = st.integers(0, 4)
 """Which run a rule is about: that number, counted around."""
 DECISION = st.sampled_from(("approve", "edit", "reject", "respond"))
@@ -263,11 +264,14 @@ class Story(RuleBasedStateMachine):
         self._thaw()
 
     @precondition(lambda self: self._may_fail(2))
-    @rule(tool=st.sampled_from(("gate", "look", "later")), crash=st.booleans())
+    @rule(tool=st.sampled_from(HELD), crash=st.booleans())
     def lose_the_worker_of(self, tool: Tool, crash: bool) -> None:  # noqa: FBT001
-        """While its tool works, which answers afterwards."""
-        if self.policies[tool].deleted or self.policies[tool].gated:
+        """While its tool works, which answers afterwards. A tool that waits for a decision first is
+        replaced by another."""
+        at_once: list[Tool] = [one for one in (tool, *HELD) if self._is_called_at_once(one)]
+        if not at_once:
             return
+        tool = at_once[0]
         self.faults += 1
         self._thaw()
         idle, busy = self.world.workers
@@ -335,6 +339,9 @@ class Story(RuleBasedStateMachine):
 
     def _run(self, which: int) -> Run:
         return self.runs[which % len(self.runs)]
+
+    def _is_called_at_once(self, tool: Tool) -> bool:
+        return not (self.policies[tool].deleted or self.policies[tool].gated)
 
     def _may_change(self) -> bool:
         """Changes of tools without runs around them tell nothing."""

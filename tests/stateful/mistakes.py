@@ -99,8 +99,12 @@ def changed_tool_is_not_asked_about_again() -> None:
 
 
 def rotated_secret_is_not_noticed() -> None:
-    def remembered(*_: Any) -> None:
-        return None
+    forget: Any = Toolbox.forget
+
+    def remembered(self: Any, project_id: Any) -> None:
+        kept = dict(self._kept)
+        forget(self, project_id)
+        self._kept.update(kept)
 
     _replace(Toolbox, "forget", remembered)
 

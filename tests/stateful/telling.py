@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import engine
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.stateful.machine import Story
+from tests.stateful.chapters import Chapters
 from tests.stateful.world import World
 
 STEPS = 10
@@ -33,7 +33,7 @@ def search(
     """None: every story ended well. `faults`: processes and PostgreSQL may fail in them. `seed`: of
     the stories; None: others each time."""
     engine.MAX_SHRINKING_SECONDS = SHRINK_SECONDS
-    story = type("Story", (Story,), {"world": world, "with_faults": faults})
+    story = type("Story", (Chapters,), {"world": world, "with_faults": faults})
     if seed is not None:
         hypothesis.seed(seed)(story)
     try:
