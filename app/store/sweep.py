@@ -52,9 +52,11 @@ _DEADLINES: Final = text(
     "SELECT project_id, id FROM runs WHERE status IN ('queued', 'requires_action')"
     " AND deadline_at <= statement_timestamp() ORDER BY deadline_at LIMIT :batch"
 )
-# A worker that lives reports a lost lease within a lease, which takes the claim back.
+# A worker that lives reports a lost lease within a lease, which takes the claim back. Runs that
+# nobody may claim yet are left out by the index, since there may be very many of them.
 _CRASH_LOOPS: Final = text(
-    "SELECT project_id, id FROM runs WHERE status = 'queued' AND (lost_leases >= :max_lost"
+    "SELECT project_id, id FROM runs WHERE status = 'queued'"
+    " AND available_at <= statement_timestamp() AND (lost_leases >= :max_lost"
     " OR claims >= :max_claims"
     " AND available_at <= statement_timestamp() - CAST(:lease AS interval)) LIMIT :batch"
 )

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
 from app.domain.approvals import Approve, Reject
@@ -296,6 +297,29 @@ async def test_runs_that_are_claimed_one_by_one_when_the_connection_breaks_can_b
         async with through.autocommit.connect() as tx:
             assert set(await claims.give_back(tx, [mark])) == set(accepted)
         await through.close()
+
+
+async def test_the_search_for_crash_loops_reads_no_run_that_nobody_may_claim_yet(
+    store: Store,
+) -> None:
+    """Runs that wait for child runs or for their session are queued, too, often for days."""
+    await store.accept(50)
+    [crashing] = await store.accept()
+    await store.sql(
+        "UPDATE runs SET claims = 3, available_at = CASE WHEN id = :id THEN now() - interval '1 h'"
+        " ELSE 'infinity' END",
+        id=crashing,
+    )
+    sent: list[tuple[str, Any]] = []
+    async with store.pool.begin() as tx:
+        await tx.execute(text("SET LOCAL enable_seqscan = off"))
+        await tx.execute(text("SET LOCAL enable_bitmapscan = off"))
+        event.listen(tx.sync_connection, "before_cursor_execute", lambda *a: sent.append(a[2:4]))
+        assert await sweep.crash_loops(tx, LEASE) == [(PROJECT, crashing)]
+        [(statement, values)] = sent
+        explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}"
+        [[[found]]] = (await tx.exec_driver_sql(explain, values)).all()
+    assert found["Plan"]["Plans"][0].get("Rows Removed by Filter", 0) == 0
 
 
 # Leases that run out.

@@ -92,8 +92,9 @@ WHICH_RUNS: Final = (
     RunFilter(ids=(mint(), mint())),
     RunFilter(text="nowhere to be found"),
 )
-READ_WHOLE: Final = frozenset({"runs_queued", "runs_in_progress"})
-"""Partial indexes that a sweep may read from end to end: the queue, and what is worked on."""
+READ_WHOLE: Final = frozenset({"runs_queued", "runs_in_progress", "runs_open_children"})
+"""Partial indexes that a sweep may read from end to end: the queue, what is worked on, and open
+child runs."""
 
 
 @dataclass
@@ -158,7 +159,9 @@ async def sweeps(store: Store, sent: Sent) -> None:
         sweep.free_expired_leases,
         sweep.due_approvals,
         sweep.due_callbacks,
+        sweep.due_results,
         sweep.due_deadlines,
+        sweep.orphans,
         crash_loops,
         sweep.drop_old_idempotency_keys,
     ):
