@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -90,7 +91,7 @@ class Build:
     def _reach(self, points: list[Point], values: tuple[Any, ...], result: Any) -> None:
         armed, _, fault = self._arms.get().partition(" ")
         for point in points:
-            if point.name == armed and point.when(values, result):
+            if point.name == armed and _is_now(point, values, result):
                 self._arms.clear()
                 self._report({"reached": point.name, "fault": fault})
                 self._strike(point, fault)
@@ -107,6 +108,16 @@ class Build:
                     raise ConnectionResetError("The answer was lost with the connection.")
             case _:
                 raise ValueError(fault)
+
+
+def _is_now(point: Point, values: tuple[Any, ...], result: Any) -> bool:
+    """Whether this is the moment that the point means. A point that no longer understands the
+    values of its function ends the process, and its cell fails."""
+    try:
+        return point.when(values, result)
+    except Exception:
+        traceback.print_exc()
+        os._exit(1)
 
 
 def found(target: str) -> tuple[Any, str]:

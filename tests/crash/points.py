@@ -88,8 +88,10 @@ def _is_written(found: Any, write_id: Any) -> bool:
 
 
 def _of_turn(turn: int) -> When:
-    """`(engine, key, model, request, watch)`, while so many turns are committed."""
-    return lambda values, _: values[4]._state.turn == turn
+    """`(engine, key, model, request, on_delta)`. The request shows so many results of tools."""
+    return lambda values, _: (
+        turn == sum(type(item).__name__ == "ToolResult" for item in values[3].items)
+    )
 
 
 def _claims(fences: range) -> When:
