@@ -86,6 +86,14 @@ async (cases) => {
 """
 
 
+FIELDS_OF_THE_PAGE = """
+async (schema) => {
+  const { form } = await import("./console/form.js");
+  return form(JSON.parse(schema), {}, () => null).element.querySelectorAll("*").length;
+}
+"""
+
+
 def wrapped(schema: Json) -> Json:
     """As the schema of one argument."""
     defs = {"$defs": schema["$defs"]} if "$defs" in schema else {}
@@ -116,3 +124,20 @@ def test_a_pattern_that_would_stop_the_page_is_left_to_the_server(
     page.set_default_timeout(10_000)
     asked = [[wrapped({"pattern": pattern}), ["a" * length]]]
     assert page.evaluate(JUDGED_BY_THE_PAGE, json.dumps(asked)) == [[[]]]
+
+
+def test_schemas_that_would_stop_the_page_are_left_to_the_server(opens: Opens) -> None:
+    page = opens().page
+    page.set_default_timeout(20_000)
+    again: Json = {"$ref": "#/$defs/t"}
+    pair: Json = {"type": "object", "properties": {"a": again, "b": again}, "required": ["a", "b"]}
+    endless: Json = {"anyOf": [again, {"type": "null"}]}
+    schemas: list[Json] = [{"allOf": [again, again]}, {"anyOf": [again, again]}, pair, endless]
+    asked: list[Any] = [[{**wrapped(again), "$defs": {"t": schema}}, ["x"]] for schema in schemas]
+    asked.append([wrapped({"uniqueItems": True}), [[{"a": at} for at in range(20_000)]]])
+    asked.append([wrapped({"items": {"enum": [*range(8_000)]}}), [[-1] * 20_000]])
+    found = page.evaluate(JUDGED_BY_THE_PAGE, json.dumps(asked))
+    assert [bool(said) for [said] in found] == [False, False, True, False, False, False]
+    for schema, _ in asked:
+        drawn = page.evaluate(FIELDS_OF_THE_PAGE, json.dumps(schema))
+        assert 0 < drawn < 100_000, schema

@@ -56,7 +56,7 @@ export function same(a, b) {
       names.every((name) => Object.hasOwn(b, name) && same(a[name], b[name]))
     );
   }
-  return JSON.stringify(a) === JSON.stringify(b);
+  return a === b || (typeof a !== "string" && JSON.stringify(a) === JSON.stringify(b));
 }
 
 /**

@@ -20,10 +20,12 @@ import { FORMATS, flat, join, prefix, problems, typeOf } from "./schema.js";
  * @property {Schema} root
  * @property {[string, string][]} wrong What the last reading found: paths, and what is wrong there.
  * @property {string[]} judged Paths below which only `wrong` counts.
+ * @property {import("./schema.js").Effort} effort Of drawing since the last reading.
  * @property {string[]} places Paths that have a place for what is wrong with them.
  */
 
 const DEEPEST = 24;
+const STEPS_A_FIELD = 200; // of an effort; what is not drawn for lack of it is JSON
 let controls = 0;
 
 /** The id of the place for what is wrong with a path. @param {Form} form @param {string} path */
@@ -47,10 +49,11 @@ function named(form, path) {
  * @returns {Field}
  */
 export function fieldOf(form, path, given, value) {
-  const schema = flat(given, form.root);
+  form.effort.steps -= STEPS_A_FIELD;
+  if (path.split(".").length > DEEPEST || form.effort.steps < 0) return jsonField(form, path, value);
+  const schema = flat(given, form.root, 0, form.effort);
   const there = value !== undefined;
-  if (path.split(".").length > DEEPEST) return jsonField(form, path, value);
-  const { alternatives, nullable } = ways(schema, form.root);
+  const { alternatives, nullable } = ways(schema, form);
   if (nullable) return nullableField(form, path, nullable, value);
   if (alternatives) return alternativesField(form, path, alternatives, value);
   if (schema.const !== undefined) return there && same(schema.const, value) ? constField(schema.const) : choiceField(form, path, [schema.const], value);
@@ -61,7 +64,7 @@ export function fieldOf(form, path, given, value) {
   if ((type === "number" || type === "integer") && (!there || typeof value === "number" || isExact(value))) return numberField(form, path, schema, value);
   if (type === "object" && (!there || isObject(value))) return objectField(form, path, schema, value ?? {});
   if (type === "array" && (isObject(schema.items) || prefix(schema).length > 0) && (!there || Array.isArray(value))) {
-    const choices = flat(schema.items, form.root).enum;
+    const choices = flat(schema.items, form.root, 0, form.effort).enum;
     return choices && schema.uniqueItems && (value ?? []).every((/** @type {any} */ one) => choices.some((/** @type {any} */ other) => same(one, other))) ? checksField(form, path, choices, value ?? []) : arrayField(form, path, schema, value ?? []);
   }
   return jsonField(form, path, value);
@@ -70,15 +73,15 @@ export function fieldOf(form, path, given, value) {
 /**
  * What a schema with several types, `anyOf` or `oneOf` comes to: `nullable`, one shape or null;
  * `alternatives`, several shapes.
- * @param {Schema} schema @param {Schema} root
+ * @param {Schema} schema @param {Form} form
  * @returns {{nullable?: Schema, alternatives?: Schema[]}}
  */
-function ways({ anyOf, oneOf, ...rest }, root) {
+function ways({ anyOf, oneOf, ...rest }, { root, effort }) {
   const { type, ...others } = rest;
-  const each = (anyOf ?? oneOf ?? (Array.isArray(type) ? type.map((one) => ({ type: one })) : [])).map((/** @type {any} */ one) => flat(one, root));
+  const each = (anyOf ?? oneOf ?? (Array.isArray(type) ? type.map((one) => ({ type: one })) : [])).map((/** @type {any} */ one) => flat(one, root, 0, effort));
   if (each.length === 0) return {};
   const common = Array.isArray(type) ? others : rest;
-  const shapes = each.filter((/** @type {Schema} */ one) => one.type !== "null" && one.const !== null).map((/** @type {Schema} */ one) => flat({ ...common, allOf: [one] }, root));
+  const shapes = each.filter((/** @type {Schema} */ one) => one.type !== "null" && one.const !== null).map((/** @type {Schema} */ one) => flat({ ...common, allOf: [one] }, root, 0, effort));
   if (common.enum && Array.isArray(type)) return {}; // the enum says it all, null included
   if (shapes.length === each.length) return { alternatives: shapes };
   return { nullable: shapes.length === 1 ? shapes[0] : { anyOf: shapes } };
@@ -106,8 +109,8 @@ function alternativesField(form, path, shapes, value) {
   const body = h("div", { class: "alternative" });
   const attributes = named(form, path);
   const select = h("select", { ...attributes, "data-at": null }, value === undefined ? h("option", { value: "" }, "—") : null, shapes.map((shape, at) => h("option", { value: String(at) }, marked(nameOf(shape, at)))), h("option", { value: "json" }, "JSON"));
-  const fits = value === undefined ? -1 : shapes.findIndex((shape) => problems(value, shape, form.root).length === 0);
-  const near = fits >= 0 || value === undefined ? fits : shapes.findIndex((shape) => problems(value, { type: shape.type }).length === 0);
+  const fits = value === undefined ? -1 : shapes.findIndex((shape) => problems(value, shape, form.root, "", form.effort).length === 0);
+  const near = fits >= 0 || value === undefined ? fits : shapes.findIndex((shape) => problems(value, { type: shape.type }, undefined, "", form.effort).length === 0);
   select.value = value === undefined ? "" : near < 0 ? "json" : String(near);
   /** @type {Field | null} */
   let inner = null;
@@ -176,8 +179,8 @@ export function limits(schema) {
  * @returns {{row: HTMLElement, read: () => any}}
  */
 function labelled(form, path, name, given, value, { needed, beside }) {
-  const schema = flat(given, form.root);
-  const field = needed || value !== undefined || !isGroup(schema, form.root) ? fieldOf(form, path, given, value) : null;
+  const schema = flat(given, form.root, 0, form.effort);
+  const field = needed || value !== undefined || !isGroup(schema, form) ? fieldOf(form, path, given, value) : null;
   let shown = field;
   const title = [text(name), needed ? null : h("span", { class: "soft" }, " optional")];
   const rules = limits(schema);
@@ -200,9 +203,9 @@ function labelled(form, path, name, given, value, { needed, beside }) {
   return { row, read: () => shown?.read() };
 }
 
-/** Whether it has parts, which are not drawn before somebody wants them. @param {Schema} schema @param {Schema} root */
-function isGroup(schema, root) {
-  const { nullable, alternatives } = ways(schema, root);
+/** Whether it has parts, which are not drawn before somebody wants them. @param {Schema} schema @param {Form} form */
+function isGroup(schema, form) {
+  const { nullable, alternatives } = ways(schema, form);
   const one = nullable ?? schema;
   return !alternatives && !one.enum && (one.type === "object" || one.type === "array" || Boolean(one.properties));
 }

@@ -4,7 +4,7 @@
 import { fill, h, text } from "./dom.js";
 import { isObject } from "./exact.js";
 import { fieldOf, jsonField, placeId } from "./fields.js";
-import { problems } from "./schema.js";
+import { newEffort, problems } from "./schema.js";
 
 /** @typedef {import("./schema.js").Schema} Schema */
 
@@ -19,7 +19,7 @@ let forms = 0;
  */
 export function form(schema, value, changed) {
   /** @type {import("./fields.js").Form} */
-  const shared = { id: `form${++forms}`, root: schema ?? {}, wrong: [], judged: [], places: [] };
+  const shared = { id: `form${++forms}`, root: schema ?? {}, wrong: [], judged: [], effort: newEffort(), places: [] };
   const body = h("div", { class: "fields" });
   const rest = h("p", { class: "wrong", role: "alert", hidden: true });
   let current = value;
@@ -54,6 +54,7 @@ export function form(schema, value, changed) {
   function look() {
     shared.wrong = [];
     shared.judged = [];
+    shared.effort = newEffort();
     const read = field.read();
     const unread = new Set(shared.wrong.map(([path]) => path));
     const below = (/** @type {string} */ path) => shared.judged.some((one) => path === one || path.startsWith(`${one}.`));

@@ -5,26 +5,42 @@
 import { isExact, isObject, same } from "./exact.js";
 
 const MOST_TRIES = 1e7; // of one pattern at one text
+const TRIES_A_STEP = 1000;
+const MOST_STEPS = 200_000; // of one look at a value, and of one drawing: about a second
+const MOST_UNIQUE = 1000; // items that are compared with each other
+
+/** @typedef {{steps: number}} Effort What is left; below zero, all is left to the server. */
 
 /** @typedef {{[keyword: string]: any}} Schema */
 /** @typedef {[string, string]} Wrong A path such as `lines.0.amount`, and what is wrong there. */
 
 const DEEPEST = 64;
 
+/** @returns {Effort} */
+export const newEffort = () => ({ steps: MOST_STEPS });
+
 /**
+ * None, too, for a value and a schema that would keep the page busy.
  * @param {any} value
  * @param {Schema | boolean | undefined} schema
  * @param {Schema} [root] where `$ref` is looked up.
  * @param {string} [path]
- * @param {number} [depth]
+ * @param {Effort} [effort]
  * @returns {Wrong[]}
  */
-export function problems(value, schema, root = isObject(schema) ? /** @type {Schema} */ (schema) : {}, path = "", depth = 0) {
+export function problems(value, schema, root = isObject(schema) ? /** @type {Schema} */ (schema) : {}, path = "", effort = newEffort()) {
+  const found = wrongs(value, schema, root, path, 0, effort);
+  return effort.steps < 0 ? [] : found;
+}
+
+/** @param {any} value @param {Schema | boolean | undefined} schema @param {Schema} root @param {string} path @param {number} depth @param {Effort} effort @returns {Wrong[]} */
+function wrongs(value, schema, root, path, depth, effort) {
+  if (--effort.steps < 0) return [];
   if (schema === false) return [[path, "must be left out"]];
   if (!isObject(schema) || depth > DEEPEST) return [];
   const s = /** @type {Schema} */ (schema);
   /** @param {any} inner @param {any} of @param {string} [at] */
-  const look = (inner, of, at = path) => problems(inner, of, root, at, depth + 1);
+  const look = (inner, of, at = path) => wrongs(inner, of, root, at, depth + 1, effort);
   const type = typeOf(value);
   const allowed = s.type === undefined ? null : [s.type].flat();
   if (allowed && !allowed.includes(type) && !(type === "integer" && allowed.includes("number"))) {
@@ -32,14 +48,15 @@ export function problems(value, schema, root = isObject(schema) ? /** @type {Sch
   }
   /** @type {Wrong[]} */
   const found = [];
+  effort.steps -= (s.enum?.length ?? 0) + (s.required?.length ?? 0);
   if (s.enum && !s.enum.some((/** @type {any} */ one) => same(one, value))) {
     found.push([path, `must be one of ${s.enum.map((/** @type {any} */ one) => JSON.stringify(one)).join(", ")}`]);
   }
   if (s.const !== undefined && !same(s.const, value)) found.push([path, `must be ${JSON.stringify(s.const)}`]);
-  if (type === "string") found.push(...ofText(value, s, path));
+  if (type === "string") found.push(...ofText(value, s, path, effort));
   if (type === "number" || type === "integer") found.push(...ofNumber(value, s, path));
-  if (type === "array") found.push(...ofArray(value, s, path, look));
-  if (type === "object") found.push(...ofObject(value, s, path, look));
+  if (type === "array") found.push(...ofArray(value, s, path, look, effort));
+  if (type === "object") found.push(...ofObject(value, s, path, look, effort));
   found.push(...ofParts(value, s, path, look));
   if (s.$ref !== undefined) found.push(...look(value, target(s.$ref, root)));
   return found;
@@ -112,14 +129,15 @@ function closest(each, path) {
   return [[path, said.length <= 3 ? said.join(", or ") : "fits none of the alternatives"]];
 }
 
-/** @param {string} value @param {Schema} s @param {string} path @returns {Wrong[]} */
-function ofText(value, s, path) {
+/** @param {string} value @param {Schema} s @param {string} path @param {Effort} effort @returns {Wrong[]} */
+function ofText(value, s, path, effort) {
+  effort.steps -= value.length / TRIES_A_STEP;
   const length = Array.from(value).length;
   /** @type {Wrong[]} */
   const found = [];
   if (length < (s.minLength ?? 0)) found.push([path, length ? `needs ${s.minLength} characters` : "must not be empty"]);
   if (length > (s.maxLength ?? Infinity)) found.push([path, `may have ${s.maxLength} characters; it has ${length}`]);
-  if (s.pattern && matches(s.pattern, value) === false) found.push([path, `must match ${s.pattern}`]);
+  if (s.pattern && matches(s.pattern, value, effort) === false) found.push([path, `must match ${s.pattern}`]);
   const format = FORMATS[s.format];
   if (format && !format.is(value)) found.push([path, `must be ${format.said}`]);
   return found;
@@ -130,13 +148,17 @@ function ofText(value, s, path) {
  * or where a pattern that somebody wrote for it could keep the page busy for hours. Those repeat a
  * group, refer back, or leave more ways to match than can be tried: each part that may be left out
  * and each alternative doubles them, each repetition and each place to begin takes the whole text.
- * @param {string} source @param {string} value
+ * @param {string} source @param {string} value @param {Effort} effort
  */
-function matches(source, value) {
+function matches(source, value, effort) {
+  effort.steps -= 1 + source.length / TRIES_A_STEP;
   const plain = source.replace(/\\[^1-9k]/g, "x").replace(/\[[^\]]*\]/g, "x");
   const repeats = plain.match(/[*+{]/g)?.length ?? 0;
   const choices = plain.replaceAll("(?", "(").match(/[?|]/g)?.length ?? 0;
-  if (/\)[*+{]|\\/.test(plain) || 2 ** choices * value.length ** (repeats + 1) > MOST_TRIES) return null;
+  const tries = 2 ** choices * value.length ** (repeats + 1);
+  if (/\)[*+{]|\\/.test(plain) || tries > MOST_TRIES) return null;
+  effort.steps -= tries / TRIES_A_STEP;
+  if (effort.steps < 0) return null;
   try {
     return new RegExp(source, "u").test(value);
   } catch {
@@ -178,15 +200,16 @@ function ofNumber(value, s, path) {
   return rules.filter(([broken]) => broken).map(([, message]) => [path, message]);
 }
 
-/** @param {any[]} value @param {Schema} s @param {string} path @param {Look} look @returns {Wrong[]} */
-function ofArray(value, s, path, look) {
+/** @param {any[]} value @param {Schema} s @param {string} path @param {Look} look @param {Effort} effort @returns {Wrong[]} */
+function ofArray(value, s, path, look, effort) {
   const first = prefix(s);
   const rest = Array.isArray(s.items) ? s.additionalItems : s.items;
   /** @type {Wrong[]} */
   const found = value.flatMap((one, at) => look(one, at < first.length ? first[at] : rest, join(path, String(at))));
   if (value.length < (s.minItems ?? 0)) found.push([path, `needs ${s.minItems} or more`]);
   if (value.length > (s.maxItems ?? Infinity)) found.push([path, `may have ${s.maxItems}; it has ${value.length}`]);
-  if (s.uniqueItems) {
+  if (s.uniqueItems && value.length <= MOST_UNIQUE) {
+    effort.steps -= value.length ** 2 / 10;
     value.forEach((one, at) => {
       if (value.slice(0, at).some((before) => same(before, one))) found.push([join(path, String(at)), "is there already"]);
     });
@@ -202,8 +225,8 @@ export function prefix(s) {
   return s.prefixItems ?? (Array.isArray(s.items) ? s.items : []);
 }
 
-/** @param {any} value @param {Schema} s @param {string} path @param {Look} look @returns {Wrong[]} */
-function ofObject(value, s, path, look) {
+/** @param {any} value @param {Schema} s @param {string} path @param {Look} look @param {Effort} effort @returns {Wrong[]} */
+function ofObject(value, s, path, look, effort) {
   const known = s.properties ?? {};
   const names = Object.keys(value);
   /** @type {Wrong[]} */
@@ -216,9 +239,9 @@ function ofObject(value, s, path, look) {
   for (const [name, of] of Object.entries(s.dependentSchemas ?? {})) if (Object.hasOwn(value, name)) found.push(...look(value, of));
   for (const name of names) {
     const at = join(path, name);
-    const matching = Object.entries(s.patternProperties ?? {}).filter(([source]) => matches(source, name) !== false);
+    const matching = Object.entries(s.patternProperties ?? {}).filter(([source]) => matches(source, name, effort) !== false);
     if (Object.hasOwn(known, name)) found.push(...look(value[name], known[name], at));
-    for (const [source, of] of matching) if (matches(source, name)) found.push(...look(value[name], of, at));
+    for (const [source, of] of matching) if (matches(source, name, effort)) found.push(...look(value[name], of, at));
     if (Object.hasOwn(known, name) || matching.length) continue;
     if (s.additionalProperties === false) found.push([at, "is not known to the tool"]);
     else found.push(...look(value[name], s.additionalProperties, at));
@@ -241,14 +264,16 @@ export function join(path, name) {
  * @param {any} schema
  * @param {Schema} root
  * @param {number} [depth]
+ * @param {Effort} [effort]
  * @returns {Schema}
  */
-export function flat(schema, root, depth = 0) {
-  if (!isObject(schema) || depth > DEEPEST) return {};
+export function flat(schema, root, depth = 0, effort = newEffort()) {
+  if (!isObject(schema) || depth > DEEPEST || --effort.steps < 0) return {};
   const { $ref, allOf, ...own } = /** @type {Schema} */ (schema);
   const parts = [...($ref === undefined ? [] : [target($ref, root)]), ...(allOf ?? [])];
   return parts.reduce((whole, part) => {
-    const one = flat(part, root, depth + 1);
+    const one = flat(part, root, depth + 1, effort);
+    effort.steps -= Object.keys(whole.properties ?? {}).length + (whole.required?.length ?? 0);
     const both = { ...one, ...whole };
     if (one.properties || whole.properties) both.properties = { ...one.properties, ...whole.properties };
     if (one.required || whole.required) both.required = [...new Set([...(whole.required ?? []), ...(one.required ?? [])])];
