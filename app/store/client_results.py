@@ -15,6 +15,7 @@ from app.domain.resolve import (
     keep,
 )
 from app.domain.state import Changes
+from app.domain.team import MADE
 from app.store.db import Tx
 from app.store.locked import go_on, locked, tool_of
 from app.store.vault import Vault
@@ -40,6 +41,8 @@ async def give(
         raise e.CallNotFoundError
     if call.version is None:
         raise e.CallNotWaitingError
+    if call.version == MADE and call.phase not in _WAITING:
+        return _again(call, said)  # the agent that has the run now may not have its tool
     tool = await tool_of(tx, vault, state, call)
     if tool.spec.type != "client" and call.exchange is None:
         raise e.CallNotWaitingError

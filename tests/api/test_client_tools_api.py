@@ -9,7 +9,7 @@ import pytest
 from tests.api.project import Project, at_once, call, of_type, result_of, types_of
 from tests.api.test_children_api import agent, asks, children
 from tests.support.client import Json
-from tests.support.model_server import calls, text
+from tests.support.model_server import Call, calls, text
 from tests.support.tool_server import Behaviour
 
 PARAMETERS: Json = {
@@ -196,6 +196,38 @@ def test_only_a_call_that_waits_for_the_client_takes_a_result(project: Project) 
     refused(project, "call_not_found", run, "c9", output=1)
     project.client.cancel(run["id"])
     refused(project, "call_not_waiting", run, output=1)
+
+
+def test_a_call_of_what_runward_made_itself_takes_no_result(project: Project) -> None:
+    """A built-in tool, a handoff, a step of a workflow: no registry has them."""
+    agent(project, "second", text("mine now"), text("done"))
+    search = calls(Call("c0", "search_history", '{"query":"x"}'))
+    turn = calls(Call("c1", "transfer_to_second", "{}"))
+    run = project.run(search, turn, handoffs=["second"], tools=["search_history"])
+    for call_id in ("c0", "c1"):
+        refused(project, "call_not_waiting", run, call_id, output=1)
+    flow = {"kind": "sequential", "agents": ["second"], "input": "begin"}
+    run = project.client.settle(project.client.call("POST", "/v1/runs", flow)["id"])
+    refused(project, "call_not_waiting", run, "step_1_second", output=1)
+
+
+def test_a_result_is_given_again_after_the_run_was_handed_over(project: Project) -> None:
+    agent(project, "second", text("mine now"))
+    model = project.script(
+        calls(Call("f1", "locate", "{}")), calls(Call("c1", "transfer_to_second", "{}")), name="m"
+    )
+    body = {"name": "first", "model": model, "handoffs": ["second"]}
+    project.client.call("POST", "/v1/agents", body)
+    function = {"type": "function", "name": "locate", "parameters": None}
+    response = project.client.call(
+        "POST", "/v1/responses", {"model": "first", "input": "go", "tools": [function]}
+    )
+    run = {"id": response["id"].replace("resp_", "run_")}
+    project.client.settle(run["id"])
+    give(project, run, "f1", output="here")
+    assert project.client.settle(run["id"])["agent"] == "second"
+    give(project, run, "f1", output="here")
+    refused(project, "result_already_given", run, "f1", output="there")
 
 
 # -- what stands before and after -----------------------------------------------------------------
