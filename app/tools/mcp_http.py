@@ -14,6 +14,7 @@ import httpx2
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
+from app.domain.json import MAX_VALUES, holds_too_many_values
 from app.domain.mcp_servers import MAX_TOOLS
 from app.egress.answers import reason_of
 from app.egress.connections import RefusedAddressError
@@ -28,6 +29,8 @@ MAX_MESSAGE_BYTES: Final = 11 * 1_048_576
 """Of one answer: the largest output that a tool may have, and what is around it."""
 MAX_LIST_BYTES: Final = 8_192 * MAX_TOOLS
 MAX_LIST_OBJECTS: Final = 64 * MAX_TOOLS
+TOO_MANY_VALUES: Final = f"a message of more than {MAX_VALUES:,} values"
+TOO_LARGE: Final = f"an answer of more than {MAX_MESSAGE_BYTES} bytes or {MAX_VALUES:,} values"
 COMPRESSED: Final = "a compressed answer; none was asked for"
 _DROPPED: Final = frozenset({"set-cookie", "location", "content-length", "transfer-encoding"})
 
@@ -146,7 +149,7 @@ async def _whole(
             return httpx2.Response(status, headers=_kept(response), content=body)
         return _instead(STATUS, _refusal(response), status=status, expired=expired)
     if body is None:
-        return _instead(UNREADABLE, f"an answer of more than {MAX_MESSAGE_BYTES} bytes")
+        return _instead(UNREADABLE, TOO_LARGE)
     if _is_compressed(response):
         return _instead(UNREADABLE, COMPRESSED)
     return httpx2.Response(status, headers=_kept(response), content=body)
@@ -180,7 +183,7 @@ def _refusal(response: httpx2.Response) -> str:
 
 
 async def _read(response: httpx2.Response, meter: ListMeter | None) -> bytes | None:
-    """None: too long. Raises LongListError."""
+    """None: too long, or too many values. Raises LongListError."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in response.aiter_raw():
@@ -190,7 +193,8 @@ async def _read(response: httpx2.Response, meter: ListMeter | None) -> bytes | N
         if size > MAX_MESSAGE_BYTES:
             return None
         chunks.append(chunk)
-    return b"".join(chunks)
+    body = b"".join(chunks)
+    return None if holds_too_many_values(body) else body
 
 
 def _is_rpc_error(body: bytes | None) -> bool:

@@ -26,6 +26,8 @@ RENEW_SECONDS: Final = 30.0
 """Before it expires a token is replaced; one that lives shortly, at half of its time."""
 CLAIM_SECONDS: Final = 25.0
 """For which another process may keep the refresh token to itself."""
+MAX_LIFETIME: Final = 365 * 86_400
+"""Seconds. A server may write a number in `expires_in` that no float holds."""
 _LOOK_AGAIN_SECONDS: Final = 0.2
 _MAX_SAID: Final = 300
 
@@ -126,6 +128,7 @@ class AccessTokens:
         self._token = token.access_token
         lifetime = token.expires_in
         if lifetime is not None:
+            lifetime = min(max(lifetime, 0), MAX_LIFETIME)
             self._renew_at = _now() + lifetime - min(RENEW_SECONDS, lifetime / 2)
         else:
             self._renew_at = None

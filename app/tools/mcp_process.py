@@ -17,7 +17,8 @@ import anyio
 import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from app.tools.mcp_http import MAX_MESSAGE_BYTES
+from app.domain.json import holds_too_many_values
+from app.tools.mcp_http import MAX_MESSAGE_BYTES, TOO_MANY_VALUES
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -32,7 +33,7 @@ _READ_BYTES: Final = 65_536
 
 
 class LongLineError(ValueError):
-    """A line of standard output is longer than the largest message."""
+    """A line of standard output is longer than the largest message, or holds too many values."""
 
 
 class Lines:
@@ -142,10 +143,13 @@ async def _write(
 
 
 def _message(line: bytes) -> "SessionMessage | Exception":
-    """Return the message; or the error, which the session ignores. A bad byte is replaced."""
+    """Return the message; or the error, which the session ignores. A bad byte is replaced. Raises
+    LongLineError."""
     from mcp.shared.message import SessionMessage  # noqa: PLC0415
     from mcp.types import jsonrpc_message_adapter  # noqa: PLC0415
 
+    if holds_too_many_values(line):
+        raise LongLineError(f"it wrote {TOO_MANY_VALUES} to its standard output.")
     try:
         text = line.decode(errors="replace")
         return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import httpx2
 
-from app.domain.json import JsonObject, UnstorableError, cleaned, cleaned_text
+from app.domain.json import (
+    JsonObject,
+    UnstorableError,
+    cleaned,
+    cleaned_text,
+    holds_too_many_values,
+)
 from app.domain.mcp_servers import MAX_TOOLS, ListedTool, McpServerSpec
 from app.egress.client import Egress
-from app.tools.mcp_http import MAX_MESSAGE_BYTES, AnsweringTransport
+from app.tools.mcp_http import MAX_MESSAGE_BYTES, TOO_MANY_VALUES, AnsweringTransport
 from app.tools.mcp_oauth import AccessTokens, AuthorizingTransport
 from app.tools.mcp_process import LongLineError, process_streams
 from app.tools.mcp_stderr import StandardError
@@ -42,6 +48,23 @@ async def load() -> None:
     before `connected`."""
     for name in _MODULES:
         await asyncio.to_thread(import_module, name)
+    streams: Any = import_module("mcp.client.streamable_http")
+    if not isinstance(streams.jsonrpc_message_adapter, _BoundedMessages):
+        streams.jsonrpc_message_adapter = _BoundedMessages(streams.jsonrpc_message_adapter)
+
+
+class _BoundedMessages:
+    """Parses the messages of servers over HTTP for the SDK, also those of event streams. Refuses
+    one of too many values, since the SDK parses on the event loop."""
+
+    def __init__(self, adapter: Any) -> None:
+        self._adapter = adapter
+
+    def validate_json(self, data: str | bytes, **options: Any) -> Any:
+        """Raises ValueError."""
+        if holds_too_many_values(data.encode() if isinstance(data, str) else data):
+            raise ValueError(TOO_MANY_VALUES)
+        return self._adapter.validate_json(data, **options)
 
 
 class TooManyToolsError(ValueError):

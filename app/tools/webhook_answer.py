@@ -17,9 +17,11 @@ from pydantic import JsonValue
 
 from app.domain.items import Part
 from app.domain.json import (
+    MAX_VALUES,
     JsonObject,
     cleaned_text,
     compact,
+    holds_too_many_values,
     is_deeper,
     may_hold_huge_number,
 )
@@ -111,8 +113,11 @@ def _read(answer: Answer) -> tuple[JsonValue, bool]:
 def parse_leniently(text: str) -> tuple[JsonValue, bool]:
     """JSON as tools print it. NaN, infinities and numbers that no double holds become null;
     duplicate keys, NUL and lone surrogates are mended; each is reported."""
+    data = text.encode(errors="surrogatepass")
+    if holds_too_many_values(data):
+        raise _UnusableError(f"the body holds more than {MAX_VALUES:,} values")
     try:
-        strict = jiter.from_json(text.encode(), catch_duplicate_keys=True, allow_inf_nan=False)
+        strict = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False)
     except ValueError:
         pass
     else:

@@ -23,7 +23,7 @@ from app.domain.bounds import (
 )
 from app.domain.calls import CallOutcome, CallPhase, Reason, Result
 from app.domain.items import HostedCall, MediaPart, Message, Native, Part, Reasoning, TextPart
-from app.domain.json import MAX_DEPTH, MAX_VALUES, UnstorableError, parse
+from app.domain.json import MAX_DEPTH, MAX_VALUES, UnstorableError, holds_too_many_values, parse
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.plan import UnusableResponseError, take_response
 from app.domain.response import ModelResponse, Output, RequestedCall, Usage
@@ -61,6 +61,16 @@ def test_a_result_of_too_many_values_is_a_failed_call(field: str) -> None:
         assert isinstance(failed, Failed)
         assert failed.why is Why.INVALID_RESPONSE
         assert "500,000 values" in (failed.detail or "")
+
+
+@pytest.mark.parametrize(
+    ("member", "values"),
+    [("[]", 1), ("{ }", 1), ('["a"]', 2), ('{"a,[\\"":"\\\\"}', 2), ("1", 1), ('"[,{\\\\"', 1)],
+)
+def test_values_are_counted_without_parsing(member: str, values: int) -> None:
+    most = ",".join([member] * (MAX_VALUES // values)).encode()
+    assert not holds_too_many_values(b"[" + most + b"]")
+    assert holds_too_many_values(b"[" + most + b", 1 ]")
 
 
 @pytest.mark.parametrize("field", ["output", "metadata", "state"])

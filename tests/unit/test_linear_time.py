@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 import httpx2
+import jiter
 import pytest
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
@@ -280,6 +281,13 @@ def test_looking_for_huge_numbers_takes_about_as_long_as_parsing(
     """A regular expression took a hundred times as long, and held the interpreter meanwhile."""
     text = f"[{','.join(['1' * digits] * 5000)}]"
     assert cpu_seconds(lambda: read(text)) < 25 * cpu_seconds(lambda: from_json(text))
+
+
+def test_a_webhook_s_answer_of_too_many_values_is_not_parsed() -> None:
+    """A parser holds the interpreter, also on a thread: 10 MiB of empty lists took a second."""
+    with counted_calls(jiter.from_json) as parsed, pytest.raises(ValueError, match="500,000"):
+        parse_leniently(f"[{'[],' * MAX_VALUES}1]")
+    assert parsed[0] == 0
 
 
 def cpu_seconds(work: Callable[[], Any]) -> float:

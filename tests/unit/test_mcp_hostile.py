@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 
 from app.domain.errors import McpUnreachableError
-from app.domain.outcomes import Done
+from app.domain.json import MAX_VALUES
+from app.domain.outcomes import Done, Failed, Why
 from app.tools.base import LEASE_LOST
 from app.tools.mcp_link import Server
 from tests.hostile.mcp_peer import TOOL, McpPeer, rpc
@@ -81,3 +82,26 @@ async def test_a_compressed_stream_is_refused() -> None:
         async with hosting(peer.url_of("a")) as host:
             with pytest.raises(McpUnreachableError, match="a compressed answer"):
                 await host.mcp.list_tools(host.server)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_an_answer_of_too_many_values_is_not_parsed(*, streams: bool) -> None:
+    """The SDK would parse 10 MiB of empty lists on the event loop, which takes seconds."""
+
+    async def called(_request: web.Request, asked: Any) -> web.Response:
+        lists = f"[{'[],' * MAX_VALUES}1]"
+        body = rpc(asked["id"], result={"content": [], "structuredContent": {"a": "LISTS"}})
+        body = body.replace(b'"LISTS"', lists.encode())
+        if streams:
+            return web.Response(body=b"data: " + body + b"\n\n", content_type="text/event-stream")
+        return web.Response(body=body, content_type="application/json")
+
+    with McpPeer() as peer:
+        peer.answers["a", "tools/call"] = called
+        async with hosting(peer.url_of("a")) as host:
+            failed = await host.call("act")
+            assert isinstance(failed, Failed)
+            assert failed.why is Why.INVALID_RESPONSE
+            assert "of more than" in failed.detail, "it was refused before it was parsed"
+            assert "500,000 values" in failed.detail
+            assert [link.loss for link in host.mcp._links.values()] == [""]  # pyright: ignore[reportPrivateUsage]

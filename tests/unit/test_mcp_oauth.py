@@ -77,6 +77,14 @@ async def test_a_slow_answer_keeps_nobody_else_waiting() -> None:
             assert (await slow).status_code == 200
 
 
+async def test_a_lifetime_that_no_float_holds_is_a_long_one() -> None:
+    with AuthServer() as auth, Resource(auth) as resource:
+        auth.expires_in = 10**400
+        async with reaching(resource, own()) as http:
+            answers = [await http.post("/quick") for _ in range(2)]
+        assert len({one.text for one in answers}) == len(auth.asked) == 1
+
+
 async def test_many_that_need_a_token_at_once_ask_once_and_send_their_bodies_again() -> None:
     with AuthServer() as auth, Resource(auth) as resource:
         async with reaching(resource, own()) as http:

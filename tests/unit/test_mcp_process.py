@@ -49,6 +49,14 @@ def test_a_line_may_be_as_long_as_a_message_and_no_longer(monkeypatch: pytest.Mo
     assert found == [b"one"]
 
 
+async def test_a_line_of_too_many_values_is_not_parsed() -> None:
+    program = "print('[' + '[],' * 500_000 + '1]')"
+    async with process_streams(sys.executable, ("-S", "-c", program), {}, sys.stderr) as (read, _):
+        [error] = [item async for item in read]
+    assert isinstance(error, LongLineError)
+    assert "500,000 values" in str(error)
+
+
 @pytest.mark.parametrize("cancelled", [False, True], ids=["left", "cancelled"])
 async def test_a_process_and_its_children_end_with_the_session(
     *, cancelled: bool, monkeypatch: pytest.MonkeyPatch

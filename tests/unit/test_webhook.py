@@ -543,8 +543,8 @@ async def test_a_notice_that_nobody_takes_is_no_error(webhook: Webhook) -> None:
 
 
 def test_a_large_answer_of_many_values_is_read_quickly() -> None:
-    """3 seconds when it was walked value by value."""
-    body = b"[" + b",".join([b"{}"] * 1_700_000) + b"]"
+    """A second when it was walked value by value."""
+    body = b"[" + b",".join([b"{}"] * 500_000) + b"]"
     began = time.process_time()
     assert isinstance(interpret(Answer(200, {"content-type": "application/json"}, body)), Done)
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 0.6
