@@ -1,6 +1,6 @@
 """Approvals: what a person may decide about one call, and what each decision does to it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Final, Literal, TypeAlias, assert_never
@@ -92,15 +92,24 @@ class Decided:
 
 
 def decide(
-    state: RunState, changes: Changes, call: Call, tool: Tool, decision: Decision, by: str
+    state: RunState,
+    changes: Changes,
+    call: Call,
+    tool: Tool,
+    decision: Decision,
+    by: str,
+    *,
+    expired: Collection[ApprovalId] = (),
 ) -> tuple[RunState, list[Decided]]:
-    """`call` waits for this decision; with `remember` it covers its pending siblings too."""
+    """`call` waits for this decision; with `remember` it covers its pending siblings too, but for
+    those whose approvals have `expired`."""
     state, first = _decide_one(state, changes, call, tool, decision, by)
     decided = [first]
     if isinstance(decision, Approve | Reject) and decision.remember is not None:
         memory = remembered(decision, call, state.agent)
         for other in state.open_calls:
-            if other.phase is CallPhase.AWAITING_APPROVAL and _covers(memory, other):
+            waits = other.phase is CallPhase.AWAITING_APPROVAL and other.approval_id not in expired
+            if waits and _covers(memory, other):
                 state, one = _decide_one(state, changes, other, tool, decision, by)
                 decided.append(one)
     return state, decided

@@ -148,6 +148,17 @@ async def get(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approva
     return None if row is None else _with_run(row)
 
 
+async def expired_of(tx: Tx, project_id: ProjectId, run_id: RunId) -> frozenset[ApprovalId]:
+    """The run's approvals whose time has passed, though nobody has swept them up yet."""
+    query = select(approvals.c.id).where(
+        approvals.c.project_id == project_id,
+        approvals.c.run_id == run_id,
+        approvals.c.status == ApprovalStatus.PENDING,
+        approvals.c.expires_at <= func.clock_timestamp(),
+    )
+    return frozenset(ApprovalId(row.id) for row in await tx.execute(query))
+
+
 async def search(
     tx: Tx,
     project_id: ProjectId,

@@ -78,8 +78,8 @@ async def decide(
     tool = await tool_of(tx, vault, state, call)
     if isinstance(what, Edit):
         _check_edit(state, tool, what)
-    changes = Changes()
-    _, decided = rules.decide(state, changes, call, tool, what, by)
+    changes, expired = Changes(), await _expired_beside(tx, state, what)
+    _, decided = rules.decide(state, changes, call, tool, what, by, expired=expired)
     if isinstance(what, Approve | Reject) and what.remember is not None:
         remembered = rules.remembered(what, call, state.agent)
         session = state.place.session_id if state.place else None
@@ -89,6 +89,13 @@ async def decide(
     after = await approvals.get(tx, project_id, approval_id)
     assert after is not None
     return after
+
+
+async def _expired_beside(tx: Tx, state: RunState, what: Decision) -> frozenset[ApprovalId]:
+    """The run's expired approvals, where the decision could cover them."""
+    if isinstance(what, Approve | Reject) and what.remember is not None:
+        return await approvals.expired_of(tx, state.project_id, state.id)
+    return frozenset()
 
 
 def _check_edit(state: RunState, tool: Tool, edit: Edit) -> None:

@@ -214,6 +214,21 @@ async def test_a_remembered_decision_covers_the_calls_that_wait_beside_it(
     assert (memory.arguments_digest is not None) == remember.exact_arguments
 
 
+async def test_a_remembered_approval_does_not_cover_an_approval_that_has_expired(
+    store: Store,
+) -> None:
+    state = await store.waiting(pay("c1", 7), pay("c2", 7))
+    late, asked = await store.pending(state.id)
+    await store.sql("UPDATE approvals SET expires_at = clock_timestamp() WHERE id = :id", id=late)
+    remember = Remember(scope="run")
+    await decide(store, asked, Approve(decision="approve", remember=remember))
+    calls = (await store.load(state.id)).calls
+    assert calls[CallId("c2")].phase is CallPhase.READY
+    assert calls[C1].phase is CallPhase.AWAITING_APPROVAL
+    await reaper(store).sweep()
+    assert (await store.load(state.id)).calls[C1].phase is CallPhase.SETTLED
+
+
 async def test_the_latest_memory_is_the_latest_whatever_the_clocks_of_the_deciding_hosts(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
