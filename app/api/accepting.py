@@ -12,7 +12,7 @@ from app.api.idempotency import Once
 from app.api.models.start_run import StartRun
 from app.api.resolving import Resolved, resolve
 from app.domain import errors as e
-from app.domain.bounds import check_room
+from app.domain.bounds import bytes_of, check_room
 from app.domain.ids import Prefix, RunId, SessionId, parse, show
 from app.domain.items import Item
 from app.domain.run import RunStatus
@@ -194,6 +194,7 @@ def new_run(
 
 
 def _state(new: NewRun, accepted: Accepted) -> RunState:
+    """As the run would be loaded."""
     return RunState(
         project_id=new.project_id,
         id=new.id,
@@ -203,10 +204,12 @@ def _state(new: NewRun, accepted: Accepted) -> RunState:
         config=new.config,
         pinned=accepted.tool_versions,
         context=new.context,
+        last_seq=len(new.changes.events),
         segments=tuple(new.changes.segments),
         team=new.team,
         created_by=new.created_by,
         seconds_left=new.config.limits.deadline_seconds,
+        stored_bytes=bytes_of(new.changes.segments),
     )
 
 

@@ -1,0 +1,39 @@
+"""A run that the process which accepts it begins at once, without reading it."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, Final
+
+from app.api.accepting import accept_at_once
+from app.domain.agents import AgentConfig, Limits
+from app.domain.items import Message
+from app.domain.state import RunState, Segment, SegmentKind
+from app.store.accept import Accepted
+from app.store.runs import NewRun
+from tests.db.store import MODEL, Store, new_run
+
+ROOM: Final = 1024
+"""Bytes that a stored segment has beside its items, at most."""
+
+
+async def test_a_run_is_adopted_as_it_would_be_loaded(store: Store) -> None:
+    tool = await store.register()
+    limits = Limits(deadline_seconds=60)
+    config = AgentConfig(model=MODEL, tools=(tool.name,), limits=limits)
+    new = new_run(config, context={"tier": "gold"})
+    said = Segment(SegmentKind.INPUT, 0, None, (Message("user", "x" * 100_000),))
+    new.changes.segments[:] = [said]
+    adopted: list[RunState] = []
+
+    async def accept(new: NewRun) -> Accepted:
+        [accepted] = await store.acceptor.write([new])
+        assert isinstance(accepted, Accepted)
+        return accepted
+
+    services: Any = SimpleNamespace(reserve_slot=lambda: True, accept=accept, adopt=adopted.append)
+    await accept_at_once(services, new)
+    [state], loaded = adopted, await store.load(new.id)
+    assert abs(state.stored_bytes - loaded.stored_bytes) < ROOM
+    assert 59 < (loaded.seconds_left or 0) <= (state.seconds_left or 0) <= 60
+    unlike = {"stored_bytes": state.stored_bytes, "seconds_left": state.seconds_left}
+    assert replace(loaded, **unlike) == state
