@@ -6,9 +6,10 @@ keeps the parts, its own and those up to the next one, as pydantic-ai writes mes
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final, cast
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_ai import (
     ModelResponsePart,
     NativeToolCallPart,
@@ -19,6 +20,7 @@ from pydantic_ai import (
 from pydantic_ai.messages import Citation
 from pydantic_ai.models import Model
 
+from app.domain import texts
 from app.domain.items import HostedCall, Native, Reasoning
 from app.domain.json import JsonObject
 from app.domain.tools import ToolSpec
@@ -74,12 +76,14 @@ def native(part: ModelResponsePart, vendor: VendorName) -> Native | None:
 def text_part(content: str, kept: Native | None, model: Model, vendor: VendorName) -> TextPart:
     if kept is None or kept.vendor != vendor:
         return TextPart(content)
-    told = kept.data.get("citations")
+    citations = None
+    with suppress(ValidationError):
+        citations = _CITATIONS.validate_python(kept.data.get("citations") or [])
     return TextPart(
         content,
         provider_name=model.system,
         provider_details=details_of(kept, vendor),
-        citations=_CITATIONS.validate_python(told) if told else None,
+        citations=citations or None,
     )
 
 
@@ -110,8 +114,11 @@ def hosted_calls(
 
 
 def hosted_parts(item: HostedCall) -> list[ModelResponsePart]:
-    """Raises ValueError for data that is not what `hosted_calls` keeps."""
-    return _PARTS.validate_python(item.data.get("parts"))
+    """What `hosted_calls` kept. Data that cannot be read is told as text."""
+    try:
+        return _PARTS.validate_python(item.data.get("parts"))
+    except ValidationError:
+        return [TextPart(texts.hosted_call(item))]
 
 
 def _hosted_call(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.domain.items import HostedCall, Message, Reasoning
+from app.domain.items import HostedCall, Message, Native, Reasoning
 from app.domain.response import ModelResponse
 from app.domain.tools import Hosted, HostedKind, ToolSpec
 from app.llm.base import ModelError, ModelRequest, ReasoningDelta
@@ -377,3 +377,17 @@ async def test_bedrock_is_not_streamed_against_the_wish() -> None:
         response = await vendor.ask(user(), tools=(), settings={"stream": False})
     assert response.text == "Hi"
     assert [path.rpartition("/")[2] for path in paths] == ["converse"]
+
+
+async def test_what_cannot_be_read_of_an_earlier_answer_goes_back_as_text() -> None:
+    server = Scripted(claude({"type": "text", "text": "fine"}))
+    unknown: Body = {"parts": [{"part_kind": "unheard-of"}]}
+    call = HostedCall("srv_1", "looker", "web_search", "anthropic", {"query": "q"}, ["r"], unknown)
+    cited = Message("assistant", "as it says", native=Native("anthropic", {"citations": [1]}))
+    settings: Any = {"stream": False, "max_output_tokens": 100}
+    async with before("anthropic", server.answer) as vendor:
+        answer = await vendor.ask(user(), call, cited, user("and?"), settings=settings)
+    assert answer.text == "fine"
+    [asked] = server.bodies
+    assert "looker" in json.dumps(asked)
+    assert "as it says" in json.dumps(asked)
