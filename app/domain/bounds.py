@@ -20,7 +20,14 @@ from pydantic_core import to_json
 from app.domain.calls import Result
 from app.domain.errors import ConflictError
 from app.domain.items import Content, HostedCall, MediaPart, Message, Native, Part, TextPart
-from app.domain.json import UnstorableError, cleaned, cleaned_text, is_in_range
+from app.domain.json import (
+    MAX_VALUES,
+    UnstorableError,
+    cleaned,
+    cleaned_text,
+    holds_more,
+    is_in_range,
+)
 from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
 from app.domain.response import ModelResponse, Output, RequestedCall, Usage
 
@@ -85,6 +92,8 @@ def bounded_result(result: Result) -> tuple[Result, int]:
 def bounded_response(response: ModelResponse, *, stored: int = 0) -> ModelResponse:
     """Return the response as it can be stored in a run that holds `stored` bytes. Raises
     UnstorableError."""
+    if holds_more([value for one in response.output for value in _held(one)], MAX_VALUES):
+        raise UnstorableError(f"it holds more than {MAX_VALUES:,} values")
     output = tuple(_bounded_output(one) for one in response.output)
     size = bytes_of(output)
     if size > MAX_RESPONSE_BYTES:
@@ -185,6 +194,13 @@ def _bounded_output(one: Output) -> Output:
             )
         case _:
             return replace(one, data=_object(one.data))
+
+
+def _held(one: Output) -> list[JsonValue]:
+    """What an output holds as the provider's own JSON."""
+    if isinstance(one, RequestedCall | Message):
+        return [] if one.native is None else [one.native.data]
+    return [one.data]
 
 
 def _content(content: Content) -> Content:

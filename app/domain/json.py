@@ -61,7 +61,7 @@ def cleaned(value: JsonValue) -> tuple[JsonValue, bool]:
     """Return `value` as it can be stored and read back, and whether that changed it. NUL and lone
     surrogates are replaced; NaN, infinities and numbers beyond `MAX_NUMBER` become null. Raises
     UnstorableError for nesting deeper than `MAX_DEPTH` and for more than `MAX_VALUES`."""
-    if _holds_more(value, MAX_VALUES):
+    if holds_more(value, MAX_VALUES):
         raise UnstorableError(f"it holds more than {MAX_VALUES:,} values")
     if is_deeper(value, MAX_DEPTH):
         raise UnstorableError(f"it is nested deeper than {MAX_DEPTH} levels")
@@ -84,7 +84,7 @@ def is_deeper(value: JsonValue, levels: int) -> bool:
     return True
 
 
-def _holds_more(value: JsonValue, most: int) -> bool:
+def holds_more(value: JsonValue, most: int) -> bool:
     """Return whether more than `most` values are inside. Looks at no more than that."""
     level: list[Any] = [value]
     while level:

@@ -299,3 +299,13 @@ def test_numbers_of_tokens_are_bounded(said: Any, kept: int) -> None:
 def test_json_that_is_beyond_the_bounds_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"nested deeper|too large|number"):
         parse(text)
+
+
+def test_the_values_of_a_whole_response_are_bounded() -> None:
+    def holding(count: int) -> ModelResponse:
+        data: dict[str, Any] = {"a": [1] * (count // 2 - 2)}
+        return ModelResponse(tuple(Reasoning("v", data) for _ in range(2)))
+
+    bounded_response(holding(MAX_VALUES))
+    with pytest.raises(UnstorableError, match="500,000 values"):
+        bounded_response(holding(MAX_VALUES + 10))
