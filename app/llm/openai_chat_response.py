@@ -39,6 +39,10 @@ CUT_OFF: Final = frozenset({"length", "content_filter"})
 MAX_NAME: Final = 1024
 """Characters of a call's name. No tool has so long a name; the rest of one is not kept."""
 
+MAX_READ: Final = 4 * 1_048_576
+"""Characters of arguments that are read to find where a call ends, of one response. Longer ones
+are taken for one call."""
+
 
 @dataclass(slots=True)
 class _Call:
@@ -49,6 +53,11 @@ class _Call:
     _braces: Braces = field(default_factory=Braces)
     _counted: int = 0
     _complete: bool | None = None
+
+    @property
+    def unread(self) -> int:
+        """How many characters `complete` has to read."""
+        return sum(map(len, self.arguments[self._counted :]))
 
     @property
     def complete(self) -> bool:
@@ -76,6 +85,7 @@ class Merge:
         self._latest: dict[tuple[int | None, str], _Call] = {}
         self._finish: str | None = None
         self._usage = Usage()
+        self._readable = MAX_READ
         self.done = False
 
     def feed(self, data: bytes) -> None:
@@ -168,13 +178,25 @@ class Merge:
         text = piece if isinstance(piece, str) else "" if piece is None else compact(piece)
         place = index if isinstance(index, int) else None
         call = self._latest.get((place, call_id))
-        if call is None or (name and _begins_another(call, call_id, name, text)):
+        if call is None or (name and self._begins_another(call, call_id, name, text)):
             call = self._begun(place, call_id)
         if name and name != call.name and not call.arguments:
             call.name = (call.name + name)[:MAX_NAME]
         if text:
             call.arguments.append(text)
         self._on_delta(ArgumentsDelta(call.position, call.id, call.name, cleaned_text(text)))
+
+    def _begins_another(self, call: _Call, call_id: str, name: str, text: str) -> bool:
+        """A piece that names a function may go on with its call, or begin the next one of a server
+        that numbers all alike: nothing can follow a whole object, and where there are no ids,
+        another name is another call."""
+        if call.arguments and text.strip() and self._is_complete(call):
+            return True
+        return not (call_id or call.id) and bool(call.name) and name != call.name
+
+    def _is_complete(self, call: _Call) -> bool:
+        self._readable -= call.unread
+        return self._readable >= 0 and call.complete
 
     def _begun(self, index: int | None, call_id: str) -> _Call:
         """Raises ModelError for one call too many."""
@@ -201,15 +223,6 @@ class Merge:
             last = calls.pop()
             calls.append(RequestedCall(last.call_id, last.name, last.arguments, truncated=True))
         return tuple(calls)
-
-
-def _begins_another(call: _Call, call_id: str, name: str, text: str) -> bool:
-    """A piece that names a function may go on with its call, or begin the next one of a server
-    that numbers all alike: nothing can follow a whole object, and where there are no ids,
-    another name is another call."""
-    if call.arguments and text.strip() and call.complete:
-        return True
-    return not (call_id or call.id) and bool(call.name) and name != call.name
 
 
 def _is_object(arguments: str) -> bool:

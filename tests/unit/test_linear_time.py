@@ -339,3 +339,14 @@ async def test_an_inflated_answer_comes_in_small_pieces() -> None:
     pieces = [piece async for piece in response.aiter_raw()]
     assert b"".join(pieces) == plain
     assert max(map(len, pieces)) <= PIECE_BYTES
+
+
+def test_long_arguments_of_a_call_are_not_searched_for_their_end() -> None:
+    """One frame of 16 MiB, then one that may begin another call."""
+    merge = ChatMerge(no_delta)
+    merge.feed(chat_frame(chat_piece(0, '{"a": "' + "x" * 16_777_216)))
+    begun = time.process_time()
+    merge.feed(chat_frame(chat_piece(0, '"}')))
+    assert time.process_time() - begun < 0.3
+    merge.feed(b"[DONE]")
+    assert len(merge.result().calls) == 1
