@@ -66,14 +66,12 @@ async def read(tx: Tx, project_id: ProjectId, log: Log) -> None:
             return
 
 
-async def ending_at(tx: Tx, project_id: ProjectId, view: RunView, id_: ResponseId) -> Log:
-    """The response that ends where this one begins; the run's first one, where this is it."""
-    log = log_of(view, ResponseId(id_.run_id))
-    await read(tx, project_id, log)
-    while log.seen < id_.after:
-        log = log_of(view, ResponseId(id_.run_id, log.seen))
-        await read(tx, project_id, log)
-    return log
+async def response_before(tx: Tx, project_id: ProjectId, view: RunView, log: Log) -> Log:
+    """The response that ends where this one begins, which was read; the run's first one, where this
+    is it."""
+    before = log_of(view, ResponseId(_run_of(log), log.found.before))
+    await read(tx, project_id, before)
+    return before
 
 
 async def messages_given(tx: Tx, project_id: ProjectId, id_: ResponseId) -> int:

@@ -163,10 +163,10 @@ async def list_input_items(
 ) -> Response:
     """What the response was given: its input behind the conversation that it goes on from, or
     what was answered to the run that waited."""
-    view, id_, _ = await reading.found_response(services, who.project_id, response_id)
+    view, id_, log = await reading.found_response(services, who.project_id, response_id)
     async with services.autocommit.connect() as tx:
         found = await runs.load(tx, who.project_id, id_.run_id)
-        before = await reading.ending_at(tx, who.project_id, view, id_)
+        before = await reading.response_before(tx, who.project_id, view, log)
         messages = await reading.messages_given(tx, who.project_id, id_) if id_.after else 0
     assert found is not None
     run = id_.run_id.hex

@@ -1,0 +1,43 @@
+"""How often a run's log is read for a response."""
+
+from sqlalchemy import event
+
+from app.api.responses import reading
+from app.api.responses.ids import ResponseId
+from app.store import views
+from tests.db.store import PROJECT, Store, pay
+
+WAITS = 20
+
+
+async def test_the_response_before_another_one_is_found_without_reading_all_before_it(
+    store: Store,
+) -> None:
+    state = await store.waiting(pay("c1"))
+    await store.sql("DELETE FROM run_events WHERE type = 'run.waiting'")
+    last = (await store.head(state.id)).last_seq
+    await store.sql(
+        "INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)"
+        " SELECT :project, :id, n, CASE n % 2 WHEN 0 THEN 'run.waiting' ELSE 'run.resumed' END,"
+        """ '{"waiting_for": [{"type": "approval", "call_id": "c1", "approval_id": "apr_1"}]}',"""
+        " now() FROM generate_series(CAST(:first AS int), CAST(:last AS int)) n",
+        project=PROJECT,
+        id=state.id,
+        first=last,
+        last=last + 2 * WAITS,
+    )
+    rows = await store.sql(
+        "SELECT seq FROM run_events WHERE run_id = :id AND type = 'run.waiting' ORDER BY seq",
+        id=state.id,
+    )
+    *_, before, after = [row.seq for row in rows]
+    reads: list[str] = []
+    async with store.pool.connect() as tx:
+        view = await views.get_run(tx, PROJECT, state.id)
+        assert view is not None
+        log = reading.log_of(view, ResponseId(state.id, after))
+        await reading.read(tx, PROJECT, log)
+        event.listen(tx.sync_connection, "before_cursor_execute", lambda *a: reads.append(a[2]))
+        found = await reading.response_before(tx, PROJECT, view, log)
+    assert (found.after, found.seen) == (before, after)
+    assert len(reads) <= 2
