@@ -105,19 +105,22 @@ class Heartbeat:
         database = self._open_database()
         lease = self._lease.total_seconds()
         interval = lease / BEATS_PER_LEASE
-        moves, idle = self._moves, 0.0
+        moves, idle, wait = self._moves, 0.0, interval
         try:
-            while not self._stop.wait(interval):
+            while not self._stop.wait(wait):
                 # A process that was frozen wakes up here once, and counts one interval.
                 idle = idle + interval if self._moves == moves else 0.0
-                moves = self._moves
+                moves, wait = self._moves, interval
                 if idle >= max(lease, MIN_STALL_SECONDS):
                     self._report_stall(idle, _place_of(loop_thread))
                 try:
-                    await self._renew(database, loop)
+                    async with asyncio.timeout(interval):
+                        await self._renew(database, loop)
                 except DATABASE_ERRORS as error:
                     if not is_outage(error):
                         raise
+                    if isinstance(error, TimeoutError):
+                        wait = 0.0  # on a new connection, before the leases run out
                     log.warning("heartbeat_failed", **log_fields(error))
         finally:
             await database.close()

@@ -30,7 +30,7 @@ from app.wiring import Services, open_services
 from app.worker import leases as leases_module
 from app.worker.leases import Heartbeat, HeartbeatStoppedError
 from app.worker.main import Worker
-from tests.db.proxy import Proxy
+from tests.db.proxy import Break, Proxy
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, new_run, step, until
 
 SECOND = timedelta(seconds=1)
@@ -40,7 +40,7 @@ SLACK = timedelta(seconds=8)
 CLAIMING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
     " AND datname = current_database()"
-    " AND query LIKE '%WHERE status = ''queued'' AND available_at <= %'"
+    " AND query LIKE '%WHERE status = ''queued'' AND available_at <= % AND claims < %'"
 )
 ALIVE = "SELECT lease_expires_at > clock_timestamp() FROM runs WHERE id = :id"
 
@@ -72,10 +72,12 @@ class Leases:
 
 
 @asynccontextmanager
-async def heartbeat(store: Store, lease: timedelta, *states: RunState) -> AsyncGenerator[Leases]:
+async def heartbeat(
+    store: Store, lease: timedelta, *states: RunState, url: str | None = None
+) -> AsyncGenerator[Leases]:
     leases = Leases(held(*states), [])
     beats = Heartbeat(
-        lambda: open_database(store.url, pool_size=1),
+        lambda: open_database(url or store.url, pool_size=1),
         lease,
         held=lambda: leases.holds,
         lost=leases.lose,
@@ -113,6 +115,18 @@ async def test_a_lease_that_was_claimed_a_moment_ago_lives_on_too(store: Store) 
         block_the_loop(1.5)
         assert await store.value(ALIVE, id=state.id)
     assert leases.lost == []
+
+
+async def test_a_connection_that_no_longer_answers_is_replaced_within_a_lease(
+    store: Store, database_url: str
+) -> None:
+    """Its driver would wait for an answer for half a minute."""
+    state, proxy = await store.leased(), Proxy(database_url)
+    leased = (await store.head(state.id)).lease_expires_at
+    proxy.break_at("h(project_id, id, fence, kept)", Break.SWALLOWED)
+    async with proxy.open() as url, heartbeat(store, SHORT, state, url=url):
+        await store.until("SELECT lease_expires_at <> :leased FROM runs", leased=leased)
+    assert proxy.broken == 1
 
 
 async def test_a_loop_that_does_not_move_for_longer_than_its_lease_is_reported(
