@@ -2,8 +2,9 @@
 
 from collections import Counter, defaultdict
 from itertools import pairwise
+from math import inf
 
-from tests.checker.evidence import Exchange
+from tests.checker.evidence import Exchange, Fault
 from tests.checker.history import (
     CLOCK_TOLERANCE_SECONDS,
     ENDED,
@@ -19,6 +20,11 @@ from tests.checker.history import (
 ENDS_WITHIN_SECONDS = 60.0
 """From the last fault, or from the last word of a client, to the end of a run."""
 LOST_WORKERS_OF_A_CRASH_LOOP = 3
+LEASES_OF_AN_END = 1.5
+"""From the loss of the last worker to the end: the rest of its lease, and one for its report."""
+EDGE_SECONDS = 0.3
+"""A worker may be lost before it hears that it has claimed a run."""
+CLAIMED = {"run.started", "run.resumed"}
 OUTSIDE = {"tool_call.approval_decided", "input.received"}
 
 
@@ -59,17 +65,29 @@ def every_accepted_run_is_kept(evidence: Evidence) -> Found:
 
 
 def a_crash_loop_has_lost_workers(evidence: Evidence) -> Found:
-    """G17: a run fails as `crash_loop` only if three workers were lost while they had it."""
+    """G17: a run fails as `crash_loop` only if three workers were lost that may have had it."""
+    lease = evidence.settings.lease_seconds if evidence.settings else 0.0
     for run_id, row in evidence.run_rows.items():
         log = evidence.logs.get(run_id, [])
         if part_of(row, "error").get("code") != "crash_loop" or not log:
             continue
-        lost = sum(
-            time_of(log[0]) <= (fault.until or fault.at) and fault.at <= time_of(log[-1])
-            for fault in evidence.faults
-        )
+        claims = [time_of(event) for event in log if event["type"] in CLAIMED]
+        since = claims[-LOST_WORKERS_OF_A_CRASH_LOOP:][0] - EDGE_SECONDS if claims else inf
+        until = time_of(log[-1]) - lease * LEASES_OF_AN_END
+        lost = sum(_loses_workers(fault, since, until) for fault in evidence.faults)
         if lost < LOST_WORKERS_OF_A_CRASH_LOOP:
-            yield run_id, f"failed as crash_loop with {lost} faults in its life"
+            yield run_id, f"failed as crash_loop with {lost} lost workers since its last claims"
+
+
+def _loses_workers(fault: Fault, since: float, until: float) -> bool:
+    """Whether a worker that claimed a run after `since` may have ended, or may have lost its
+    leases without a report, by this fault."""
+    if fault.kind in ("kill", "freeze") or (fault.kind, fault.detail) == ("stall", "long"):
+        return fault.target.startswith("worker") and since <= fault.at <= until
+    if fault.kind in ("freeze_relay", "restart_postgres"):
+        away = not fault.target.startswith("api")
+        return away and fault.at <= until and since <= (fault.until or fault.at)
+    return False
 
 
 def a_child_ends_with_its_parent(evidence: Evidence) -> Found:
