@@ -41,3 +41,19 @@ async def test_the_response_before_another_one_is_found_without_reading_all_befo
         found = await reading.response_before(tx, PROJECT, view, log)
     assert (found.after, found.seen) == (before, after)
     assert len(reads) <= 2
+
+
+async def test_all_messages_to_a_run_that_waits_are_counted(store: Store) -> None:
+    state = await store.waiting(pay("c1"))
+    last, messages = (await store.head(state.id)).last_seq, reading.PAGE + 1
+    await store.sql(
+        "INSERT INTO run_events (project_id, run_id, seq, type, data, created_at) SELECT :project,"
+        """ :id, CAST(:last AS int) + n, 'input.received', '{"messages": 1}', now()"""
+        " FROM generate_series(1, CAST(:count AS int)) n",
+        project=PROJECT,
+        id=state.id,
+        last=last,
+        count=messages,
+    )
+    async with store.pool.connect() as tx:
+        assert await reading.messages_given(tx, PROJECT, ResponseId(state.id, last)) == messages

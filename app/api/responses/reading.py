@@ -76,12 +76,14 @@ async def response_before(tx: Tx, project_id: ProjectId, view: RunView, log: Log
 
 async def messages_given(tx: Tx, project_id: ProjectId, id_: ResponseId) -> int:
     """Return how many messages the run got from where it waited to where it went on."""
-    count = 0
-    for event in await events.read_after(tx, project_id, id_.run_id, id_.after, PAGE):
-        if event.type == "run.resumed":
-            break
-        if event.type == "input.received":
-            count += int(_parsed(event).data["messages"])
+    count, after = 0, id_.after
+    while page := await events.read_after(tx, project_id, id_.run_id, after, PAGE):
+        for event in page:
+            if event.type == "run.resumed":
+                return count
+            if event.type == "input.received":
+                count += int(_parsed(event).data["messages"])
+        after = page[-1].sequence
     return count
 
 
