@@ -3,9 +3,8 @@ tool that asks for a result later."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -16,17 +15,13 @@ from app.domain.json import JsonObject
 from app.domain.tools import NAME_PATTERN, ToolSpec
 from app.store import agents, registry
 from app.store.agents import RegisteredAgent
-from app.store.db import Tx
 from app.store.registry import RegisteredTool
 from app.wiring import Services
-
-T = TypeVar("T")
 
 AGENT: Final = "agent_"
 """In front of an agent's name, where it is a tool."""
 PAGE: Final = 100
 """Tools of one answer."""
-_READ: Final = 200
 _RUNNABLE: Final = frozenset({"webhook", "plugin", "mcp", "agent"})
 """Types of tools that need nobody else to run them."""
 MAX_RESULT_WAIT: Final = 3600
@@ -83,23 +78,23 @@ class Target:
 
 
 async def page(services: Services, project_id: ProjectId, cursor: str | None) -> JsonObject:
-    """By name, in the order of code points. Raises RefusedError for a cursor that is none."""
+    """By name, in the order of code points. Of other pages only the names are read. Raises
+    RefusedError for a cursor that is none."""
     after = "" if cursor is None else _opened(cursor)
     async with services.autocommit.connect() as tx:
-        found = {RESULT_TOOL: _RESULT_TOOL}
-        found |= {
-            AGENT + one.name: _agent(one) for one in await _all(tx, project_id, agents.list_agents)
+        of_tools = await registry.names_of_types(tx, project_id, sorted(_RUNNABLE)) - {RESULT_TOOL}
+        of_agents = {AGENT + name for name in await agents.all_names(tx, project_id)} - of_tools
+        names = sorted(one for one in {RESULT_TOOL, *of_tools, *of_agents} if one > after)
+        shown = names[:PAGE]
+        tools = await registry.find_tools(tx, project_id, [one for one in shown if one in of_tools])
+        asked = [one.removeprefix(AGENT) for one in shown if one in of_agents]
+        found = {
+            AGENT + one.name: _agent(one) for one in await agents.find_agents(tx, project_id, asked)
         }
-        tools = await _all(tx, project_id, registry.list_tools)
-    found |= {
-        one.spec.name: _tool(one)
-        for one in tools
-        if _is_runnable(one.spec) and one.spec.name != RESULT_TOOL
-    }
-    names = sorted(name for name in found if name > after)
-    shown: list[JsonValue] = [found[name] for name in names[:PAGE]]
-    more: JsonObject = {"nextCursor": _sealed(names[PAGE - 1])} if len(names) > PAGE else {}
-    return {"tools": shown, **more}
+    found |= {RESULT_TOOL: _RESULT_TOOL} | {one.spec.name: _tool(one) for one in tools}
+    listed: list[JsonValue] = [found[name] for name in shown if name in found]
+    more: JsonObject = {"nextCursor": _sealed(shown[-1])} if len(names) > PAGE else {}
+    return {"tools": listed, **more}
 
 
 async def find(services: Services, project_id: ProjectId, name: str) -> Target | None:
@@ -121,17 +116,6 @@ async def find(services: Services, project_id: ProjectId, name: str) -> Target |
 def _is_runnable(spec: ToolSpec) -> bool:
     """A rule about `enabled` is asked when the run is there to ask it about."""
     return spec.type in _RUNNABLE and spec.enabled is not False
-
-
-async def _all(tx: Tx, project_id: ProjectId, read: Callable[..., Awaitable[list[T]]]) -> list[T]:
-    found: list[T] = []
-    last: str | None = None
-    while True:
-        some: list[Any] = await read(tx, project_id, after=last, limit=_READ, descending=False)
-        found += some
-        if len(some) < _READ:
-            return found
-        last = some[-1].spec.name if isinstance(some[-1], RegisteredTool) else some[-1].name
 
 
 def _tool(one: RegisteredTool) -> JsonObject:

@@ -158,6 +158,19 @@ _AGENTS: Final = select(agents).where(
 )
 
 
+async def all_names(tx: Tx, project_id: ProjectId) -> set[str]:
+    query = select(agents.c.name).where(
+        agents.c.project_id == project_id, agents.c.deleted_at.is_(None)
+    )
+    return {row.name for row in await tx.execute(query)}
+
+
+async def find_agents(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[RegisteredAgent]:
+    """Those that there are."""
+    rows = await tx.execute(_AGENTS, {"project_id": project_id, "names": list(names)})
+    return [_agent(row) for row in rows]
+
+
 async def find_team(
     tx: Tx, project_id: ProjectId, handoffs: Sequence[str]
 ) -> tuple[dict[str, Member], list[str]]:

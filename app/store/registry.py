@@ -106,6 +106,25 @@ async def list_tools(
     return [_tool(row) for row in await tx.execute(query.order_by(order).limit(limit))]
 
 
+async def names_of_types(tx: Tx, project_id: ProjectId, types: Sequence[str]) -> set[str]:
+    """The names of all tools of these types that are not disabled."""
+    type_, enabled = (tool_versions.c.spec[one].as_string() for one in ("type", "enabled"))
+    query = (
+        select(tools.c.name)
+        .join_from(tools, tool_versions, _CURRENT)
+        .where(tools.c.project_id == project_id, tools.c.deleted_at.is_(None))
+        .where(func.coalesce(type_, ToolSpec.model_fields["type"].default).in_(types))
+        .where(func.coalesce(enabled, "true") != "false")
+    )
+    return {row.name for row in await tx.execute(query)}
+
+
+async def find_tools(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[RegisteredTool]:
+    """Those that there are."""
+    query = _TOOL.where(tools.c.project_id == project_id, tools.c.name.in_(names))
+    return [_tool(row) for row in await tx.execute(query)]
+
+
 async def change_tool(
     tx: Tx, vault: Vault, project_id: ProjectId, former: RegisteredTool, spec: ToolSpec
 ) -> RegisteredTool | None:
