@@ -183,7 +183,10 @@ class Mcp:
     async def _check(self, link: Link) -> None:
         try:
             server = await self._server(link.server.project_id, link.server.spec.name)
-        except McpUnreachableError:  # the next call says why
+        except Exception as error:  # whatever it is, the next call says it
+            log.info(
+                "mcp_session_not_checked", server=link.server.spec.name, error=str(error)[:300]
+            )
             server = None
         if server != link.server:
             link.retire()

@@ -71,6 +71,24 @@ async def test_a_session_that_is_replaced_serves_the_call_that_has_chosen_it() -
             assert await host.mcp.invoke(call) == Done("fine")
 
 
+async def test_a_session_whose_registration_cannot_be_read_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fail(*_: object) -> Server | None:
+        raise ConnectionResetError("the database has gone")
+
+    with McpPeer() as peer:
+        async with hosting(peer.url_of("a")) as host:
+            await host.call("act")
+            [link] = host.mcp._links.values()  # pyright: ignore[reportPrivateUsage]
+            with monkeypatch.context() as patch:
+                patch.setattr(host.mcp, "_load", fail)
+                host.mcp.forget(PROJECT)
+                await asyncio.wait({link.task}, timeout=10)
+            assert link.task.done()
+            assert await host.call("act") == Done("fine")
+
+
 async def test_a_compressed_stream_is_refused() -> None:
     async def listed(_request: web.Request, asked: Any) -> web.Response:
         body = gzip.compress(b"data: " + rpc(asked["id"], result={"tools": [TOOL]}) + b"\n\n")
