@@ -20,6 +20,7 @@ from app.llm.offline_arguments import fill
 from app.llm.vendors_tools import Definitions
 from app.tools.rules import Question, RuleEvaluator
 from tests.api.project import Project, call
+from tests.hostile.figures import record
 from tests.support.client import Json
 from tests.support.model_server import calls, text
 from tests.support.tool_server import Behaviour
@@ -201,6 +202,13 @@ def test_a_schema_is_refused_or_judges_in_no_time(name: str) -> None:
     assert time.process_time() - begun < CPU_SECONDS
 
 
+@pytest.mark.parametrize("key", ["anyOf", "oneOf", "allOf"])
+def test_a_schema_that_describes_too_many_subschemas_is_refused(key: str) -> None:
+    assert check_schema(doubling(key, 12), strict=False) == []
+    [problem] = check_schema(doubling(key, 60), strict=False)
+    assert "subschemas once its references are followed" in problem.message
+
+
 @pytest.mark.skipif(not STATM.exists(), reason="/proc/self/statm tells how much memory is used")
 def test_the_parts_of_a_recursive_union_take_little_memory() -> None:
     inner: Any = {"$ref": "#/$defs/t"}
@@ -289,7 +297,7 @@ async def test_a_rule_is_refused_or_answers_in_time_and_a_neighbor_s_is_answered
         assert await rules.decide(neighbor, [question], SHARED) == [True]
     finally:
         await rules.aclose()
-    print(f"{len(RULES)} rules, {judged} of them judged; {len(SCHEMAS)} schemas")
+    record(rules=len(RULES), schemas=len(SCHEMAS))
     assert 0 < judged < len(RULES)
 
 
@@ -330,4 +338,4 @@ def test_runs_with_bombs_end_and_a_neighbor_s_runs_go_on(project: Project, other
     ended = [project.settle(run)["status"] for run in runs]
     assert set(ended) <= {"completed", "failed", "requires_action"}, ended
     assert len(runs) >= 8
-    print(f"{len(runs)} runs with bombs: {sorted(set(ended))}")
+    record(runs_with_bombs=len(runs))

@@ -1,9 +1,13 @@
 """A hostile MCP server, over HTTP or as a command, affects only its own calls."""
 
+# Without RUNWARD_HOSTILE=1 (`make hostile`), some behaviors that are like others are left out, and
+# floods are shorter.
+
 import asyncio
 import json
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -12,11 +16,14 @@ import pytest
 from aiohttp import web
 
 from tests.api.project import Project, call
+from tests.hostile.figures import record
 from tests.hostile.mcp_peer import RESULTS, TOOL, Answer, McpPeer, rpc
 from tests.hostile.peers import Memory
 from tests.support.client import Json
 from tests.support.model_server import calls, text
 
+EVERY: Final = bool(os.environ.get("RUNWARD_HOSTILE"))
+SHARE: Final = 1 if EVERY else 10
 CALL_SECONDS: Final = 5
 MAX_GROWTH_BYTES: Final = 512 * 1024 * 1024
 FINE: Final = RESULTS["tools/call"]
@@ -59,7 +66,7 @@ def ping(number: int) -> bytes:
     return rpc(number, method="ping")
 
 
-PINGS: Final = b"\n\ndata: ".join(ping(number) for number in range(1000))
+PINGS: Final = b"\n\ndata: ".join(ping(number) for number in range(1000 // SHARE))
 CALLS: Final[dict[str, Answer]] = {
     "no_body": whole(lambda _: b""),
     "null": whole(lambda _: b"null"),
@@ -81,15 +88,15 @@ CALLS: Final[dict[str, Answer]] = {
     "nul": whole(lambda id_: rpc(id_, result={"content": [{"type": "text", "text": "\0\ud800"}]})),
     "accepted": whole(lambda _: b"", status=202),
     "status_500": whole(lambda _: b"\xff", status=500),
-    "notifications": stream(NOTE, times=3000),
-    "list_changes": stream(CHANGED, times=300),
+    "notifications": stream(NOTE, times=3000 // SHARE),
+    "list_changes": stream(CHANGED, times=300 // SHARE),
     "requests": stream(PINGS, times=1),
-    "answers_to_others": stream(rpc(1, result=FINE), rpc(-1, result=FINE), times=1000),
+    "answers_to_others": stream(rpc(1, result=FINE), rpc(-1, result=FINE), times=1000 // SHARE),
     "two_answers": stream(rpc(3, result=FINE), rpc(3, result={}), times=2),
     "endless": stream(ends=False, answers=False),
     "endless_notifications": stream(NOTE, times=500, ends=False, answers=False),
     "stream_without_answer": stream(NOTE, answers=False),
-    "stream_of_garbage": stream(b"{nonsense", times=1000),
+    "stream_of_garbage": stream(b"{nonsense", times=1000 // SHARE),
 }
 
 
@@ -160,6 +167,21 @@ KINDS: Final = (
 )
 
 
+ALIKE: Final = frozenset(
+    (
+        *("no_body", "garbage", "wrong_id", "id_of_text", "null_id", "error_of_garbage"),
+        *("content_of_wrong_type", "two_answers", "endless_notifications"),
+        *("io_notifications", "io_wrong_ids", "io_ends"),
+        *("same_cursor", "tools_of_wrong_type", "list_of_garbage"),
+    )
+)
+"""Left out if not every behavior is wanted."""
+
+
+def chosen(names: Iterable[str]) -> list[str]:
+    return [name for name in names if EVERY or name not in ALIKE]
+
+
 @pytest.fixture
 def peer() -> Iterator[McpPeer]:
     with McpPeer() as peer:
@@ -188,7 +210,7 @@ def test_every_behavior_of_an_mcp_server_ends_its_call_and_a_neighbor_s_call_wor
     note = (NOTE + b"\n").decode()
     program = STDIO.replace("RESULTS_HERE", repr(json.dumps(RESULTS)))
     program = program.replace("NOTE_HERE", repr(note))
-    servers = [*CALLS, *(f"io_{kind}" for kind in KINDS)]
+    servers = chosen([*CALLS, *(f"io_{kind}" for kind in KINDS)])
 
     def place(name: str) -> Json:
         kind = name.removeprefix("io_")
@@ -216,9 +238,10 @@ def test_every_behavior_of_an_mcp_server_ends_its_call_and_a_neighbor_s_call_wor
         outcomes[name] = done["outcome"]
         assert ended["status"] == "completed", (name, ended)
     assert set(outcomes.values()) <= {"completed", "failed", "timed_out", "outcome_unknown"}
-    print(f"{len(outcomes)} behaviors of calls, {memory.growth_bytes / 1e6:.0f} MB at most")
+    growth = memory.growth_bytes
     print(outcomes)
-    assert memory.growth_bytes < MAX_GROWTH_BYTES
+    assert growth < MAX_GROWTH_BYTES
+    record(mcp_behaviors=len(outcomes), mcp_growth_mb=round(growth / 1e6))
 
 
 @pytest.mark.timeout(240)
@@ -226,9 +249,10 @@ def test_a_list_that_never_ends_or_is_none_is_refused(project: Project, peer: Mc
     def made_of(name: str) -> httpx2.Response:
         return register(project, name, url=peer.url_of(name))
 
-    with ThreadPoolExecutor(len(LISTS)) as pool:
-        made = pool.map(made_of, LISTS)
-        found = {name: one.status_code for name, one in zip(LISTS, made, strict=True)}
-    print(found)
+    names = chosen(LISTS)
+    with ThreadPoolExecutor(len(names)) as pool:
+        made = pool.map(made_of, names)
+        found = {name: one.status_code for name, one in zip(names, made, strict=True)}
     assert set(found.values()) == {424}
     assert project.client.call("GET", "/v1/mcp_servers")["data"] == []
+    record(mcp_lists=len(found))

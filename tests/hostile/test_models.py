@@ -5,6 +5,7 @@
 import gzip
 import json
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, aclosing
 from typing import Final
@@ -12,10 +13,12 @@ from typing import Final
 import pytest
 
 from app.llm.base import ModelError, ModelRequest
+from tests.hostile.figures import record
 from tests.hostile.peers import Memory, Peers
 from tests.hostile.test_redirects import PROTOCOLS
 from tests.hostile.webhooks import CHUNKED, MEGABYTE, OK, says
 from tests.support.client import TERMINAL, Client, Json
+from tests.support.event_stream import encoded, event
 from tests.support.postgres import Databases
 from tests.support.service import ROOT, Service
 from tests.unit.raw_server import Line, RawServer, answer
@@ -40,6 +43,7 @@ ENV_OF_VENDORS: Final = {
     "AWS_SECRET_ACCESS_KEY": "bedrock-test",
     "AWS_REGION": "us-east-1",
 }
+DEEP: Final = b"[" * 100_000 + b"]" * 100_000
 STEPS: Final[dict[str, tuple[bytes, ...]]] = {
     "ends-at-once": (),
     "no-http": (b"SSH-2.0\r\n",),
@@ -48,7 +52,7 @@ STEPS: Final[dict[str, tuple[bytes, ...]]] = {
     "list": (answer(b"[]"),),
     "text": (answer(b'"hello"'),),
     "page": (answer(b"<html>", "200 OK", "Content-Type: text/html"),),
-    "deep": (answer(b"[" * 100_000 + b"]" * 100_000),),
+    "deep": (answer(DEEP),),
     "deep-object": (answer(b'{"choices":' * 5000 + b"1" + b"}" * 5000),),
     "million-digits": (answer(b'{"choices":' + b"9" * MEGABYTE + b"}"),),
     "nan": (answer(b'{"choices":[NaN],"usage":{"total_tokens":-Infinity}}'),),
@@ -77,21 +81,42 @@ STEPS: Final[dict[str, tuple[bytes, ...]]] = {
     "status-400": (answer(json.dumps({"error": {"message": "x" * MEGABYTE}}).encode(), "400 No"),),
     "redirect": (answer(b"", "302 Found", "Location: /elsewhere"),),
 }
-
+FRAMES: Final = OK + b"Content-Type: application/vnd.amazon.eventstream\r\n\r\n"
+DELTA: Final = event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "x"}})
+OWN: Final[dict[str, tuple[bytes, ...]]] = {
+    "anthropic-huge-line": (
+        SSE + b'\r\nevent: content_block_delta\ndata: {"type":"content_block_delta","index":0,',
+        b'"delta":{"type":"text_delta","text":"' + b"x" * 40 * MEGABYTE + b'"}}\n\n',
+    ),
+    "anthropic-line-without-an-end": (SSE + b"\r\nevent: ", b"x" * 40 * MEGABYTE),
+    "bedrock-sse": (SSE + b'\r\ndata: {"messageStart":{"role":"assistant"}}\n\n',),
+    "bedrock-huge-frame": (FRAMES + struct.pack("!II", 2**32 - 1, 0) + b"x" * 20 * MEGABYTE,),
+    "bedrock-frame-of-nothing": (FRAMES + b"\0" * 1000,),
+    "bedrock-wrong-sum": (FRAMES + DELTA[:-1] + b"\0",),
+    "bedrock-cut-frame": (FRAMES + DELTA[:-20],),
+    "bedrock-long-headers": (FRAMES + encoded({"x": "y" * 60_000, ":event-type": "x"}, b"{}"),),
+    "bedrock-deep-payload": (
+        FRAMES + encoded({":event-type": "contentBlockDelta", ":message-type": "event"}, DEEP),
+    ),
+    "bedrock-no-json": (
+        FRAMES + encoded({":event-type": "contentBlockDelta", ":message-type": "event"}, b"{no"),
+    ),
+}
+"""Of one protocol, which the name begins with."""
 
 PAIRS: Final = tuple(
     (vendor, behavior)
     for number, behavior in enumerate(STEPS)
     for place, vendor in enumerate(MODELS)
     if os.environ.get("RUNWARD_HOSTILE") or number % len(MODELS) == place
-)
+) + tuple((name.partition("-")[0], name) for name in OWN)
 
 
 async def hostile(line: Line) -> None:
     """What the name of the model says."""
     request = await line.request()
-    behaviors = (name for name in STEPS if f"0{name}0".encode() in request)
-    for step in STEPS[next(behaviors)]:
+    behaviors = (name for name in STEPS | OWN if f"0{name}0".encode() in request)
+    for step in (STEPS | OWN)[next(behaviors)]:
         await line.say(step)
 
 
@@ -133,11 +158,11 @@ def test_every_behavior_of_a_model_server_ends_its_run_with_a_documented_error(
                 problems.append(f"{name}: {ended['status']} {ended['error']}")
         growth = memory.growth_bytes
         logged = service.output(1 << 30)
-    print(f"{len(runs)} runs of {len(STEPS)} behaviors and {len(MODELS)} protocols")
-    print(f"{growth / 1e6:.0f} MB at most")
     assert problems == []
     assert "Traceback" not in logged
     assert growth < MAX_GROWTH_BYTES
+    record(model_runs=len(runs), model_behaviors=len(STEPS) + len(OWN), model_protocols=len(MODELS))
+    record(model_growth_mb=round(growth / 1e6))
 
 
 @pytest.mark.parametrize("protocol", ["openai", "openai-responses", "anthropic", "gemini"])

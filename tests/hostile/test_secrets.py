@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from tests.api.project import ALL_SCOPES
 from tests.db.test_sealed_headers import dump
 from tests.hostile.canaries import ALLOWED, PLACES, sightings, value_of
+from tests.hostile.figures import record
 from tests.hostile.mcp_peer import RESULTS, McpPeer
 from tests.hostile.peers import Peers
 from tests.hostile.webhooks import says
@@ -422,12 +423,12 @@ def test_every_canary_is_seen_where_it_may_be_and_nowhere_else(grounds: Field) -
     assert '"log_level": "debug"' in places["log"]
     seen = sightings(grounds.planted, places)
     print(table(seen))
-    print(f"{len(seen)} canaries x {len(places)} places")
     leaks = {name: found - ALLOWED[name] for name, found in seen.items()}
     assert {name: found for name, found in leaks.items() if found} == {}
     blind = [name for name, allowed in ALLOWED.items() if allowed and not seen[name]]
     assert blind == [], "what may be seen is seen, or the search looks away"
     assert len(seen) >= 60
+    record(canaries=len(seen), places_of_canaries=len(places))
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.api.project import Project, Running, call
+from tests.hostile.figures import record
 from tests.hostile.peers import Memory, Peers
 from tests.hostile.webhooks import BEHAVIORS, FINE, Behavior
 from tests.support.client import Json
@@ -83,7 +84,7 @@ def test_every_behavior_of_a_tool_server_ends_as_documented(running: Running) ->
             for name, run in runs.items()
         }
         growth = memory.growth_bytes
-    print(f"{len(BEHAVIORS)} behaviors, {growth / 1e6:.0f} MB at most")
     assert [f"{name}: {problems}" for name, problems in found.items() if problems] == []
     assert len(BEHAVIORS) >= 34
     assert growth < MAX_GROWTH_BYTES
+    record(webhook_behaviors=len(BEHAVIORS), webhook_growth_mb=round(growth / 1e6))
