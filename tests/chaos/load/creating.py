@@ -126,6 +126,9 @@ class Creation:
             await self._abandon("/v1/responses", body)
         answer = await self._insist("/v1/responses", body)
         found = _RESPONSE_ID.search(str(answer.body))
+        if answer.accepted and found is None:  # an API that stops ends a stream before its start
+            answer = await self._insist("/v1/responses", body)
+            found = _RESPONSE_ID.search(str(answer.body))
         if answer.accepted and found is not None:
             return f"run_{found[1]}"
         self.refusal = answer
