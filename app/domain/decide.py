@@ -18,7 +18,7 @@ from app.domain.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Resu
 from app.domain.guards import Stage
 from app.domain.ids import CallId
 from app.domain.items import Message
-from app.domain.json import compact, parse
+from app.domain.json import cleaned, compact, parse
 from app.domain.response import ModelResponse
 from app.domain.run import RunStatus
 from app.domain.schema import Problem, Validator
@@ -250,11 +250,12 @@ def _repairs(state: RunState) -> int:
 
 
 def _parsed(output: JsonValue, schema: Validator | None) -> tuple[JsonValue, tuple[Problem, ...]]:
-    """`output` as the schema's value, and what is wrong with it."""
+    """`output` as the schema's value, and what is wrong with it. What PostgreSQL cannot hold is
+    replaced: a JSON text may have it escaped."""
     if schema is None:
         return None, ()
     try:
-        parsed = parse(output) if isinstance(output, str) else output
+        parsed = cleaned(parse(output))[0] if isinstance(output, str) else output
     except ValueError as error:
         return None, (Problem("output", f"is not JSON: {error}"),)
     return parsed, tuple(schema.problems(parsed))

@@ -66,6 +66,16 @@ def test_an_output_that_is_nested_too_deep_is_asked_for_again(project: Project) 
     assert "nested deeper than 64 levels" in again["message"]
 
 
+@pytest.mark.parametrize("name", ["x", "a\\u0000"])
+def test_an_output_with_escaped_nul_is_stored_without_it(project: Project, name: str) -> None:
+    """The text holds no NUL, and the value that it stands for does."""
+    replies = text(f'{{"{name}": "\\u0000"}}'), text('{"x": "\ufffd"}')
+    schema = {"properties": {"x": {"type": "string"}}, "additionalProperties": False}
+    run = project.run(*replies, output_schema={"type": "object", **schema})
+    assert (run["status"], run["output_parsed"]) == ("completed", {"x": "\ufffd"})
+    assert len(project.asked()) == (1 if name == "x" else 2)
+
+
 def test_a_result_that_cannot_be_stored_leaves_its_sibling_s_alone(project: Project) -> None:
     picture = {"type": "image", "url": "http://["}
     broken = {"type": "file", "data": "a", "media_type": "text/plain"}
