@@ -14,7 +14,7 @@ from tests.crash.points import POINTS
 from tests.support.postgres import Databases
 
 LANES = 3
-PARTS = 6
+PARTS = 8
 DAY = int(os.environ.get("RUNWARD_CRASH_DAY", datetime.now(UTC).toordinal()))
 """Each day other points are chosen, with another kind of call and another fault."""
 
@@ -50,7 +50,7 @@ def test_every_combination_is_played_or_has_a_reason() -> None:
 
 
 def cells_of(day: int) -> list[Cell]:
-    """Choose one combination for one point in six. Within 18 times as many days as a point has
+    """Choose one combination for one point in eight. Within 24 times as many days as a point has
     kinds, each of its combinations is chosen."""
     turn, part = divmod(day, PARTS)
     chosen: list[Cell] = []
