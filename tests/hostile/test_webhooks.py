@@ -15,7 +15,8 @@ from tests.unit.raw_server import RawServer, keeping_alive
 
 MAX_GROWTH_BYTES = 160 * 1024 * 1024
 """Of the service's memory, while all behaviors are at work at once."""
-SLACK_SECONDS = 1.0
+SLACK_SECONDS = 3.0
+"""Beyond a call's timeout. Calls that wait for a callback expire in a sweep, once a second."""
 
 
 def begin(project: Project, name: str, behavior: Behavior, server: RawServer) -> Json:
