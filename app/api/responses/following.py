@@ -9,6 +9,7 @@ from fastapi import Response
 from pydantic_core import from_json
 
 from app.api.idempotency import Once, once
+from app.api.params import MAX_SEQUENCE
 from app.api.responses import inputs, reading
 from app.api.responses.conversing import (
     message_of,
@@ -186,7 +187,7 @@ async def _answer(
     found = await runs.lock(tx, project_id, run_id)
     assert found is not None
     state = found[1]
-    waited = await _waited_last(tx, project_id, former)
+    waited = await waited_last(tx, project_id, former)
     counts = False
     for decision in answers.decisions:
         counts |= await _decide(tx, services, who, decision)
@@ -224,15 +225,12 @@ async def _decide(
     return True
 
 
-async def _waited_last(tx: Tx, project_id: ProjectId, former: Former) -> int:
+async def waited_last(tx: Tx, project_id: ProjectId, former: Former) -> int:
     """The number of the event with which the run asked the client last."""
-    log = former.log
-    while True:
-        next_ = reading.log_of(former.view, ResponseId(former.id.run_id, log.seen))
-        await reading.read(tx, project_id, next_)
-        if not asked_by(next_):
-            return log.seen
-        log = next_
+    after_all = ResponseId(former.id.run_id, MAX_SEQUENCE)
+    log = reading.log_of(former.view, after_all)
+    await reading.read(tx, project_id, log)
+    return max(former.ended_at, log.found.before)
 
 
 def asked_by(log: Log) -> list[dict[str, Any]]:
