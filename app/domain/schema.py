@@ -13,7 +13,7 @@ import jsonschema_rs
 from pydantic import JsonValue
 
 from app.domain.errors import FieldError
-from app.domain.json import JsonObject, cleaned, compact, parse
+from app.domain.json import JsonObject, UnstorableError, cleaned, compact, parse
 from app.domain.schema_explain import MAX_PROBLEMS, MAX_SHOWN, Explanation, shown
 from app.domain.schema_patterns import PatternError, Patterns, refuse_remote
 from app.domain.schema_strict import NullRemover, closed, strict_form, strict_problems
@@ -171,7 +171,10 @@ def parse_arguments(raw: str) -> JsonObject | list[Problem]:
         return [Problem(at, f"must be a JSON object; it is {shown(value)}")]
     if _depth(value) > MAX_ARGUMENTS_DEPTH:
         return [Problem(at, f"must not be nested deeper than {MAX_ARGUMENTS_DEPTH} levels")]
-    return cast(JsonObject, cleaned(value)[0])
+    try:
+        return cast(JsonObject, cleaned(value)[0])
+    except UnstorableError as error:
+        return [Problem(at, f"cannot be stored: {error}")]
 
 
 def _compile(schema: JsonObject, patterns: Patterns) -> jsonschema_rs.Validator:

@@ -478,7 +478,9 @@ def test_no_arguments_are_an_empty_object(raw: str) -> None:
         ('{"a":' * 70 + "1" + "}" * 70, "deeper than 64"),
         ("[" * 100_000, "not valid JSON"),
         ('"' + "x" * 1_048_576, "longer than"),
+        ('{"a":[' + "1," * 500_000 + "1]}", "more than 500,000 values"),
     ],
+    ids=lambda text: text[:20],
 )
 def test_what_is_no_object_is_said_with_its_place(raw: str, said: str) -> None:
     problems = parse_arguments(raw)
