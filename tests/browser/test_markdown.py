@@ -139,3 +139,27 @@ def test_a_table_makes_as_many_elements_as_its_text_has_cells(opens: Opens) -> N
         }"""
     )
     assert 1000 < count < 5000
+
+
+def test_texts_of_many_parts_are_shown(opens: Opens) -> None:
+    """A call may not have as many arguments as such a text has parts, so these threw, and the page
+    of a run that held one was not drawn. A minute was not enough for 40,000 marks in an element."""
+    page = opens(at="#/about").page
+    page.evaluate(SETUP)
+    page.set_default_timeout(20_000)
+    length, marks, said, problems = page.evaluate(
+        """async () => {
+          const { text } = await import("/console/dom.js");
+          const { problems } = await import("/console/schema.js");
+          const strong = md.markdown("**a" + "[".repeat(70000) + "b**").querySelector("strong");
+          const many = text("a\u200b".repeat(150000));
+          const list = { type: "array", items: { type: "string" } };
+          return [
+            strong.textContent.length,
+            many.querySelectorAll(".mark").length,
+            many.textContent.match(/U\\+200B/g).length,
+            problems(Array(190000).fill(1), list).length,
+          ];
+        }"""
+    )
+    assert (length, marks, said, problems) == (70_002, 2500, 150_000, 1000)

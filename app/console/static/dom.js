@@ -1,7 +1,10 @@
 // Rendering. Everything shown is made by createElement and textContent: text stays text, whatever
 // a model or a tool has written. Nothing here, or anywhere in the console, parses markup.
 
-import { marked, split } from "./invisible.js";
+import { joined, marked, split } from "./invisible.js";
+
+/** Of one text. Browsers look for the direction of a `bdi` again with each of its children. */
+const MOST_PARTS = 5000;
 
 /** @typedef {Node | string | number | null | undefined | false | Child[]} Child */
 /** @typedef {{[name: string]: any}} Attributes */
@@ -25,7 +28,7 @@ export function h(tag, attributes, ...children) {
     else element.setAttribute(name, value === true ? "" : String(value));
   }
   if (tag === "option") element.textContent = marked(children.join(""));
-  else add(element, ...children);
+  else add(element, children);
   return element;
 }
 
@@ -40,7 +43,7 @@ const SAID = new Set(["title", "aria-label", "placeholder"]);
 export function add(parent, ...children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false || child === "") continue;
-    if (Array.isArray(child)) add(parent, ...child);
+    if (Array.isArray(child)) for (const one of child) add(parent, one); // a call cannot have 100,000 arguments
     else parent.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
   }
 }
@@ -52,7 +55,7 @@ export function add(parent, ...children) {
  */
 export function fill(parent, ...children) {
   const fragment = document.createDocumentFragment();
-  add(fragment, ...children);
+  add(fragment, children);
   const only = fragment.childNodes.length === 1 ? fragment.firstElementChild : null;
   if (only?.tagName === "BDI" && !only.firstChild) parent.replaceChildren();
   else parent.replaceChildren(fragment);
@@ -109,10 +112,11 @@ export function whenSeen(element, act) {
  * @param {string} [className]
  */
 export function text(value, className) {
-  const parts = split(String(value ?? "")).map((part) =>
+  const all = split(String(value ?? ""));
+  const parts = all.slice(0, MOST_PARTS).map((part) =>
     part.mark ? h("span", { class: "mark", title: part.title }, part.text) : part.text,
   );
-  return h("bdi", { class: className }, parts);
+  return h("bdi", { class: className }, parts, joined(all.slice(MOST_PARTS)));
 }
 
 /**

@@ -66,7 +66,12 @@ export function split(value) {
  * @param {unknown} value
  */
 export function marked(value) {
-  return split(String(value ?? "")).map((part) => (part.mark ? `⟨${part.text}⟩` : part.text)).join("");
+  return joined(split(String(value ?? "")));
+}
+
+/** @param {Part[]} parts */
+export function joined(parts) {
+  return parts.map((part) => (part.mark ? `⟨${part.text}⟩` : part.text)).join("");
 }
 
 /**

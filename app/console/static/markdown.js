@@ -203,7 +203,7 @@ function inline(place, source) {
       const level = open.findIndex((each) => each.mark === mark);
       const before = source[at - mark.length - 1] ?? " ";
       const inWord = one === "_" && /\w/.test(before) && /\w/.test(source[at] ?? " ");
-      if (level > 0 && /\S/.test(before) && !inWord) close(level, (nodes) => h(one === "~" ? "del" : mark.length === 2 ? "strong" : "em", null, ...nodes));
+      if (level > 0 && /\S/.test(before) && !inWord) close(level, (nodes) => h(one === "~" ? "del" : mark.length === 2 ? "strong" : "em", null, nodes));
       else if (level < 0 && /\S/.test(source[at] ?? " ") && !inWord) {
         flush();
         open.push({ mark, nodes: [] });
@@ -237,7 +237,7 @@ function inline(place, source) {
   }
   flush();
   giveUp(1);
-  add(place, ...open[0].nodes);
+  add(place, open[0].nodes);
   return place;
 }
 
@@ -298,8 +298,8 @@ function endOfUrl(source, at) {
 function linkTo(url, nodes) {
   const shown = nodes.map((node) => node.textContent).join("");
   const to = URL.canParse(url) ? new URL(url) : null;
-  if (to === null || !/^https?:$/.test(to.protocol)) return h("span", null, ...nodes, shown === url ? null : [" (", h("code", null, text(url)), ")"]);
-  const link = h("a", { href: to.href, target: "_blank", rel: "noreferrer noopener" }, ...nodes);
+  if (to === null || !/^https?:$/.test(to.protocol)) return h("span", null, nodes, shown === url ? null : [" (", h("code", null, text(url)), ")"]);
+  const link = h("a", { href: to.href, target: "_blank", rel: "noreferrer noopener" }, nodes);
   const honest = (shown === url || shown === to.href) && !to.username && !to.password && !to.host.includes("xn--");
   return honest ? link : h("span", null, link, h("span", { class: "soft" }, " (", text(to.host), ")"));
 }

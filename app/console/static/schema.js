@@ -8,6 +8,7 @@ const MOST_TRIES = 1e7; // of one pattern at one text
 const TRIES_A_STEP = 1000;
 const MOST_STEPS = 200_000; // of one look at a value, and of one drawing: about a second
 const MOST_UNIQUE = 1000; // items that are compared with each other
+const MOST_WRONGS = 1000; // of one list, object or combination; a call cannot have 100,000 arguments
 
 /** @typedef {{steps: number}} Effort What is left; below zero, all is left to the server. */
 
@@ -116,7 +117,7 @@ function ofParts(value, s, path, look) {
   }
   if (s.not !== undefined && look(value, s.not).length === 0) found.push([path, "is what the tool excludes"]);
   if (s.if !== undefined) found.push(...look(value, look(value, s.if).length === 0 ? s.then : s.else));
-  return found;
+  return found.slice(0, MOST_WRONGS);
 }
 
 /** Of alternatives that all fail: what is wrong with the one that comes nearest.
@@ -217,7 +218,7 @@ function ofArray(value, s, path, look, effort) {
   if (s.contains !== undefined && (s.minContains ?? 1) > value.filter((one) => look(one, s.contains).length === 0).length) {
     found.push([path, "lacks an entry that the tool needs"]);
   }
-  return found;
+  return found.slice(0, MOST_WRONGS);
 }
 
 /** The schemas of an array's first entries. @param {Schema} s @returns {any[]} */
@@ -251,7 +252,7 @@ function ofObject(value, s, path, look, effort) {
   }
   if (names.length < (s.minProperties ?? 0)) found.push([path, `needs ${s.minProperties} entries or more`]);
   if (names.length > (s.maxProperties ?? Infinity)) found.push([path, `may have ${s.maxProperties} entries`]);
-  return found;
+  return found.slice(0, MOST_WRONGS);
 }
 
 /** @param {string} path @param {string} name */
