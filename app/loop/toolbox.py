@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.calls import Call
 from app.domain.ids import Prefix, ProjectId, show
-from app.domain.json import JsonObject
+from app.domain.json import JsonObject, compact
 from app.domain.state import RunState
 from app.domain.toolbox import Asked, Tool, asked, compile_tool, is_enabled, rule_values
 from app.domain.tools import ByCallable, HostedKind, When
@@ -27,6 +27,9 @@ from app.tools.rules import Question, RuleEvaluator
 
 MAX_KEPT: Final = 4096
 """Tool versions in memory."""
+MAX_SCHEMA_CHARACTERS: Final = 8 * 1024 * 1024
+"""Of the schemas of all tool versions in memory. A compiled schema takes up to 130 times as many
+bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +146,19 @@ def _about(state: RunState) -> PolicyContext:
     )
 
 
+def _schema_characters(armed: Armed) -> int:
+    """Return the size of the tool's schemas in characters of JSON."""
+    spec = armed.tool.spec
+    return len(compact(spec.parameters)) + len(compact(spec.output_schema or {}))
+
+
 class Toolbox:
     def __init__(self, pool: AsyncEngine, vault: Vault) -> None:
         self._pool = pool
         self._vault = vault
         self._kept: OrderedDict[tuple[UUID, str, int], Armed] = OrderedDict()
+        self.schema_characters = 0
+        """Of the tool versions in memory."""
         self._known: dict[UUID, dict[str, HostedKind | None]] = {}
         self._changes = 0
         self._watchers: dict[UUID, list[asyncio.Event]] = {}
@@ -176,9 +187,12 @@ class Toolbox:
             for one in rows
         }
         if changes == self._changes:  # else it may be what was just forgotten
-            self._kept |= {(project_id, *pair): armed for pair, armed in found.items()}
-            while len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
+            for pair, armed in found.items():
+                if (key := (project_id, *pair)) not in self._kept:
+                    self._kept[key] = armed
+                    self.schema_characters += _schema_characters(armed)
+            while len(self._kept) > MAX_KEPT or self.schema_characters > MAX_SCHEMA_CHARACTERS:
+                self.schema_characters -= _schema_characters(self._kept.popitem(last=False)[1])
         return found
 
     async def missing(self, project_id: ProjectId, names: Sequence[str]) -> list[str]:
@@ -203,7 +217,7 @@ class Toolbox:
         project. `tell`: those who watch it."""
         self._changes += 1
         for key in [key for key in self._kept if project_id in (None, key[0])]:
-            del self._kept[key]
+            self.schema_characters -= _schema_characters(self._kept.pop(key))
         if project_id is None:
             self._known.clear()
         else:

@@ -80,6 +80,25 @@ async def test_tools_are_not_lost_where_more_are_wanted_than_are_kept(
     assert [tools.version(name, 1).tool.name for name in ("a", "b")] == ["a", "b"]
 
 
+async def test_large_schemas_leave_the_memory_before_there_are_many(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        await store.register(name=name)
+    asked, toolbox = statements(store), Toolbox(store.pool, store.vault)
+    await toolbox.fetch(PROJECT, [("a", 1)])
+    monkeypatch.setattr("app.loop.toolbox.MAX_SCHEMA_CHARACTERS", 2 * toolbox.schema_characters)
+    await toolbox.fetch(PROJECT, [("b", 1)])
+    await toolbox.fetch(PROJECT, [("c", 1)])
+    asked.clear()
+    await toolbox.fetch(PROJECT, [("b", 1), ("c", 1)])
+    assert not asked
+    await toolbox.fetch(PROJECT, [("a", 1)])
+    assert len(asked) == 1
+    toolbox.forget(None)
+    assert toolbox.schema_characters == 0
+
+
 async def test_a_secret_that_was_replaced_signs_for_a_day_though_nothing_is_read_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
