@@ -78,7 +78,7 @@ async def of_database(settings: Settings) -> AsyncIterator[Finding]:
             yield _failure("database", error)
             yield secret_key(settings)
         except DATABASE_ERRORS as error:
-            yield Finding("database", "fail", f"{shown} failed: {_reason(error)}", "See its log.")
+            yield Finding("database", "fail", f"{shown} failed: {reason_of(error)}", "See its log.")
             yield secret_key(settings)
 
 
@@ -201,5 +201,6 @@ def _failure(check: str, error: OperatorError) -> Finding:
     return Finding(check, "fail", detail, remedy)
 
 
-def _reason(error: BaseException) -> str:
-    return str(getattr(error, "orig", None) or error).splitlines()[0]
+def reason_of(error: BaseException) -> str:
+    """Its first line. Some errors, such as a TimeoutError, have no text."""
+    return str(getattr(error, "orig", None) or error).partition("\n")[0] or type(error).__name__

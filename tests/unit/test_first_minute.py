@@ -6,6 +6,7 @@ import pytest
 import typer
 
 from app.first_minute.banner import Banner, configured_providers
+from app.operating.database_findings import reason_of
 from app.operating.environment import migration_url
 from app.operating.findings import of_settings
 from app.settings import Settings
@@ -82,3 +83,13 @@ def test_a_full_disk_is_a_sentence_and_another_failure_of_initdb_is_shown_whole(
     assert initdb_problem(Path("/data"), full).startswith("The disk that holds /data is full. ")
     other = "initdb: error: invalid locale name"
     assert initdb_problem(Path("/data"), other).endswith(other)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(TimeoutError(), "TimeoutError"), (OSError("lost\nDETAIL: more"), "lost")],
+)
+def test_the_doctor_says_why_the_database_failed_also_if_the_error_does_not(
+    error: Exception, reason: str
+) -> None:
+    assert reason_of(error) == reason
