@@ -31,7 +31,8 @@ END_SECONDS: Final = 60.0
 
 
 class NotReachedError(Exception):
-    """The process went on without passing the point."""
+    """The process went on without passing the point. Or it was cut off and lost its lease, because
+    the machine was too busy for it to connect again in time. That is another fault."""
 
 
 @dataclass(slots=True)
@@ -151,6 +152,9 @@ class _Play:
         else:
             self._run_against_worker()
         run = self._client.settle(self._run_id, TERMINAL, END_SECONDS)
+        if self._cell.fault == "cut" and self._victim and "lease_lost" in self._victim.output():
+            self.outcome.reached = False
+            raise NotReachedError
         if self._cell.fault == "freeze" and not self._point.locks:
             self._wake_the_frozen()
         if self._driver is not None:

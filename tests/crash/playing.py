@@ -20,9 +20,9 @@ from tests.support.tool_server import ToolServer
 
 PLAYS = 3
 """How often a cell is played at most while its point is not reached: a process that is busy commits
-a step another way if somebody has locked the run just then. A cell whose point was reached is
-played once, and so is one in which anything went wrong: neither is ever played again. A point that
-is not reached in any of the plays fails."""
+a step another way if somebody has locked the run just then, or loses its lease while it is cut off.
+A cell whose point was reached is played once, and so is one in which anything went wrong: neither
+is ever played again. A point that is not reached in any of the plays fails."""
 PRELOADED = ("tests.crash.build", "tests.crash.charging")
 
 
