@@ -91,6 +91,7 @@ class _Writer:
         self._assistant: JsonObject | None = None  # the last message, while calls may still join
         self._calls: dict[str, str] = {}  # of the last response: id -> name
         self._results: list[ToolResult] = []
+        self._attachments: list[tuple[str, list[MediaPart]]] = []  # for behind the results
 
     def add(self, item: Item) -> None:
         match item:
@@ -109,6 +110,7 @@ class _Writer:
 
     def finished(self) -> list[JsonValue]:
         self._flush_results()
+        self._attach(self._attachments)
         return self._messages
 
     def _add_call(self, call: ToolCall) -> None:
@@ -125,6 +127,9 @@ class _Writer:
         self._calls[call.call_id] = call.name
 
     def _add_message(self, message: Message) -> None:
+        if message.role == "assistant" and self._calls and self._assistant is not None:
+            self._join(self._assistant, message.content)
+            return
         self._assistant = None
         if message.role == "user":
             self._messages.append({"role": "user", "content": _user_content(message.content)})
@@ -137,13 +142,23 @@ class _Writer:
         elif message.role == "assistant":
             self._assistant = written
 
+    def _join(self, assistant: JsonObject, content: Content) -> None:
+        """Words between calls, or behind them, go into the message with the calls: nothing but the
+        results may follow it."""
+        text, media = _split(content)
+        said = assistant.get("content")
+        if text:
+            assistant["content"] = f"{said}\n\n{text}" if said else text
+        if media:
+            self._attachments.append(("Attached to the assistant message above:", media))
+
     def _flush_results(self) -> None:
         """Nothing to do, unless results have come since the last message."""
         if not self._results:
             return
         order = {call_id: at for at, call_id in enumerate(self._calls)}
         self._results.sort(key=lambda result: order.get(result.call_id, len(order)))
-        attachments: list[tuple[str, list[MediaPart]]] = []
+        attachments = self._attachments
         for result in self._results:
             text, media = _result_text(result)
             if media:
@@ -151,7 +166,7 @@ class _Writer:
                 label = f"Returned by the tool call {result.call_id} ({name}):"
                 attachments.append((label, media))
             self._messages.append({"role": "tool", "tool_call_id": result.call_id, "content": text})
-        self._results, self._calls, self._assistant = [], {}, None
+        self._results, self._calls, self._assistant, self._attachments = [], {}, None, []
         self._attach(attachments)
 
     def _attach(self, attachments: list[tuple[str, list[MediaPart]]]) -> None:

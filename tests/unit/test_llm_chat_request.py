@@ -7,7 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.ids import CallId
-from app.domain.items import Item, MediaPart, Message, Reasoning, TextPart, ToolCall, ToolResult
+from app.domain.items import (
+    HostedCall,
+    Item,
+    MediaPart,
+    Message,
+    Reasoning,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
 from app.domain.tools import ToolSpec
 from app.llm.base import ModelRequest
 from app.llm.openai_chat_request import function_tool, messages, request_body
@@ -68,6 +77,28 @@ def test_calls_join_the_text_before_them_and_results_follow_in_call_order() -> N
         {"role": "tool", "tool_call_id": "c2", "content": "null"},
         {"role": "assistant", "content": "done"},
     ]
+
+
+def test_words_and_pictures_between_calls_do_not_part_them_from_their_results() -> None:
+    """Other vendors' models say something between two calls, and run tools of their own."""
+    hosted = HostedCall(
+        CallId("h1"), "search", "web_search", "anthropic", {"query": "q"}, "found", {}
+    )
+    body = body_of(
+        Message("user", "go"),
+        call("c1"),
+        Message("assistant", (TextPart("Look."), PNG)),
+        call("c2"),
+        hosted,
+        result("c1"),
+        result("c2"),
+    )
+    asked, first, second, attached = body["messages"][1:]
+    assert [one["id"] for one in asked["tool_calls"]] == ["c1", "c2"]
+    assert asked["content"].startswith("Look.\n(Attached in the next user message: image.)\n\n")
+    assert "found" in asked["content"]
+    assert [first["tool_call_id"], second["tool_call_id"]] == ["c1", "c2"]
+    assert attached["content"][0]["text"] == "Attached to the assistant message above:"
 
 
 @pytest.mark.parametrize("before", [(), (Message("assistant", ""),)])
