@@ -20,6 +20,9 @@ COSTLY = {"freeze", "restart_postgres", "end_backend", "freeze_relay", "cut_rela
 """Faults that may cost a living process its leases."""
 EDGE_SECONDS = 0.3
 """After a fault, an answer that it has cut off may still be missing."""
+HOLDING = {"freeze", "stall", "freeze_relay"}
+"""Faults that stop a process in a transaction, which may lock a run that another one works on. A
+lease cannot be renewed meanwhile."""
 PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 10.0
 """Between two samples of the processes, which are due each second."""
@@ -110,11 +113,19 @@ def a_stalled_worker_keeps_its_leases(evidence: Evidence) -> Found:
         faults = [one for one in evidence.faults if one.target in near and one.kind in COSTLY]
         if Windows(faults, after=lease).touches(stall.at, end):
             continue
-        for run_id in stall.runs:
-            for left, taken_over in _lost_leases(evidence.logs.get(run_id, []), lease):
-                if left < stall.at < taken_over < end:
-                    late = taken_over - stall.at
-                    yield run_id, f"was taken over {late:.1f} s after {stall.name} was blocked"
+        locking = Windows(
+            one for one in evidence.faults if one.kind in HOLDING and one.target != stall.name
+        )
+        lost = {
+            run_id: taken_over
+            for run_id in stall.runs
+            for left, taken_over in _lost_leases(evidence.logs.get(run_id, []), lease)
+            if left < stall.at < taken_over < end
+        }
+        if len(lost) == 1 and locking.touches(stall.at, end):
+            continue
+        for run_id, taken_over in lost.items():
+            yield run_id, f"was taken over {taken_over - stall.at:.1f} s after {stall.name} stalled"
 
 
 def _lost_leases(log: list[Event], lease: float) -> Iterator[tuple[float, float]]:
