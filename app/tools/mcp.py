@@ -218,7 +218,8 @@ class Mcp:
         try:
             await link.relist()
         except Exception as error:
-            if mcp_sdk.said_by(error) is None and not isinstance(error, TimeoutError | ValueError):
+            expected = isinstance(error, TimeoutError | ValueError | McpUnreachableError)
+            if mcp_sdk.said_by(error) is None and not expected:
                 raise
             log.warning("mcp_list_failed", server=link.server.spec.name, detail=str(error)[:300])
             return

@@ -123,3 +123,17 @@ async def test_an_answer_of_too_many_values_is_not_parsed(*, streams: bool) -> N
             assert "of more than" in failed.detail, "it was refused before it was parsed"
             assert "500,000 values" in failed.detail
             assert [link.loss for link in host.mcp._links.values()] == [""]  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_session_that_ends_before_its_list_is_read_again_is_no_unseen_error() -> None:
+    """A server that restarts says that its list has changed, and is gone a second later."""
+    with McpPeer() as peer:
+        async with hosting(peer.url_of("a")) as host:
+            await host.call("act")
+            [link] = host.mcp._links.values()  # pyright: ignore[reportPrivateUsage]
+            link.listed_at = 0.0
+            host.mcp._relist(link)  # pyright: ignore[reportPrivateUsage]
+            reading = host.mcp._tasks[link]  # pyright: ignore[reportPrivateUsage]
+            await link.aclose()
+            await asyncio.wait({reading})
+            assert reading.exception() is None
