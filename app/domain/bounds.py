@@ -35,6 +35,9 @@ MAX_RESULT_BYTES: Final = 11 * 1_048_576
 """Of one result as JSON: the largest output that a tool may have, and what is around it."""
 MAX_RESPONSE_BYTES: Final = 32 * 1_048_576
 """Of one model response as JSON."""
+MAX_ARGUMENT_VALUES: Final = 1_048_576
+"""Of the arguments of all calls of one response. Commas and brackets in texts count, too. One call
+alone, whose arguments have at most so many characters, cannot hold more."""
 MAX_RUN_BYTES: Final = 64 * 1_048_576
 """Of all that one run holds: its items and its tool calls."""
 MAX_NAME: Final = 64
@@ -98,9 +101,18 @@ def bounded_response(response: ModelResponse, *, stored: int = 0) -> ModelRespon
     size = bytes_of(output)
     if size > MAX_RESPONSE_BYTES:
         raise UnstorableError(f"it has {size} bytes of at most {MAX_RESPONSE_BYTES}")
+    if _argument_values(output) > MAX_ARGUMENT_VALUES:
+        raise UnstorableError(f"its calls hold more than {MAX_ARGUMENT_VALUES:,} values")
     if stored + size > MAX_RUN_BYTES:
         raise UnstorableError(f"the run would hold more than {MAX_RUN_BYTES} bytes with it")
     return replace(response, output=output, usage=bounded_usage(response.usage))
+
+
+def _argument_values(output: Iterable[Output]) -> int:
+    """Return how many values are parsed at most. Longer arguments are not."""
+    texts = (one.arguments for one in output if isinstance(one, RequestedCall))
+    parsed = (text for text in texts if len(text) <= MAX_ARGUMENT_VALUES)
+    return sum(text.count(",") + text.count("[") + text.count("{") for text in parsed)
 
 
 def check_room(added: object, *, stored: int = 0) -> None:

@@ -8,6 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from app.domain.bounds import (
+    MAX_ARGUMENT_VALUES,
     MAX_CALL_ID,
     MAX_MESSAGE,
     MAX_NAME,
@@ -299,6 +300,14 @@ def test_numbers_of_tokens_are_bounded(said: Any, kept: int) -> None:
 def test_json_that_is_beyond_the_bounds_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"nested deeper|too large|number"):
         parse(text)
+
+
+def test_the_values_in_the_arguments_of_all_calls_are_bounded() -> None:
+    bounded_response(response(wants("lookup", "," * MAX_ARGUMENT_VALUES)))
+    many = "[" + "1," * 400_000 + "1]"
+    bounded_response(response(*[wants("lookup", many)] * 2))
+    with pytest.raises(UnstorableError, match="1,048,576 values"):
+        bounded_response(response(*[wants("lookup", many)] * 3))
 
 
 def test_the_values_of_a_whole_response_are_bounded() -> None:
