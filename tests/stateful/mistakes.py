@@ -101,9 +101,9 @@ def changed_tool_is_not_asked_about_again() -> None:
 def rotated_secret_is_not_noticed() -> None:
     forget: Any = Toolbox.forget
 
-    def remembered(self: Any, project_id: Any) -> None:
+    def remembered(self: Any, *args: Any, **kwargs: Any) -> None:
         kept = dict(self._kept)
-        forget(self, project_id)
+        forget(self, *args, **kwargs)
         self._kept.update(kept)
 
     _replace(Toolbox, "forget", remembered)
