@@ -4,7 +4,7 @@ import asyncio
 import ipaddress
 import json
 import time
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +14,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jiter import from_json
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
@@ -542,9 +543,19 @@ async def test_a_notice_that_nobody_takes_is_no_error(webhook: Webhook) -> None:
     assert not await webhook.notify_cancelled(a_call(server.url), "run_cancelled")
 
 
-def test_a_large_answer_of_many_values_is_read_quickly() -> None:
-    """A second when it was walked value by value."""
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """Return the least CPU time of three tries."""
+    tries: list[float] = []
+    for _ in range(3):
+        began = time.process_time()
+        work()
+        tries.append(time.process_time() - began)
+    return min(tries)
+
+
+def test_a_large_answer_of_many_values_is_read_about_as_fast_as_it_is_parsed() -> None:
+    """It takes about 4 times as long."""
     body = b"[" + b",".join([b"{}"] * 500_000) + b"]"
-    began = time.process_time()
-    assert isinstance(interpret(Answer(200, {"content-type": "application/json"}, body)), Done)
-    assert time.process_time() - began < 0.6
+    response = Answer(200, {"content-type": "application/json"}, body)
+    assert isinstance(interpret(response), Done)
+    assert cpu_seconds(lambda: interpret(response)) < 8 * cpu_seconds(lambda: from_json(body))
