@@ -8,17 +8,16 @@ from pydantic import JsonValue
 
 from app.domain import texts, tool_search
 from app.domain.agents import MAX_SHOWN
+from app.domain.builtin_names import READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS
 from app.domain.ids import CallId
 from app.domain.json import JsonObject, compact
 from app.domain.outcomes import Done, Failed, Outcome, Why
 from app.domain.state import RunState
-from app.domain.team import TRANSFER
 from app.domain.toolbox import Tool, compile_tool
 from app.domain.tools import ToolSpec
 
 VERSION: Final = 0
 """Of every built-in tool; registered ones begin at 1."""
-READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS = "read_result", "search_history", tool_search.NAME
 READ_BYTES, MIN_READ_BYTES, MAX_READ_BYTES = 8192, 16, 65_536
 """Of one `read_result`: usually, at least, at most."""
 FOUND_TOOLS: Final = 8
@@ -103,14 +102,6 @@ BUILTINS: Final[Mapping[str, Tool]] = {
         ),
     )
 }
-RESERVED: Final = frozenset(BUILTINS)
-RESERVED_PREFIX: Final = TRANSFER
-"""Of the tools that hand a run over."""
-
-
-def is_reserved(name: str) -> bool:
-    """No tool may be registered under such a name."""
-    return name in RESERVED or name.startswith(RESERVED_PREFIX)
 
 
 def offered(state: RunState, enabled: Mapping[str, Tool]) -> dict[str, Tool]:

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from app.domain.builtins import is_reserved
+from app.domain.builtin_names import is_reserved
 from app.domain.errors import NameTakenError
 from app.domain.json import MAX_DEPTH, JsonObject, compact, digest
 from app.domain.schema import check_schema

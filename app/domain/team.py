@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from app.domain import texts
 from app.domain.agents import AgentConfig, functions_of
+from app.domain.builtin_names import TRANSFER
 from app.domain.calls import Call, CallOutcome, CallPhase, Result
 from app.domain.ids import Prefix, show
 from app.domain.items import Message
@@ -21,7 +22,6 @@ from app.domain.state import Changes, Child, ChildRun, Member, RunState, use
 from app.domain.toolbox import Tool, compile_tool
 from app.domain.tools import OutputOfTool, ToolSpec
 
-TRANSFER: Final = "transfer_to_"
 MADE: Final = 0
 """The version of tools that no registry has: those that Runward makes itself, and those that a
 run brought along."""

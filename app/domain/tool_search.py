@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from app.domain.agents import MAX_SHOWN, NamedTool
+from app.domain.builtin_names import SEARCH_TOOLS
 from app.domain.calls import Call
 from app.domain.json import JsonObject
 from app.domain.state import RunState
 from app.domain.toolbox import Tool
 from app.domain.tools import ToolSpec
 
-NAME: Final = "search_tools"
 MAX_FOUND: Final = 20
 MAX_QUERY: Final = 1024
 """Characters of a query that count."""
@@ -64,7 +64,7 @@ def search(query: str, tools: Mapping[str, ToolSpec], limit: int) -> list[JsonOb
 
 def searching(state: RunState, enabled: Collection[str]) -> bool:
     """Whether the run's agent has to search: it has more tools than are shown, or asked for it."""
-    return len(enabled) > MAX_SHOWN or NAME in state.config.tools
+    return len(enabled) > MAX_SHOWN or SEARCH_TOOLS in state.config.tools
 
 
 def loaded(state: RunState) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def loaded(state: RunState) -> tuple[str, ...]:
     if isinstance(choice := state.config.tool_choice, NamedTool):
         names[choice.name] = None
     for call in sorted(state.calls.values(), key=lambda one: (-one.turn, one.position)):
-        if call.tool == NAME:
+        if call.tool == SEARCH_TOOLS:
             names |= dict.fromkeys(_found_by(call))
         elif call.version is not None:
             names[call.tool] = None

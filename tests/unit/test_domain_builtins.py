@@ -9,14 +9,13 @@ from pydantic import JsonValue
 
 from app.domain import texts
 from app.domain.agents import MAX_SHOWN
+from app.domain.builtin_names import RESERVED, is_reserved
 from app.domain.builtins import (
     BUILTINS,
     MAX_OUTPUT,
     MAX_READ_BYTES,
     READ_BYTES,
-    RESERVED,
     invoke,
-    is_reserved,
     offered,
     shown,
 )
@@ -81,7 +80,7 @@ def test_a_built_in_tool_may_always_be_called_again(name: str) -> None:
 
 
 def test_their_names_and_those_of_handoffs_are_reserved() -> None:
-    assert {"read_result", "search_history", "search_tools"} == RESERVED
+    assert set(BUILTINS) == RESERVED
     assert all(map(is_reserved, RESERVED))
     assert is_reserved("transfer_to_billing")
     assert not is_reserved("transfer")

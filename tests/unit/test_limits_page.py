@@ -5,12 +5,12 @@ from inspect import getsource
 
 from app.domain import decide
 from app.domain.agents import MAX_SHOWN, MAX_TOOLS, Limits
+from app.domain.builtin_names import TRANSFER
 from app.domain.builtins import (
     BUILTINS,
     MAX_READ_BYTES,
     MIN_READ_BYTES,
     READ_BYTES,
-    RESERVED_PREFIX,
 )
 from app.domain.schema import MAX_EXPANSION, MAX_SCHEMA_BYTES
 from app.domain.schema_patterns import BACKTRACKS, PATTERN_BYTES, PATTERN_STEPS, PATTERNS_BYTES
@@ -46,7 +46,7 @@ def test_every_reason_is_listed() -> None:
 
 def test_every_built_in_tool_is_described_with_its_arguments_and_bounds() -> None:
     page = read(DOCS / PAGE)
-    assert all(f"`{name}`" in page for name in (*BUILTINS, RESERVED_PREFIX))
+    assert all(f"`{name}`" in page for name in (*BUILTINS, TRANSFER))
     read_result = BUILTINS["read_result"].spec.parameters["properties"]
     assert isinstance(read_result, dict)
     assert list(rows(PAGE, "## Long results")) == list(read_result)
