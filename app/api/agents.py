@@ -4,7 +4,8 @@ from typing import Annotated, Final
 
 from fastapi import Query, Request, Response
 
-from app.api import shapes
+from app.api import registry_render
+from app.api.agent_checks import check_agent, check_hosted
 from app.api.answers import answer, nothing
 from app.api.auth import ToolsReader, ToolsWriter
 from app.api.guards import ensure_guards
@@ -12,7 +13,6 @@ from app.api.idempotency import Once, once
 from app.api.models.agents import Agent, PatchAgent, RegisterAgent
 from app.api.paging import MAX_LIMIT, Page, Walking
 from app.api.params import AgentPath, IdempotencyKey
-from app.api.resolving import check_agent, check_hosted
 from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
@@ -50,7 +50,7 @@ async def register_agent(
         )
         if made is None:
             raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
-        return shapes.agent(made)
+        return registry_render.agent(made)
 
     what = Once.of(request, who.project_id, idempotency_key)
     headers = {"Location": f"/v1/agents/{agent.name}"}
@@ -66,7 +66,9 @@ async def list_agents(who: ToolsReader, services: Using, walk: Walking) -> Respo
         found = await agents.list_agents(
             tx, who.project_id, after=walk.after, limit=walk.limit + 1, descending=walk.descending
         )
-    return answer(Page[Agent].of(found, walk.limit, shapes.agent, lambda agent: agent.name))
+    return answer(
+        Page[Agent].of(found, walk.limit, registry_render.agent, lambda agent: agent.name)
+    )
 
 
 @routes.get("/agents/{name}", response_model=Agent)
@@ -87,7 +89,7 @@ async def get_agent(
             found = next((one for one in former if one.version == version), None)
     if found is None:
         raise e.AgentNotFoundError
-    return answer(shapes.agent(found))
+    return answer(registry_render.agent(found))
 
 
 @routes.get("/agents/{name}/versions", response_model=Page[Agent])
@@ -108,7 +110,9 @@ async def list_agent_versions(
         if await agents.get_agent(tx, who.project_id, name) is None:
             raise e.AgentNotFoundError
         found = await agents.list_versions(tx, who.project_id, name, before=after, limit=limit + 1)
-    return answer(Page[Agent].of(found, limit, shapes.agent, lambda agent: str(agent.version)))
+    return answer(
+        Page[Agent].of(found, limit, registry_render.agent, lambda agent: str(agent.version))
+    )
 
 
 @routes.patch("/agents/{name}", response_model=Agent)
@@ -142,7 +146,7 @@ async def change_agent(
         )
     services.toolbox.forget(who.project_id)
     assert changed is not None
-    return answer(shapes.agent(changed))
+    return answer(registry_render.agent(changed))
 
 
 @routes.delete("/agents/{name}", status_code=204)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from app.api import shapes
+from app.api import approval_render
 from app.api.answers import answer
 from app.api.auth import ApprovalsDecider, ApprovalsReader
 from app.api.idempotency import Once, once
@@ -37,7 +37,9 @@ async def list_approvals(
     """List approvals. An unknown run has none."""
     run = None if run_id is None else parse(Prefix.RUN, run_id)
     if run_id is not None and run is None:
-        return answer(Page[Approval].of([], walk.limit, shapes.approval, lambda one: one.id))
+        return answer(
+            Page[Approval].of([], walk.limit, approval_render.approval, lambda one: one.id)
+        )
     async with services.autocommit.connect() as tx:
         found = await approvals.search(
             tx,
@@ -53,7 +55,7 @@ async def list_approvals(
         Page[Approval].of(
             found,
             walk.limit,
-            lambda one: shapes.approval(one, max_arguments_bytes),
+            lambda one: approval_render.approval(one, max_arguments_bytes),
             lambda one: one.id,
         )
     )
@@ -71,7 +73,7 @@ async def get_approval(
         found = await approvals.get(tx, who.project_id, approval_id)
     if found is None:
         raise e.ApprovalNotFoundError
-    return answer(shapes.approval(found, max_arguments_bytes))
+    return answer(approval_render.approval(found, max_arguments_bytes))
 
 
 @routes.post("/approvals/{approval_id}/decision", response_model=Approval)
@@ -88,7 +90,7 @@ async def decide_approval(
     by = show(Prefix.KEY, who.key_id)
 
     async def decide(tx: Tx) -> Approval:
-        return shapes.approval(
+        return approval_render.approval(
             await outside.decide(tx, services.vault, who.project_id, approval_id, decision, by)
         )
 

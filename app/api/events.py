@@ -7,7 +7,7 @@ from fastapi import Header, Query, Response
 
 from app.api.auth import RunsReader
 from app.api.children_events import family_page, family_stream
-from app.api.models.runs import EVENT_STREAM, Event
+from app.api.models.events import EVENT_STREAM, Event
 from app.api.paging import Page
 from app.api.params import AfterEvent, RunPath, Wait
 from app.api.routes import router

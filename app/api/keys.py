@@ -2,7 +2,7 @@
 
 from fastapi import Request, Response
 
-from app.api import shapes
+from app.api import registry_render
 from app.api.answers import answer
 from app.api.auth import Admin, Operator
 from app.api.idempotency import Once, once
@@ -47,7 +47,7 @@ async def list_keys(who: Admin, services: Using, walk: Walking) -> Response:
             limit=walk.limit + 1,
             descending=walk.descending,
         )
-    return answer(Page[Key].of(found, walk.limit, shapes.key, lambda key: key.id))
+    return answer(Page[Key].of(found, walk.limit, registry_render.key, lambda key: key.id))
 
 
 @routes.get("/keys/{key_id}", response_model=Key)
@@ -57,7 +57,7 @@ async def get_key(who: Admin, services: Using, key_id: KeyPath) -> Response:
         found = await keys.get_key(tx, who.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
-    return answer(shapes.key(found))
+    return answer(registry_render.key(found))
 
 
 @routes.delete("/keys/{key_id}", response_model=Key)
@@ -67,7 +67,7 @@ async def revoke_key(who: Admin, services: Using, key_id: KeyPath) -> Response:
         found = await keys.revoke_key(tx, who.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
-    return answer(shapes.key(found))
+    return answer(registry_render.key(found))
 
 
 @projects.post("/projects", status_code=201, response_model=Project)
@@ -84,7 +84,7 @@ async def create_project(
         made = await keys.add_project(tx, project.name)
         specs = services.plugins.specs
         await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret, made.id)
-        return shapes.project(made)
+        return registry_render.project(made)
 
     what = Once.of(request, who.project_id, idempotency_key)
     return await once(services, what, create, status=201)
@@ -100,7 +100,7 @@ async def list_projects(who: Operator, services: Using, walk: Walking) -> Respon
             limit=walk.limit + 1,
             descending=walk.descending,
         )
-    return answer(Page[Project].of(found, walk.limit, shapes.project, lambda one: one.id))
+    return answer(Page[Project].of(found, walk.limit, registry_render.project, lambda one: one.id))
 
 
 @projects.post("/projects/{project_id}/keys", status_code=201, response_model=NewKey)
@@ -143,6 +143,6 @@ async def _made(
             secret=secret,
             expires_at=asked.expires_at,
         )
-        return NewKey(**dict(shapes.key(made)), key=secret)
+        return NewKey(**dict(registry_render.key(made)), key=secret)
 
     return await once(services, what, create, status=201, under=under)

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import JsonValue
 
-from app.api import shapes
+from app.api import run_render
 from app.domain.ids import Prefix, RunId, show
 from app.domain.items import MediaPart, Part, TextPart
 from app.domain.json import JsonObject, compact
@@ -54,7 +54,9 @@ def of_waiting(run_id: RunId, status: RunStatus, waiting: Sequence[Waiting]) -> 
         f'Call the tool {RESULT_TOOL} with {{"run_id": "{shown}"}} later: it answers with the '
         "result. Do not make this call again: it would be another one."
     )
-    actions: list[JsonValue] = [shapes.wait_entry(one).model_dump(mode="json") for one in waiting]
+    actions: list[JsonValue] = [
+        run_render.wait_entry(one).model_dump(mode="json") for one in waiting
+    ]
     about: JsonObject = {"run_id": shown, "status": status, "waiting_for": actions}
     return _result(run_id, [_said("\n".join(lines))], {STRUCTURED: about})
 
@@ -74,7 +76,7 @@ def waits_for(one: Waiting) -> str:
             f"(POST /v1/approvals/{approval}/decision)"
         )
     path = f"POST /v1/runs/{run}/tool_calls/{what.call.id}"
-    match shapes.wait_entry(one).type:
+    match run_render.wait_entry(one).type:
         case "tool_result":
             return f"the result of '{what.call.tool}' ({path}/result)"
         case "callback":

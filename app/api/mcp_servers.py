@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from app.api import shapes
+from app.api import registry_render
 from app.api.answers import answer, nothing
 from app.api.auth import ToolsReader, ToolsWriter
 from app.api.idempotency import Once, once, was_answered
@@ -167,7 +167,7 @@ async def _unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
 
 
 def _shown(services: Services, one: RegisteredServer) -> McpServer:
-    return shapes.mcp_server(one, one.credentials(services.vault))
+    return registry_render.mcp_server(one, one.credentials(services.vault))
 
 
 def _forget(services: Services, project_id: ProjectId) -> None:

@@ -5,15 +5,16 @@ from typing import Annotated
 
 from fastapi import Header, Request, Response
 
-from app.api import shapes
+from app.api import run_render
 from app.api.accepting import Answered, accept
 from app.api.answers import answer
 from app.api.auth import RunsReader, RunsWriter
 from app.api.cancelling import cancel
 from app.api.continuing import go_on
 from app.api.idempotency import REPLAYED, Once, once
+from app.api.models.events import EVENT_STREAM
 from app.api.models.inputs import items_of
-from app.api.models.runs import EVENT_STREAM, ItemPage, Run, ToolCall
+from app.api.models.runs import ItemPage, Run, ToolCall
 from app.api.models.start_run import CancelRun, ContinueRun, SendInput, StartRun
 from app.api.paging import Page, Walking, WalkingInOrder, page_of
 from app.api.params import IdempotencyKey, RunPath, Wait
@@ -102,7 +103,7 @@ def _headers_of(accepted: Answered) -> dict[str, str]:
 
 def _just_accepted(who: Principal, accepted: Answered) -> Run:
     actor = Actor(who.key_id, who.key_name)
-    return shapes.run(replace(accepted.run, created_by=actor))
+    return run_render.run(replace(accepted.run, created_by=actor))
 
 
 @routes.get("/runs", response_model=Page[Run])
@@ -114,7 +115,7 @@ async def list_runs(
     though there are more: 2,000 runs are looked at for it. `last_id` is then the last one of
     these, and the next page goes on after it."""
     if which is None:
-        return answer(Page[Run].of([], walk.limit, shapes.run, lambda run: run.id))
+        return answer(Page[Run].of([], walk.limit, run_render.run, lambda run: run.id))
     async with services.autocommit.connect() as tx:
         found = await run_search.search_runs(
             tx,
@@ -129,7 +130,7 @@ async def list_runs(
     page = Page[Run].of(
         found.runs,
         walk.limit,
-        lambda run: shapes.run(run, waiting.get(run.id, ())),
+        lambda run: run_render.run(run, waiting.get(run.id, ())),
         lambda run: run.id,
     )
     if found.left_at is not None:
@@ -162,9 +163,9 @@ async def shown_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Run:
     if view is None:
         raise e.RunNotFoundError
     if view.status in TERMINAL or view.turn == 0:
-        return shapes.run(view)
+        return run_render.run(view)
     waiting = await views.waiting_for(tx, project_id, [run_id])
-    return shapes.run(view, waiting[run_id])
+    return run_render.run(view, waiting[run_id])
 
 
 @routes.get("/runs/{run_id}/items", response_model=ItemPage)
@@ -193,7 +194,7 @@ async def list_tool_calls(
         if await views.status_of(tx, who.project_id, run_id) is None:
             raise e.RunNotFoundError
         found = await views.calls_of(tx, who.project_id, run_id)
-    shown = [shapes.tool_call(run_id, one) for one in found]
+    shown = [run_render.tool_call(run_id, one) for one in found]
     return answer(page_of(shown, walk, lambda call: call.id))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from fastapi import Path, Request, Response
 
-from app.api import shapes
+from app.api import run_render
 from app.api.answers import answer
 from app.api.auth import ApprovalsDecider, RunsReader, RunsWriter
 from app.api.idempotency import Once, once
@@ -43,7 +43,7 @@ async def get_tool_call(
         found = await views.calls_of(tx, who.project_id, run_id, call_id=call_id)
     if not found:
         raise e.CallNotFoundError
-    return answer(shapes.tool_call(run_id, found[0], max_arguments_bytes))
+    return answer(run_render.tool_call(run_id, found[0], max_arguments_bytes))
 
 
 @routes.post("/runs/{run_id}/tool_calls/{call_id:path}/resolve", response_model=ToolCall)
@@ -101,7 +101,7 @@ async def give_tool_result(
 
 async def _shown_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: CallId) -> ToolCall:
     [call] = await views.calls_of(tx, project_id, run_id, call_id=call_id)
-    return shapes.tool_call(run_id, call)
+    return run_render.tool_call(run_id, call)
 
 
 @callbacks.post("/callbacks/{token}", response_model=Accepted, responses={410: {}})

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from fastapi import Response
 
-from app.api import shapes
+from app.api import registry_render
 from app.api.answers import answer
 from app.api.auth import RunsReader
 from app.api.models.tool_history import CallFigures, RecentCall, RecentCallPage
@@ -39,6 +39,6 @@ async def list_calls_of_tool(
             descending=walk.descending,
         )
     page = Page[RecentCall].of(
-        found, walk.limit, lambda one: shapes.recent_call(name, one), lambda call: call.id
+        found, walk.limit, lambda one: registry_render.recent_call(name, one), lambda call: call.id
     )
     return answer(RecentCallPage(summary=CallFigures(**asdict(figures)), **dict(page)))

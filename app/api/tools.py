@@ -5,7 +5,7 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from app.api import shapes
+from app.api import registry_render
 from app.api.answers import answer, nothing
 from app.api.auth import ToolsReader, ToolsWriter
 from app.api.guards import TOOL_STAGES, check_guards
@@ -27,7 +27,7 @@ from app.api.routes import router
 from app.api.services import Using
 from app.domain import errors as e
 from app.domain.bounds import bounded_outcome
-from app.domain.builtins import is_reserved
+from app.domain.builtin_names import is_reserved
 from app.domain.errors import FieldError
 from app.domain.ids import CallId, ProjectId, RunId
 from app.domain.schema import check_schema
@@ -76,7 +76,7 @@ async def register_tool(
         made = await registry.add_tool(tx, services.vault, who.project_id, spec, secret)
         if made is None:
             raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
-        return NewTool.of(made.spec, **shapes.tool_about(made), secret=secret)
+        return NewTool.of(made.spec, **registry_render.tool_about(made), secret=secret)
 
     what = Once.of(request, who.project_id, idempotency_key)
     headers = {"Location": f"/v1/tools/{spec.name}"}
@@ -96,7 +96,7 @@ async def list_tools(who: ToolsReader, services: Using, walk: Walking) -> Respon
             limit=walk.limit + 1,
             descending=walk.descending,
         )
-    return answer(Page[Tool].of(found, walk.limit, shapes.tool, lambda tool: tool.name))
+    return answer(Page[Tool].of(found, walk.limit, registry_render.tool, lambda tool: tool.name))
 
 
 @routes.get("/tools/{name}", response_model=Tool)
@@ -106,7 +106,7 @@ async def get_tool(who: ToolsReader, services: Using, name: ToolPath) -> Respons
         found = await registry.get_tool(tx, who.project_id, name)
     if found is None:
         raise e.ToolNotFoundError
-    return answer(shapes.tool(found))
+    return answer(registry_render.tool(found))
 
 
 @routes.patch("/tools/{name}", response_model=Tool)
@@ -123,7 +123,7 @@ async def change_tool(
         changed = await _change(services, who, before, patch)
         if changed is not None:
             services.toolbox.forget(who.project_id)
-            return answer(shapes.tool(changed))
+            return answer(registry_render.tool(changed))
     raise e.ConflictError(f"Tool '{name}' is being changed by others. Try again.")
 
 

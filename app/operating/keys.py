@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from app.api import shapes
+from app.api import registry_render
 from app.api.models.keys import MAX_NAME
 from app.cli.connection import Json
 from app.cli.keys import print_keys, print_made, print_revoked
@@ -105,7 +105,7 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
 
 def _shown(key: keys.Key) -> Json:
     """As the API shows it."""
-    return shapes.key(key).model_dump(mode="json")
+    return registry_render.key(key).model_dump(mode="json")
 
 
 def _project(shown: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from app.domain.builtins import is_reserved
+from app.domain.builtin_names import is_reserved
 from app.domain.hosted import EXECUTORS
 from app.domain.json import JsonObject, digest
 from app.domain.rules import RuleError, compile_rule

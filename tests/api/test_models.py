@@ -9,7 +9,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.api import openapi
 from app.api.auth import AnyKey
-from app.api.models import approvals, base, keys, runs, start_run, tools
+from app.api.models import approvals, base, events, keys, runs, start_run, tools
 from app.api.models.problem import Problem
 from app.api.models.start_run import StartRun
 from app.api.models.tools import HIDDEN, PatchTool, Tool, patched
@@ -177,7 +177,7 @@ def test_every_field_of_every_model_is_described() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        *(runs.Run, runs.Event, runs.ToolCall, approvals.Approval, keys.Key, keys.Project),
+        *(runs.Run, events.Event, runs.ToolCall, approvals.Approval, keys.Key, keys.Project),
         *(Problem, StartRun, keys.CreateKey, keys.CreateProject, tools.RegisterTool, tools.Tool),
     ],
 )

@@ -19,7 +19,7 @@ from app.api.responses.models import (
 from app.api.responses.shapes import kept_of
 from app.domain import errors as e
 from app.domain.agents import MAX_TOOLS, Limits, NamedTool, RunConfig
-from app.domain.builtins import is_reserved
+from app.domain.builtin_names import is_reserved
 from app.domain.errors import FieldError
 from app.domain.ids import Prefix, ProjectId, RunId, SessionId, parse
 from app.domain.items import Item

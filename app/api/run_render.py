@@ -1,4 +1,4 @@
-"""From what the store has read to what answers show."""
+"""Runs and tool calls, from the store's views to the models of responses."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,6 @@ from app.api.models.actions import (
     ResolveAction,
     ResultAction,
 )
-from app.api.models.agents import Agent
-from app.api.models.approvals import Approval, StartedRun
-from app.api.models.keys import Key, Project
-from app.api.models.mcp_servers import McpServer
 from app.api.models.runs import (
     Actor,
     IncompleteDetails,
@@ -22,19 +18,10 @@ from app.api.models.runs import (
     ToolCall,
     Usage,
 )
-from app.api.models.tool_history import CallError, RecentCall
-from app.api.models.tools import Tool
-from app.domain.calls import CallOutcome, CallPhase
+from app.domain.calls import CallPhase
 from app.domain.ids import Prefix, RunId, show
-from app.domain.mcp_auth import Credentials
-from app.domain.mcp_servers import offered
 from app.domain.omitted import Omitted, omit_large
-from app.domain.scopes import Scope
 from app.store import approvals, keys
-from app.store.agents import RegisteredAgent
-from app.store.mcp_servers import RegisteredServer
-from app.store.registry import RegisteredTool
-from app.store.tool_history import PastCall
 from app.store.views import CallView, RunView, Waiting
 
 
@@ -49,7 +36,7 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
         session_id=show(Prefix.SESSION, view.session_id) if view.session_id else None,
         continued_from=show(Prefix.RUN, view.continued_from) if view.continued_from else None,
         parent_run_id=show(Prefix.RUN, view.parent_run_id) if view.parent_run_id else None,
-        created_by=_actor(view.created_by),
+        created_by=actor(view.created_by),
         turn=view.turn,
         usage=Usage.model_construct(None, **view.usage),
         output=view.output,
@@ -69,7 +56,7 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
     )
 
 
-def _actor(one: keys.Actor | None) -> Actor | None:
+def actor(one: keys.Actor | None) -> Actor | None:
     return one and Actor(id=show(Prefix.KEY, one.id), name=one.name)
 
 
@@ -116,53 +103,7 @@ def wait_entry(waiting: Waiting) -> RequiredAction | CallbackWait:
     )
 
 
-def approval(one: approvals.Approval, max_arguments_bytes: int | None = None) -> Approval:
-    decision = one.decision or {}
-    arguments, omitted = omit_large(one.arguments, max_arguments_bytes)
-    message, edited = decision.get("message"), decision.get("arguments")
-    return Approval(
-        id=show(Prefix.APPROVAL, one.id),
-        run_id=show(Prefix.RUN, one.run_id),
-        call_id=one.call_id,
-        tool=one.tool,
-        tool_version=one.tool_version,
-        url=one.url,
-        arguments=arguments,
-        omitted_arguments=_omitted(omitted),
-        edited_arguments=edited if isinstance(edited, dict) else None,
-        digest=one.digest,
-        status=one.status,
-        allowed_decisions=list(one.allowed_decisions),
-        path=list(one.path),
-        agent=one.agent,
-        run=one.run and _started(one.run),
-        model_message=one.model_message,
-        requested_at=one.requested_at,
-        expires_at=one.expires_at,
-        decided_at=one.decided_at,
-        decided_by=one.decided_by,
-        decider=_decider(one),
-        message=message if isinstance(message, str) else None,
-    )
-
-
-def _decider(one: approvals.Approval) -> Actor | None:
-    if one.decided_by is None or one.decider_name is None:
-        return None
-    return Actor(id=one.decided_by, name=one.decider_name)
-
-
-def _started(run: approvals.Started) -> StartedRun:
-    return StartedRun(
-        id=show(Prefix.RUN, run.id),
-        agent=run.agent,
-        created_by=_actor(run.created_by),
-        created_at=run.created_at,
-        input=run.input,
-    )
-
-
-def _omitted(omitted: Sequence[Omitted]) -> list[OmittedArgument]:
+def omitted_arguments(omitted: Sequence[Omitted]) -> list[OmittedArgument]:
     return [OmittedArgument(name=one.name, bytes=one.size) for one in omitted]
 
 
@@ -178,7 +119,7 @@ def tool_call(run_id: RunId, view: CallView, max_arguments_bytes: int | None = N
         tool=call.tool,
         tool_version=call.version,
         arguments=arguments,
-        omitted_arguments=_omitted(omitted),
+        omitted_arguments=omitted_arguments(omitted),
         original_arguments=call.original,
         digest=call.digest,
         requests=asks.requests if asks else None,
@@ -197,81 +138,4 @@ def tool_call(run_id: RunId, view: CallView, max_arguments_bytes: int | None = N
         started_at=view.started_at,
         deadline_at=view.deadline_at,
         ended_at=view.ended_at,
-    )
-
-
-def recent_call(tool: str, one: PastCall) -> RecentCall:
-    failed = one.outcome not in (None, CallOutcome.COMPLETED)
-    code = str(one.reason or one.outcome)
-    return RecentCall(
-        id=show(Prefix.CALL, one.id),
-        call_id=one.call_id,
-        run_id=show(Prefix.RUN, one.run_id),
-        agent=one.agent,
-        tool=tool,
-        tool_version=one.tool_version,
-        phase=one.phase,
-        outcome=one.outcome,
-        attempt=one.attempt,
-        created_at=one.created_at,
-        started_at=one.started_at,
-        ended_at=one.ended_at,
-        duration_ms=one.duration_ms,
-        error=CallError(code=code, message=one.said or "") if failed else None,
-    )
-
-
-def tool(one: RegisteredTool) -> Tool:
-    return Tool.of(one.spec, **tool_about(one))
-
-
-def tool_about(one: RegisteredTool) -> dict[str, object]:
-    return {
-        "id": show(Prefix.TOOL, one.id),
-        "version": one.version,
-        "created_at": one.created_at,
-        "updated_at": one.updated_at,
-    }
-
-
-def mcp_server(one: RegisteredServer, given: Credentials) -> McpServer:
-    made = offered(one.spec, one.listed)
-    return McpServer.of(
-        one.spec,
-        given,
-        [spec.name for spec in made.specs],
-        made.skipped,
-        id=show(Prefix.MCP_SERVER, one.id),
-        version=one.version,
-        listed_at=one.listed_at,
-        created_at=one.created_at,
-        updated_at=one.updated_at,
-    )
-
-
-def key(one: keys.Key) -> Key:
-    return Key(
-        id=show(Prefix.KEY, one.id),
-        name=one.name,
-        scopes=[Scope(scope) for scope in one.scopes],
-        created_at=one.created_at,
-        expires_at=one.expires_at,
-        revoked_at=one.revoked_at,
-        last_used_at=one.last_used_at,
-    )
-
-
-def project(one: keys.Project) -> Project:
-    return Project(id=show(Prefix.PROJECT, one.id), name=one.name, created_at=one.created_at)
-
-
-def agent(one: RegisteredAgent) -> Agent:
-    return Agent.of(
-        one.config,
-        name=one.name,
-        description=one.description,
-        metadata=one.metadata,
-        version=one.version,
-        created_at=one.created_at,
-        updated_at=one.updated_at,
     )
