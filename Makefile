@@ -36,10 +36,10 @@ help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded PostgreSQL unless DATABASE_URL is set
-	@exec $(BIN)/python -m app serve $(ARGS)
+	@exec $(BIN)/python -m runward serve $(ARGS)
 
 demo: $(VENV)/.runtime ## A guided first run in the terminal; nothing of it stays
-	@exec $(BIN)/python -m app demo
+	@exec $(BIN)/python -m runward demo
 
 test: $(VENV)/.dev $(MCP)/.installed $(CLIENTS)/.installed $(if $(shell command -v npm),$(NODE) $(TYPESCRIPT)/node_modules/.installed) ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
@@ -51,17 +51,17 @@ check: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
-	$(BIN)/lint-imports
+	PYTHONPATH=app $(BIN)/lint-imports
 	$(BIN)/deptry .
-	$(BIN)/python -m app openapi --check
-	$(if $(shell command -v npm),$(TSC) --project app/console/jsconfig.json,@echo "No npm here: the console's types were not checked")
+	$(BIN)/python -m runward openapi --check
+	$(if $(shell command -v npm),$(TSC) --project app/runward/console/jsconfig.json,@echo "No npm here: the console's types were not checked")
 
 format: $(VENV)/.dev ## Format the code and repair what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 openapi: $(VENV)/.runtime ## Write openapi/openapi.json from the code
-	$(BIN)/python -m app openapi --write
+	$(BIN)/python -m runward openapi --write
 
 clients: $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed ## Generate the clients of examples/clients from openapi/openapi.json
 	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" openapi-python-client generate --meta none --overwrite \
@@ -121,6 +121,7 @@ $(VENV)/.made:
 	  echo "'$(PYTHON)' cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	@echo "==> Making $(VENV) with $$($(PYTHON) -V)"
 	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' | { read -r folder && echo "$(CURDIR)/app" > "$$folder/runward.pth"; }
 	@touch $@
 
 $(VENV)/.runtime: requirements.lock | $(VENV)/.made

@@ -19,13 +19,13 @@ from typing import Any, Final, cast
 
 import uvloop
 
-from app.store.embedded_home import EmbeddedError
 from bench import floor, machine, measures, postgres, service, streams
 from bench.measures import Load, Meter, Peer
 from bench.processes import PROJECT, ProcessError
 from bench.report import Findings, markdown
 from bench.streams import Streamer
 from bench.work import WrongAnswerError
+from runward.store.embedded_home import EmbeddedError
 
 PARTS: Final = ("runs", "approvals", "streams", "parked", "readers", "starts")
 RESULTS: Final = PROJECT / "bench" / "RESULTS.md"

@@ -14,8 +14,8 @@ from typing import Final
 import asyncpg
 from sqlalchemy.engine import URL, make_url
 
-from app.store import embedded
 from bench import machine
+from runward.store import embedded
 
 _SETTINGS: Final = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
 _BYTES: Final = """

@@ -129,7 +129,7 @@ def environment(port: int, fake: str, key: str) -> Env:
 
 @asynccontextmanager
 async def serving(database: str, fake: str, log: Path) -> AsyncGenerator[Service]:
-    """`python -m app serve` on that database, with everything registered."""
+    """`python -m runward serve` on that database, with everything registered."""
     port, key = processes.free_port(), token_hex(32)
     url = f"http://127.0.0.1:{port}"
     env = environment(port, fake, key) | {"DATABASE_URL": database}
@@ -139,7 +139,7 @@ async def serving(database: str, fake: str, log: Path) -> AsyncGenerator[Service
         timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
         headers={"authorization": f"Bearer {key}", "content-type": "application/json"},
     )
-    async with processes.python("-m", "app", "serve", env=env, log=log) as process, session:
+    async with processes.python("-m", "runward", "serve", env=env, log=log) as process, session:
         await processes.answers(process, f"{url}/readyz", log)
         service = Service(url, session, process.pid)
         await service.register(fake)
@@ -164,6 +164,6 @@ async def seconds_to_ready(data_dir: Path, log: Path) -> float:
     port = processes.free_port()
     env = {"RUNWARD_DATA_DIR": str(data_dir), "RUNWARD_PORT": str(port)}
     begun = time.perf_counter()
-    async with processes.python("-m", "app", "serve", env=env, log=log) as process:
+    async with processes.python("-m", "runward", "serve", env=env, log=log) as process:
         await processes.answers(process, f"http://127.0.0.1:{port}/readyz", log)
         return time.perf_counter() - begun

@@ -1,4 +1,5 @@
-"""Run by Alembic, with the connection of `app.store.migrations` or, as a command, with its own."""
+"""Run by Alembic, with the connection of `runward.store.migrations` or, as a command, with its
+own."""
 
 import asyncio
 import os
@@ -7,11 +8,11 @@ from alembic import context
 from sqlalchemy import Connection, NullPool
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.store import embedded
-from app.store.addresses import read_url
-from app.store.db import DRIVER
-from app.store.migrations import default_differs
-from app.store.tables import metadata
+from runward.store import embedded
+from runward.store.addresses import read_url
+from runward.store.db import DRIVER
+from runward.store.migrations import default_differs
+from runward.store.tables import metadata
 
 
 def migrate(connection: Connection) -> None:

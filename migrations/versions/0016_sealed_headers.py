@@ -10,14 +10,14 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import context, op
 
-from app.domain.ids import ProjectId
-from app.domain.json import compact
-from app.domain.mcp_auth import Credentials
-from app.domain.tools import ToolSpec
-from app.store.header_values import SecretKeyNeededError, seal_headers
-from app.store.mcp_credentials import Sealed, seal
-from app.store.readiness import ensure_key
-from app.store.vault import Vault
+from runward.domain.ids import ProjectId
+from runward.domain.json import compact
+from runward.domain.mcp_auth import Credentials
+from runward.domain.tools import ToolSpec
+from runward.store.header_values import SecretKeyNeededError, seal_headers
+from runward.store.mcp_credentials import Sealed, seal
+from runward.store.readiness import ensure_key
+from runward.store.vault import Vault
 
 revision = "0016"
 down_revision = "0015"

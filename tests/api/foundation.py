@@ -18,20 +18,20 @@ from fastapi import Body, Query, Response
 from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import DBAPIError
 
-from app.api.answers import answer, created
-from app.api.app import create_app
-from app.api.auth import AnyKey, Operator, RunsReader, RunsWriter
-from app.api.middleware import is_unlogged
-from app.api.models.start_run import CancelRun, ClientResult, StartRun
-from app.api.paging import Page, Walking
-from app.api.params import AfterEvent, CallPath, IdempotencyKey, RunPath, ToolPath, Wait
-from app.api.routes import router
-from app.api.services import Using
-from app.domain import errors
-from app.domain.ids import KeyId, Prefix, ProjectId, show
-from app.domain.scopes import Principal, Scope
-from app.store.vault import SecretUnreadableError
-from app.wiring import Services
+from runward.api.answers import answer, created
+from runward.api.app import create_app
+from runward.api.auth import AnyKey, Operator, RunsReader, RunsWriter
+from runward.api.middleware import is_unlogged
+from runward.api.models.start_run import CancelRun, ClientResult, StartRun
+from runward.api.paging import Page, Walking
+from runward.api.params import AfterEvent, CallPath, IdempotencyKey, RunPath, ToolPath, Wait
+from runward.api.routes import router
+from runward.api.services import Using
+from runward.domain import errors
+from runward.domain.ids import KeyId, Prefix, ProjectId, show
+from runward.domain.scopes import Principal, Scope
+from runward.store.vault import SecretUnreadableError
+from runward.wiring import Services
 
 READER, WRITER, OPERATOR, BROKEN = "reader-key", "writer-key", "operator-kéy", "broken-key"
 MAX_BODY_BYTES = 4096

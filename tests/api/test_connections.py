@@ -14,10 +14,10 @@ import uvicorn
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from app.api.app import create_app
-from app.api.connections import limited
-from app.api.hosts import AllowedHosts, name_of
-from app.console import pages
+from runward.api.app import create_app
+from runward.api.connections import limited
+from runward.api.hosts import AllowedHosts, name_of
+from runward.console import pages
 
 TEXT = "sun " * 1000
 routes = APIRouter()

@@ -10,10 +10,10 @@ import pytest
 from fastapi import Request
 from starlette.types import Message
 
-from app.console import pages, session
-from app.domain.approvals import STATUS_AFTER
-from app.domain.errors import RequestTimeoutError
-from app.domain.run import RunStatus
+from runward.console import pages, session
+from runward.domain.approvals import STATUS_AFTER
+from runward.domain.errors import RequestTimeoutError
+from runward.domain.run import RunStatus
 from tests.api.project import ALL_SCOPES, Project, call
 from tests.support.client import Json
 from tests.support.model_server import calls, text

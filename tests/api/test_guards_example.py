@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import httpx2
 
-from app.tools.signing import make_secret, signed_headers
+from runward.tools.signing import make_secret, signed_headers
 from tests.api.project import Project, call, of_type, result_of
 from tests.support.client import Json
 from tests.support.model_server import calls, text

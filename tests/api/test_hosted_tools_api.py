@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.domain.hosted import EXECUTORS
+from runward.domain.hosted import EXECUTORS
 from tests.api.project import Project
 from tests.support.client import Json
 

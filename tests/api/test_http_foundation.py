@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from app.api import body as reading
+from runward.api import body as reading
 from tests.api.foundation import (
     BROKEN,
     MAX_BODY_BYTES,

@@ -7,19 +7,19 @@ import pytest
 from fastapi import Body, FastAPI
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from app.api import openapi
-from app.api.auth import AnyKey
-from app.api.models import approvals, base, events, keys, runs, start_run, tools
-from app.api.models.problem import Problem
-from app.api.models.start_run import StartRun
-from app.api.models.tools import HIDDEN, PatchTool, Tool, patched
-from app.api.paging import Page
-from app.api.routes import router
-from app.domain.agents import AgentConfig
-from app.domain.approvals import Decision
-from app.domain.items import MediaPart, Message, TextPart
-from app.domain.resolve import Callback, Resolution
-from app.domain.tools import ToolSpec
+from runward.api import openapi
+from runward.api.auth import AnyKey
+from runward.api.models import approvals, base, events, keys, runs, start_run, tools
+from runward.api.models.problem import Problem
+from runward.api.models.start_run import StartRun
+from runward.api.models.tools import HIDDEN, PatchTool, Tool, patched
+from runward.api.paging import Page
+from runward.api.routes import router
+from runward.domain.agents import AgentConfig
+from runward.domain.approvals import Decision
+from runward.domain.items import MediaPart, Message, TextPart
+from runward.domain.resolve import Callback, Resolution
+from runward.domain.tools import ToolSpec
 
 PAY = {"name": "pay", "parameters": {"type": "object"}, "url": "https://x.example", "headers": {}}
 

@@ -240,7 +240,7 @@ def test_a_plugin_that_cannot_be_loaded_stops_the_service_with_a_sentence(
     database_url: str,
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "app", "api"],
+        [sys.executable, "-m", "runward", "api"],
         env={
             "DATABASE_URL": database_url,
             "RUNWARD_SECRET_KEY": "k" * 32,

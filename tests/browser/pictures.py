@@ -18,7 +18,7 @@ from tests.browser.window import Window
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / "docs" / "images"
-STYLES: Final = ROOT / "app" / "console" / "static" / "console.css"
+STYLES: Final = ROOT / "app" / "runward" / "console" / "static" / "console.css"
 SHARPNESS: Final = 2
 """Pixels of the picture for one of the page."""
 MARGIN: Final = 12

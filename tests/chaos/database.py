@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import asyncpg
 from sqlalchemy import make_url
 
-from app.store import migrations
+from runward.store import migrations
 from tests.support.postgres import Cluster, scratch_folder
 
 T = TypeVar("T")

@@ -26,7 +26,13 @@ import uuid_utils
 from tests.chaos import stalling
 
 PRELOADED: Final = (
-    *("app.__main__", "app.serve", "app.operating.environment", "uvloop", "uvicorn.server"),
+    *(
+        "runward.__main__",
+        "runward.serve",
+        "runward.operating.environment",
+        "uvloop",
+        "uvicorn.server",
+    ),
     *("uvicorn.loops.uvloop", "uvicorn.protocols.http.httptools_impl", "openai", "asyncpg"),
     *("openai.resources.chat", "openai.resources.responses", "mcp"),
     "sqlalchemy.dialects.postgresql.asyncpg",
@@ -54,7 +60,7 @@ def _preload() -> None:
     for name in PRELOADED:
         with suppress(ImportError):
             __import__(name)
-    del sys.modules["app.__main__"]  # each child runs it
+    del sys.modules["runward.__main__"]  # each child runs it
     gc.collect()
     gc.freeze()
     threads = os.listdir("/proc/self/task")
@@ -116,7 +122,7 @@ def _kill(children: dict[int, int]) -> None:
 
 
 def _become(order: dict[str, Any]) -> None:
-    """Run the command, as `python -m app COMMAND` would."""
+    """Run the command, as `python -m runward COMMAND` would."""
     os.setsid()
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
     for number in STOP_SIGNALS:
@@ -133,8 +139,8 @@ def _become(order: dict[str, Any]) -> None:
     uuid_utils.reseed_rng()
     stalling.obey(order["name"], Path(order["output"]))
     gc.enable()
-    sys.argv = ["app", order["command"]]
-    runpy.run_module("app", run_name="__main__", alter_sys=True)
+    sys.argv = ["runward", order["command"]]
+    runpy.run_module("runward", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

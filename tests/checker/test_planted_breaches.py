@@ -40,7 +40,9 @@ def test_every_rule_has_a_planted_breach() -> None:
 
 
 def test_the_checker_imports_nothing_of_the_service() -> None:
-    code = "import sys, tests.checker; print([n for n in sys.modules if n.split('.')[0] == 'app'])"
+    code = (
+        "import sys, tests.checker; print([n for n in sys.modules if n.split('.')[0] == 'runward'])"
+    )
     root = Path(__file__).parents[2]
     asked = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=True)
     assert asked.stdout == b"[]\n"

@@ -1,9 +1,9 @@
 """Run the service with the crash points in it: `python -m tests.crash.build worker`.
 
 It wraps the functions that the points name, and fails if one of them no longer exists. Then it runs
-`python -m app`. A point does nothing until the test arms it, in a file that both map into memory
-(CRASH_ARMS). Then it reports that it was reached. Once, it kills or freezes its own process, or
-cuts its connections to PostgreSQL.
+`python -m runward`. A point does nothing until the test arms it, in a file that both map into
+memory (CRASH_ARMS). Then it reports that it was reached. Once, it kills or freezes its own
+process, or cuts its connections to PostgreSQL.
 """
 
 import functools
@@ -163,7 +163,7 @@ def prepare(report: Callable[[Report], None]) -> None:
 
 def main() -> None:
     prepare(lambda line: print(json.dumps(line), flush=True))
-    from app.__main__ import app  # noqa: PLC0415 - what it runs is wrapped by now
+    from runward.__main__ import app  # noqa: PLC0415 - what it runs is wrapped by now
 
     app()
 

@@ -5,7 +5,7 @@ of the test.
 import json
 import urllib.request
 
-from app.tools import ToolContext, tool
+from runward.tools import ToolContext, tool
 
 
 @tool(timeout_seconds=30)

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from sqlalchemy import text
 
-from app.api import idempotency
-from app.loop import execute
-from app.store import commit, sweep
+from runward.api import idempotency
+from runward.loop import execute
+from runward.store import commit, sweep
 
 
 def a_lost_call_is_sent_again() -> None:

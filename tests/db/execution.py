@@ -8,24 +8,24 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from app.domain.agents import AgentConfig
-from app.domain.calls import CallPhase
-from app.domain.ids import ProjectId
-from app.domain.items import Message
-from app.domain.outcomes import Outcome
-from app.domain.state import RunState, Segment, SegmentKind
-from app.llm.base import ModelRequest, ModelResponse, OnDelta
-from app.llm.catalog import Models
-from app.llm.offline import Offline
-from app.loop.execute import Execution
-from app.loop.project_models import ProjectModels
-from app.settings import Settings
-from app.store import registry
-from app.store.commit import Step, Written
-from app.tools.base import Invocation
-from app.tools.guards import Guards, RunGuardrail
-from app.tools.signed_post import SignedPosts
-from app.wiring import Services, open_services
+from runward.domain.agents import AgentConfig
+from runward.domain.calls import CallPhase
+from runward.domain.ids import ProjectId
+from runward.domain.items import Message
+from runward.domain.outcomes import Outcome
+from runward.domain.state import RunState, Segment, SegmentKind
+from runward.llm.base import ModelRequest, ModelResponse, OnDelta
+from runward.llm.catalog import Models
+from runward.llm.offline import Offline
+from runward.loop.execute import Execution
+from runward.loop.project_models import ProjectModels
+from runward.settings import Settings
+from runward.store import registry
+from runward.store.commit import Step, Written
+from runward.tools.base import Invocation
+from runward.tools.guards import Guards, RunGuardrail
+from runward.tools.signed_post import SignedPosts
+from runward.wiring import Services, open_services
 from tests.db.store import PROJECT, Store, new_run
 
 Answer: TypeAlias = Callable[[Invocation], Awaitable[Outcome]]

@@ -10,25 +10,25 @@ from uuid import UUID, uuid4
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.domain.agents import AgentConfig
-from app.domain.ids import ApprovalId, RunId
-from app.domain.items import Message
-from app.domain.plan import Turn, take_response
-from app.domain.response import ModelResponse, RequestedCall
-from app.domain.run import Move
-from app.domain.settle import conclude, start
-from app.domain.state import Changes, RunState, Segment, SegmentKind
-from app.domain.toolbox import Tool, compile_tool
-from app.domain.tools import ToolSpec
-from app.store import claims, keys, registry, runs
-from app.store.accept import AcceptWriter
-from app.store.commit import Committed, Ending, Step, StepWriter, Written
-from app.store.db import Tx, open_database
-from app.store.group import Result
-from app.store.ids import mint
-from app.store.keys import DEFAULT_PROJECT
-from app.store.runs import NewRun
-from app.store.vault import Vault
+from runward.domain.agents import AgentConfig
+from runward.domain.ids import ApprovalId, RunId
+from runward.domain.items import Message
+from runward.domain.plan import Turn, take_response
+from runward.domain.response import ModelResponse, RequestedCall
+from runward.domain.run import Move
+from runward.domain.settle import conclude, start
+from runward.domain.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.toolbox import Tool, compile_tool
+from runward.domain.tools import ToolSpec
+from runward.store import claims, keys, registry, runs
+from runward.store.accept import AcceptWriter
+from runward.store.commit import Committed, Ending, Step, StepWriter, Written
+from runward.store.db import Tx, open_database
+from runward.store.group import Result
+from runward.store.ids import mint
+from runward.store.keys import DEFAULT_PROJECT
+from runward.store.runs import NewRun
+from runward.store.vault import Vault
 
 PROJECT: Final = DEFAULT_PROJECT
 LEASE: Final = timedelta(seconds=30)

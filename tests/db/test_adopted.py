@@ -4,12 +4,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
 
-from app.api.accepting import accept_at_once
-from app.domain.agents import AgentConfig, Limits
-from app.domain.items import Message
-from app.domain.state import RunState, Segment, SegmentKind
-from app.store.accept import Accepted
-from app.store.runs import NewRun
+from runward.api.accepting import accept_at_once
+from runward.domain.agents import AgentConfig, Limits
+from runward.domain.items import Message
+from runward.domain.state import RunState, Segment, SegmentKind
+from runward.store.accept import Accepted
+from runward.store.runs import NewRun
 from tests.db.store import MODEL, Store, new_run
 
 ROOM: Final = 1024

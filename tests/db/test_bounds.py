@@ -9,27 +9,27 @@ import pytest
 from pydantic_core import from_json
 from sqlalchemy import text
 
-from app.api.accepting import new_run
-from app.api.models.start_run import StartRun
-from app.api.resolving import Resolved
-from app.domain import bounds
-from app.domain.approvals import Edit
-from app.domain.calls import CallOutcome, CallPhase
-from app.domain.errors import ConflictError
-from app.domain.ids import CallId, KeyId
-from app.domain.items import HostedCall, MediaPart, Message, Native, Reasoning, TextPart
-from app.domain.outcomes import Done, Outcome
-from app.domain.plan import UnusableResponseError, take_response
-from app.domain.resolve import CallbackCompleted, InputRequired
-from app.domain.response import ModelResponse, Output, RequestedCall, Usage
-from app.domain.scopes import Principal
-from app.domain.settle import AwaitCallback, AwaitResult, conclude, judge
-from app.domain.state import Changes, RunState
-from app.store import client_results, continuing, outside
-from app.store.callback_tokens import CallRef
-from app.store.db import Tx
-from app.store.ids import mint
-from app.store.vault import Vault
+from runward.api.accepting import new_run
+from runward.api.models.start_run import StartRun
+from runward.api.resolving import Resolved
+from runward.domain import bounds
+from runward.domain.approvals import Edit
+from runward.domain.calls import CallOutcome, CallPhase
+from runward.domain.errors import ConflictError
+from runward.domain.ids import CallId, KeyId
+from runward.domain.items import HostedCall, MediaPart, Message, Native, Reasoning, TextPart
+from runward.domain.outcomes import Done, Outcome
+from runward.domain.plan import UnusableResponseError, take_response
+from runward.domain.resolve import CallbackCompleted, InputRequired
+from runward.domain.response import ModelResponse, Output, RequestedCall, Usage
+from runward.domain.scopes import Principal
+from runward.domain.settle import AwaitCallback, AwaitResult, conclude, judge
+from runward.domain.state import Changes, RunState
+from runward.store import client_results, continuing, outside
+from runward.store.callback_tokens import CallRef
+from runward.store.db import Tx
+from runward.store.ids import mint
+from runward.store.vault import Vault
 from tests.db.store import MODEL, PROJECT, Store, step
 from tests.unit.domain_cases import tool, turn_with
 

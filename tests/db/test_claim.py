@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
-from app.domain.approvals import Approve, Reject
-from app.domain.calls import CallPhase
-from app.domain.ids import CallId, RunId
-from app.domain.run import Move
-from app.domain.state import Changes, RunState
-from app.store import claims, outside, sweep
-from app.store.commit import Ending
-from app.store.db import open_database
+from runward.domain.approvals import Approve, Reject
+from runward.domain.calls import CallPhase
+from runward.domain.ids import CallId, RunId
+from runward.domain.run import Move
+from runward.domain.state import Changes, RunState
+from runward.store import claims, outside, sweep
+from runward.store.commit import Ending
+from runward.store.db import open_database
 from tests.db.proxy import Break, Proxy
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, pay, step
 

@@ -5,20 +5,20 @@ from collections.abc import AsyncGenerator
 import pytest
 from sqlalchemy import text
 
-from app.api import stream
-from app.domain.ids import KeyId
-from app.domain.scopes import Principal, Scope
-from app.settings import Settings
-from app.store import console_sessions, keys
-from app.store.console_sessions import (
+from runward.api import stream
+from runward.domain.ids import KeyId
+from runward.domain.scopes import Principal, Scope
+from runward.settings import Settings
+from runward.store import console_sessions, keys
+from runward.store.console_sessions import (
     MAX_OF_A_KEY,
     authenticate,
     close_session,
     get_session,
     open_session,
 )
-from app.store.db import Tx
-from app.wiring import open_services
+from runward.store.db import Tx
+from runward.wiring import open_services
 from tests.db.store import PROJECT, Store
 
 

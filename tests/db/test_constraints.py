@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import DBAPIError
 
-from app.domain.run import TERMINAL
-from app.store.db import UnsafeDatabaseError, check_safety, open_database, sqlstate
+from runward.domain.run import TERMINAL
+from runward.store.db import UnsafeDatabaseError, check_safety, open_database, sqlstate
 from tests.db.store import Store, pay, step
 
 CHECK, NOT_NULL, UNIQUE, FOREIGN = "23514", "23502", "23505", "23503"

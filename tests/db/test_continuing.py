@@ -1,13 +1,13 @@
 """What a run that goes on takes over, in one transaction."""
 
-from app.domain.calls import CallOutcome, Result
-from app.domain.items import Message
-from app.domain.json import JsonObject
-from app.domain.run import Move
-from app.domain.state import SegmentKind
-from app.store import continuing
-from app.store.commit import Ending
-from app.store.runs import ACCEPT, NewRun, accept_values
+from runward.domain.calls import CallOutcome, Result
+from runward.domain.items import Message
+from runward.domain.json import JsonObject
+from runward.domain.run import Move
+from runward.domain.state import SegmentKind
+from runward.store import continuing
+from runward.store.commit import Ending
+from runward.store.runs import ACCEPT, NewRun, accept_values
 from tests.db.store import LEASE, PROJECT, Store, pay, step
 
 PAID = Result(CallOutcome.COMPLETED, {"paid": True})

@@ -14,14 +14,14 @@ import pytest
 from sqlalchemy import NullPool, make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.store import embedded
-from app.store.embedded import EmbeddedError, EmbeddedServer
+from runward.store import embedded
+from runward.store.embedded import EmbeddedError, EmbeddedServer
 from tests.support.postgres import scratch_folder
 
 HOLDER = """
 import sys
 from pathlib import Path
-from app.store import embedded
+from runward.store import embedded
 server = embedded.open_server(Path(sys.argv[1]), say=lambda line: None)
 print("open", flush=True)
 sys.stdin.read()

@@ -7,17 +7,17 @@ from typing import Any, Final
 
 import pytest
 
-from app.domain.agents import Limits
-from app.domain.calls import CallOutcome, Reason
-from app.domain.guards import Allow, Verdict
-from app.domain.ids import CallId
-from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from app.domain.response import Usage
-from app.domain.sessions import OnConflict
-from app.domain.settle import start
-from app.domain.state import Changes, Member
-from app.llm import failures
-from app.llm.base import (
+from runward.domain.agents import Limits
+from runward.domain.calls import CallOutcome, Reason
+from runward.domain.guards import Allow, Verdict
+from runward.domain.ids import CallId
+from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.response import Usage
+from runward.domain.sessions import OnConflict
+from runward.domain.settle import start
+from runward.domain.state import Changes, Member
+from runward.llm import failures
+from runward.llm.base import (
     Abilities,
     ModelError,
     ModelRequest,
@@ -25,13 +25,13 @@ from app.llm.base import (
     OnDelta,
     TextDelta,
 )
-from app.llm.offline import Offline
-from app.loop import ask_model, breaker
-from app.loop.execute import Execution
-from app.store import runs, secrets, sessions
-from app.store.commit import Step
-from app.store.drafts import Piece
-from app.tools.base import LEASE_LOST, Invocation
+from runward.llm.offline import Offline
+from runward.loop import ask_model, breaker
+from runward.loop.execute import Execution
+from runward.store import runs, secrets, sessions
+from runward.store.commit import Step
+from runward.store.drafts import Piece
+from runward.tools.base import LEASE_LOST, Invocation
 from tests.db.execution import Loop, OneModelForAll, loop_on
 from tests.db.store import PROJECT, Store, pay, step, taken
 

@@ -10,16 +10,16 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from app.domain.calls import Call, CallPhase, Reason
-from app.domain.ids import CallId
-from app.domain.run import Move
-from app.domain.settle import close_open_calls
-from app.domain.state import Changes, RunState
-from app.store import commit, sweep
-from app.store.commit import Committed, Ending, Moved, Step, Written
-from app.store.db import sqlstate
-from app.store.group import GroupCommit
-from app.store.ids import mint
+from runward.domain.calls import Call, CallPhase, Reason
+from runward.domain.ids import CallId
+from runward.domain.run import Move
+from runward.domain.settle import close_open_calls
+from runward.domain.state import Changes, RunState
+from runward.store import commit, sweep
+from runward.store.commit import Committed, Ending, Moved, Step, Written
+from runward.store.db import sqlstate
+from runward.store.group import GroupCommit
+from runward.store.ids import mint
 from tests.db.store import Store, pay, step, taken
 
 SHORT = timedelta(seconds=0.3)

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from sqlalchemy import text
 
-from app.store import keys
-from app.store.db import Tx
+from runward.store import keys
+from runward.store.db import Tx
 from tests.db.proxy import Proxy
 from tests.db.store import Store
 from tests.db.test_toolbox import statements
@@ -44,7 +44,7 @@ async def test_keys_are_administered_through_pgbouncer(store: Store) -> None:
     async with proxy.open() as url:
         proxy.refuse_parameter("jit")
         listing = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "app", "keys", "list", "--on-database", "--json"),
+            *(sys.executable, "-m", "runward", "keys", "list", "--on-database", "--json"),
             stdout=PIPE,
             stderr=PIPE,
             env={

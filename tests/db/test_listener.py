@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.domain.ids import RunId
-from app.domain.run import Move
-from app.domain.state import Event
-from app.store.commit import Ending
-from app.store.drafts import Piece
-from app.store.events import StoredEvent, shown_now
-from app.store.notify import MAX_PUSHED, Feed, Follower, Listener
-from app.store.relay import Relay
+from runward.domain.ids import RunId
+from runward.domain.run import Move
+from runward.domain.state import Event
+from runward.store.commit import Ending
+from runward.store.drafts import Piece
+from runward.store.events import StoredEvent, shown_now
+from runward.store.notify import MAX_PUSHED, Feed, Follower, Listener
+from runward.store.relay import Relay
 from tests.db.proxy import Break, Proxy
 from tests.db.store import PROJECT, Store, backend, step, until
 from tests.db.test_worker import bench_on

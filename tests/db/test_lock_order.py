@@ -10,13 +10,13 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from app.domain.agents import AgentConfig
-from app.domain.ids import CallId, RunId
-from app.domain.state import Lineage
-from app.store import idempotency, outside, runs
-from app.store.accept import Accepted
-from app.store.group import GroupCommit
-from app.store.runs import ACCEPT, NewRun, accept_values
+from runward.domain.agents import AgentConfig
+from runward.domain.ids import CallId, RunId
+from runward.domain.state import Lineage
+from runward.store import idempotency, outside, runs
+from runward.store.accept import Accepted
+from runward.store.group import GroupCommit
+from runward.store.runs import ACCEPT, NewRun, accept_values
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run
 
 KEY = text(

@@ -15,10 +15,10 @@ from asyncpg import exceptions as pg  # pyright: ignore[reportMissingTypeStubs]
 from sqlalchemy import exc, text
 from sqlalchemy.engine import make_url
 
-from app.domain.agents import AgentConfig
-from app.domain.run import Move
-from app.store import db
-from app.store.commit import Beyond, Committed, Ending
+from runward.domain.agents import AgentConfig
+from runward.domain.run import Move
+from runward.store import db
+from runward.store.commit import Beyond, Committed, Ending
 from tests.db.proxy import Break, Proxy
 from tests.db.store import Store, new_run, step
 

@@ -7,14 +7,14 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from app.domain.mcp_auth import Credentials, OAuth, OAuthClient
-from app.domain.mcp_servers import McpServerSpec
-from app.domain.tools import SecretRef
-from app.egress.client import Egress
-from app.store.mcp_credentials import StoredRefreshTokens, seal
-from app.store.mcp_servers import add_server, get_server
-from app.store.vault import SecretUnreadableError
-from app.tools.mcp_oauth import AccessTokens
+from runward.domain.mcp_auth import Credentials, OAuth, OAuthClient
+from runward.domain.mcp_servers import McpServerSpec
+from runward.domain.tools import SecretRef
+from runward.egress.client import Egress
+from runward.store.mcp_credentials import StoredRefreshTokens, seal
+from runward.store.mcp_servers import add_server, get_server
+from runward.store.vault import SecretUnreadableError
+from runward.tools.mcp_oauth import AccessTokens
 from tests.db.store import PROJECT, Store
 from tests.support.oauth_server import CLIENT, AuthServer
 from tests.support.serving import Hold

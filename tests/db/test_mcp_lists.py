@@ -3,12 +3,12 @@ registration that has changed."""
 
 from uuid import uuid4
 
-from app.domain.mcp_servers import ListedTool, McpServerSpec
-from app.settings import Settings
-from app.store.mcp_credentials import Sealed
-from app.store.mcp_servers import add_server, change_server, get_server
-from app.tools.mcp_link import Server
-from app.wiring import open_services
+from runward.domain.mcp_servers import ListedTool, McpServerSpec
+from runward.settings import Settings
+from runward.store.mcp_credentials import Sealed
+from runward.store.mcp_servers import add_server, change_server, get_server
+from runward.tools.mcp_link import Server
+from runward.wiring import open_services
 from tests.db.proxy import Break, Proxy
 from tests.db.store import PROJECT, Store
 

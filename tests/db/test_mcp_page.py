@@ -4,8 +4,8 @@ import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
-from app.api import mcp_listing
-from app.domain.json import JsonObject
+from runward.api import mcp_listing
+from runward.domain.json import JsonObject
 from tests.db.store import PROJECT, Store
 
 MANY = """

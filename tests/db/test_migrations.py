@@ -11,10 +11,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, NullPool, Table, event, make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.domain.errors import OperatorError
-from app.store import migrations, registry_tables
-from app.store.connecting import DatabaseRefusedError
-from app.store.tables import metadata
+from runward.domain.errors import OperatorError
+from runward.store import migrations, registry_tables
+from runward.store.connecting import DatabaseRefusedError
+from runward.store.tables import metadata
 from tests.db.proxy import Proxy
 from tests.db.store import until
 

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import pytest
 from sqlalchemy import text
 
-from app.domain import errors as e
-from app.domain.abandoned import Abandoned, Closed
-from app.domain.approvals import Approve, Decision, Edit, Reject, Remember, Respond
-from app.domain.calls import CallOutcome, CallPhase
-from app.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, show
-from app.domain.resolve import (
+from runward.domain import errors as e
+from runward.domain.abandoned import Abandoned, Closed
+from runward.domain.approvals import Approve, Decision, Edit, Reject, Remember, Respond
+from runward.domain.calls import CallOutcome, CallPhase
+from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, show
+from runward.domain.resolve import (
     CallbackCompleted,
     CallbackFailed,
     Progress,
@@ -21,17 +21,17 @@ from app.domain.resolve import (
     ResolvedFailed,
     ResolvedRetry,
 )
-from app.domain.run import Move
-from app.domain.settle import AwaitCallback, AwaitResolution
-from app.domain.state import RunState
-from app.store import approvals, outside, sweep, views
-from app.store.approvals import Approval
-from app.store.callback_tokens import CallRef
-from app.store.commit import Committed, Ending, Moved
-from app.store.db import Tx
-from app.store.ids import mint
-from app.store.quarantine import Quarantine
-from app.worker.reaper import Reaper
+from runward.domain.run import Move
+from runward.domain.settle import AwaitCallback, AwaitResolution
+from runward.domain.state import RunState
+from runward.store import approvals, outside, sweep, views
+from runward.store.approvals import Approval
+from runward.store.callback_tokens import CallRef
+from runward.store.commit import Committed, Ending, Moved
+from runward.store.db import Tx
+from runward.store.ids import mint
+from runward.store.quarantine import Quarantine
+from runward.worker.reaper import Reaper
 from tests.db.store import PROJECT, Store, pay, step
 
 T = TypeVar("T")

@@ -12,18 +12,18 @@ from typing import Any, Final
 
 from sqlalchemy import event, text
 
-from app.domain.agents import AgentConfig
-from app.domain.calls import CallPhase
-from app.domain.ids import RunId, SessionId
-from app.domain.run import RunStatus
-from app.domain.state import RunState
-from app.store import approvals, events, keys, outside, runs, sweep, tool_history, views
-from app.store.accept import AcceptWriter
-from app.store.db import Tx
-from app.store.family_events import read_family_after
-from app.store.ids import mint
-from app.store.run_search import RunFilter, search_runs
-from app.store.sweep import Held
+from runward.domain.agents import AgentConfig
+from runward.domain.calls import CallPhase
+from runward.domain.ids import RunId, SessionId
+from runward.domain.run import RunStatus
+from runward.domain.state import RunState
+from runward.store import approvals, events, keys, outside, runs, sweep, tool_history, views
+from runward.store.accept import AcceptWriter
+from runward.store.db import Tx
+from runward.store.family_events import read_family_after
+from runward.store.ids import mint
+from runward.store.run_search import RunFilter, search_runs
+from runward.store.sweep import Held
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run, pay, step
 
 SEED: Final = """

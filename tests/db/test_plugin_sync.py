@@ -4,12 +4,12 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
-from app.domain.ids import ProjectId
-from app.domain.json import JsonObject
-from app.domain.tools import ToolSpec
-from app.store import keys, plugin_sync, registry
-from app.store.db import Tx
-from app.tools import signing
+from runward.domain.ids import ProjectId
+from runward.domain.json import JsonObject
+from runward.domain.tools import ToolSpec
+from runward.store import keys, plugin_sync, registry
+from runward.store.db import Tx
+from runward.tools import signing
 from tests.db.store import PROJECT, Store
 
 PARAMETERS: JsonObject = {"type": "object", "properties": {"b": {}, "a": {}}}

@@ -6,18 +6,18 @@ from time import monotonic
 import pytest
 from sqlalchemy import event, text
 
-from app.api.tool_calls import call_back
-from app.domain.guards import WebhookGuardrail
-from app.domain.ids import CallId
-from app.domain.resolve import CallbackCompleted
-from app.loop.policies import Policies
-from app.settings import Settings
-from app.store import callback_tokens, policies
-from app.store.callback_tokens import CallRef
-from app.store.db import Tx
-from app.store.policies import StoredPolicy
-from app.tools import signing
-from app.wiring import open_services
+from runward.api.tool_calls import call_back
+from runward.domain.guards import WebhookGuardrail
+from runward.domain.ids import CallId
+from runward.domain.resolve import CallbackCompleted
+from runward.loop.policies import Policies
+from runward.settings import Settings
+from runward.store import callback_tokens, policies
+from runward.store.callback_tokens import CallRef
+from runward.store.db import Tx
+from runward.store.policies import StoredPolicy
+from runward.tools import signing
+from runward.wiring import open_services
 from tests.db.store import PROJECT, Store
 from tests.db.test_outside import accepted_for_later
 

@@ -7,17 +7,17 @@ from uuid import UUID
 
 import pytest
 
-from app.api.cancelling import cancel
-from app.domain import errors as e
-from app.domain.run import Move
-from app.domain.state import RunState
-from app.settings import Settings
-from app.store import approvals, claims, runs, sweep, views
-from app.store.commit import Ending
-from app.store.quarantine import Quarantine, end_unread
-from app.wiring import open_services
-from app.worker.main import Worker
-from app.worker.reaper import Reaper
+from runward.api.cancelling import cancel
+from runward.domain import errors as e
+from runward.domain.run import Move
+from runward.domain.state import RunState
+from runward.settings import Settings
+from runward.store import approvals, claims, runs, sweep, views
+from runward.store.commit import Ending
+from runward.store.quarantine import Quarantine, end_unread
+from runward.wiring import open_services
+from runward.worker.main import Worker
+from runward.worker.reaper import Reaper
 from tests.db.store import LEASE, PROJECT, Store, pay, step
 
 DEEP = "[" * 250 + "]" * 250

@@ -10,15 +10,15 @@ from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 from sqlalchemy import make_url
 
-from app.api.health import readyz
-from app.domain.errors import OperatorError, UnavailableError
-from app.serve import STOP_SIGNALS, run_process
-from app.settings import Settings
-from app.store import readiness
-from app.store.db import open_database
-from app.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
-from app.store.vault import Vault
-from app.wiring import Services, open_services
+from runward.api.health import readyz
+from runward.domain.errors import OperatorError, UnavailableError
+from runward.serve import STOP_SIGNALS, run_process
+from runward.settings import Settings
+from runward.store import readiness
+from runward.store.db import open_database
+from runward.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
+from runward.store.vault import Vault
+from runward.wiring import Services, open_services
 from tests.db.store import Store
 
 KEY: Final = "the key of this deployment, and no other one"

@@ -8,12 +8,12 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.engine import make_url
 
-from app.domain.ids import RunId
-from app.domain.json import JsonObject
-from app.store.db import open_database
-from app.store.drafts import Piece
-from app.store.notify import Feed, Follower, Listener
-from app.store.relay import MAX_PIECE, Relay
+from runward.domain.ids import RunId
+from runward.domain.json import JsonObject
+from runward.store.db import open_database
+from runward.store.drafts import Piece
+from runward.store.notify import Feed, Follower, Listener
+from runward.store.relay import MAX_PIECE, Relay
 from tests.db.store import PROJECT, Store, until
 
 TEXT = "message.delta"

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.api.responses import following, reading
-from app.api.responses.following import Former
-from app.api.responses.ids import ResponseId
-from app.store import events, views
+from runward.api.responses import following, reading
+from runward.api.responses.following import Former
+from runward.api.responses.ids import ResponseId
+from runward.store import events, views
 from tests.db.store import PROJECT, Store
 
 TURNS = 60

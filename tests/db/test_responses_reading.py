@@ -2,9 +2,9 @@
 
 from sqlalchemy import event
 
-from app.api.responses import reading
-from app.api.responses.ids import ResponseId
-from app.store import views
+from runward.api.responses import reading
+from runward.api.responses.ids import ResponseId
+from runward.store import views
 from tests.db.store import PROJECT, Store, pay
 
 WAITS = 20

@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from app.domain.ids import RunId
-from app.store import run_search
-from app.store.run_search import FoundRuns, RunFilter, search_runs
+from runward.domain.ids import RunId
+from runward.store import run_search
+from runward.store.run_search import FoundRuns, RunFilter, search_runs
 from tests.db.store import PROJECT, Store
 
 RUNS = 7

@@ -8,14 +8,14 @@ import pytest
 from sqlalchemy import NullPool, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from app.domain.mcp_auth import Credentials, OAuth
-from app.domain.mcp_servers import McpServerSpec
-from app.domain.tools import SecretRef, ToolSpec
-from app.store import keys, mcp_servers, migrations, registry
-from app.store.header_values import SecretKeyNeededError, open_headers
-from app.store.mcp_credentials import seal
-from app.store.secrets import put_secret
-from app.store.vault import Vault
+from runward.domain.mcp_auth import Credentials, OAuth
+from runward.domain.mcp_servers import McpServerSpec
+from runward.domain.tools import SecretRef, ToolSpec
+from runward.store import keys, mcp_servers, migrations, registry
+from runward.store.header_values import SecretKeyNeededError, open_headers
+from runward.store.mcp_credentials import seal
+from runward.store.secrets import put_secret
+from runward.store.vault import Vault
 from tests.db.store import PROJECT, Store
 
 CANARY = "c4nary-in-a-coal-mine"

@@ -8,15 +8,15 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import event, text
 
-from app.domain import errors as e
-from app.domain.ids import ProjectId, RunId, SessionId
-from app.domain.items import Item, Message
-from app.domain.json import JsonObject
-from app.domain.sessions import MAX_STATE_BYTES, OnConflict
-from app.store import session_items, sessions
-from app.store.db import Tx
-from app.store.ids import mint
-from app.store.sessions import Place, Session
+from runward.domain import errors as e
+from runward.domain.ids import ProjectId, RunId, SessionId
+from runward.domain.items import Item, Message
+from runward.domain.json import JsonObject
+from runward.domain.sessions import MAX_STATE_BYTES, OnConflict
+from runward.store import session_items, sessions
+from runward.store.db import Tx
+from runward.store.ids import mint
+from runward.store.sessions import Place, Session
 from tests.db import test_plans
 from tests.db.store import PROJECT, Store
 from tests.db.test_plans import FOREIGN_KEYS, Sent, explained, nodes

@@ -6,9 +6,9 @@ from time import monotonic
 import pytest
 from sqlalchemy import event
 
-from app.loop.toolbox import Toolbox
-from app.store import registry
-from app.tools import signing
+from runward.loop.toolbox import Toolbox
+from runward.store import registry
+from runward.tools import signing
 from tests.db.store import PROJECT, Store
 
 
@@ -73,7 +73,7 @@ async def test_what_was_read_before_a_change_is_not_kept_after_it(store: Store) 
 async def test_tools_are_not_lost_where_more_are_wanted_than_are_kept(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.loop.toolbox.MAX_KEPT", 1)
+    monkeypatch.setattr("runward.loop.toolbox.MAX_KEPT", 1)
     for name in ("a", "b"):
         await store.register(name=name)
     tools = await Toolbox(store.pool, store.vault).fetch(PROJECT, [("a", 1), ("b", 1)])
@@ -87,7 +87,7 @@ async def test_large_schemas_leave_the_memory_before_there_are_many(
         await store.register(name=name)
     asked, toolbox = statements(store), Toolbox(store.pool, store.vault)
     await toolbox.fetch(PROJECT, [("a", 1)])
-    monkeypatch.setattr("app.loop.toolbox.MAX_SCHEMA_CHARACTERS", 2 * toolbox.schema_characters)
+    monkeypatch.setattr("runward.loop.toolbox.MAX_SCHEMA_CHARACTERS", 2 * toolbox.schema_characters)
     await toolbox.fetch(PROJECT, [("b", 1)])
     await toolbox.fetch(PROJECT, [("c", 1)])
     asked.clear()

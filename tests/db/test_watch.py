@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
-from app.domain.mcp_servers import McpServerSpec
-from app.serve import watch_projects
-from app.store import changes, mcp_servers
-from app.store.changes import Known
-from app.store.mcp_credentials import Sealed, StoredRefreshTokens
-from app.worker import watch as module
-from app.worker.watch import Watch
+from runward.domain.mcp_servers import McpServerSpec
+from runward.serve import watch_projects
+from runward.store import changes, mcp_servers
+from runward.store.changes import Known
+from runward.store.mcp_credentials import Sealed, StoredRefreshTokens
+from runward.worker import watch as module
+from runward.worker.watch import Watch
 from tests.db.store import PROJECT, Store
 from tests.hostile.inside import api
 

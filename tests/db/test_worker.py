@@ -13,23 +13,23 @@ from typing import Any
 import pytest
 from sqlalchemy import make_url, text
 
-from app.domain.agents import AgentConfig
-from app.domain.ids import RunId
-from app.domain.items import Message
-from app.domain.outcomes import Done, Outcome
-from app.domain.run import Move
-from app.domain.state import RunState, Segment, SegmentKind
-from app.loop.leased import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
-from app.settings import Settings
-from app.store import sweep
-from app.store.claims import MAX_CLAIMS, Held
-from app.store.commit import Ending
-from app.store.db import open_database
-from app.tools.base import Invocation
-from app.wiring import Services, open_services
-from app.worker import leases as leases_module
-from app.worker.leases import Heartbeat, HeartbeatStoppedError
-from app.worker.main import Worker
+from runward.domain.agents import AgentConfig
+from runward.domain.ids import RunId
+from runward.domain.items import Message
+from runward.domain.outcomes import Done, Outcome
+from runward.domain.run import Move
+from runward.domain.state import RunState, Segment, SegmentKind
+from runward.loop.leased import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
+from runward.settings import Settings
+from runward.store import sweep
+from runward.store.claims import MAX_CLAIMS, Held
+from runward.store.commit import Ending
+from runward.store.db import open_database
+from runward.tools.base import Invocation
+from runward.wiring import Services, open_services
+from runward.worker import leases as leases_module
+from runward.worker.leases import Heartbeat, HeartbeatStoppedError
+from runward.worker.main import Worker
 from tests.db.proxy import Break, Proxy
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, new_run, step, until
 
@@ -148,8 +148,8 @@ def test_a_worker_whose_loop_is_stuck_ends_itself_with_a_message_and_a_code() ->
     stuck = """if True:
         import asyncio, time
         from datetime import timedelta
-        from app.store.db import open_database
-        from app.worker import leases
+        from runward.store.db import open_database
+        from runward.worker import leases
 
         async def hang() -> None:
             nowhere = lambda: open_database("postgresql://nobody@127.0.0.1:9/x", pool_size=1)

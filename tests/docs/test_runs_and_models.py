@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.domain.response import Usage
-from app.llm.prices import Price, Prices
-from app.settings import Settings
+from runward.domain.response import Usage
+from runward.llm.prices import Price, Prices
+from runward.settings import Settings
 from tests.api.project import Project
 from tests.docs.shell import answers
 from tests.docs.story import Story

@@ -45,7 +45,10 @@ def test_deploying(own: Own, tmp_path: Path) -> None:
         assert "docker compose up" in page.not_run()
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
     started = [service.get("command") for service in compose["services"].values()]
-    assert started == [None, *(["python", "-m", "app", it] for it in ("migrate", "api", "worker"))]
+    assert started == [
+        None,
+        *(["python", "-m", "runward", it] for it in ("migrate", "api", "worker")),
+    ]
     example = (ROOT / ".env.example").read_text("utf-8")
     named = set(re.findall(r"^(?:# )?(\w+)=", example, re.MULTILINE))
     asked_for = set(re.findall(r"\$\{(\w+):\?", (ROOT / "docker-compose.yml").read_text("utf-8")))
@@ -100,7 +103,7 @@ def test_architecture(own: Own, tmp_path: Path) -> None:
     with Story("docs/architecture.md", own.client, tmp_path) as page:
         drawn = page.take("text").text.splitlines()
         assert [re.split(r"\s{2,}", line)[0] for line in drawn] == layers()
-        gate = (ROOT / "app" / "store" / "commit.py").read_text("utf-8")
+        gate = (ROOT / "app" / "runward" / "store" / "commit.py").read_text("utf-8")
         conditions = page.take("sql").text.removeprefix("… WHERE ").strip().split(" AND ")
         assert len(conditions) == 5
         for condition in conditions:

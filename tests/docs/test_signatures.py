@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.tools import signing
+from runward.tools import signing
 from tests.docs.blocks import blocks
 from tests.e2e.own_machine import needs
 

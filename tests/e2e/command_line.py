@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.cli.connection import Json
+from runward.cli.connection import Json
 from tests.support.service import INHERITED, ROOT
 
 SECONDS = 120
-PROGRAM = "import sys; sys.argv[0] = 'runward'; from app.__main__ import main; main()"
+PROGRAM = "import sys; sys.argv[0] = 'runward'; from runward.__main__ import main; main()"
 """As the installed program is called."""
 
 
@@ -37,7 +37,7 @@ class CommandLine:
 
     def environment(self, **env: str) -> dict[str, str]:
         kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        given = {"RUNWARD_URL": self.url, "RUNWARD_KEY": self.key, "PYTHONPATH": str(ROOT)}
+        given = {"RUNWARD_URL": self.url, "RUNWARD_KEY": self.key, "PYTHONPATH": str(ROOT / "app")}
         said = {name: value for name, value in given.items() if value is not None}
         return kept | {"RUNWARD_DATA_DIR": str(self.folder / "none"), "TZ": "UTC"} | said | env
 

@@ -1,4 +1,4 @@
-"""`python -m app serve` as a person starts it: no database, no keys, an empty folder."""
+"""`python -m runward serve` as a person starts it: no database, no keys, an empty folder."""
 
 import os
 import shutil

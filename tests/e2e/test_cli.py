@@ -14,8 +14,8 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from app.cli.approvals import decided_as
-from app.cli.connection import Json, connected
+from runward.cli.approvals import decided_as
+from runward.cli.connection import Json, connected
 from tests.e2e.command_line import CommandLine, editor
 from tests.e2e.conftest import Golden
 from tests.e2e.tcp_relay import TcpRelay

@@ -39,7 +39,7 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {
         "HOME": str(tmp_path),
         "PATH": f"{program.parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": str(ROOT / "app"),
         "TERM": "dumb",
     }
 

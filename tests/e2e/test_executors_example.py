@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from app.tools.signing import make_secret, signed_headers
+from runward.tools.signing import make_secret, signed_headers
 from tests.e2e.conftest import Processes
 from tests.support import packages
 from tests.support.client import Client

@@ -146,7 +146,7 @@ def test_a_taken_port_is_said_before_anything_is_made(machine: OwnMachine) -> No
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = subprocess.run(
-            [sys.executable, "-m", "app", "serve"],
+            [sys.executable, "-m", "runward", "serve"],
             cwd=ROOT,
             env=environment(machine.data_dir, port),
             capture_output=True,
@@ -161,7 +161,7 @@ def test_a_taken_port_is_said_before_anything_is_made(machine: OwnMachine) -> No
 
 def test_sigterm_while_it_starts_leaves_no_server_behind(machine: OwnMachine) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "app", "serve"],
+        [sys.executable, "-m", "runward", "serve"],
         cwd=ROOT,
         env=environment(machine.data_dir, free_port()),
         stdout=subprocess.PIPE,

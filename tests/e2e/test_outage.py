@@ -10,7 +10,7 @@ from sqlalchemy import NullPool, make_url
 from sqlalchemy import text as text_of
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.store import migrations
+from runward.store import migrations
 from tests.e2e.conftest import Processes
 from tests.support.model_server import Call, ModelServer, calls, text
 from tests.support.postgres import Cluster, scratch_folder, sqlalchemy_url

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from sqlalchemy import URL
 
-from app.store import migrations
+from runward.store import migrations
 from tests.environments.processes import Measured, Process, environment, only_in_full
 from tests.environments.servers import ACCOUNT, DRIVER, PostgresServer, postgres, postgres_18
 from tests.support.client import Json

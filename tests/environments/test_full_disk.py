@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.store import migrations
+from runward.store import migrations
 from tests.environments.processes import Measured, Process, environment
 from tests.environments.servers import PostgresServer, give_to_account, postgres_18, scratch
 from tests.support.client import Client, Json

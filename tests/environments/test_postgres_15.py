@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.store import migrations
+from runward.store import migrations
 from tests.environments.processes import Measured, Process, environment, only_in_full
 from tests.environments.servers import postgres, postgres_15
 

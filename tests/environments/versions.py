@@ -16,7 +16,7 @@ SECONDS = 120.0
 
 
 def install_previous(folder: Path) -> Path:
-    """Return the folder with the package `app` of the version before. Skip where the history of
+    """Return the folder with the package `runward` of the version before. Skip where the history of
     this clone does not go back to it."""
     commit = os.environ.get(PREVIOUS, "HEAD~1")
     archive, source, target = folder / "source.tar", folder / "source", folder / "previous"

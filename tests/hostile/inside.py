@@ -10,12 +10,12 @@ from typing import Any, Final
 import httpx2
 import pytest
 
-from app.api.app import create_app
-from app.api.routers import ROUTERS
-from app.egress.addresses import parse_address
-from app.settings import Settings
-from app.store import keys, readiness
-from app.wiring import Services, open_services
+from runward.api.app import create_app
+from runward.api.routers import ROUTERS
+from runward.egress.addresses import parse_address
+from runward.settings import Settings
+from runward.store import keys, readiness
+from runward.wiring import Services, open_services
 from tests.support.service import BOOTSTRAP_KEY, SECRET_KEY
 
 OPENED: Final = "127.0.0.53"

@@ -4,7 +4,7 @@ environment.
 
 import os
 
-from app.tools import Content, File, Text, ToolContext, tool
+from runward.tools import Content, File, Text, ToolContext, tool
 
 FOUL = "\0\ud800"
 

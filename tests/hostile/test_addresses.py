@@ -13,14 +13,14 @@ import httpx2
 import pytest
 from aiohttp import web
 
-from app.domain.mcp_auth import OAuthClient
-from app.egress.answers import NoAnswer
-from app.egress.client import Egress
-from app.llm.base import ModelError, ModelRequest
-from app.llm.openai_chat import OpenAIChat
-from app.tools.mcp_http import NotAuthorizedError
-from app.tools.mcp_oauth import AccessTokens, GivenRefreshTokens
-from app.wiring import Services
+from runward.domain.mcp_auth import OAuthClient
+from runward.egress.answers import NoAnswer
+from runward.egress.client import Egress
+from runward.llm.base import ModelError, ModelRequest
+from runward.llm.openai_chat import OpenAIChat
+from runward.tools.mcp_http import NotAuthorizedError
+from runward.tools.mcp_oauth import AccessTokens, GivenRefreshTokens
+from runward.wiring import Services
 from tests.hostile.addresses import urls
 from tests.hostile.figures import record
 from tests.hostile.inside import OPENED, Canaries, Names, api, canaries

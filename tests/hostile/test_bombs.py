@@ -12,13 +12,13 @@ from uuid import uuid4
 
 import pytest
 
-from app.domain.ids import ProjectId
-from app.domain.json import JsonObject
-from app.domain.schema import Validator, check_schema
-from app.domain.tools import ToolSpec
-from app.llm.offline_arguments import fill
-from app.llm.vendors_tools import Definitions
-from app.tools.rules import Question, RuleEvaluator
+from runward.domain.ids import ProjectId
+from runward.domain.json import JsonObject
+from runward.domain.schema import Validator, check_schema
+from runward.domain.tools import ToolSpec
+from runward.llm.offline_arguments import fill
+from runward.llm.vendors_tools import Definitions
+from runward.tools.rules import Question, RuleEvaluator
 from tests.api.project import Project, call
 from tests.hostile.figures import record
 from tests.support.client import Json

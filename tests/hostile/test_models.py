@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from app.llm.base import ModelError, ModelRequest
+from runward.llm.base import ModelError, ModelRequest
 from tests.hostile.figures import record
 from tests.hostile.peers import Memory, Peers
 from tests.hostile.test_redirects import PROTOCOLS

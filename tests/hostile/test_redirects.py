@@ -6,11 +6,11 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from app.llm.base import ModelError, ModelRequest
-from app.llm.openai_chat import OpenAIChat
-from app.llm.openai_responses import OpenAIResponses
-from app.llm.vendors import VendorModel
-from app.llm.vendors_access import Access, AwsKey
+from runward.llm.base import ModelError, ModelRequest
+from runward.llm.openai_chat import OpenAIChat
+from runward.llm.openai_responses import OpenAIResponses
+from runward.llm.vendors import VendorModel
+from runward.llm.vendors_access import Access, AwsKey
 from tests.hostile.webhooks import says
 from tests.unit.raw_server import RawServer, answer
 

@@ -5,21 +5,21 @@ from datetime import timedelta
 from typing import Any, Final, cast
 from uuid import UUID
 
-from app.domain.calls import Call
-from app.domain.ids import ProjectId, RunId
-from app.domain.resolve import (
+from runward.domain.calls import Call
+from runward.domain.ids import ProjectId, RunId
+from runward.domain.resolve import (
     CallbackCompleted,
     InputRequired,
 )
-from app.domain.state import ChildRun, RunState
-from app.domain.team import opening, outcome_of
-from app.domain.toolbox import Tool
-from app.loop.leased import Engine
-from app.loop.policies import NO_POLICY
-from app.loop.toolbox import Armed, ToolSet
-from app.store.commit import Step
-from app.tools.agent import AgentTool
-from app.tools.client import ClientTool
+from runward.domain.state import ChildRun, RunState
+from runward.domain.team import opening, outcome_of
+from runward.domain.toolbox import Tool
+from runward.loop.leased import Engine
+from runward.loop.policies import NO_POLICY
+from runward.loop.toolbox import Armed, ToolSet
+from runward.store.commit import Step
+from runward.tools.agent import AgentTool
+from runward.tools.client import ClientTool
 from tests.model.scopes import Scope
 from tests.model.twin import LEASE
 from tests.model.worker import (

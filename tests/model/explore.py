@@ -7,11 +7,11 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.domain.response import ModelResponse
-from app.domain.state import RunState
-from app.loop import equipped as equipped_module
-from app.loop import execute, turn
-from app.loop.guarding import Guarding
+from runward.domain.response import ModelResponse
+from runward.domain.state import RunState
+from runward.loop import equipped as equipped_module
+from runward.loop import execute, turn
+from runward.loop.guarding import Guarding
 from tests.model import properties as must
 from tests.model.operations import on_the_twin, replacing
 from tests.model.properties import ViolationError
@@ -24,7 +24,7 @@ from tests.model.world import World
 async def _ask_model(
     engine: Any, state: RunState, request: Any, *, tell: Any, check: Any
 ) -> ModelResponse:
-    """Like `app.loop.ask_model`: the lease is checked, then the request is sent."""
+    """Like `runward.loop.ask_model`: the lease is checked, then the request is sent."""
     await check()
     return await Pending("model", state.turn + 1)
 

@@ -7,11 +7,11 @@ from enum import Enum
 from typing import Any, Final, cast
 from uuid import UUID
 
-from app.domain.agents import AgentConfig
-from app.domain.calls import Call
-from app.domain.state import Event, RunState
-from app.domain.toolbox import Tool
-from app.store.commit import Step
+from runward.domain.agents import AgentConfig
+from runward.domain.calls import Call
+from runward.domain.state import Event, RunState
+from runward.domain.toolbox import Tool
+from runward.store.commit import Step
 
 _SKIPPED: Final[Mapping[type, frozenset[str]]] = {
     RunState: frozenset({"config", "team", "usage", "stored_bytes", "last_seq", "seconds_left"}),

@@ -8,20 +8,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from app.domain import approvals, decide, settle
-from app.domain.approvals import ApprovalStatus
-from app.domain.calls import WAITING, CallPhase
-from app.domain.decide import Park, RunTools, Wait
-from app.domain.run import MOVES, Edge, Move, RunStatus
-from app.domain.settle import AwaitCallback
-from app.domain.state import Changes
-from app.loop import execute
-from app.loop.execute import Execution
-from app.loop.leased import LeasedRun, LeaseLostError
-from app.store import approvals as approvals_store
-from app.store import family, outside, records, sweep
-from app.store import locked as locked_module
-from app.store.commit import Ending, Moved
+from runward.domain import approvals, decide, settle
+from runward.domain.approvals import ApprovalStatus
+from runward.domain.calls import WAITING, CallPhase
+from runward.domain.decide import Park, RunTools, Wait
+from runward.domain.run import MOVES, Edge, Move, RunStatus
+from runward.domain.settle import AwaitCallback
+from runward.domain.state import Changes
+from runward.loop import execute
+from runward.loop.execute import Execution
+from runward.loop.leased import LeasedRun, LeaseLostError
+from runward.store import approvals as approvals_store
+from runward.store import family, outside, records, sweep
+from runward.store import locked as locked_module
+from runward.store.commit import Ending, Moved
 from tests.model import twin
 from tests.model.operations import replacing
 from tests.model.rows import RunRow

@@ -1,5 +1,5 @@
 """All operations on the database, by name. They run on the twin, and in `test_conformance.py` on
-PostgreSQL through `app.store`. The functions of `app.store.outside` are those of Runward.
+PostgreSQL through `runward.store`. The functions of `runward.store.outside` are those of Runward.
 """
 
 import asyncio
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from app.domain.approvals import Decision
-from app.domain.errors import AppError
-from app.domain.ids import ApprovalId, CallId, RunId
-from app.domain.items import Message
-from app.domain.resolve import Answer, Callback, Resolution
-from app.domain.run import RunStatus
-from app.store import (
+from runward.domain.approvals import Decision
+from runward.domain.errors import AppError
+from runward.domain.ids import ApprovalId, CallId, RunId
+from runward.domain.items import Message
+from runward.domain.resolve import Answer, Callback, Resolution
+from runward.domain.run import RunStatus
+from runward.store import (
     approvals,
     client_results,
     commit,
@@ -24,8 +24,8 @@ from app.store import (
     sweep,
     views,
 )
-from app.store.callback_tokens import CallRef
-from app.store.commit import Step
+from runward.store.callback_tokens import CallRef
+from runward.store.commit import Step
 from tests.model import twin as on_twin
 from tests.model.rows import PROJECT
 from tests.model.twin import Twin, run_now
@@ -65,7 +65,7 @@ def _load(twin: Twin, _: Vault, run_id: RunId, fence: int) -> Any:
 
 
 def _decide(twin: Twin, vault: Vault, approval_id: ApprovalId, decision: Decision) -> str:
-    """Like `app.api.approvals`, which closes what an ended run has left behind."""
+    """Like `runward.api.approvals`, which closes what an ended run has left behind."""
     work = outside.decide(_tx(twin), cast("Any", vault), PROJECT, approval_id, decision, "key")
     return run_now(work).status
 

@@ -1,24 +1,24 @@
-"""The operations of the model on PostgreSQL, through `app.store`."""
+"""The operations of the model on PostgreSQL, through `runward.store`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, cast
 from uuid import UUID
 
-from app.domain.approvals import Decision
-from app.domain.calls import Call
-from app.domain.errors import AppError
-from app.domain.ids import ApprovalId, CallId, RunId
-from app.domain.items import Message
-from app.domain.run import RunStatus
-from app.domain.state import Changes, RunState
-from app.domain.toolbox import Tool
-from app.store import claims, client_results, outside, registry, runs, sweep
-from app.store.callback_tokens import CallRef
-from app.store.claims import Held
-from app.store.commit import Step, Written
-from app.store.db import Tx
-from app.store.runs import NewRun
+from runward.domain.approvals import Decision
+from runward.domain.calls import Call
+from runward.domain.errors import AppError
+from runward.domain.ids import ApprovalId, CallId, RunId
+from runward.domain.items import Message
+from runward.domain.run import RunStatus
+from runward.domain.state import Changes, RunState
+from runward.domain.toolbox import Tool
+from runward.store import claims, client_results, outside, registry, runs, sweep
+from runward.store.callback_tokens import CallRef
+from runward.store.claims import Held
+from runward.store.commit import Step, Written
+from runward.store.db import Tx
+from runward.store.runs import NewRun
 from tests.db.store import Store
 from tests.model.operations import Operation, Refused
 from tests.model.rows import PROJECT, RunRow, Tools

@@ -5,12 +5,12 @@ This module uses no table of Runward's code. It lists the statuses and their ord
 
 from typing import Final
 
-from app.domain.approvals import ApprovalStatus
-from app.domain.calls import CallPhase
-from app.domain.ids import CallId
-from app.domain.run import RunStatus
-from app.loop.execute import INTERNAL
-from app.store.commit import Step
+from runward.domain.approvals import ApprovalStatus
+from runward.domain.calls import CallPhase
+from runward.domain.ids import CallId
+from runward.domain.run import RunStatus
+from runward.loop.execute import INTERNAL
+from runward.store.commit import Step
 from tests.model.rows import ApprovalRow, Rows, RunRow
 
 

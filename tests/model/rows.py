@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from app.domain.agents import AgentConfig
-from app.domain.approvals import ApprovalStatus
-from app.domain.calls import Call
-from app.domain.ids import ApprovalId, CallId, ProjectId, RunId
-from app.domain.run import RunStatus
-from app.domain.state import ApprovalRequest, Lineage, Segment
-from app.domain.toolbox import Tool
-from app.store.keys import DEFAULT_PROJECT
+from runward.domain.agents import AgentConfig
+from runward.domain.approvals import ApprovalStatus
+from runward.domain.calls import Call
+from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
+from runward.domain.run import RunStatus
+from runward.domain.state import ApprovalRequest, Lineage, Segment
+from runward.domain.toolbox import Tool
+from runward.store.keys import DEFAULT_PROJECT
 
 PROJECT: Final[ProjectId] = DEFAULT_PROJECT
 Lease: TypeAlias = Literal["held", "expired"]

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from app.domain.agents import AgentConfig
-from app.domain.approvals import Approve, Decision, Edit, Reject, Respond
-from app.domain.ids import RunId
-from app.domain.items import Message
-from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from app.domain.response import ModelResponse, RequestedCall
-from app.domain.state import Lineage, Member, Segment, SegmentKind
-from app.domain.toolbox import Tool
+from runward.domain.agents import AgentConfig
+from runward.domain.approvals import Approve, Decision, Edit, Reject, Respond
+from runward.domain.ids import RunId
+from runward.domain.items import Message
+from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.response import ModelResponse, RequestedCall
+from runward.domain.state import Lineage, Member, Segment, SegmentKind
+from runward.domain.toolbox import Tool
 from tests.model.rows import RunRow, Tools
 from tests.unit.domain_cases import tool
 

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from app.domain.approvals import ApprovalStatus
-from app.domain.calls import Call, CallPhase
-from app.domain.ids import ApprovalId, CallId, RunId
-from app.domain.resolve import (
+from runward.domain.approvals import ApprovalStatus
+from runward.domain.calls import Call, CallPhase
+from runward.domain.ids import ApprovalId, CallId, RunId
+from runward.domain.resolve import (
     CallbackCompleted,
     InputRequired,
     ResolvedCompleted,
     ResolvedRetry,
 )
-from app.domain.toolbox import Tool, compile_tool
-from app.store.claims import MAX_CLAIMS
+from runward.domain.toolbox import Tool, compile_tool
+from runward.store.claims import MAX_CLAIMS
 from tests.model.operations import Refused
 from tests.model.properties import ENDED, require
 from tests.model.rows import RunRow

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from app.domain.abandoned import Closed
-from app.domain.approvals import ApprovalStatus
-from app.domain.calls import Call, CallOutcome, CallPhase
-from app.domain.ids import RunId
-from app.domain.outcomes import Done, Failed, Why
-from app.domain.resolve import (
+from runward.domain.abandoned import Closed
+from runward.domain.approvals import ApprovalStatus
+from runward.domain.calls import Call, CallOutcome, CallPhase
+from runward.domain.ids import RunId
+from runward.domain.outcomes import Done, Failed, Why
+from runward.domain.resolve import (
     CallbackCompleted,
     InputRequired,
 )
-from app.domain.run import RunStatus
-from app.store.commit import Committed, Step
+from runward.domain.run import RunStatus
+from runward.store.commit import Committed, Step
 from tests.model import properties as must
 from tests.model.properties import ENDED, require
 from tests.model.rows import RunRow

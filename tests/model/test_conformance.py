@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import TextClause, text
 from sqlalchemy.exc import DBAPIError
 
-from app.domain.state import RunState
-from app.store import claims, commit, runs, sweep
-from app.store.commit import Committed, Moved
+from runward.domain.state import RunState
+from runward.store import claims, commit, runs, sweep
+from runward.store.commit import Committed, Moved
 from tests.db.store import Store
 from tests.model.explore import modeled
 from tests.model.operations import Refused, replacing

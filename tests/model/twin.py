@@ -1,4 +1,4 @@
-"""The twin: the statements of `app.store` as Python functions on values. `test_conformance.py`
+"""The twin: the statements of `runward.store` as Python functions on values. `test_conformance.py`
 compares each with its SQL.
 
 The guards are tables, so that a mutant can remove one of them.
@@ -11,17 +11,17 @@ from types import SimpleNamespace, TracebackType
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
-from app.domain.approvals import ApprovalStatus, Remember
-from app.domain.calls import Call, CallPhase
-from app.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
-from app.domain.json import JsonObject
-from app.domain.run import MOVES, TERMINAL, Move, RunStatus
-from app.domain.state import Changes, Child, Lineage, Remembered, RunState, Segment
-from app.store import claims, commit
-from app.store.approvals import Approval
-from app.store.commit import Step, Written
-from app.store.records import Records
-from app.store.runs import NewRun
+from runward.domain.approvals import ApprovalStatus, Remember
+from runward.domain.calls import Call, CallPhase
+from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
+from runward.domain.json import JsonObject
+from runward.domain.run import MOVES, TERMINAL, Move, RunStatus
+from runward.domain.state import Changes, Child, Lineage, Remembered, RunState, Segment
+from runward.store import claims, commit
+from runward.store.approvals import Approval
+from runward.store.commit import Step, Written
+from runward.store.records import Records
+from runward.store.runs import NewRun
 from tests.model.rows import PROJECT, ApprovalRow, Rows, RunRow, Tools
 
 AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -191,8 +191,8 @@ class Twin:
     def _records(
         self, run_id: RunId, changes: Changes, closed: Sequence[dict[str, Any]] = ()
     ) -> None:
-        """What `app.store.records` writes behind every gate. Its UPDATE of approvals does not see
-        those that the same statement inserts."""
+        """What `runward.store.records` writes behind every gate. Its UPDATE of approvals does not
+        see those that the same statement inserts."""
         row = self.rows[run_id]
         records = Records()
         asked = Changes(approvals=changes.approvals, closed_approvals=changes.closed_approvals)
@@ -359,7 +359,7 @@ def _works(child: RunRow) -> bool:
     return child.status is RunStatus.IN_PROGRESS or queued
 
 
-# The functions of `app.store` that take a transaction and send SQL, on the twin.
+# The functions of `runward.store` that take a transaction and send SQL, on the twin.
 
 
 async def lock(tx: Any, _: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, cast
 from uuid import UUID
 
-from app.domain.calls import Call
-from app.domain.ids import CallId
-from app.domain.outcomes import Outcome
-from app.domain.state import Changes, RunState
-from app.domain.toolbox import Tool
-from app.loop.execute import Execution
-from app.loop.leased import LeaseLostError
-from app.loop.run_tools import CallsInFlight, _unfailing  # pyright: ignore[reportPrivateUsage]
-from app.loop.toolbox import ToolSet
-from app.tools.base import LEASE_LOST, Invocation
+from runward.domain.calls import Call
+from runward.domain.ids import CallId
+from runward.domain.outcomes import Outcome
+from runward.domain.state import Changes, RunState
+from runward.domain.toolbox import Tool
+from runward.loop.execute import Execution
+from runward.loop.leased import LeaseLostError
+from runward.loop.run_tools import CallsInFlight, _unfailing  # pyright: ignore[reportPrivateUsage]
+from runward.loop.toolbox import ToolSet
+from runward.tools.base import LEASE_LOST, Invocation
 from tests.model.keys import key_of
 
 MAX_STEPS: Final = 12
@@ -166,8 +166,8 @@ class Flights(CallsInFlight):
 
 
 class Webhook:
-    """Implements `Tool`: the scheduler is the tool. Like `app.tools.webhook`, it asks whether the
-    worker still has the run before it sends anything."""
+    """Implements `Tool`: the scheduler is the tool. Like `runward.tools.webhook`, it asks whether
+    the worker still has the run before it sends anything."""
 
     async def invoke(self, call: Invocation) -> Outcome:
         may_send = await Pending("lease", call)

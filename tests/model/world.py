@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from app.domain.calls import Call, CallPhase
-from app.domain.ids import CallId, RunId
-from app.domain.resolve import (
+from runward.domain.calls import Call, CallPhase
+from runward.domain.ids import CallId, RunId
+from runward.domain.resolve import (
     CallbackCompleted,
     InputRequired,
 )
-from app.domain.toolbox import Tool
-from app.store.commit import Moved, Step
+from runward.domain.toolbox import Tool
+from runward.store.commit import Moved, Step
 from tests.model import properties as must
 from tests.model.engine import engine_of
 from tests.model.keys import key_of

@@ -9,12 +9,12 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final
 
-from app.api import idempotency
-from app.domain import approvals as rules
-from app.domain.approvals import Approve, Edit
-from app.loop import execute
-from app.loop.toolbox import Toolbox
-from app.store import approvals, outside, runs
+from runward.api import idempotency
+from runward.domain import approvals as rules
+from runward.domain.approvals import Approve, Edit
+from runward.loop import execute
+from runward.loop.toolbox import Toolbox
+from runward.store import approvals, outside, runs
 from tests.support.forks import Report
 
 RACE_SECONDS = 0.1

@@ -11,7 +11,7 @@ from typing import Any, Final, Self, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from app.store import migrations
+from runward.store import migrations
 from tests.support.client import Client
 from tests.support.forks import Forked, Forks
 from tests.support.hits import Hit

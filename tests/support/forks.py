@@ -37,9 +37,9 @@ Prepare: TypeAlias = Callable[[Callable[[Report], None]], None]
 """What a child does before it runs the command. It is given a function that reports to the test."""
 
 PRELOADED = (
-    "app.__main__",
-    "app.serve",
-    "app.operating.environment",
+    "runward.__main__",
+    "runward.serve",
+    "runward.operating.environment",
     "mcp.client.streamable_http",
     "jsonschema",
     "openai",
@@ -195,7 +195,7 @@ class Forks:
         lease_seconds: float = 1,
         env: dict[str, str] | None = None,
     ) -> Forked:
-        """`app COMMAND`. An API process is not ready when this returns."""
+        """`runward COMMAND`. An API process is not ready when this returns."""
         port = free_port()
         variables = {name: os.environ[name] for name in INHERITED if name in os.environ} | {
             "DATABASE_URL": database_url,
@@ -349,7 +349,7 @@ def _run(wanted: Report, prepare: Prepare | None) -> int:
     if prepare is not None:
         pid = os.getpid()
         prepare(lambda line: _report_to(reports, {"pid": pid, **line}))
-    from app.__main__ import app  # noqa: PLC0415 - it is loaded, and the test does not need it
+    from runward.__main__ import app  # noqa: PLC0415 - it is loaded, and the test does not need it
 
     try:
         app([wanted["command"]])

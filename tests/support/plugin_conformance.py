@@ -1,6 +1,6 @@
 """A plugin for the MCP conformance suite: a tool that says how far it is."""
 
-from app.tools import ToolContext, tool
+from runward.tools import ToolContext, tool
 
 
 @tool

@@ -1,6 +1,6 @@
 """A plugin for tests: tools that write into the session's state."""
 
-from app.tools import ToolContext, tool
+from runward.tools import ToolContext, tool
 
 
 @tool

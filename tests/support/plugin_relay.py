@@ -3,7 +3,7 @@
 import json
 import urllib.request
 
-from app.tools import tool
+from runward.tools import tool
 
 
 @tool(timeout_seconds=60)

@@ -1,6 +1,6 @@
 """A plugin for tests: tools that speak to the run that they are called in."""
 
-from app.tools import ToolContext, tool
+from runward.tools import ToolContext, tool
 
 
 @tool

@@ -35,7 +35,7 @@ def free_port() -> int:
 
 
 class Service:
-    """`python -m app COMMAND`. `start` returns when it is ready: `serve` and `api` answer
+    """`python -m runward COMMAND`. `start` returns when it is ready: `serve` and `api` answer
     GET /readyz with 200, `worker` runs, `migrate` has ended. What it prints goes to a file and is
     part of every failure's message."""
 
@@ -49,7 +49,7 @@ class Service:
         env: dict[str, str] | None = None,
         folder: Path = ROOT,
     ) -> None:
-        """`folder` holds the package `app` that runs."""
+        """`folder` holds the package `runward` that runs."""
         self._command = command
         self._folder = folder
         self._env = {name: os.environ[name] for name in INHERITED if name in os.environ} | {
@@ -99,7 +99,7 @@ class Service:
     def title(self) -> str:
         code = self._process.poll() if self._process is not None else None
         state = "running" if code is None else f"exit code {code}"
-        return f"output of `app {self._command}` ({state})"
+        return f"output of `runward {self._command}` ({state})"
 
     @property
     def alive(self) -> bool:
@@ -182,7 +182,7 @@ class Service:
     def _spawn(self, port: int | None = None) -> None:
         self._port = port or free_port()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "app", self._command],
+            [sys.executable, "-m", "runward", self._command],
             cwd=self._folder,
             env=self._env | {"RUNWARD_PORT": str(self._port)},
             stdin=subprocess.DEVNULL,

@@ -6,17 +6,17 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
-from app.domain.agents import AgentConfig
-from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
-from app.domain.ids import ApprovalId, CallId, ProjectId, RunId
-from app.domain.items import Message
-from app.domain.json import JsonObject
-from app.domain.plan import Turn, take_response
-from app.domain.response import ModelResponse, RequestedCall, Usage
-from app.domain.run import RunStatus
-from app.domain.state import Changes, Child, Member, Remembered, RunState, Segment, SegmentKind
-from app.domain.toolbox import Tool, compile_tool
-from app.domain.tools import ToolSpec
+from runward.domain.agents import AgentConfig
+from runward.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
+from runward.domain.items import Message
+from runward.domain.json import JsonObject
+from runward.domain.plan import Turn, take_response
+from runward.domain.response import ModelResponse, RequestedCall, Usage
+from runward.domain.run import RunStatus
+from runward.domain.state import Changes, Child, Member, Remembered, RunState, Segment, SegmentKind
+from runward.domain.toolbox import Tool, compile_tool
+from runward.domain.tools import ToolSpec
 
 AGENT: Final = "clerk"
 URL: Final = "https://tools.example/x"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from app.domain.approvals import (
+from runward.domain.approvals import (
     Approve,
     Decision,
     Edit,
@@ -17,15 +17,24 @@ from app.domain.approvals import (
     expire,
     remembered,
 )
-from app.domain.calls import Call, CallPhase, Reason
-from app.domain.conversation import conversation
-from app.domain.decide import Action, AskModel, Finish, HandOver, Park, RunTools, Wait, next_action
-from app.domain.ids import CallId, RunId
-from app.domain.items import Message
-from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from app.domain.plan import Turn, UnusableResponseError, take_response
-from app.domain.recheck import recheck
-from app.domain.resolve import (
+from runward.domain.calls import Call, CallPhase, Reason
+from runward.domain.conversation import conversation
+from runward.domain.decide import (
+    Action,
+    AskModel,
+    Finish,
+    HandOver,
+    Park,
+    RunTools,
+    Wait,
+    next_action,
+)
+from runward.domain.ids import CallId, RunId
+from runward.domain.items import Message
+from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.plan import Turn, UnusableResponseError, take_response
+from runward.domain.recheck import recheck
+from runward.domain.resolve import (
     CallbackCompleted,
     CallbackFailed,
     ResolvedCompleted,
@@ -34,10 +43,10 @@ from app.domain.resolve import (
     call_back,
     resolve,
 )
-from app.domain.response import ModelResponse, RequestedCall, Usage
-from app.domain.run import RunStatus, ending_event
-from app.domain.schema import Validator
-from app.domain.settle import (
+from runward.domain.response import ModelResponse, RequestedCall, Usage
+from runward.domain.run import RunStatus, ending_event
+from runward.domain.schema import Validator
+from runward.domain.settle import (
     StartChild,
     TryAgain,
     close_open_calls,
@@ -49,8 +58,8 @@ from app.domain.settle import (
     start,
     timed_out,
 )
-from app.domain.state import Changes, Child, ChildRun, Event, RunState, Segment, SegmentKind
-from app.domain.team import (
+from runward.domain.state import Changes, Child, ChildRun, Event, RunState, Segment, SegmentKind
+from runward.domain.team import (
     hand_over,
     handoff_tools,
     opening,
@@ -58,7 +67,7 @@ from app.domain.team import (
     start_child,
     with_usage_of,
 )
-from app.domain.toolbox import Tool, asked
+from runward.domain.toolbox import Tool, asked
 from tests.unit.domain_cases import AGENT, Mint, child, member, tool
 
 Choose: TypeAlias = Callable[[Sequence[Any]], Any]

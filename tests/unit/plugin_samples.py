@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.domain.json import JsonObject
-from app.tools import (
+from runward.domain.json import JsonObject
+from runward.tools import (
     BaseTool,
     Content,
     File,

@@ -7,15 +7,15 @@ import pytest
 from asyncpg import exceptions as driver  # pyright: ignore[reportMissingTypeStubs]
 from sqlalchemy.exc import DBAPIError
 
-from app.domain.errors import DatabaseUnreachableError, OperatorError
-from app.store.addresses import (
+from runward.domain.errors import DatabaseUnreachableError, OperatorError
+from runward.store.addresses import (
     CONNECT_SECONDS,
     Address,
     DatabaseUrlError,
     read_url,
 )
-from app.store.connecting import DatabaseRefusedError, explaining
-from app.store.db import log_fields
+from runward.store.connecting import DatabaseRefusedError, explaining
+from runward.store.db import log_fields
 
 ADDRESS = Address("postgresql://me@host/db", "PostgreSQL at host, database db", "me")
 

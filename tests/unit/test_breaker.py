@@ -3,9 +3,17 @@
 from collections.abc import Callable
 from uuid import UUID
 
-from app.llm import failures
-from app.llm.base import ModelError
-from app.loop.breaker import FAILURES, FIRST_SECONDS, LONGEST_SECONDS, MAX_KEPT, OPEN, Breakers, Key
+from runward.llm import failures
+from runward.llm.base import ModelError
+from runward.loop.breaker import (
+    FAILURES,
+    FIRST_SECONDS,
+    LONGEST_SECONDS,
+    MAX_KEPT,
+    OPEN,
+    Breakers,
+    Key,
+)
 
 KEY: Key = (UUID(int=1), "openai:gpt")
 OTHER: Key = (UUID(int=2), "openai:gpt")

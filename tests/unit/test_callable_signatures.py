@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AwareDatetime, BaseModel, Field, NaiveDatetime
 
-from app.domain.schema import Validator
-from app.tools import PluginError, tool
-from app.tools.plugin import make_tool
-from app.tools.testing import run_tool_sync, schema_of
+from runward.domain.schema import Validator
+from runward.tools import PluginError, tool
+from runward.tools.plugin import make_tool
+from runward.tools.testing import run_tool_sync, schema_of
 
 
 class Color(Enum):

@@ -15,22 +15,30 @@ import typer
 import typer.core
 import typer.main
 
-from app.__main__ import app
-from app.api.routers import contract
-from app.cli import following, shown
-from app.cli.connection import Runward
-from app.cli.editing import difference
-from app.cli.following import follow, frames, lines_of
-from app.cli.plan import Contract, plan
-from app.cli.shown import Columns, ago, print_table
-from app.cli.visible import visible, visible_line
+from runward.__main__ import app
+from runward.api.routers import contract
+from runward.cli import following, shown
+from runward.cli.connection import Runward
+from runward.cli.editing import difference
+from runward.cli.following import follow, frames, lines_of
+from runward.cli.plan import Contract, plan
+from runward.cli.shown import Columns, ago, print_table
+from runward.cli.visible import visible, visible_line
 
 CONTRACT = Contract(contract())
 
 
 def test_the_commands_start_without_the_service_s_libraries() -> None:
-    heavy = ("fastapi", "sqlalchemy", "pydantic", "asyncpg", "structlog", "app.store", "app.api")
-    code = f"import sys, app.__main__; print([one for one in {heavy} if one in sys.modules])"
+    heavy = (
+        "fastapi",
+        "sqlalchemy",
+        "pydantic",
+        "asyncpg",
+        "structlog",
+        "runward.store",
+        "runward.api",
+    )
+    code = f"import sys, runward.__main__; print([one for one in {heavy} if one in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

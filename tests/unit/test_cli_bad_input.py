@@ -10,9 +10,9 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from app.__main__ import app
-from app.cli.editing import edited
-from app.cli.options import read_yaml
+from runward.__main__ import app
+from runward.cli.editing import edited
+from runward.cli.options import read_yaml
 
 NOWHERE = {"RUNWARD_URL": "http://127.0.0.1:9", "RUNWARD_KEY": "k"}
 """A request that is sent ends with exit code 3, because nothing answers."""
@@ -107,7 +107,7 @@ def test_an_argument_that_is_not_utf_8_is_refused(args: tuple[str, ...]) -> None
 def test_output_that_cannot_be_written_ends_the_command_with_a_sentence() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "app", "--version"],
+            [sys.executable, "-m", "runward", "--version"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

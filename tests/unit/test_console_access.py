@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.domain.console_access import ensure_own_page, token_of
-from app.domain.errors import ForbiddenError
+from runward.domain.console_access import ensure_own_page, token_of
+from runward.domain.errors import ForbiddenError
 
 OWN = {"sec-fetch-site": "same-origin"}
 CSRF = {"x-runward-csrf": "1"}

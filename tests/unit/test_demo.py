@@ -20,7 +20,7 @@ time.sleep(60)
 DEMO = """
 import sys
 from pathlib import Path
-from app.operating import demo
+from runward.operating import demo
 demo.installed_package = lambda: "pgserver"
 demo.ROOT = Path(sys.argv[1])
 demo.show_demo(yes=True)
@@ -28,12 +28,12 @@ demo.show_demo(yes=True)
 
 
 def test_the_server_of_a_demo_ends_when_its_terminal_is_closed(tmp_path: Path) -> None:
-    (tmp_path / "app").mkdir()
-    (tmp_path / "app" / "__init__.py").touch()
-    (tmp_path / "app" / "__main__.py").write_text(SERVER)
+    (tmp_path / "runward").mkdir()
+    (tmp_path / "runward" / "__init__.py").touch()
+    (tmp_path / "runward" / "__main__.py").write_text(SERVER)
     told = tmp_path / "pid"
     os.mkfifo(told)
-    env = {**os.environ, "SERVER_PID": str(told), "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "SERVER_PID": str(told), "PYTHONPATH": str(ROOT / "app")}
     demo = subprocess.Popen(
         [sys.executable, "-P", "-c", DEMO, str(tmp_path)],
         env=env | {"PYTHONSAFEPATH": ""},

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from app.api.problems import FRAMEWORK, status_of
-from app.domain import texts
-from app.domain.approvals import ApprovalStatus
-from app.domain.calls import Reason
-from app.domain.errors import AppError
-from app.domain.events import STORED, TRANSIENT
-from app.domain.run import TERMINAL, RunStatus
-from app.domain.scopes import Scope
-from app.domain.tools import RETRYABLE_STATUSES
-from app.llm.table import table
-from app.llm.vendors import VendorModel
-from app.llm.vendors_access import Access, VendorName
-from app.settings import Settings
+from runward.api.problems import FRAMEWORK, status_of
+from runward.domain import texts
+from runward.domain.approvals import ApprovalStatus
+from runward.domain.calls import Reason
+from runward.domain.errors import AppError
+from runward.domain.events import STORED, TRANSIENT
+from runward.domain.run import TERMINAL, RunStatus
+from runward.domain.scopes import Scope
+from runward.domain.tools import RETRYABLE_STATUSES
+from runward.llm.table import table
+from runward.llm.vendors import VendorModel
+from runward.llm.vendors_access import Access, VendorName
+from runward.settings import Settings
 from tests.unit.test_errors import kinds
 
 ROOT = Path(__file__).parents[2]
@@ -182,7 +182,7 @@ def test_what_the_architecture_names_is_there() -> None:
 
 
 def test_the_table_of_what_vendors_take_is_the_one_that_the_code_makes() -> None:
-    assert table() in read(DOCS / "models.md"), "run `python -m app models` and put it in there"
+    assert table() in read(DOCS / "models.md"), "run `python -m runward models` and put it in there"
 
 
 def test_what_each_vendor_takes_is_what_its_adapter_says() -> None:

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from app.domain import texts
-from app.domain.approvals import (
+from runward.domain import texts
+from runward.domain.approvals import (
     ApprovalStatus,
     Decided,
     Decision,
@@ -16,11 +16,11 @@ from app.domain.approvals import (
     expire,
     remembered,
 )
-from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
-from app.domain.ids import ApprovalId, CallId
-from app.domain.json import digest
-from app.domain.plan import covering
-from app.domain.state import Changes, RunState
+from runward.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from runward.domain.ids import ApprovalId, CallId
+from runward.domain.json import digest
+from runward.domain.plan import covering
+from runward.domain.state import Changes, RunState
 from tests.unit.domain_cases import AGENT, URL, call, event, state, tool, types
 
 DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from app.domain.bounds import (
+from runward.domain.bounds import (
     MAX_ARGUMENT_VALUES,
     MAX_CALL_ID,
     MAX_MESSAGE,
@@ -22,15 +22,15 @@ from app.domain.bounds import (
     bounded_progress,
     bounded_response,
 )
-from app.domain.calls import CallOutcome, CallPhase, Reason, Result
-from app.domain.items import HostedCall, MediaPart, Message, Native, Part, Reasoning, TextPart
-from app.domain.json import MAX_DEPTH, MAX_VALUES, UnstorableError, holds_too_many_values, parse
-from app.domain.outcomes import Done, Failed, Outcome, Why
-from app.domain.plan import UnusableResponseError, take_response
-from app.domain.response import ModelResponse, Output, RequestedCall, Usage
-from app.domain.settle import conclude, judge, settle
-from app.domain.state import Changes
-from app.store.records import as_json
+from runward.domain.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.items import HostedCall, MediaPart, Message, Native, Part, Reasoning, TextPart
+from runward.domain.json import MAX_DEPTH, MAX_VALUES, UnstorableError, holds_too_many_values, parse
+from runward.domain.outcomes import Done, Failed, Outcome, Why
+from runward.domain.plan import UnusableResponseError, take_response
+from runward.domain.response import ModelResponse, Output, RequestedCall, Usage
+from runward.domain.settle import conclude, judge, settle
+from runward.domain.state import Changes
+from runward.store.records import as_json
 from tests.unit.domain_cases import call, event, response, state, taken, tool, turn_with, wants
 
 STARTED = call("c1", CallPhase.STARTED)

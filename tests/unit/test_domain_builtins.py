@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from app.domain import texts
-from app.domain.agents import MAX_SHOWN
-from app.domain.builtin_names import RESERVED, is_reserved
-from app.domain.builtins import (
+from runward.domain import texts
+from runward.domain.agents import MAX_SHOWN
+from runward.domain.builtin_names import RESERVED, is_reserved
+from runward.domain.builtins import (
     BUILTINS,
     MAX_OUTPUT,
     MAX_READ_BYTES,
@@ -19,14 +19,14 @@ from app.domain.builtins import (
     offered,
     shown,
 )
-from app.domain.calls import Call, CallOutcome, CallPhase, Result
-from app.domain.json import JsonObject, compact
-from app.domain.outcomes import Done, Failed, Outcome, Why
-from app.domain.schema import strict_form
-from app.domain.settle import completed
-from app.domain.state import RunState
-from app.domain.toolbox import is_enabled, needs_approval
-from app.domain.tools import ToolSpec
+from runward.domain.calls import Call, CallOutcome, CallPhase, Result
+from runward.domain.json import JsonObject, compact
+from runward.domain.outcomes import Done, Failed, Outcome, Why
+from runward.domain.schema import strict_form
+from runward.domain.settle import completed
+from runward.domain.state import RunState
+from runward.domain.toolbox import is_enabled, needs_approval
+from runward.domain.tools import ToolSpec
 from tests.unit.domain_cases import call, state, tool
 
 TEXT = "".join(f"Zeile {i}: häßlich €\n" for i in range(5000))

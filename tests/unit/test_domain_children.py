@@ -4,23 +4,23 @@ from typing import Any
 
 import pytest
 
-from app.domain import texts
-from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
-from app.domain.decide import Finish, Park, RunTools, Wait, next_action
-from app.domain.ids import CallId, RunId
-from app.domain.items import Message
-from app.domain.json import JsonObject
-from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from app.domain.response import Usage
-from app.domain.run import TERMINAL, RunStatus
-from app.domain.sessions import MAX_STATE_BYTES, fits
-from app.domain.settle import StartChild, close_open_calls, conclude, judge, recover, share
-from app.domain.state import (
+from runward.domain import texts
+from runward.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
+from runward.domain.decide import Finish, Park, RunTools, Wait, next_action
+from runward.domain.ids import CallId, RunId
+from runward.domain.items import Message
+from runward.domain.json import JsonObject
+from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.response import Usage
+from runward.domain.run import TERMINAL, RunStatus
+from runward.domain.sessions import MAX_STATE_BYTES, fits
+from runward.domain.settle import StartChild, close_open_calls, conclude, judge, recover, share
+from runward.domain.state import (
     Changes,
     Child,
     ChildRun,
 )
-from app.domain.team import (
+from runward.domain.team import (
     is_good,
     opening,
     outcome_of,
@@ -29,7 +29,7 @@ from app.domain.team import (
     too_much_state,
     with_usage_of,
 )
-from app.domain.toolbox import Tool
+from runward.domain.toolbox import Tool
 from tests.unit.domain_cases import (
     Mint,
     call,

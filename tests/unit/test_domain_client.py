@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from app.domain import texts
-from app.domain.abandoned import Abandoned, Closed, abandoned, together
-from app.domain.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
-from app.domain.outcomes import Failed, Waits, Why
-from app.domain.resolve import (
+from runward.domain import texts
+from runward.domain.abandoned import Abandoned, Closed, abandoned, together
+from runward.domain.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
+from runward.domain.outcomes import Failed, Waits, Why
+from runward.domain.resolve import (
     MAX_INPUT_BYTES,
     Answer,
     Callback,
@@ -24,7 +24,7 @@ from app.domain.resolve import (
     rounds,
     was_asked,
 )
-from app.domain.settle import (
+from runward.domain.settle import (
     AwaitResult,
     TryAgain,
     close_open_calls,
@@ -34,7 +34,7 @@ from app.domain.settle import (
     settle,
     start,
 )
-from app.domain.state import Changes
+from runward.domain.state import Changes
 from tests.unit.domain_cases import call, event, phase_of, reason_of, state, tool, types
 
 CALLBACK: TypeAdapter[Callback] = TypeAdapter(Callback)

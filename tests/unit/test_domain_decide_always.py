@@ -8,16 +8,25 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
-from app.domain.decide import Action, AskModel, Finish, HandOver, Park, RunTools, Wait, next_action
-from app.domain.ids import CallId
-from app.domain.items import Message, ToolCall
-from app.domain.response import Usage
-from app.domain.run import RunStatus
-from app.domain.schema import Validator
-from app.domain.state import Changes, RunState, Segment, SegmentKind
-from app.domain.team import hand_over
-from app.domain.tools import Concurrency
+from runward.domain.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
+from runward.domain.decide import (
+    Action,
+    AskModel,
+    Finish,
+    HandOver,
+    Park,
+    RunTools,
+    Wait,
+    next_action,
+)
+from runward.domain.ids import CallId
+from runward.domain.items import Message, ToolCall
+from runward.domain.response import Usage
+from runward.domain.run import RunStatus
+from runward.domain.schema import Validator
+from runward.domain.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.team import hand_over
+from runward.domain.tools import Concurrency
 from tests.unit.domain_cases import AGENT, call, member, state
 
 TOOLS: list[str] = ["a", "b", "c", "d"]

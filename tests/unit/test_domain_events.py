@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from app.domain.calls import ENDING_EVENTS, CallOutcome
-from app.domain.events import MAX_VALUE_BYTES, STORED, TRANSIENT, fitting
-from app.domain.run import TERMINAL, ending_event
+from runward.domain.calls import ENDING_EVENTS, CallOutcome
+from runward.domain.events import MAX_VALUE_BYTES, STORED, TRANSIENT, fitting
+from runward.domain.run import TERMINAL, ending_event
 
-EMITTING = ("app/domain", "app/loop", "app/store", "app/api")
+EMITTING = ("app/runward/domain", "app/runward/loop", "app/runward/store", "app/runward/api")
 TYPE = re.compile(r"(run|message|reasoning|tool_call|agent|state|input|usage|model)(\.[a-z_]+)+")
 IN_SQL = re.compile(rf"'({TYPE.pattern})'")
 
@@ -20,7 +20,7 @@ IN_SQL = re.compile(rf"'({TYPE.pattern})'")
 @cache
 def sources() -> tuple[ast.Module, ...]:
     paths = (path for folder in EMITTING for path in sorted(Path(folder).rglob("*.py")))
-    listing = Path("app/domain/events.py")
+    listing = Path("app/runward/domain/events.py")
     return tuple(ast.parse(path.read_text()) for path in paths if path != listing)
 
 

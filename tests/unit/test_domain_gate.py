@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from app.domain import texts
-from app.domain.calls import CallOutcome, CallPhase, Reason, Result
-from app.domain.decide import Finish, next_action
-from app.domain.guards import Allow, Fail, Reject, Verdict
-from app.domain.json import digest
-from app.domain.plan import Turn, covering, requests_of, take_response
-from app.domain.response import RequestedCall
-from app.domain.run import RunStatus
-from app.domain.state import Changes, RunState
-from app.domain.toolbox import Tool, asked
+from runward.domain import texts
+from runward.domain.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.decide import Finish, next_action
+from runward.domain.guards import Allow, Fail, Reject, Verdict
+from runward.domain.json import digest
+from runward.domain.plan import Turn, covering, requests_of, take_response
+from runward.domain.response import RequestedCall
+from runward.domain.run import RunStatus
+from runward.domain.state import Changes, RunState
+from runward.domain.toolbox import Tool, asked
 from tests.unit.domain_cases import (
     AGENT,
     call,

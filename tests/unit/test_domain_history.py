@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from app.domain.agents import AgentKind, History
-from app.domain.history import (
+from runward.domain.agents import AgentKind, History
+from runward.domain.history import (
     BYTES_A_TOKEN,
     ITEM_BYTES,
     MAX_EXCERPT,
@@ -23,8 +23,8 @@ from app.domain.history import (
     shown,
     to_keep,
 )
-from app.domain.ids import CallId
-from app.domain.items import Item, MediaPart, Message, Reasoning, TextPart, ToolCall, ToolResult
+from runward.domain.ids import CallId
+from runward.domain.items import Item, MediaPart, Message, Reasoning, TextPart, ToolCall, ToolResult
 
 ALL = History()
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.ids import CallId
-from app.domain.items import (
+from runward.domain.ids import CallId
+from runward.domain.items import (
     HostedCall,
     Item,
     MediaPart,
@@ -23,7 +23,7 @@ from app.domain.items import (
     parts_from_json,
     text_of,
 )
-from app.domain.json import compact, parse
+from runward.domain.json import compact, parse
 
 MAYBE = st.none() | st.text(max_size=5)
 MEDIA = st.builds(

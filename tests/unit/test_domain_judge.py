@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import texts
-from app.domain.calls import CallOutcome, CallPhase, Reason, Result
-from app.domain.items import TextPart
-from app.domain.outcomes import Done, Failed, Waits, Why
-from app.domain.settle import (
+from runward.domain import texts
+from runward.domain.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.items import TextPart
+from runward.domain.outcomes import Done, Failed, Waits, Why
+from runward.domain.settle import (
     AwaitCallback,
     AwaitResolution,
     TryAgain,
     Verdict,
     judge,
 )
-from app.domain.tools import RETRYABLE_STATUSES
+from runward.domain.tools import RETRYABLE_STATUSES
 from tests.unit.domain_cases import call, tool
 
 STARTED = call("c1", CallPhase.STARTED)

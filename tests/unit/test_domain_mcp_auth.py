@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.domain.mcp_auth import Credentials, OAuth, OAuthClient, oauth_problems
-from app.domain.tools import SecretRef
-from app.tools.mcp_access import access_problems
+from runward.domain.mcp_auth import Credentials, OAuth, OAuthClient, oauth_problems
+from runward.domain.tools import SecretRef
+from runward.tools.mcp_access import access_problems
 
 URL = "https://mcp.example.com/mcp"
 KEY = SecretRef(secret="key", prefix="Bearer ")

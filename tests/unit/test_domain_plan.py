@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain import texts
-from app.domain.bounds import MAX_CALL_ID, bounded_name
-from app.domain.calls import CallOutcome, CallPhase, Reason, Result
-from app.domain.conversation import conversation
-from app.domain.decide import AskModel, Finish, RunTools, next_action
-from app.domain.ids import CallId
-from app.domain.items import Message, Reasoning, ToolCall, ToolResult
-from app.domain.plan import (
+from runward.domain import texts
+from runward.domain.bounds import MAX_CALL_ID, bounded_name
+from runward.domain.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.conversation import conversation
+from runward.domain.decide import AskModel, Finish, RunTools, next_action
+from runward.domain.ids import CallId
+from runward.domain.items import Message, Reasoning, ToolCall, ToolResult
+from runward.domain.plan import (
     STOP_AT,
     UnusableResponseError,
     take_response,
 )
-from app.domain.response import RequestedCall, Usage
-from app.domain.run import RunStatus
-from app.domain.state import RunState, Segment, SegmentKind
+from runward.domain.response import RequestedCall, Usage
+from runward.domain.run import RunStatus
+from runward.domain.state import RunState, Segment, SegmentKind
 from tests.unit.domain_cases import (
     AGENT,
     call,

@@ -6,13 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from app.domain import texts
-from app.domain.approvals import ApprovalStatus
-from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
-from app.domain.ids import ApprovalId
-from app.domain.recheck import recheck
-from app.domain.state import Changes, RunState
-from app.domain.toolbox import Tool
+from runward.domain import texts
+from runward.domain.approvals import ApprovalStatus
+from runward.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from runward.domain.ids import ApprovalId
+from runward.domain.recheck import recheck
+from runward.domain.state import Changes, RunState
+from runward.domain.toolbox import Tool
 from tests.unit.domain_cases import (
     URL,
     Mint,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.domain.json import JsonObject
-from app.domain.schema import (
+from runward.domain.json import JsonObject
+from runward.domain.schema import (
     Problem,
     SchemaError,
     Validator,
@@ -13,8 +13,8 @@ from app.domain.schema import (
     parse_arguments,
     strict_form,
 )
-from app.domain.schema_strict import NullRemover
-from app.domain.schema_walk import MAX_STEPS, Effort, Subschemas, follow, pointer_of
+from runward.domain.schema_strict import NullRemover
+from runward.domain.schema_walk import MAX_STEPS, Effort, Subschemas, follow, pointer_of
 
 CARD: JsonObject = {
     "type": "object",

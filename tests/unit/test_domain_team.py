@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from app.domain import texts
-from app.domain.agents import RunConfig
-from app.domain.calls import CallPhase
-from app.domain.conversation import conversation
-from app.domain.decide import AskModel, Finish, HandOver, Park, RunTools, next_action
-from app.domain.ids import CallId
-from app.domain.items import Message, ToolResult
-from app.domain.response import RequestedCall
-from app.domain.run import RunStatus
-from app.domain.schema import Validator
-from app.domain.state import (
+from runward.domain import texts
+from runward.domain.agents import RunConfig
+from runward.domain.calls import CallPhase
+from runward.domain.conversation import conversation
+from runward.domain.decide import AskModel, Finish, HandOver, Park, RunTools, next_action
+from runward.domain.ids import CallId
+from runward.domain.items import Message, ToolResult
+from runward.domain.response import RequestedCall
+from runward.domain.run import RunStatus
+from runward.domain.schema import Validator
+from runward.domain.state import (
     Changes,
     RunState,
     Segment,
@@ -23,7 +23,7 @@ from app.domain.state import (
     created,
     tool_names_of,
 )
-from app.domain.team import (
+from runward.domain.team import (
     MADE,
     hand_over,
     handoff_tools,
@@ -31,7 +31,7 @@ from app.domain.team import (
     next_agent,
     transfer_name,
 )
-from app.domain.tools import ToolSpec
+from runward.domain.tools import ToolSpec
 from tests.unit.domain_cases import (
     AGENT,
     DONE,

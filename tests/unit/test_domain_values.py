@@ -9,23 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 
-from app.domain import ids, texts
-from app.domain.agents import AgentConfig
-from app.domain.calls import CallPhase
-from app.domain.errors import (
+from runward.domain import ids, texts
+from runward.domain.agents import AgentConfig
+from runward.domain.calls import CallPhase
+from runward.domain.errors import (
     FieldError,
     InsufficientScopeError,
     InvalidRequestError,
     PayloadTooLargeError,
     UnauthenticatedError,
 )
-from app.domain.ids import CallId, KeyId, Prefix, ProjectId
-from app.domain.json import canonical, cleaned, compact, digest, parse, same
-from app.domain.response import Usage
-from app.domain.scopes import READ_RUNS, Principal, Scope
-from app.domain.state import ApprovalRequest, Changes, Segment, SegmentKind
-from app.domain.toolbox import asked, is_enabled, needs_approval
-from app.domain.tools import ToolSpec
+from runward.domain.ids import CallId, KeyId, Prefix, ProjectId
+from runward.domain.json import canonical, cleaned, compact, digest, parse, same
+from runward.domain.response import Usage
+from runward.domain.scopes import READ_RUNS, Principal, Scope
+from runward.domain.state import ApprovalRequest, Changes, Segment, SegmentKind
+from runward.domain.toolbox import asked, is_enabled, needs_approval
+from runward.domain.tools import ToolSpec
 from tests.unit.domain_cases import AGENT, call, state, tool
 
 TEXT = st.text()

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from app.domain import texts
-from app.domain.agents import History
-from app.domain.calls import CallPhase, Reason
-from app.domain.conversation import conversation
-from app.domain.history import search, shown
-from app.domain.hosted import EXECUTORS, MCP_REQUEST, default_approval, parameters_of
-from app.domain.ids import CallId
-from app.domain.items import (
+from runward.domain import texts
+from runward.domain.agents import History
+from runward.domain.calls import CallPhase, Reason
+from runward.domain.conversation import conversation
+from runward.domain.history import search, shown
+from runward.domain.hosted import EXECUTORS, MCP_REQUEST, default_approval, parameters_of
+from runward.domain.ids import CallId
+from runward.domain.items import (
     HostedCall,
     Item,
     MediaPart,
@@ -22,12 +22,12 @@ from app.domain.items import (
     TextPart,
     ToolCall,
 )
-from app.domain.plan import take_response
-from app.domain.response import ModelResponse, RequestedCall
-from app.domain.schema import Validator
-from app.domain.settle import recover
-from app.domain.state import YES_OR_NO, Changes
-from app.domain.tools import Hosted
+from runward.domain.plan import take_response
+from runward.domain.response import ModelResponse, RequestedCall
+from runward.domain.schema import Validator
+from runward.domain.settle import recover
+from runward.domain.state import YES_OR_NO, Changes
+from runward.domain.tools import Hosted
 from tests.unit.domain_cases import (
     call,
     event,

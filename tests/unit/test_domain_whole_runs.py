@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.calls import CallOutcome, CallPhase, Reason
-from app.domain.conversation import conversation
-from app.domain.items import Message, ToolCall, ToolResult
-from app.domain.run import TERMINAL, RunStatus, ending_event
-from app.domain.schema import Validator
-from app.domain.state import Event, SegmentKind
+from runward.domain.calls import CallOutcome, CallPhase, Reason
+from runward.domain.conversation import conversation
+from runward.domain.items import Message, ToolCall, ToolResult
+from runward.domain.run import TERMINAL, RunStatus, ending_event
+from runward.domain.schema import Validator
+from runward.domain.state import Event, SegmentKind
 from tests.unit.domain_cases import AGENT, member, state
 from tests.unit.domain_drive import HELPER, SCHEMA, Choose, Drive
 

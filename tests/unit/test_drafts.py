@@ -7,9 +7,9 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.ids import Prefix, show
-from app.domain.json import JsonObject
-from app.store.drafts import RESTARTED, Draft, Heard, Piece, Stamp
+from runward.domain.ids import Prefix, show
+from runward.domain.json import JsonObject
+from runward.store.drafts import RESTARTED, Draft, Heard, Piece, Stamp
 
 RUN = UUID(int=1)
 TEXT = "message.delta"

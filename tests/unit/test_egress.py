@@ -22,10 +22,10 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.egress.addresses import parse_ports, purpose
-from app.egress.answers import MAX_MEMBERS, Answer, Missing, NoAnswer, Outcome
-from app.egress.client import Egress
-from app.egress.targets import TargetError
+from runward.egress.addresses import parse_ports, purpose
+from runward.egress.answers import MAX_MEMBERS, Answer, Missing, NoAnswer, Outcome
+from runward.egress.client import Egress
+from runward.egress.targets import TargetError
 from tests.unit.raw_server import Line, RawServer, answer, keeping_alive, saying
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.api.problems import status_of
-from app.domain import errors
-from app.domain.errors import AppError, UnsupportedParameterError
+from runward.api.problems import status_of
+from runward.domain import errors
+from runward.domain.errors import AppError, UnsupportedParameterError
 
 
 def kinds(root: type[AppError] = AppError) -> Iterator[type[AppError]]:

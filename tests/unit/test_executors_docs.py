@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from app.domain.hosted import EXECUTORS
-from app.tools.plugin import make_tool
-from app.tools.testing import run_tool_sync
+from runward.domain.hosted import EXECUTORS
+from runward.tools.plugin import make_tool
+from runward.tools.testing import run_tool_sync
 
 PAGE = (Path(__file__).parents[2] / "docs" / "executors.md").read_text("utf-8")
 

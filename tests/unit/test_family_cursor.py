@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.children_events import Position
-from app.api.params import MAX_CURSOR, Cursor
-from app.domain.errors import InvalidRequestError
-from app.domain.ids import RunId
-from app.domain.run import RunStatus
-from app.store.events import StoredEvent
-from app.store.family_events import FamilyPage, Relative
+from runward.api.children_events import Position
+from runward.api.params import MAX_CURSOR, Cursor
+from runward.domain.errors import InvalidRequestError
+from runward.domain.ids import RunId
+from runward.domain.run import RunStatus
+from runward.store.events import StoredEvent
+from runward.store.family_events import FamilyPage, Relative
 
 ROOT = RunId(UUID(int=1))
 CHILD = UUID(int=2)

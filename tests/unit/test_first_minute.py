@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import typer
 
-from app.first_minute.banner import Banner, configured_providers
-from app.operating.database_findings import reason_of
-from app.operating.environment import migration_url
-from app.operating.findings import of_settings
-from app.settings import Settings
-from app.store.embedded import initdb_problem
+from runward.first_minute.banner import Banner, configured_providers
+from runward.operating.database_findings import reason_of
+from runward.operating.environment import migration_url
+from runward.operating.findings import of_settings
+from runward.settings import Settings
+from runward.store.embedded import initdb_problem
 
 KEY = "k" * 32
 

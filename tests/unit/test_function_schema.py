@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Un
 import pytest
 from pydantic import BaseModel, Field
 
-from app.domain.json import JsonObject
-from app.tools import BaseTool, PluginError, ToolContext, tool
-from app.tools.plugin import make_tool
-from app.tools.testing import run_tool_sync, schema_of
+from runward.domain.json import JsonObject
+from runward.tools import BaseTool, PluginError, ToolContext, tool
+from runward.tools.plugin import make_tool
+from runward.tools.testing import run_tool_sync, schema_of
 
 
 class Colour(Enum):

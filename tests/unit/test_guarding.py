@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from app.domain import texts
-from app.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
-from app.domain.guards import (
+from runward.domain import texts
+from runward.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
+from runward.domain.guards import (
     Allow,
     Fail,
     GoOn,
@@ -24,20 +24,20 @@ from app.domain.guards import (
     Reject,
     Verdict,
 )
-from app.domain.items import MediaPart, Message
-from app.domain.json import JsonObject
-from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from app.domain.response import Usage
-from app.domain.settle import judge
-from app.domain.state import RunState, Segment, SegmentKind
-from app.egress.client import Egress
-from app.loop.guarding import AskedCall, Guarding, instead_of_model
-from app.loop.policies import Policy
-from app.loop.run_tools import CallsInFlight
-from app.loop.toolbox import Armed
-from app.tools.base import Invocation
-from app.tools.guards import Guards
-from app.tools.signed_post import SignedPosts
+from runward.domain.items import MediaPart, Message
+from runward.domain.json import JsonObject
+from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.response import Usage
+from runward.domain.settle import judge
+from runward.domain.state import RunState, Segment, SegmentKind
+from runward.egress.client import Egress
+from runward.loop.guarding import AskedCall, Guarding, instead_of_model
+from runward.loop.policies import Policy
+from runward.loop.run_tools import CallsInFlight
+from runward.loop.toolbox import Armed
+from runward.tools.base import Invocation
+from runward.tools.guards import Guards
+from runward.tools.signed_post import SignedPosts
 from tests.unit.domain_cases import call, response, said, state, tool, wants
 
 RUN = "run_00000000000000000000000000000002"

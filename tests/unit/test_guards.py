@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook as Verifier
 
-from app.domain import texts
-from app.domain.guards import (
+from runward.domain import texts
+from runward.domain.guards import (
     Allow,
     Fail,
     GoOn,
@@ -31,11 +31,11 @@ from app.domain.guards import (
     WebhookGuardrail,
     WebhookHook,
 )
-from app.domain.json import JsonObject
-from app.egress.client import Egress
-from app.tools.guards import MAX_MESSAGE_BYTES, MAX_VERDICT_BYTES, Guards, Question
-from app.tools.signed_post import SignedPosts
-from app.tools.signing import make_secret
+from runward.domain.json import JsonObject
+from runward.egress.client import Egress
+from runward.tools.guards import MAX_MESSAGE_BYTES, MAX_VERDICT_BYTES, Guards, Question
+from runward.tools.signed_post import SignedPosts
+from runward.tools.signing import make_secret
 from tests.unit.raw_server import Line, RawServer, answer, saying
 
 LOOPBACK = ipaddress.ip_network("127.0.0.0/8")

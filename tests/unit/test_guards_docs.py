@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from app.domain import texts
-from app.domain.agents import AgentConfig
-from app.domain.guards import Instead, Reject
-from app.domain.json import JsonObject
-from app.domain.rules import RuleError, RuleFailure, compile_rule
-from app.domain.toolbox import compile_tool, rule_values
-from app.domain.tools import ToolSpec, When
-from app.tools import GuardContext
+from runward.domain import texts
+from runward.domain.agents import AgentConfig
+from runward.domain.guards import Instead, Reject
+from runward.domain.json import JsonObject
+from runward.domain.rules import RuleError, RuleFailure, compile_rule
+from runward.domain.toolbox import compile_tool, rule_values
+from runward.domain.tools import ToolSpec, When
+from runward.tools import GuardContext
 from tests.docs.blocks import blocks
 from tests.unit.test_docs import DOCS, ROOT, read
 

@@ -3,10 +3,10 @@
 import pytest
 from pydantic import TypeAdapter
 
-from app.api.hints import hint
-from app.api.models.start_run import StartRun
-from app.api.responses.models import CreateResponse
-from app.llm.settings import check_settings
+from runward.api.hints import hint
+from runward.api.models.start_run import StartRun
+from runward.api.responses.models import CreateResponse
+from runward.llm.settings import check_settings
 
 RUN = TypeAdapter[StartRun](StartRun)
 RESPONSE = TypeAdapter[CreateResponse](CreateResponse)

@@ -14,23 +14,23 @@ import pytest
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from app.domain import json as json_value
-from app.domain.conversation import conversation
-from app.domain.json import MAX_VALUES, JsonObject
-from app.domain.mcp_servers import ListedTool, McpServerSpec, offered
-from app.domain.schema import Validator, check_schema, parse_arguments
-from app.domain.schema_strict import NullRemover, closed, strict_form, strict_problems
-from app.domain.schema_walk import Effort, Subschemas
-from app.llm.base import ModelError
-from app.llm.failures import MAX_CALLS
-from app.llm.frames import EventLines
-from app.llm.openai_chat_response import Merge as ChatMerge
-from app.llm.openai_functions import Functions, is_strict
-from app.llm.openai_responses_response import Merge as ResponsesMerge
-from app.llm.openai_responses_tools import Offered, function_tool
-from app.llm.vendors_bounds import PIECE_BYTES, bound
-from app.tools.mcp_process import process_streams
-from app.tools.webhook_answer import parse_leniently
+from runward.domain import json as json_value
+from runward.domain.conversation import conversation
+from runward.domain.json import MAX_VALUES, JsonObject
+from runward.domain.mcp_servers import ListedTool, McpServerSpec, offered
+from runward.domain.schema import Validator, check_schema, parse_arguments
+from runward.domain.schema_strict import NullRemover, closed, strict_form, strict_problems
+from runward.domain.schema_walk import Effort, Subschemas
+from runward.llm.base import ModelError
+from runward.llm.failures import MAX_CALLS
+from runward.llm.frames import EventLines
+from runward.llm.openai_chat_response import Merge as ChatMerge
+from runward.llm.openai_functions import Functions, is_strict
+from runward.llm.openai_responses_response import Merge as ResponsesMerge
+from runward.llm.openai_responses_tools import Offered, function_tool
+from runward.llm.vendors_bounds import PIECE_BYTES, bound
+from runward.tools.mcp_process import process_streams
+from runward.tools.webhook_answer import parse_leniently
 from tests.support.operations import (
     CountedText,
     counted_calls,

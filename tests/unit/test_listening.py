@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from app.api.listening import ListenError, check_address
+from runward.api.listening import ListenError, check_address
 
 
 def test_a_free_port_is_left_free() -> None:

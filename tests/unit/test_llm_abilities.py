@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from app.domain.ids import CallId
-from app.domain.items import HostedCall, MediaPart, Message, Native, Reasoning, ToolCall
-from app.domain.tools import Hosted, ToolSpec
-from app.llm.abilities import fitted
-from app.llm.base import Abilities, ModelRequest
+from runward.domain.ids import CallId
+from runward.domain.items import HostedCall, MediaPart, Message, Native, Reasoning, ToolCall
+from runward.domain.tools import Hosted, ToolSpec
+from runward.llm.abilities import fitted
+from runward.llm.base import Abilities, ModelRequest
 
 ADD = ToolSpec(name="add", parameters={"type": "object"}, strict=False)
 FIND = ToolSpec(

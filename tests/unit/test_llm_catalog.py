@@ -7,12 +7,12 @@ import weakref
 
 import pytest
 
-from app.domain.items import Message
-from app.llm.base import Model, ModelRequest
-from app.llm.catalog import MAX_OWN, ModelCatalog, Models, UnknownModelError
-from app.llm.offline import Offline
-from app.llm.openai_chat import OpenAIChat
-from app.llm.vendors_access import Access, VendorName
+from runward.domain.items import Message
+from runward.llm.base import Model, ModelRequest
+from runward.llm.catalog import MAX_OWN, ModelCatalog, Models, UnknownModelError
+from runward.llm.offline import Offline
+from runward.llm.openai_chat import OpenAIChat
+from runward.llm.vendors_access import Access, VendorName
 
 
 def catalog(key: str | None = None, url: str | None = None) -> ModelCatalog:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.ids import CallId
-from app.domain.items import (
+from runward.domain.ids import CallId
+from runward.domain.items import (
     HostedCall,
     Item,
     MediaPart,
@@ -17,11 +17,11 @@ from app.domain.items import (
     ToolCall,
     ToolResult,
 )
-from app.domain.tools import ToolSpec
-from app.llm.base import ModelRequest
-from app.llm.openai_chat_request import function_tool, messages, request_body
-from app.llm.openai_functions import Functions, is_strict
-from app.llm.settings import check_settings
+from runward.domain.tools import ToolSpec
+from runward.llm.base import ModelRequest
+from runward.llm.openai_chat_request import function_tool, messages, request_body
+from runward.llm.openai_functions import Functions, is_strict
+from runward.llm.settings import check_settings
 from tests.support import chat_rules
 
 PNG = MediaPart("image", data="aWNvbg==", media_type="image/png")

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.response import ModelResponse, Usage
-from app.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
-from app.llm.failures import MAX_CALLS
-from app.llm.frames import EventLines
-from app.llm.openai_chat_response import Merge
+from runward.domain.response import ModelResponse, Usage
+from runward.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
+from runward.llm.failures import MAX_CALLS
+from runward.llm.frames import EventLines
+from runward.llm.openai_chat_response import Merge
 
 USAGE = {
     "prompt_tokens": 9,

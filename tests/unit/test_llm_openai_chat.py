@@ -13,13 +13,13 @@ import httpx2
 import pytest
 from aiohttp import web
 
-from app.domain.items import Message
-from app.domain.response import ModelResponse
-from app.domain.tools import ToolSpec
-from app.llm import openai_line
-from app.llm.base import Delta, ModelError, ModelRequest, TextDelta
-from app.llm.failures import http_failure, retry_after
-from app.llm.openai_chat import OpenAIChat
+from runward.domain.items import Message
+from runward.domain.response import ModelResponse
+from runward.domain.tools import ToolSpec
+from runward.llm import openai_line
+from runward.llm.base import Delta, ModelError, ModelRequest, TextDelta
+from runward.llm.failures import http_failure, retry_after
+from runward.llm.openai_chat import OpenAIChat
 from tests.support.model_server import Answer, Call, Garbage, HttpError, ModelServer
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]

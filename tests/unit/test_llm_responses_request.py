@@ -11,9 +11,9 @@ from openai.types.responses.response_create_params import (
 )
 from pydantic import TypeAdapter
 
-from app.domain.hosted import EXECUTORS
-from app.domain.ids import CallId
-from app.domain.items import (
+from runward.domain.hosted import EXECUTORS
+from runward.domain.ids import CallId
+from runward.domain.items import (
     HostedCall,
     Item,
     MediaPart,
@@ -24,19 +24,19 @@ from app.domain.items import (
     ToolCall,
     ToolResult,
 )
-from app.domain.json import JsonObject, compact
-from app.domain.tools import ExecutorKind, Hosted, HostedKind, ToolSpec, When
-from app.llm.base import ModelRequest
-from app.llm.openai_functions import Functions
-from app.llm.openai_responses_native import (
+from runward.domain.json import JsonObject, compact
+from runward.domain.tools import ExecutorKind, Hosted, HostedKind, ToolSpec, When
+from runward.llm.base import ModelRequest
+from runward.llm.openai_functions import Functions
+from runward.llm.openai_responses_native import (
     EMPTY_PICTURE,
     KINDS,
     arguments_of,
     native_call,
     native_output,
 )
-from app.llm.openai_responses_request import request_body
-from app.llm.openai_responses_tools import Offered, function_tool
+from runward.llm.openai_responses_request import request_body
+from runward.llm.openai_responses_tools import Offered, function_tool
 from tests.support import responses_rules
 
 VENDOR = "openai-responses"

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from app.domain.items import HostedCall, Message, Native, Reasoning
-from app.domain.response import ModelResponse, RequestedCall, Usage
-from app.domain.tools import Hosted, ToolSpec
-from app.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
-from app.llm.failures import MAX_CALLS, MAX_OUTPUT_ITEMS
-from app.llm.openai_functions import Functions
-from app.llm.openai_responses_response import Merge
-from app.llm.openai_responses_tools import Offered, function_tool
+from runward.domain.items import HostedCall, Message, Native, Reasoning
+from runward.domain.response import ModelResponse, RequestedCall, Usage
+from runward.domain.tools import Hosted, ToolSpec
+from runward.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
+from runward.llm.failures import MAX_CALLS, MAX_OUTPUT_ITEMS
+from runward.llm.openai_functions import Functions
+from runward.llm.openai_responses_response import Merge
+from runward.llm.openai_responses_tools import Offered, function_tool
 
 VENDOR = "openai-responses"
 USAGE = {

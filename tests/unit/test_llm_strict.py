@@ -10,16 +10,16 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AnyUrl, BaseModel, Field
 
-from app.domain.items import Message
-from app.domain.json import JsonObject, compact
-from app.domain.schema import Validator, check_schema
-from app.domain.tools import ToolSpec
-from app.llm.base import ModelRequest
-from app.llm.openai_chat_request import function_tool, request_body
-from app.llm.openai_functions import Functions, losses
-from app.llm.strict_modes import STRICT_MODES
-from app.tools.docstrings import read_docstring
-from app.tools.function import read_signature
+from runward.domain.items import Message
+from runward.domain.json import JsonObject, compact
+from runward.domain.schema import Validator, check_schema
+from runward.domain.tools import ToolSpec
+from runward.llm.base import ModelRequest
+from runward.llm.openai_chat_request import function_tool, request_body
+from runward.llm.openai_functions import Functions, losses
+from runward.llm.strict_modes import STRICT_MODES
+from runward.tools.docstrings import read_docstring
+from runward.tools.function import read_signature
 from tests.support.chat_rules import check_strict
 
 

@@ -3,15 +3,15 @@
 import pytest
 from pydantic import JsonValue
 
-from app.domain.items import Message
-from app.domain.json import JsonObject
-from app.llm import openai_chat, openai_responses
-from app.llm.abilities import OF_RUNWARD
-from app.llm.base import ModelRequest
-from app.llm.openai_chat_request import function_tool, request_body
-from app.llm.openai_functions import Functions
-from app.llm.settings import check_settings
-from app.llm.table import ALL, table
+from runward.domain.items import Message
+from runward.domain.json import JsonObject
+from runward.llm import openai_chat, openai_responses
+from runward.llm.abilities import OF_RUNWARD
+from runward.llm.base import ModelRequest
+from runward.llm.openai_chat_request import function_tool, request_body
+from runward.llm.openai_functions import Functions
+from runward.llm.settings import check_settings
+from runward.llm.table import ALL, table
 from tests.unit.test_llm_responses_request import body_of as responses_body_of
 
 VALUES: JsonObject = {

@@ -10,14 +10,14 @@ import pytest
 from pydantic_ai import ModelResponse as PydanticResponse
 from pydantic_ai import TextPart, ToolCallPart
 
-from app.domain.ids import CallId
-from app.domain.items import Message, Native, Reasoning, ToolResult
-from app.domain.json import compact
-from app.domain.response import Loss, RequestedCall, Usage
-from app.llm.base import ArgumentsDelta, ModelError, ReasoningDelta, TextDelta
-from app.llm.failures import MAX_CALLS
-from app.llm.vendors_access import VendorName
-from app.llm.vendors_response import answered
+from runward.domain.ids import CallId
+from runward.domain.items import Message, Native, Reasoning, ToolResult
+from runward.domain.json import compact
+from runward.domain.response import Loss, RequestedCall, Usage
+from runward.llm.base import ArgumentsDelta, ModelError, ReasoningDelta, TextDelta
+from runward.llm.failures import MAX_CALLS
+from runward.llm.vendors_access import VendorName
+from runward.llm.vendors_response import answered
 from tests.support.operations import counted_operations
 from tests.support.serving import Hold
 from tests.support.spoken import Call, Fails, Says, Text, Thought, says

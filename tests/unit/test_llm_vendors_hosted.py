@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.domain.items import HostedCall, Message, Native, Reasoning
-from app.domain.response import ModelResponse
-from app.domain.tools import Hosted, HostedKind, ToolSpec
-from app.llm.base import ModelError, ModelRequest, ReasoningDelta
-from app.llm.vendors import VendorModel
-from app.llm.vendors_access import Access, VendorName
+from runward.domain.items import HostedCall, Message, Native, Reasoning
+from runward.domain.response import ModelResponse
+from runward.domain.tools import Hosted, HostedKind, ToolSpec
+from runward.llm.base import ModelError, ModelRequest, ReasoningDelta
+from runward.llm.vendors import VendorModel
+from runward.llm.vendors_access import Access, VendorName
 from tests.support.chat_rules import Body
 from tests.unit.vendor_models import Vendor, before, kept, user
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.domain.ids import CallId
-from app.domain.items import (
+from runward.domain.ids import CallId
+from runward.domain.items import (
     HostedCall,
     MediaPart,
     Message,
@@ -17,10 +17,10 @@ from app.domain.items import (
     ToolCall,
     ToolResult,
 )
-from app.domain.response import Loss
-from app.domain.tools import ToolSpec
-from app.llm.base import ModelError
-from app.llm.vendors_access import VendorName
+from runward.domain.response import Loss
+from runward.domain.tools import ToolSpec
+from runward.llm.base import ModelError
+from runward.llm.vendors_access import VendorName
 from tests.support.chat_rules import Body
 from tests.support.spoken import Reply, says
 from tests.support.vendor_server import VendorRequest

@@ -13,20 +13,20 @@ import pytest
 from aiohttp import web
 from pydantic import JsonValue
 
-from app.domain import mcp_servers
-from app.domain.errors import FieldError, McpUnreachableError, NameTakenError
-from app.domain.ids import CallId, ProjectId, RunId
-from app.domain.json import JsonObject
-from app.domain.mcp_servers import ListedTool, McpServerSpec, ToolFilter, offered
-from app.domain.outcomes import Done, Failed, Outcome, Why
-from app.domain.schema import check_schema
-from app.domain.tools import FromServer, ToolSpec
-from app.egress.client import Egress
-from app.tools import mcp_http
-from app.tools.base import LEASE_LOST, Invocation
-from app.tools.mcp import RELIST_PAUSE_SECONDS, Mcp
-from app.tools.mcp_link import MAX_CALLS, Server
-from app.tools.mcp_outcome import of_error
+from runward.domain import mcp_servers
+from runward.domain.errors import FieldError, McpUnreachableError, NameTakenError
+from runward.domain.ids import CallId, ProjectId, RunId
+from runward.domain.json import JsonObject
+from runward.domain.mcp_servers import ListedTool, McpServerSpec, ToolFilter, offered
+from runward.domain.outcomes import Done, Failed, Outcome, Why
+from runward.domain.schema import check_schema
+from runward.domain.tools import FromServer, ToolSpec
+from runward.egress.client import Egress
+from runward.tools import mcp_http
+from runward.tools.base import LEASE_LOST, Invocation
+from runward.tools.mcp import RELIST_PAUSE_SECONDS, Mcp
+from runward.tools.mcp_link import MAX_CALLS, Server
+from runward.tools.mcp_outcome import of_error
 from tests.hostile.mcp_peer import RESULTS, McpPeer, rpc
 from tests.support.mcp_server import McpServer
 from tests.support.serving import Server as HttpServer

@@ -8,11 +8,11 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from app.domain.errors import McpUnreachableError
-from app.domain.json import MAX_VALUES
-from app.domain.outcomes import Done, Failed, Why
-from app.tools.base import LEASE_LOST
-from app.tools.mcp_link import Server
+from runward.domain.errors import McpUnreachableError
+from runward.domain.json import MAX_VALUES
+from runward.domain.outcomes import Done, Failed, Why
+from runward.tools.base import LEASE_LOST
+from runward.tools.mcp_link import Server
 from tests.hostile.mcp_peer import TOOL, McpPeer, rpc
 from tests.support.client import Json
 from tests.unit.test_mcp import PROJECT, hosting, invocation

@@ -8,11 +8,11 @@ PROGRAM = """
 import asyncio, json, sys, threading
 from ipaddress import ip_network
 from uuid import uuid4
-from app.domain.errors import McpUnreachableError
-from app.domain.mcp_servers import McpServerSpec
-from app.egress.client import Egress
-from app.tools.mcp import Mcp
-from app.tools.mcp_link import Server
+from runward.domain.errors import McpUnreachableError
+from runward.domain.mcp_servers import McpServerSpec
+from runward.egress.client import Egress
+from runward.tools.mcp import Mcp
+from runward.tools.mcp_link import Server
 
 held_up = []
 

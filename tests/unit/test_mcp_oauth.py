@@ -10,10 +10,10 @@ import httpx2
 import pytest
 from aiohttp import web
 
-from app.domain.mcp_auth import OAuthClient
-from app.egress.client import Egress
-from app.tools.mcp_http import NotAuthorizedError
-from app.tools.mcp_oauth import AccessTokens, AuthorizingTransport, GivenRefreshTokens
+from runward.domain.mcp_auth import OAuthClient
+from runward.egress.client import Egress
+from runward.tools.mcp_http import NotAuthorizedError
+from runward.tools.mcp_oauth import AccessTokens, AuthorizingTransport, GivenRefreshTokens
 from tests.support.oauth_server import CLIENT, SECRET, AuthServer
 from tests.support.serving import Hold, Server
 

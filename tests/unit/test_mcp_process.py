@@ -11,9 +11,9 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCNotification
 
-from app.tools import mcp_process
-from app.tools.mcp_process import Lines, LongLineError, process_streams
-from app.tools.mcp_stderr import StandardError, without_credentials
+from runward.tools import mcp_process
+from runward.tools.mcp_process import Lines, LongLineError, process_streams
+from runward.tools.mcp_stderr import StandardError, without_credentials
 
 STUBBORN = """if True:
     import os, signal, time

@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from app.api.mcp_calls import MAX_CLIENT, Session, client_of
-from app.api.mcp_results import of_run, output_schema
-from app.domain.ids import RunId
-from app.domain.json import JsonObject
-from app.domain.run import RunStatus
-from app.store.views import RunView
+from runward.api.mcp_calls import MAX_CLIENT, Session, client_of
+from runward.api.mcp_results import of_run, output_schema
+from runward.domain.ids import RunId
+from runward.domain.json import JsonObject
+from runward.domain.run import RunStatus
+from runward.store.views import RunView
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OBJECT: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}}

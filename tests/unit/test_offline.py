@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.ids import CallId
-from app.domain.items import Item, Message, TextPart, ToolCall, ToolResult
-from app.domain.response import ModelResponse
-from app.domain.tools import ToolSpec
-from app.llm.base import ArgumentsDelta, Delta, ModelRequest, TextDelta
-from app.llm.offline import LABEL, MAX_QUOTE, MAX_TEXT, Offline
-from app.llm.offline_arguments import fill
-from app.llm.offline_calls import only_calls, written_calls
+from runward.domain.ids import CallId
+from runward.domain.items import Item, Message, TextPart, ToolCall, ToolResult
+from runward.domain.response import ModelResponse
+from runward.domain.tools import ToolSpec
+from runward.llm.base import ArgumentsDelta, Delta, ModelRequest, TextDelta
+from runward.llm.offline import LABEL, MAX_QUOTE, MAX_TEXT, Offline
+from runward.llm.offline_arguments import fill
+from runward.llm.offline_calls import only_calls, written_calls
 
 
 def spec(name: str, description: str = "", **properties: Any) -> ToolSpec:

@@ -12,15 +12,15 @@ from uuid import UUID
 import jsonschema_rs
 import pytest
 
-from app.api.contract import event_data
-from app.api.contract.examples import REQUESTS
-from app.api.contract.names import NAMED, unnamed
-from app.api.contract.schemas import event_name
-from app.api.routers import contract
-from app.domain import events
-from app.domain.guards import Moment, Stage
-from app.domain.ids import CallId, ProjectId, RunId
-from app.domain.items import (
+from runward.api.contract import event_data
+from runward.api.contract.examples import REQUESTS
+from runward.api.contract.names import NAMED, unnamed
+from runward.api.contract.schemas import event_name
+from runward.api.routers import contract
+from runward.domain import events
+from runward.domain.guards import Moment, Stage
+from runward.domain.ids import CallId, ProjectId, RunId
+from runward.domain.items import (
     HostedCall,
     Item,
     MediaPart,
@@ -31,11 +31,11 @@ from app.domain.items import (
     ToolCall,
     ToolResult,
 )
-from app.domain.json import JsonObject
-from app.domain.tools import ToolSpec
-from app.loop import guard_payloads
-from app.tools.base import Invocation
-from app.tools.webhook import call_body, cancel_notice
+from runward.domain.json import JsonObject
+from runward.domain.tools import ToolSpec
+from runward.loop import guard_payloads
+from runward.tools.base import Invocation
+from runward.tools.webhook import call_body, cancel_notice
 from tests.unit.domain_cases import call, response, state, wants
 
 Json = dict[str, Any]

@@ -14,14 +14,14 @@ from uuid import UUID, uuid4
 import pytest
 from pydantic import BaseModel
 
-from app.domain.errors import UnavailableError
-from app.domain.guards import Allow, Fail, GoOn, HookFailed, Instead, Reject
-from app.domain.ids import CallId, ProjectId, RunId
-from app.domain.items import MediaPart, TextPart
-from app.domain.json import JsonObject
-from app.domain.outcomes import Done, Failed, Outcome, Why
-from app.domain.tools import ToolSpec
-from app.tools import (
+from runward.domain.errors import UnavailableError
+from runward.domain.guards import Allow, Fail, GoOn, HookFailed, Instead, Reject
+from runward.domain.ids import CallId, ProjectId, RunId
+from runward.domain.items import MediaPart, TextPart
+from runward.domain.json import JsonObject
+from runward.domain.outcomes import Done, Failed, Outcome, Why
+from runward.domain.tools import ToolSpec
+from runward.tools import (
     BaseTool,
     Content,
     File,
@@ -35,11 +35,11 @@ from app.tools import (
     hook,
     tool,
 )
-from app.tools.base import DATABASE_AWAY, LEASE_LOST, Invocation
-from app.tools.loading import collect
-from app.tools.plugins import PluginHost
-from app.tools.testing import approval_of, run_tool, run_tool_sync
-from app.tools.webhook import call_id_of
+from runward.tools.base import DATABASE_AWAY, LEASE_LOST, Invocation
+from runward.tools.loading import collect
+from runward.tools.plugins import PluginHost
+from runward.tools.testing import approval_of, run_tool, run_tool_sync
+from runward.tools.webhook import call_id_of
 
 UUID_ = UUID(int=7)
 
@@ -708,7 +708,7 @@ async def test_only_a_clear_no_needs_no_person(answer: Any, *, expected: bool) -
 async def test_a_callable_that_takes_too_long_is_a_careful_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.tools.plugins.POLICY_SECONDS", 0.02)
+    monkeypatch.setattr("runward.tools.plugins.POLICY_SECONDS", 0.02)
 
     async def never(*_: Any) -> bool:
         await asyncio.sleep(60)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.domain.hosted import EXECUTORS
-from app.tools import PluginError, tool
-from app.tools.plugin import make_tool
+from runward.domain.hosted import EXECUTORS
+from runward.tools import PluginError, tool
+from runward.tools.plugin import make_tool
 
 
 def shell(

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from app.domain.json import JsonObject
-from app.domain.outcomes import Done, Failed, Why
-from app.tools import PluginError, tool
-from app.tools.environment import INHERITED
-from app.tools.loading import collect
-from app.tools.plugins import PluginHost
-from app.tools.testing import run_tool
+from runward.domain.json import JsonObject
+from runward.domain.outcomes import Done, Failed, Why
+from runward.tools import PluginError, tool
+from runward.tools.environment import INHERITED
+from runward.tools.loading import collect
+from runward.tools.plugins import PluginHost
+from runward.tools.testing import run_tool
 from tests.unit import plugin_samples as samples
 from tests.unit.test_plugins import invocation
 
@@ -104,7 +104,7 @@ async def test_cancelling_a_call_ends_its_process(tmp_path: Path) -> None:
 
 SERVICE = """
 import asyncio, sys
-from app.tools.testing import run_tool
+from runward.tools.testing import run_tool
 from tests.unit.plugin_samples import spawn_and_hang
 asyncio.run(run_tool(spawn_and_hang, {"pids": sys.argv[1]}))
 """
@@ -113,7 +113,11 @@ asyncio.run(run_tool(spawn_and_hang, {"pids": sys.argv[1]}))
 async def test_a_service_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
     file = tmp_path / "pids"
     service = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", SERVICE, str(file), env=os.environ | {"PYTHONPATH": os.getcwd()}
+        sys.executable,
+        "-c",
+        SERVICE,
+        str(file),
+        env=os.environ | {"PYTHONPATH": os.path.abspath("app")},
     )
     tool_pid, child_pid = await pids_in(file)
     service.kill()

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from app.domain.tools import ByCallable, Concurrency, Retry, When
-from app.domain.tools import Text as Message
-from app.tools import PluginError, tool
-from app.tools.loading import Plugins, load_plugins
-from app.tools.plugin import make_tool
+from runward.domain.tools import ByCallable, Concurrency, Retry, When
+from runward.domain.tools import Text as Message
+from runward.tools import PluginError, tool
+from runward.tools.loading import Plugins, load_plugins
+from runward.tools.plugin import make_tool
 
-HEAD = "from app.tools import *\nfrom app.tools import tool, hook, guardrail\n"
+HEAD = "from runward.tools import *\nfrom runward.tools import tool, hook, guardrail\n"
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_installed_packages_are_found_by_their_entry_points(
     def found(**_: Any) -> list[EntryPoint]:
         return points
 
-    monkeypatch.setattr("app.tools.loading.entry_points", found)
+    monkeypatch.setattr("runward.tools.loading.entry_points", found)
     assert list(load_plugins(["plug1", "plug1:one"]).tools) == ["one", "two"]
 
 
@@ -289,7 +289,7 @@ def test_every_option_reaches_the_tools_policy() -> None:
 def test_the_names_for_authors_are_light_to_import() -> None:
     import subprocess  # noqa: PLC0415
 
-    code = "import sys, app.tools; print(*sys.modules)"
+    code = "import sys, runward.tools; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"aiohttp", "sqlalchemy", "fastapi", "griffe", "openai", "cel_expr_python", "uvicorn"}
     assert heavy.isdisjoint(done.stdout.split())

@@ -7,9 +7,9 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from app.domain.response import Usage
-from app.llm.prices import Price, Prices
-from app.settings import ModelPrice, Settings
+from runward.domain.response import Usage
+from runward.llm.prices import Price, Prices
+from runward.settings import ModelPrice, Settings
 
 MILLION = 1_000_000
 OWN = {
@@ -79,8 +79,8 @@ import sys, threading
 def refuse(event, args):
     assert not event.startswith("socket."), event
 sys.addaudithook(refuse)
-from app.domain.response import Usage
-from app.llm.prices import Prices
+from runward.domain.response import Usage
+from runward.llm.prices import Prices
 assert "genai_prices" not in sys.modules
 Prices().cost_usd("offline:rules", Usage(1, 1))
 assert "genai_prices" not in sys.modules

@@ -4,8 +4,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from app.api.responses.log import LIVE, STRIDE, Log
-from app.api.responses.parts import Found, Logged, Sent
+from runward.api.responses.log import LIVE, STRIDE, Log
+from runward.api.responses.parts import Found, Logged, Sent
 
 Told: TypeAlias = tuple[str, dict[str, Any]]
 

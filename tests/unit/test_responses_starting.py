@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.api.responses.models import CreateResponse
-from app.api.responses.starting import registered_of
-from app.domain.agents import MAX_TOOLS, AgentConfig
-from app.domain.errors import InvalidRequestError
-from app.store import codec
+from runward.api.responses.models import CreateResponse
+from runward.api.responses.starting import registered_of
+from runward.domain.agents import MAX_TOOLS, AgentConfig
+from runward.domain.errors import InvalidRequestError
+from runward.store import codec
 
 
 def asking_for(tools: int) -> CreateResponse:

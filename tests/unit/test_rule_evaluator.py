@@ -13,16 +13,16 @@ from uuid import UUID
 import pytest
 from pydantic import JsonValue
 
-from app.domain.ids import ProjectId
-from app.domain.json import JsonObject
-from app.domain.rules import RuleFailure
-from app.domain.toolbox import asked
-from app.loop.toolbox import Armed, ToolSet, approvals_asked, enabled_now
-from app.tools import rule_process
-from app.tools.loading import collect
-from app.tools.plugins import PluginHost
-from app.tools.rule_process import _bytes_of, _compiled  # pyright: ignore[reportPrivateUsage]
-from app.tools.rules import TOO_SLOW, Question, RuleEvaluator
+from runward.domain.ids import ProjectId
+from runward.domain.json import JsonObject
+from runward.domain.rules import RuleFailure
+from runward.domain.toolbox import asked
+from runward.loop.toolbox import Armed, ToolSet, approvals_asked, enabled_now
+from runward.tools import rule_process
+from runward.tools.loading import collect
+from runward.tools.plugins import PluginHost
+from runward.tools.rule_process import _bytes_of, _compiled  # pyright: ignore[reportPrivateUsage]
+from runward.tools.rules import TOO_SLOW, Question, RuleEvaluator
 from tests.unit.domain_cases import state, tool
 from tests.unit.test_plugins_isolated import is_alive
 

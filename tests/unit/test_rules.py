@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from app.domain.json import JsonObject
-from app.domain.rules import RuleError, RuleFailure, compile_rule
+from runward.domain.json import JsonObject
+from runward.domain.rules import RuleError, RuleFailure, compile_rule
 
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.json import JsonObject
-from app.domain.schema import (
+from runward.domain.json import JsonObject
+from runward.domain.schema import (
     MAX_SCHEMA_BYTES,
     Problem,
     SchemaError,
@@ -18,8 +18,8 @@ from app.domain.schema import (
     parse_arguments,
     strict_form,
 )
-from app.domain.toolbox import compile_tool
-from app.domain.tools import ToolSpec
+from runward.domain.toolbox import compile_tool
+from runward.domain.tools import ToolSpec
 
 ORDER: JsonObject = {
     "type": "object",

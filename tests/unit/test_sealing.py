@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 
-from app.api.responses import sealing
-from app.domain.errors import InvalidRequestError
-from app.domain.ids import ProjectId
-from app.domain.items import Message
-from app.store.vault import Vault
+from runward.api.responses import sealing
+from runward.domain.errors import InvalidRequestError
+from runward.domain.ids import ProjectId
+from runward.domain.items import Message
+from runward.store.vault import Vault
 
 PROJECT = ProjectId(UUID(int=1))
 

@@ -3,13 +3,13 @@
 import pytest
 from aiohttp import web
 
-from app.domain.items import HostedCall
-from app.domain.json import JsonObject
-from app.domain.response import ModelResponse
-from app.domain.secrecy import LEAST_PART, without_secret
-from app.llm.base import ModelError
-from app.llm.failures import MAX_REASON, reported_failure
-from app.loop.hosted_secrets import Armed
+from runward.domain.items import HostedCall
+from runward.domain.json import JsonObject
+from runward.domain.response import ModelResponse
+from runward.domain.secrecy import LEAST_PART, without_secret
+from runward.llm.base import ModelError
+from runward.llm.failures import MAX_REASON, reported_failure
+from runward.loop.hosted_secrets import Armed
 from tests.unit.test_llm_openai_chat import ask, asked, odd_server
 
 KEY = "sk-0123456789abcdef"

@@ -19,12 +19,12 @@ import pytest
 import structlog
 import typer
 
-from app.api.descriptions import VERSION
-from app.domain.errors import DatabaseUnreachableError
-from app.operating.environment import configure_logging, run
-from app.serve import STOP_SIGNALS, TaskEndedError, about_start, stop_signal, supervise
-from app.settings import Settings
-from app.store.readiness import revisions
+from runward.api.descriptions import VERSION
+from runward.domain.errors import DatabaseUnreachableError
+from runward.operating.environment import configure_logging, run
+from runward.serve import STOP_SIGNALS, TaskEndedError, about_start, stop_signal, supervise
+from runward.settings import Settings
+from runward.store.readiness import revisions
 
 
 class Supervised:
@@ -161,7 +161,7 @@ def test_log_lines_show_ids_as_the_api_does() -> None:
     """As `run=show(Prefix.RUN, run_id)`, so that a line can be found by what a client has."""
     calls = [
         node
-        for path in Path("app").rglob("*.py")
+        for path in Path("app/runward").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log.")
     ]
@@ -251,7 +251,7 @@ async def test_each_signal_stops_the_process_and_a_later_one_does_not_end_it(
 def test_a_process_that_fails_ends_and_says_why_although_a_thread_is_busy() -> None:
     code = """
 import asyncio, threading
-from app.operating.environment import run
+from runward.operating.environment import run
 
 async def fail():
     asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.operating.environment import problems_of
-from app.settings import Settings, unknown_variables
+from runward.operating.environment import problems_of
+from runward.settings import Settings, unknown_variables
 
 
 def read(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Settings:

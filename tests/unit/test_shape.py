@@ -10,7 +10,7 @@ MAX_FUNCTION = 60
 
 
 def sources() -> Iterator[tuple[Path, str]]:
-    for path in sorted(Path("app").rglob("*.py")):
+    for path in sorted(Path("app/runward").rglob("*.py")):
         yield path, path.read_text()
 
 
@@ -22,7 +22,7 @@ def functions(source: str) -> Iterator[tuple[str, int]]:
 
 
 def test_no_file_is_longer_than_a_reader_s_patience() -> None:
-    modules = [(path, path.read_text()) for path in Path("app/console/static").glob("*.js")]
+    modules = [(path, path.read_text()) for path in Path("app/runward/console/static").glob("*.js")]
     assert modules
     lengths = {str(path): len(source.splitlines()) for path, source in [*sources(), *modules]}
     assert {path: length for path, length in lengths.items() if length > MAX_FILE} == {}

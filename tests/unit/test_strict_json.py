@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from app.domain import strict_json
-from app.domain.errors import BadJsonError, FieldError, InvalidRequestError
-from app.domain.strict_json import MAX_DEPTH, MAX_PROBLEMS
+from runward.domain import strict_json
+from runward.domain.errors import BadJsonError, FieldError, InvalidRequestError
+from runward.domain.strict_json import MAX_DEPTH, MAX_PROBLEMS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 VALUES = st.recursive(

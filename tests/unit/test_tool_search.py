@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.agents import MAX_SHOWN
-from app.domain.calls import Call, CallOutcome, CallPhase, Result
-from app.domain.json import JsonObject, compact
-from app.domain.state import RunState
-from app.domain.tool_search import MAX_FOUND, loaded, search, searching, shown
-from app.domain.toolbox import Tool
-from app.domain.tools import ToolSpec
+from runward.domain.agents import MAX_SHOWN
+from runward.domain.calls import Call, CallOutcome, CallPhase, Result
+from runward.domain.json import JsonObject, compact
+from runward.domain.state import RunState
+from runward.domain.tool_search import MAX_FOUND, loaded, search, searching, shown
+from runward.domain.toolbox import Tool
+from runward.domain.tools import ToolSpec
 from tests.support.operations import counted_scans
 from tests.unit.domain_cases import call, state, tool
 

@@ -18,20 +18,20 @@ from jiter import from_json
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
-from app.domain.errors import UnavailableError
-from app.domain.ids import CallId, ProjectId, RunId
-from app.domain.items import MediaPart, TextPart
-from app.domain.json import cleaned, compact
-from app.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from app.domain.tools import ToolSpec
-from app.egress.answers import Answer
-from app.egress.client import Egress
-from app.tools.base import LEASE_LOST, Invocation
-from app.tools.signed_post import SignedPosts
-from app.tools.signing import make_secret, signed_headers, verify
-from app.tools.webhook import Webhook
-from app.tools.webhook_answer import MAX_MESSAGE, interpret
-from app.tools.webhook_headers import check_headers
+from runward.domain.errors import UnavailableError
+from runward.domain.ids import CallId, ProjectId, RunId
+from runward.domain.items import MediaPart, TextPart
+from runward.domain.json import cleaned, compact
+from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.tools import ToolSpec
+from runward.egress.answers import Answer
+from runward.egress.client import Egress
+from runward.tools.base import LEASE_LOST, Invocation
+from runward.tools.signed_post import SignedPosts
+from runward.tools.signing import make_secret, signed_headers, verify
+from runward.tools.webhook import Webhook
+from runward.tools.webhook_answer import MAX_MESSAGE, interpret
+from runward.tools.webhook_headers import check_headers
 from tests.unit.raw_server import Line, RawServer, answer, saying
 
 CALL_ID = "call_019a00000000700080000000000000cc"

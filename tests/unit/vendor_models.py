@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from app.domain.items import Item, Message, ToolCall
-from app.domain.response import ModelResponse, RequestedCall
-from app.domain.tools import ToolSpec
-from app.llm.abilities import fitted
-from app.llm.base import Delta, ModelRequest
-from app.llm.vendors import VendorModel
-from app.llm.vendors_access import Access, AwsKey, VendorName
+from runward.domain.items import Item, Message, ToolCall
+from runward.domain.response import ModelResponse, RequestedCall
+from runward.domain.tools import ToolSpec
+from runward.llm.abilities import fitted
+from runward.llm.base import Delta, ModelRequest
+from runward.llm.vendors import VendorModel
+from runward.llm.vendors_access import Access, AwsKey, VendorName
 from tests.support.chat_rules import Body
 from tests.support.vendor_server import VendorServer
 from tests.support.vendors import Vendors

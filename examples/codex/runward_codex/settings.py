@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from app.tools import ToolError
+from runward.tools import ToolError
 
 SANDBOXES = ("read-only", "workspace-write", "danger-full-access")
 DISABLED = ("apps", "daemon_auto_start", "plugins")

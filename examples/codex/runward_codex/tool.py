@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from runward_commands import clean_environment, guarded
 
-from app.tools import ToolContext, ToolError, tool
+from runward.tools import ToolContext, ToolError, tool
 from runward_codex.events import Story
 from runward_codex.settings import KEY_VARIABLE, Settings, workspace_in
 

@@ -10,8 +10,8 @@ import pytest
 from runward_codex import codex
 from runward_codex.settings import KEY_VARIABLE, Settings, workspace_in
 
-from app.tools import ToolError
-from app.tools.testing import ToolResult, run_tool, run_tool_sync
+from runward.tools import ToolError
+from runward.tools.testing import ToolResult, run_tool, run_tool_sync
 
 KEY = "sk-from-the-operator"
 EVENTS = """

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.tools import ToolContext, tool
+from runward.tools import ToolContext, tool
 from runward_executors import v4a
 from runward_executors.files import FileError, Files
 from runward_executors.workspace import workspace

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from app.tools import Image, ToolContext, ToolError, tool
+from runward.tools import Image, ToolContext, ToolError, tool
 from runward_executors.screen import Screens
 
 MAX_ACTIONS = 50

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from runward_commands import clean_environment
 
-from app.tools import ToolError
+from runward.tools import ToolError
 
 MAX_PAGES = 8
 """The one that was not used for longest is closed for a new one."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from runward_commands.shell import run_commands
 
-from app.tools import ToolContext, tool
+from runward.tools import ToolContext, tool
 from runward_executors.workspace import workspace
 
 DEFAULT_SECONDS = 60.0

@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from app.tools import ToolContext, ToolError
+from runward.tools import ToolContext, ToolError
 
 ROOT = "EXECUTORS_ROOT"
 

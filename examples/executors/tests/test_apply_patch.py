@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from runward_executors import apply_patch
 
-from app.tools.plugin import make_tool
-from app.tools.testing import run_tool_sync
+from runward.tools.plugin import make_tool
+from runward.tools.testing import run_tool_sync
 
 
 def patch(kind: str, path: str, diff: str | None = None) -> Any:

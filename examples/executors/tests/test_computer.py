@@ -13,9 +13,9 @@ from runward_executors import computer
 from runward_executors.computer import SCREENS
 from runward_executors.screen import Where
 
-from app.tools import ToolError
-from app.tools.plugin import make_tool
-from app.tools.testing import ToolResult, run_tool
+from runward.tools import ToolError
+from runward.tools.plugin import make_tool
+from runward.tools.testing import ToolResult, run_tool
 
 PAGE = """<!doctype html><body style="margin:0;height:5000px">
 <input id=i style="position:fixed;left:0;top:0;width:200px;height:50px">

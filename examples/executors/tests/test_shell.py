@@ -5,8 +5,8 @@ from typing import Any
 
 from runward_executors import shell
 
-from app.tools.plugin import make_tool
-from app.tools.testing import ToolResult, run_tool_sync
+from runward.tools.plugin import make_tool
+from runward.tools.testing import ToolResult, run_tool_sync
 
 
 def run(*commands: str, seconds: float = 30, **arguments: Any) -> ToolResult:

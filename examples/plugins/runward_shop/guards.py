@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from app.tools import GuardContext, Reject, guardrail, hook
+from runward.tools import GuardContext, Reject, guardrail, hook
 
 CARD = re.compile(r"\b\d{13,19}\b")
 SEEN: list[str] = []

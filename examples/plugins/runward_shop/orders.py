@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.tools import BaseTool, Options, PolicyContext, ToolContext, ToolError, tool
+from runward.tools import BaseTool, Options, PolicyContext, ToolContext, ToolError, tool
 
 RATES = {"EUR": 1.0, "USD": 1.1, "GBP": 0.85}
 

@@ -6,8 +6,8 @@ import pytest
 from runward_shop import convert, no_card_numbers, refund, report, ship
 from runward_shop.orders import Stock
 
-from app.tools import GuardContext, Reject
-from app.tools.testing import approval_of, run_tool_sync, schema_of
+from runward.tools import GuardContext, Reject
+from runward.tools.testing import approval_of, run_tool_sync, schema_of
 
 
 def test_a_plain_function_is_a_tool() -> None:

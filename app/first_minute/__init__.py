@@ -1,5 +1,0 @@
-"""`python -m app serve`: everything for a first run, from an empty folder."""
-
-from app.first_minute.main import serve_everything
-
-__all__ = ["serve_everything"]

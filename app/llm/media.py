@@ -1,8 +1,0 @@
-"""Images and files as model vendors take them."""
-
-from app.domain.items import MediaPart
-
-
-def data_url(part: MediaPart, default_type: str) -> str:
-    """RFC 2397."""
-    return f"data:{part.media_type or default_type};base64,{part.data or ''}"

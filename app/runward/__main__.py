@@ -1,0 +1,323 @@
+"""The commands of Runward. `runward --help` explains them.
+
+A command imports what it needs when it runs: those that ask a running Runward start at once.
+"""
+
+import errno
+import gc
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runward.cli import agents, approvals, keys, mcp, runs, secrets, sessions, tools
+from runward.cli.exits import Exit, fail
+from runward.cli.options import AsJson, Key, Limit, Url, examples
+from runward.cli.shown import report
+
+app = typer.Typer(
+    name="runward",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    epilog=examples(
+        "runward demo",
+        "runward serve",
+        "runward runs start 'Hello' --model offline:rules --watch",
+        "runward approvals decide",
+    ),
+)
+
+
+def _say_version(wanted: bool) -> None:  # noqa: FBT001
+    if wanted:
+        from runward.api.descriptions import VERSION
+
+        typer.echo(f"runward {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def runward(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version."),
+    ] = False,
+) -> None:
+    """Runward runs LLM agents durably, with people in the loop.
+
+    `demo` shows it. For one machine: `serve`. For production: `migrate` once, then any number of
+    `api` and `worker` processes against one PostgreSQL. Settings are environment variables;
+    docs/deploying.md lists them, and docs/cli.md the commands and their exit codes.
+    """
+
+
+keys_app = typer.Typer(no_args_is_help=True, help="API keys of a project.")
+MAX_DAYS = 36500
+CLIENT = "Ask a running Runward"
+SERVICE = "Run Runward"
+for name, group in {
+    "runs": runs.app,
+    "approvals": approvals.app,
+    "agents": agents.app,
+    "sessions": sessions.app,
+    "tools": tools.app,
+    "mcp": mcp.app,
+    "secrets": secrets.app,
+    "keys": keys_app,
+}.items():
+    app.add_typer(group, name=name, rich_help_panel=CLIENT)
+
+OnDatabase = Annotated[
+    bool,
+    typer.Option(
+        "--on-database",
+        help="Work on the database of DATABASE_URL, or on the embedded one, without an API key.",
+    ),
+]
+
+
+@app.command(rich_help_panel=SERVICE)
+def demo(
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Approve without asking, as without a terminal.")
+    ] = False,
+) -> None:
+    """A guided first run in this terminal: nothing is needed, and nothing of it stays."""
+    from runward.operating.demo import show_demo
+
+    show_demo(yes=yes)
+
+
+@app.command(rich_help_panel=SERVICE)
+def serve(
+    examples: Annotated[
+        bool, typer.Option(help="Register the tools of examples/, for a first try.")
+    ] = True,
+) -> None:
+    """Run the API and a worker in one process.
+
+    Without DATABASE_URL it starts the embedded PostgreSQL, migrates it, and makes a key and the
+    example tools: everything for a first run. With DATABASE_URL it migrates that database.
+    """
+    from runward.first_minute import serve_everything
+    from runward.operating.environment import read_settings, run
+
+    run(serve_everything(read_settings(), examples=examples))
+
+
+@app.command(rich_help_panel=SERVICE)
+def doctor(
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check this machine's set-up and say what to do. Ends with 1 if a check failed.
+
+    Run it with the environment that `serve`, `api` or `worker` have.
+    """
+    from runward.operating.doctor import examine
+
+    examine(url, key, as_json=as_json)
+
+
+@app.command(rich_help_panel=SERVICE)
+def api() -> None:
+    """Run the API alone, with workers beside it.
+
+    Needs DATABASE_URL and RUNWARD_SECRET_KEY.
+    """
+    _run_process(serves=True, works=False)
+
+
+@app.command(rich_help_panel=SERVICE)
+def worker() -> None:
+    """Run a worker alone; start as many as you like.
+
+    Needs DATABASE_URL and RUNWARD_SECRET_KEY.
+    """
+    _run_process(serves=False, works=True)
+
+
+def _run_process(*, serves: bool, works: bool) -> None:
+    from runward.operating.environment import database_url, read_settings, run, shared
+    from runward.serve import run_process
+
+    settings = shared(read_settings())
+    run(run_process(settings, database_url(settings), serves=serves, works=works))
+
+
+@app.command(rich_help_panel=SERVICE)
+def migrate(as_json: AsJson = False) -> None:
+    """Bring the database of DATABASE_URL to this version's schema.
+
+    Safe to run again, and from several places at once; the version before this one goes on working
+    meanwhile.
+    """
+    from runward.operating.environment import migration_url, read_settings, run
+    from runward.store import migrations
+
+    settings = read_settings()
+    key = settings.secret_key
+    url, variable = migration_url(settings), "DATABASE_URL"
+    if settings.pgbouncer:
+        variable = "RUNWARD_LISTEN_URL"
+    secret = key.get_secret_value() if key else None
+    run(migrations.upgrade(url, secret, variable=variable))
+    report({"up_to_date": True}, "The database is up to date.", as_json=as_json)
+
+
+@app.command(rich_help_panel=SERVICE)
+def models(as_json: AsJson = False) -> None:
+    """Say what models of each vendor can be told."""
+    from runward.llm.table import by_vendor, table
+
+    report(by_vendor(), table(), as_json=as_json)
+
+
+@app.command(rich_help_panel=SERVICE)
+def openapi(
+    write: Annotated[bool, typer.Option("--write", help="Write openapi/openapi.json.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Fail if openapi/openapi.json is not up to date.")
+    ] = False,
+) -> None:
+    """Print the API's contract (OpenAPI 3.1)."""
+    from runward.api.routers import contract
+
+    text = json.dumps(contract(), indent=2, ensure_ascii=False) + "\n"
+    path = Path("openapi/openapi.json")
+    if write:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    elif check:
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            typer.echo(f"{path} is not what the code says. Run: make openapi", err=True)
+            raise typer.Exit(1)
+    else:
+        typer.echo(text, nl=False)
+
+
+def _days(days: float | None) -> float | None:
+    """Not by the option's limits, which let NaN through."""
+    if days is not None and not 0 < days <= MAX_DAYS:
+        raise typer.BadParameter(f"must be more than 0 and at most {MAX_DAYS}")
+    return days
+
+
+@keys_app.command(
+    "create",
+    epilog=examples(
+        "runward keys create ci --scope runs:read --scope runs:write --expires-in-days 90",
+        "RUNWARD_KEY=$(runward keys create first --on-database)",
+    ),
+)
+def create_key(
+    name: Annotated[str, typer.Argument(help="What the key is for.")],
+    scope: Annotated[
+        list[str] | None, typer.Option(help="What it may do; repeat it. docs/concepts.md lists.")
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option(help="Another project's id; needs the operator's key.")
+    ] = None,
+    expires_in_days: Annotated[
+        float | None,
+        typer.Option(callback=_days, help="When it stops working. Default: never."),
+    ] = None,
+    on_database: OnDatabase = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an API key and print it. It is shown this once.
+
+    Over the API it needs a --scope; with --on-database and without one it is a key for everything.
+    """
+    if on_database:
+        from runward.operating import keys as on_the_database
+
+        on_the_database.create_key(
+            name=name,
+            scopes=scope or [],
+            expires_in_days=expires_in_days,
+            project=project or "default",
+            as_json=as_json,
+        )
+        return
+    if not scope:
+        fail("Say what the key may do: --scope runs:read, for example.", Exit.USAGE)
+    keys.create_key(
+        url,
+        key,
+        name=name,
+        scopes=scope,
+        expires_in_days=expires_in_days,
+        project=project,
+        as_json=as_json,
+    )
+
+
+@keys_app.command("list")
+def list_keys(
+    limit: Limit = 1000,
+    project: Annotated[str | None, typer.Option(help="With --on-database.")] = None,
+    on_database: OnDatabase = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the project's keys, without their secrets."""
+    if on_database:
+        from runward.operating import keys as on_the_database
+
+        on_the_database.list_keys(project=project or "default", limit=limit, as_json=as_json)
+        return
+    _own_project(project)
+    keys.list_keys(url, key, limit=limit, as_json=as_json)
+
+
+@keys_app.command("revoke")
+def revoke_key(
+    key_id: Annotated[str, typer.Argument(help="key_…, as `keys list` shows it.")],
+    project: Annotated[str | None, typer.Option(help="With --on-database.")] = None,
+    on_database: OnDatabase = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a key. It stops working within five seconds, everywhere."""
+    if on_database:
+        from runward.operating import keys as on_the_database
+
+        on_the_database.revoke_key(key_id=key_id, project=project or "default", as_json=as_json)
+        return
+    _own_project(project)
+    keys.revoke_key(url, key, key_id=key_id, as_json=as_json)
+
+
+def _own_project(project: str | None) -> None:
+    if project is not None:
+        fail("The API lists the keys of the key's own project; --on-database any.", Exit.USAGE)
+
+
+def main() -> None:
+    # Imports make a great many objects and hardly any garbage; looking for it takes a fifth of
+    # the time that a service needs to start.
+    gc.set_threshold(100_000)
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again
+        typer.echo(f"Cannot write {error.filename or 'the output'}: {error.strerror}.", err=True)
+        sys.exit(int(Exit.FAILED))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Check that an agent's configuration can be used by a run."""
+
+from collections.abc import Sequence
+
+from runward.domain import errors as e
+from runward.domain.agents import AgentConfig, NamedTool
+from runward.domain.builtins import BUILTINS
+from runward.domain.errors import FieldError
+from runward.domain.ids import ProjectId
+from runward.domain.schema import check_schema
+from runward.llm.abilities import refused_settings
+from runward.llm.base import Abilities
+from runward.llm.catalog import Models, UnknownModelError
+from runward.llm.settings import check_settings
+from runward.wiring import Services
+
+
+async def check_hosted(services: Services, project_id: ProjectId, config: AgentConfig) -> None:
+    """Raises if none of an agent's models can be given one of its tools. What only some of them
+    cannot be given is told when they are asked."""
+    names = [name for name in config.tools if name not in BUILTINS]
+    known = await services.toolbox.known(project_id, names)
+    kinds = {name: kind for name in names if (kind := known.get(name)) is not None}
+    if not kinds:
+        return
+    models = await services.engine.models.of(project_id)
+    hosted = [models.resolve(model)[0].abilities.hosted for model in config.models]
+    errors = [
+        FieldError(
+            f"tools.{config.tools.index(name)}",
+            f"is run by the model's vendor, and none of the models here runs {kind}; "
+            "GET /v1/capabilities says which vendors do",
+        )
+        for name, kind in kinds.items()
+        if not any(kind in theirs for theirs in hosted)
+    ]
+    if errors:
+        raise e.InvalidRequestError(errors=errors)
+
+
+def check_agent(models: Models, config: AgentConfig) -> None:
+    """Raises for what no run could use: models, settings, schemas, choices. What only some of the
+    models can be told is told when they are asked."""
+    _check_kind(config)
+    try:
+        can = [models.resolve(model)[0].abilities for model in config.models]
+    except UnknownModelError as error:
+        text = str(error)
+        raise e.UnknownModelError(text, errors=[FieldError("model", text)]) from None
+    if wrong := check_settings(config.model_settings) or _unheard_of(config, can):
+        raise e.InvalidRequestError(errors=[FieldError("model_settings", line) for line in wrong])
+    if config.output_schema is not None:
+        problems: Sequence[FieldError] = check_schema(
+            config.output_schema, strict=False, at="output_schema", object_root=False
+        )
+        if problems:
+            raise e.InvalidRequestError(errors=problems)
+    choice = config.tool_choice
+    if isinstance(choice, NamedTool) and choice.name not in config.tools:
+        raise e.InvalidRequestError(
+            errors=[FieldError("tool_choice.name", "must be one of the run's tools")]
+        )
+
+
+def _unheard_of(config: AgentConfig, can: Sequence[Abilities]) -> list[str]:
+    """The settings that none of the models has."""
+    settings = config.model_settings
+    losses = [{loss.what for loss in refused_settings(settings, one)} for one in can]
+    everywhere = set[str]().union(*losses).intersection(*losses)
+    vendors = ", ".join(dict.fromkeys(one.vendor for one in can))
+    return [
+        f"{what.removeprefix('model_settings.')}: is a setting that {vendors} does not have"
+        for what in sorted(everywhere)
+    ]
+
+
+def _check_kind(config: AgentConfig) -> None:
+    """An agent has a model, a workflow has agents, and none has what is the other's. A run of one
+    call has neither, and nobody can ask for one in these words."""
+    if config.kind == "call":
+        return
+    errors: list[FieldError] = []
+    if config.kind == "llm":
+        if config.model is None:
+            errors.append(FieldError("model", "is needed for an agent of kind llm"))
+        if config.agents:
+            errors.append(FieldError("agents", "are run by a workflow; the kind here is llm"))
+    else:
+        if not config.agents:
+            errors.append(FieldError("agents", f"are needed for an agent of kind {config.kind}"))
+        errors += [
+            FieldError(name, f"must be left out: the kind is {config.kind}")
+            for name in ("model", "tools", "handoffs")
+            if getattr(config, name)
+        ]
+    if errors:
+        raise e.InvalidRequestError(errors=errors)

@@ -1,0 +1,79 @@
+"""The HTTP application: routers in, problems out."""
+
+from collections.abc import Iterable, Set
+from typing import Final
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
+from starlette.types import Scope
+
+from runward.api import docs, openapi
+from runward.api.compression import Compressing
+from runward.api.descriptions import VERSION
+from runward.api.hosts import AllowedHosts
+from runward.api.middleware import Surroundings
+from runward.api.problems import answer_for, framework_problem, log_unavailable
+from runward.api.services import Services
+from runward.domain.errors import AppError
+
+COMPRESSED_BYTES: Final = 1024
+"""Smaller answers fit into one packet as they are. Event streams are never compressed."""
+
+
+def create_app(
+    services: Services | None,
+    routers: Iterable[APIRouter] = (),
+    *,
+    hosts: Set[str] = frozenset({"*"}),
+) -> FastAPI:
+    """`hosts`: as of `AllowedHosts`."""
+    app = FastAPI(
+        title="Runward",
+        version=VERSION,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry={"operation_spans": False},
+    )
+    app.state.services = services
+    # The last one is the outermost.
+    app.add_middleware(Compressing, minimum_size=COMPRESSED_BYTES, compresslevel=5)
+    app.add_middleware(AllowedHosts, patterns=hosts)
+    app.add_middleware(Surroundings)
+    for kind in (AppError, RequestValidationError):
+        app.add_exception_handler(kind, _expected)
+    app.add_exception_handler(HTTPException, _framework)
+    for router in (*routers, docs.router()):
+        # Not include_router: it would match every path twice.
+        app.router.routes.extend(router.routes)
+    openapi.install(app)
+    return app
+
+
+async def _expected(request: Request, error: Exception) -> Response:
+    answer = answer_for(request, error)
+    assert answer is not None
+    log_unavailable(request, answer, error)
+    return answer
+
+
+async def _framework(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code != 405:
+        return framework_problem(request, error.status_code, error.headers)
+    headers = {"Allow": ", ".join(_allowed(request.app, request.scope))}
+    if request.method == "OPTIONS":
+        return Response(status_code=204, headers=headers)
+    return framework_problem(request, 405, headers)
+
+
+def _allowed(app: FastAPI, scope: Scope) -> list[str]:
+    """Over all routes of the path; the framework names only the first one's methods."""
+    methods = {"OPTIONS"}
+    for route in app.router.routes:
+        if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
+            methods |= route.methods or set()
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))

@@ -1,0 +1,71 @@
+"""Guardrails and hooks that somebody registers: what their shape alone does not say."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from runward.domain.errors import FieldError, InvalidRequestError
+from runward.domain.guards import (
+    Guardrail,
+    Hook,
+    PluginGuardrail,
+    PluginHook,
+    Stage,
+    WebhookGuardrail,
+    WebhookHook,
+)
+from runward.egress.targets import TargetError
+from runward.wiring import Services
+
+TOOL_STAGES: Final[tuple[Stage, ...]] = ("pre_approval", "input", "output")
+ALL_STAGES: Final[tuple[Stage, ...]] = (*TOOL_STAGES, "run_input", "run_output")
+
+
+async def ensure_guards(
+    services: Services, guardrails: Sequence[Guardrail] | None, hooks: Sequence[Hook] | None
+) -> None:
+    """Of an agent, a run or a project. May ask DNS, so it stands outside of transactions. Raises
+    InvalidRequestError."""
+    if guardrails or hooks:
+        errors = await check_guards(services, guardrails or (), hooks or ())
+        if errors:
+            raise InvalidRequestError(errors=errors)
+
+
+async def check_guards(
+    services: Services,
+    guardrails: Sequence[Guardrail],
+    hooks: Sequence[Hook] = (),
+    *,
+    at: str = "",
+    stages: Collection[Stage] = ALL_STAGES,
+) -> list[FieldError]:
+    """What is wrong with them. `at` stands before each path: `agent` makes
+    `agent.guardrails.0.url`."""
+    prefix = f"{at}." if at else ""
+    errors: list[FieldError] = []
+    for number, guardrail in enumerate(guardrails):
+        if guardrail.stage not in stages:
+            path = f"{prefix}guardrails.{number}.stage"
+            errors.append(FieldError(path, f"must be one of {', '.join(stages)} here"))
+    checks = [
+        *(_check(services, f"{prefix}guardrails.{n}", one) for n, one in enumerate(guardrails)),
+        *(_check(services, f"{prefix}hooks.{n}", one) for n, one in enumerate(hooks)),
+    ]
+    return errors + [error for error in await asyncio.gather(*checks) if error is not None]
+
+
+async def _check(services: Services, path: str, one: Guardrail | Hook) -> FieldError | None:
+    match one:
+        case WebhookGuardrail(url=url) | WebhookHook(url=url):
+            try:
+                await services.egress.check_target(url)
+            except TargetError as error:
+                return FieldError(f"{path}.url", str(error))
+        case PluginGuardrail(name=name):
+            if name not in services.plugins.guardrail_names:
+                return FieldError(f"{path}.name", "is no guardrail of any plugin that is loaded")
+        case PluginHook(name=name):
+            if name not in services.plugins.hook_names:
+                return FieldError(f"{path}.name", "is no hook of any plugin that is loaded")
+    return None

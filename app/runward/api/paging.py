@@ -1,0 +1,125 @@
+"""Lists: one envelope, one way to walk them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Generic, Literal, TypeVar
+from uuid import UUID
+
+from fastapi import Depends, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from runward.domain.errors import FieldError, InvalidRequestError
+from runward.domain.ids import Prefix, parse
+
+MAX_LIMIT: Final = 200
+
+Row = TypeVar("Row")
+Item = TypeVar("Item")
+
+
+class Page(BaseModel, Generic[Item]):
+    """A page of a list. Pass `last_id` as `after` to get the next one."""
+
+    # No `use_attribute_docstrings`: for each kind of page pydantic would look through every module
+    # for a class that is not there, while the service starts.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", json_schema_serialization_defaults_required=True
+    )
+
+    object: Annotated[Literal["list"], Field(description="`list`.")] = "list"
+    data: Annotated[list[Item], Field(description="In the order that was asked for.")]
+    first_id: Annotated[
+        str | None, Field(description="The id of the first item; null if the page is empty.")
+    ]
+    last_id: Annotated[
+        str | None,
+        Field(
+            description="Where the next page goes on: the id of the last item, or of the last one"
+            " that was looked at\nfor this page; null if there is none."
+        ),
+    ]
+    has_more: Annotated[bool, Field(description="Whether there is anything after this page.")]
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[Row],
+        limit: int,
+        show: Callable[[Row], Item],
+        id_of: Callable[[Item], str],
+    ) -> "Page[Item]":
+        """`rows` are up to `limit` + 1: the one too many says that there is more."""
+        data = [show(row) for row in rows[:limit]]
+        return cls(
+            data=data,
+            first_id=id_of(data[0]) if data else None,
+            last_id=id_of(data[-1]) if data else None,
+            has_more=len(rows) > limit,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How a list is asked for."""
+
+    limit: int
+    after: str | None
+    descending: bool
+
+    def after_id(self, prefix: Prefix) -> UUID | None:
+        """Raises InvalidRequestError where `after` is not an id of this list's kind."""
+        if self.after is None:
+            return None
+        value = parse(prefix, self.after)
+        if value is None:
+            raise InvalidRequestError(
+                errors=[FieldError("query.after", f"must be an id like {prefix}_…")]
+            )
+        return value
+
+
+async def _walk(
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
+    ] = 20,
+    after: Annotated[
+        str | None,
+        Query(max_length=128, description="The `last_id` of the page before this one."),
+    ] = None,
+    order: Annotated[
+        Literal["asc", "desc"], Query(description="By time of creation: `desc` is newest first.")
+    ] = "desc",
+) -> Walk:
+    return Walk(limit, after, order == "desc")
+
+
+async def _walk_in_order(
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
+    ] = 100,
+    after: Annotated[
+        str | None,
+        Query(max_length=600, description="The `last_id` of the page before this one."),
+    ] = None,
+    order: Annotated[Literal["asc", "desc"], Query(description="`asc` is as it happened.")] = "asc",
+) -> Walk:
+    return Walk(limit, after, order == "desc")
+
+
+Walking = Annotated[Walk, Depends(_walk)]
+"""A handler's parameter: `limit`, `after` and `order`, newest first."""
+WalkingInOrder = Annotated[Walk, Depends(_walk_in_order)]
+"""The same for what belongs to one run: as it happened."""
+
+
+def page_of(whole: Sequence[Item], walk: Walk, id_of: Callable[[Item], str]) -> Page[Item]:
+    """A page of a list that was read whole, because it is small."""
+    rows = list(reversed(whole)) if walk.descending else list(whole)
+    if walk.after is not None:
+        ids = [id_of(row) for row in rows]
+        if walk.after not in ids:
+            raise InvalidRequestError(
+                errors=[FieldError("query.after", "must be the last_id of a page of this list")]
+            )
+        rows = rows[ids.index(walk.after) + 1 :]
+    return Page[Item].of(rows, walk.limit, lambda row: row, id_of)

@@ -1,0 +1,211 @@
+"""Path, query and header values that several routes share."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from fastapi import Depends, Header, Path, Query
+from pydantic import PlainValidator, WithJsonSchema
+
+from runward.domain import errors as e
+from runward.domain.ids import ApprovalId, CallId, KeyId, Prefix, ProjectId, RunId, SessionId, parse
+from runward.domain.tools import NAME_PATTERN
+
+MAX_WAIT_SECONDS: Final = 60.0
+MAX_SEQUENCE: Final = 2**31 - 1
+MAX_CURSOR: Final = 32_768
+"""Characters: about 1,200 runs that one cursor tells apart."""
+
+_PREFER_WAIT: Final = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])", re.I)
+
+
+def _id_of(prefix: Prefix, unknown: type[e.NotFoundError]) -> Callable[[Any], UUID]:
+    """A text that is no id is answered like an unknown id."""
+
+    def parsed(shown: Any) -> UUID:
+        value = parse(prefix, str(shown))
+        if value is None:
+            raise unknown
+        return value
+
+    return parsed
+
+
+def _id_schema(prefix: Prefix) -> WithJsonSchema:
+    example = f"{prefix}_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
+    return WithJsonSchema(
+        {"type": "string", "pattern": f"^{prefix}_[0-9a-f]{{32}}$", "examples": [example]}
+    )
+
+
+RunPath = Annotated[
+    RunId,
+    PlainValidator(_id_of(Prefix.RUN, e.RunNotFoundError)),
+    _id_schema(Prefix.RUN),
+    Path(description="The run's id."),
+]
+SessionPath = Annotated[
+    SessionId,
+    PlainValidator(_id_of(Prefix.SESSION, e.SessionNotFoundError)),
+    _id_schema(Prefix.SESSION),
+    Path(description="The session's id."),
+]
+ApprovalPath = Annotated[
+    ApprovalId,
+    PlainValidator(_id_of(Prefix.APPROVAL, e.ApprovalNotFoundError)),
+    _id_schema(Prefix.APPROVAL),
+    Path(description="The approval's id."),
+]
+KeyPath = Annotated[
+    KeyId,
+    PlainValidator(_id_of(Prefix.KEY, e.KeyNotFoundError)),
+    _id_schema(Prefix.KEY),
+    Path(description="The key's id."),
+]
+ProjectPath = Annotated[
+    ProjectId,
+    PlainValidator(_id_of(Prefix.PROJECT, e.ProjectNotFoundError)),
+    _id_schema(Prefix.PROJECT),
+    Path(description="The project's id."),
+]
+
+
+def _name_of(unknown: type[e.NotFoundError]) -> Callable[[Any], str]:
+    def parsed(value: Any) -> str:
+        if not re.fullmatch(NAME_PATTERN, str(value)):
+            raise unknown
+        return str(value)
+
+    return parsed
+
+
+AgentPath = Annotated[
+    str,
+    PlainValidator(_name_of(e.AgentNotFoundError)),
+    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["clerk"]}),
+    Path(description="The agent's name."),
+]
+McpServerPath = Annotated[
+    str,
+    PlainValidator(_name_of(e.McpServerNotFoundError)),
+    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["files"]}),
+    Path(description="The MCP server's name."),
+]
+SecretPath = Annotated[
+    str,
+    PlainValidator(_name_of(e.SecretNotFoundError)),
+    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["CRM_TOKEN"]}),
+    Path(description="The secret's name."),
+]
+NewSecretPath = Annotated[
+    str,
+    Path(description="The secret's name.", pattern=NAME_PATTERN, examples=["CRM_TOKEN"]),
+]
+"""Where a secret is made: what is no name is refused, not unknown."""
+ToolPath = Annotated[
+    str,
+    PlainValidator(_name_of(e.ToolNotFoundError)),
+    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["pay"]}),
+    Path(description="The tool's name."),
+]
+CallPath = Annotated[
+    CallId, Path(description="The call's id, as the model or Runward made it.", max_length=512)
+]
+"""For paths with `{call_id:path}`: a model's id may contain a slash."""
+
+
+MaxArgumentsBytes = Annotated[
+    int | None,
+    Query(
+        ge=0,
+        le=2**31,
+        description="Leave out the arguments that do not fit into so many bytes of JSON together, "
+        "and list them in `omitted_arguments`. By default nothing is left out.",
+    ),
+]
+
+
+async def _wait(
+    wait: Annotated[
+        float | None,
+        Query(
+            ge=0,
+            le=MAX_WAIT_SECONDS,
+            allow_inf_nan=False,
+            description="Hold the answer for up to so many seconds: until the run settles, which "
+            "means that it has ended or that someone outside must act; or, for events, until there "
+            "is a new one.",
+        ),
+    ] = None,
+    prefer: Annotated[
+        str | None,
+        Header(alias="Prefer", max_length=256, description="`wait=30` is the same as `?wait=30`."),
+    ] = None,
+) -> float:
+    if wait is not None:
+        return wait
+    found = _PREFER_WAIT.search(prefer) if prefer else None
+    return min(float(found[1]), MAX_WAIT_SECONDS) if found else 0.0
+
+
+Wait = Annotated[float, Depends(_wait)]
+"""Seconds; 0 is at once. From `?wait=` or, where that is not given, `Prefer: wait=`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a reader of events is; `0` at the beginning. `place` is where it said so."""
+
+    text: str
+    place: str
+
+    @property
+    def sequence(self) -> int:
+        """Of the events of one run. Raises InvalidRequestError."""
+        if not re.fullmatch(r"[0-9]{1,10}", self.text) or int(self.text) > MAX_SEQUENCE:
+            raise self.refused(f"must be a sequence number from 0 to {MAX_SEQUENCE}")
+        return int(self.text)
+
+    def refused(self, why: str) -> e.InvalidRequestError:
+        return e.InvalidRequestError(errors=[e.FieldError(self.place, why)])
+
+
+async def _after(
+    after: Annotated[
+        str | None,
+        Query(
+            max_length=MAX_CURSOR,
+            description="The sequence number of the last event seen; with `include=children` the "
+            "`last_id` of the page before this one.",
+        ),
+    ] = None,
+    last_event_id: Annotated[
+        str | None,
+        Header(
+            alias="Last-Event-ID",
+            max_length=MAX_CURSOR,
+            description="What EventSource sends when it reconnects.",
+        ),
+    ] = None,
+) -> Cursor:
+    if last_event_id is not None:
+        return Cursor(last_event_id, "header.Last-Event-ID")
+    return Cursor("0" if after is None else after, "query.after")
+
+
+AfterEvent = Annotated[Cursor, Depends(_after)]
+"""Last-Event-ID wins over `?after=`: a reconnecting EventSource repeats the old URL."""
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        pattern=r"^[\x21-\x7e]+$",
+        description="The same key and body within 24 hours make one resource and one answer.",
+    ),
+]
+"""A handler's parameter, named `idempotency_key`, default None."""

@@ -1,0 +1,149 @@
+"""What a response was given, as items of OpenAI's API."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, assert_never
+
+from runward.api.responses.following import asked_by
+from runward.api.responses.log import Log
+from runward.domain.calls import Call, CallOutcome, Reason
+from runward.domain.items import (
+    Content,
+    HostedCall,
+    Item,
+    MediaPart,
+    Message,
+    Part,
+    Reasoning,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    text_of,
+)
+from runward.domain.json import compact
+from runward.domain.state import RunState, SegmentKind
+
+
+def given_at_first(run: str, state: RunState) -> list[dict[str, Any]]:
+    """The input of a run; what it goes on from stands first."""
+    segments = [one for one in state.segments if one.kind is SegmentKind.INPUT][:1]
+    items = [item for one in segments for item in one.items]
+    return list(_shown(run, items))
+
+
+def given_to_go_on(run: str, before: Log, state: RunState, messages: int) -> list[dict[str, Any]]:
+    """Return the answers to the response before, by the client or somebody in its place, and then
+    the `messages` that came before the run went on."""
+    found: list[dict[str, Any]] = []
+    for item in asked_by(before):
+        if item["type"] == "function_call":
+            call = state.calls.get(item["call_id"])
+            if call is not None and call.result is not None:
+                result = ToolResult(call.id, call.result.whole)
+                found += _shown(f"{run}_{item['id'].rpartition('_')[2]}", [result])
+        else:
+            calls = state.calls.values()
+            call = next((one for one in calls if _is_about(one, item["id"])), None)
+            if call is not None and call.approved_digest is not None:
+                found.append(_decided(item["id"], approve=True))
+            elif call is not None and _was_declined(call):
+                found.append(_decided(item["id"], approve=False))
+    segments = [one.items for one in state.segments if one.kind is SegmentKind.INPUT]
+    later = [item for items in segments[1:] for item in items]
+    given = later[before.received : before.received + messages]
+    return found + list(_shown(f"{run}_{before.seen}", given))
+
+
+def _is_about(call: Call, approval_id: str) -> bool:
+    return call.approval_id is not None and f"apr_{call.approval_id.hex}" == approval_id
+
+
+def _was_declined(call: Call) -> bool:
+    result = call.result
+    declined = result is not None and result.outcome is CallOutcome.REJECTED
+    return declined and result is not None and result.reason is Reason.DECLINED
+
+
+def _decided(approval_id: str, *, approve: bool) -> dict[str, Any]:
+    return {
+        "type": "mcp_approval_response",
+        "id": approval_id.replace("apr_", "mcpr_"),
+        "approval_request_id": approval_id,
+        "approve": approve,
+        "reason": None,
+    }
+
+
+def _shown(run: str, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+    for n, item in enumerate(items, start=1):
+        match item:
+            case Message(role="assistant"):
+                yield _message(f"msg_{run}_in{n}", item, [_said(item)])
+            case Message(content=content):
+                yield _message(f"msg_{run}_in{n}", item, list(_parts(content)))
+            case ToolCall():
+                yield {
+                    "type": "function_call",
+                    "id": f"fc_{run}_in{n}",
+                    "call_id": item.call_id,
+                    "name": item.name,
+                    "arguments": item.raw if item.raw is not None else item.arguments,
+                    "status": "completed",
+                }
+            case ToolResult():
+                yield {
+                    "type": "function_call_output",
+                    "id": f"fco_{run}_in{n}",
+                    "call_id": item.call_id,
+                    "output": list(_parts(item.parts)) if item.parts else item.text,
+                    "status": "completed",
+                }
+            case Reasoning():
+                yield {"type": "reasoning", "id": f"rs_{run}_in{n}", "summary": []}
+            case HostedCall():
+                yield {
+                    "type": "mcp_call",
+                    "id": f"mcp_{run}_in{n}",
+                    "server_label": item.kind,
+                    "name": item.name,
+                    "arguments": compact(item.arguments),
+                    "output": compact(item.output),
+                    "error": None,
+                    "status": "failed" if item.is_error else "completed",
+                }
+            case _:
+                assert_never(item)
+
+
+def _message(id_: str, item: Message, content: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "type": "message",
+        "id": id_,
+        "role": item.role,
+        "content": content,
+        "status": "completed",
+    }
+
+
+def _said(item: Message) -> dict[str, Any]:
+    text = text_of(item.content)
+    if item.refusal:
+        return {"type": "refusal", "refusal": text}
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _parts(content: Content) -> Iterator[dict[str, Any]]:
+    parts: Sequence[Part] = (TextPart(content),) if isinstance(content, str) else content
+    for part in parts:
+        match part:
+            case TextPart(text=text):
+                yield {"type": "input_text", "text": text}
+            case MediaPart(type="image"):
+                yield {"type": "input_image", "image_url": _url(part), "detail": "auto"}
+            case MediaPart():
+                about = {"filename": part.filename} if part.filename else {}
+                place = "file_url" if part.url else "file_data"
+                yield {"type": "input_file", place: _url(part), **about}
+
+
+def _url(part: MediaPart) -> str:
+    return part.url or f"data:{part.media_type};base64,{part.data}"

@@ -1,0 +1,391 @@
+"""From a run's event log to the items and events of one response.
+
+A run is one response for each stretch of its log: from its beginning, or from where it waited for
+the client, up to where it waits for the client again, or ends. What a response is, and the number
+of each of its events, follows from the stored log alone, so that any process can go on where
+another stopped.
+
+An event's number is `STRIDE * n + position`, where `n` counts the log's events since the response
+began. Pieces of text are shown while the model writes and are never stored; they stand between two
+stored events, and their numbers say how many characters of the text have been shown: whoever comes
+back with such a number is given exactly the rest.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from runward.api.responses import items
+from runward.api.responses.items import Item, Part
+from runward.api.responses.parts import ENDS, SETTLES, Call, Found, Logged, Sent, Writing
+from runward.domain.json import JsonObject, compact
+
+STRIDE: Final = 2**24
+LIVE: Final = 2**16
+"""Positions below this are of what one stored event says; from here on, of pieces of text."""
+
+
+@dataclass(slots=True)
+class Log:
+    """`shape` makes the response as clients see it. `after`: the number of the log's last event
+    before it begins; `starting_after`: of the last event that the client has."""
+
+    run: str
+    """The digits of the run's id."""
+    after: int
+    background: bool
+    shape: Callable[[Found], JsonObject]
+    starting_after: int = -1
+    ended: bool = False
+    begins: bool = False
+    """Whether the run waited for the client where the response is said to begin."""
+    seen: int = 0
+    """The number of the last event of the log that was taken in."""
+    received: int = 0
+    """How many messages the run has been sent until then, besides its first input."""
+    _before: int = 0
+    """Where in the log the response before it begins."""
+    _status: str = "queued"
+    _output: list[Item] = field(default_factory=list[Item])
+    _calls: dict[str, Call] = field(default_factory=dict[str, Call])
+    _early: list[Item] = field(default_factory=list[Item])
+    """What comes before its turn's message in the log, and after it in the response."""
+    _hosted: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    _writing: Writing | None = None
+    _turn: int = 0
+    """The last one that is over."""
+    _used_before: items.Tokens = field(default_factory=items.Tokens)
+    _used: items.Tokens = field(default_factory=items.Tokens)
+    _created_at: str | None = None
+    _ended_at: str | None = None
+    _error: JsonObject | None = None
+    _incomplete: JsonObject | None = None
+    _position: int = 0
+    _new: list[Sent] = field(default_factory=list[Sent])
+
+    @property
+    def found(self) -> Found:
+        return Found(
+            self._status,
+            [item for item in self._output if item],
+            self._used - self._used_before,
+            self._created_at,
+            self._ended_at,
+            self._error,
+            self._incomplete,
+            self._before,
+        )
+
+    @property
+    def number(self) -> int:
+        """How many events of the log belong to it so far."""
+        return max(0, self.seen - self.after)
+
+    # Taking in.
+
+    def take(self, event: Logged) -> list[Sent]:
+        """What a stored event says to the client."""
+        if self.ended or event.sequence <= self.seen:
+            return []
+        self.seen, self._position = event.sequence, 0
+        if event.type == "input.received":
+            self.received += int(event.data["messages"])
+        if event.sequence <= self.after:
+            self._remember(event)
+            return []
+        if self.number == 1:
+            self._begin(event)
+        self._tell(event)
+        self._resume()
+        new, self._new = self._new, []
+        return new
+
+    def piece(self, data: Mapping[str, Any]) -> list[Sent]:
+        """What a piece of text says that is being written. One that does not begin where the last
+        one ended is left to the message as it will be stored."""
+        offset, text, turn = int(data["offset"]), str(data["text"]), int(data["turn"])
+        if self.ended or self.number == 0 or turn <= self._turn:
+            return []
+        writing = self._writing
+        if writing is not None and writing.turn == 0:
+            writing.turn = turn
+        if writing is None or writing.turn != turn:
+            if offset or writing is not None:
+                return []
+            writing = self._write(turn, LIVE)
+        if not writing.part:
+            writing.part, self._position = True, LIVE + 1
+            self._send("response.content_part.added", **self._at(writing), part=items.text_part(""))
+        known = writing.text
+        if offset > writing.shown or (
+            known is not None and known[offset:] != text[: len(known) - offset]
+        ):
+            return []
+        fresh = text[writing.shown - offset :]
+        if fresh and writing.shown + len(fresh) < STRIDE - LIVE - 2:
+            writing.shown += len(fresh)
+            writing.text = None if known is None else known + fresh
+            self._position = LIVE + 1 + writing.shown
+            self._send("response.output_text.delta", **self._at(writing), delta=fresh, logprobs=[])
+        new, self._new = self._new, []
+        return new
+
+    def _write(self, turn: int, position: int) -> Writing:
+        self._position = position
+        item = items.message(self.run, turn, status="in_progress")
+        index = len(self._output)
+        writing = self._writing = Writing(index, turn, part=True)
+        self._send("response.output_item.added", output_index=index, item=item)
+        self._send("response.content_part.added", **self._at(writing), part=items.text_part(""))
+        return writing
+
+    def _resume(self) -> None:
+        """The client may have pieces of text that came after this event."""
+        shown = self.starting_after - STRIDE * self.number - LIVE
+        if 0 <= shown < STRIDE - LIVE:
+            self._writing = Writing(len(self._output), 0, max(0, shown - 1), None, part=shown > 0)
+
+    def _remember(self, event: Logged) -> None:
+        """What came before the response, as far as it matters for it."""
+        data = event.data
+        match event.type:
+            case (
+                "tool_call.created" | "tool_call.approval_requested" | "tool_call.approval_decided"
+            ):
+                self.know(event)
+            case "usage.updated":
+                self._used = self._used_before = items.Tokens.of(data)
+            case "run.waiting" if self._asked(data):
+                self.begins = event.sequence == self.after
+                self._before = self._before if self.begins else event.sequence
+            case _:
+                pass
+
+    def _begin(self, event: Logged) -> None:
+        self._created_at = event.created_at
+        self._status = "queued" if self.background else "in_progress"
+        snapshot = self.shape(self.found)
+        self._new.append(Sent(0, "response.created", {"response": snapshot}))
+        if self.background:
+            self._new.append(Sent(1, "response.queued", {"response": snapshot}))
+        self._status = "queued"
+        self._new = [one for one in self._new if one.number > self.starting_after]
+
+    def _tell(self, event: Logged) -> None:
+        if event.type in _TOLD:
+            _TOLD[event.type](self, event)
+
+    def works(self, event: Logged) -> None:
+        del event
+        if self._status == "queued":
+            self._status = "in_progress"
+            self._send("response.in_progress", response=self.shape(self.found))
+
+    def thought(self, event: Logged) -> None:
+        self._early.append(items.reasoning(self.run, event.sequence, event.data))
+
+    def said(self, event: Logged) -> None:
+        self._message(event.data)
+        self._tell_early()
+
+    def created(self, event: Logged) -> None:
+        data = event.data
+        if "hosted" in data:
+            self._hosted[data["call_id"]] = items.hosted(self.run, event.sequence, data)
+            return
+        self._abandon_writing()
+        self._tell_early()
+        self.know(event)
+
+    def started(self, event: Logged) -> None:
+        self._start(self._calls[event.data["call_id"]])
+
+    def settled(self, event: Logged) -> None:
+        data, good = event.data, SETTLES[event.type]
+        if "hosted" in data:
+            self._early.append(self._hosted.pop(data["call_id"]) | items.result(data, good=good))
+        elif "output" in data:  # else its outcome is unknown, and a person is asked
+            self._settle(data, good=good)
+
+    def counted(self, event: Logged) -> None:
+        if "call_id" not in event.data:
+            self._abandon_writing()
+            self._tell_early()
+            self._turn = int(event.data["turn"])
+        self._used = items.Tokens.of(event.data)
+
+    # Saying.
+
+    def _send(self, type_: str, **data: Any) -> None:
+        number = STRIDE * self.number + self._position
+        self._position += 1
+        if number > self.starting_after:
+            self._new.append(Sent(number, type_, data))
+
+    def _at(self, writing: Writing) -> JsonObject:
+        id_ = items.message_id(self.run, writing.turn)
+        return {"item_id": id_, "output_index": writing.index, "content_index": 0}
+
+    def _whole(self, item: Item) -> None:
+        """An item that comes all at once."""
+        index = len(self._output)
+        self._output.append(item)
+        self._send("response.output_item.added", output_index=index, item=items.begun(item))
+        for type_, data in items.between(item):
+            self._send(type_, item_id=item["id"], output_index=index, **data)
+        self._send("response.output_item.done", output_index=index, item=item)
+
+    def _tell_early(self) -> None:
+        early, self._early = self._early, []
+        for item in early:
+            self._whole(item)
+
+    def _message(self, data: Mapping[str, Any]) -> None:
+        text, turn = str(data["text"]), int(data["turn"])
+        self._turn = turn
+        writing, self._writing = self._writing, None
+        if data.get("refusal"):
+            self._whole(items.message(self.run, turn, items.refusal_part(text)))
+            return
+        part = items.text_part(text)
+        if writing is None:
+            self._whole(items.message(self.run, turn, part))
+            return
+        writing.turn = turn
+        at, done = self._at(writing), items.message(self.run, turn, part)
+        self._output.append(done)
+        if not writing.part:
+            self._send("response.content_part.added", **at, part=items.text_part(""))
+        rest = (
+            text[writing.shown :] if writing.text is None or text.startswith(writing.text) else ""
+        )
+        if rest:
+            self._send("response.output_text.delta", **at, delta=rest, logprobs=[])
+        self._close(writing, part, done)
+
+    def _close(self, writing: Writing, part: Part, item: Item) -> None:
+        at = self._at(writing)
+        self._send("response.output_text.done", **at, text=part["text"], logprobs=[])
+        self._send("response.content_part.done", **at, part=part)
+        self._send("response.output_item.done", output_index=writing.index, item=item)
+
+    def _abandon_writing(self) -> None:
+        """The answer that was being shown was never given: its worker was lost, or its model
+        failed, and it is no part of the response."""
+        writing, self._writing = self._writing, None
+        if writing is not None and writing.text is not None:
+            part = items.text_part(writing.text)
+            item = items.message(self.run, writing.turn, part, status="incomplete")
+            self._close(writing, part, item)
+
+    # Calls.
+
+    def know(self, event: Logged) -> None:
+        data = event.data
+        call = self._calls.get(data["call_id"])
+        if event.type == "tool_call.created":
+            self._calls[data["call_id"]] = Call(
+                event.sequence,
+                data["tool"],
+                data.get("tool_type") == "client",
+                data.get("arguments_text") or compact(data["arguments"]),
+            )
+        elif call is not None:
+            call.approval_id = data.get("approval_id", call.approval_id)
+            if "arguments" in data:  # a person changed them
+                call.arguments = compact(data["arguments"])
+
+    def _start(self, call: Call) -> None:
+        if call.client or call.index is not None:
+            return
+        call.index = len(self._output)
+        item = items.mcp_call(self.run, call.number, call.tool, call.arguments, call.approval_id)
+        self._output.append(item | {"status": "in_progress"})
+        begun = items.begun(item)
+        self._send("response.output_item.added", output_index=call.index, item=begun)
+        for type_, data in items.between(item):
+            self._send(type_, item_id=item["id"], output_index=call.index, **data)
+
+    def _settle(self, data: Mapping[str, Any], *, good: bool) -> None:
+        call = self._calls[data["call_id"]]
+        if call.client:
+            return
+        self._start(call)
+        index, call.index = call.index, None
+        assert index is not None
+        item = self._output[index] = self._output[index] | items.result(data, good=good)
+        ended = "response.mcp_call.completed" if good else "response.mcp_call.failed"
+        self._send(ended, item_id=item["id"], output_index=index)
+        self._send("response.output_item.done", output_index=index, item=item)
+
+    def _leave_open(self) -> None:
+        """The response ends before these calls do."""
+        for call in self._calls.values():
+            if call.index is not None:
+                item = self._output[call.index] = self._output[call.index] | {
+                    "status": "incomplete"
+                }
+                self._send("response.output_item.done", output_index=call.index, item=item)
+                call.index = None
+
+    # Where it ends.
+
+    def _asked(self, data: Mapping[str, Any]) -> list[Item]:
+        """What the client is asked; nothing where the run waits for others alone."""
+        asked: list[Item] = []
+        for one in data["waiting_for"]:
+            call = self._calls.get(one["call_id"])
+            if call is None:
+                continue
+            if one["type"] == "approval":
+                asked.append(items.approval_request(one["approval_id"], call.tool, call.arguments))
+            elif one["type"] == "tool_result" and call.client:
+                item = items.function_call(
+                    self.run, call.number, one["call_id"], call.tool, call.arguments
+                )
+                asked.append(item)
+        return asked
+
+    def waits(self, event: Logged) -> None:
+        asked = self._asked(event.data)
+        if not asked:
+            return
+        self._leave_open()
+        for item in asked:
+            self._whole(item)
+        self._finish("completed", "response.completed", event)
+
+    def ends(self, event: Logged) -> None:
+        self._abandon_writing()
+        self._tell_early()
+        self._leave_open()
+        data = event.data
+        output = data.get("output")
+        if output is not None and not items.ends_with(self._output, output):
+            self._whole(items.final_message(self.run, output))
+        status, last = ENDS[event.type]
+        if status == "failed":
+            self._error = items.error(data["error"])
+        elif status == "incomplete":
+            self._incomplete = items.incomplete(data["incomplete_details"])
+        self._finish(status, last, event)
+
+    def _finish(self, status: str, last: str, event: Logged) -> None:
+        self._status, self._ended_at, self.ended = status, event.created_at, True
+        self._send(last, response=self.shape(self.found))
+
+
+_TOLD: Final[Mapping[str, Callable[[Log, Logged], None]]] = {
+    "run.started": Log.works,
+    "run.resumed": Log.works,
+    "reasoning.completed": Log.thought,
+    "message.completed": Log.said,
+    "tool_call.created": Log.created,
+    "tool_call.approval_requested": Log.know,
+    "tool_call.approval_decided": Log.know,
+    "tool_call.started": Log.started,
+    "usage.updated": Log.counted,
+    "run.waiting": Log.waits,
+    **dict.fromkeys(SETTLES, Log.settled),
+    **dict.fromkeys(ENDS, Log.ends),
+}

@@ -1,0 +1,207 @@
+"""/v1/responses: runs, as OpenAI's clients start and follow them."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+from fastapi import Path, Query, Request, Response
+
+from runward.api.accepting import Answered, accepted_once
+from runward.api.answers import answer
+from runward.api.auth import RunsReader, RunsWriter
+from runward.api.cancelling import cancel
+from runward.api.idempotency import REPLAYED, Once
+from runward.api.paging import Walking, page_of
+from runward.api.params import IdempotencyKey
+from runward.api.responses import following, reading, starting
+from runward.api.responses.conversing import conversation_of, refused
+from runward.api.responses.ids import ResponseId
+from runward.api.responses.input_items import given_at_first, given_to_go_on
+from runward.api.responses.items import Tokens
+from runward.api.responses.log import Log
+from runward.api.responses.models import CompactResponse, CreateResponse
+from runward.api.responses.sealing import seal, unsealer
+from runward.api.responses.shown import RESPONSE_STREAM, Compaction, InputItems, ResponseObject
+from runward.api.routes import router
+from runward.api.services import Using
+from runward.api.stream import Frames, counted_stream, stream_of_new
+from runward.domain import errors as e
+from runward.domain.ids import ProjectId
+from runward.domain.items import Item
+from runward.domain.scopes import Principal
+from runward.store import runs
+from runward.store.ids import mint
+from runward.wiring import Services
+
+routes = router("Responses")
+
+HOLD_SECONDS: Final = 590.0
+"""How long an answer is held that is neither streamed nor in the background; OpenAI's clients give
+up after 600."""
+MAX_SEQUENCE: Final = 2**53
+
+_STREAMED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"text/event-stream": {"schema": RESPONSE_STREAM}}}
+}
+ResponsePath = Annotated[str, Path(max_length=64, description="The response's id.")]
+
+
+@routes.post("/responses", response_model=ResponseObject, responses={**_STREAMED, 404: {}})
+async def create_response(
+    who: RunsWriter,
+    services: Using,
+    request: Request,
+    asked: CreateResponse,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Start a run, or answer one that waits, and answer with its response: when that has ended,
+    with `background` at once, with `stream` as events."""
+    starting.check_supported(asked)
+    what = Once.of(request, who.project_id, idempotency_key)
+
+    async def streamed() -> Frames:
+        log, replayed = await _started(services, who, asked, what)
+        return _frames(services, who.project_id, log), REPLAYED if replayed else {}
+
+    if asked.stream:
+        return await stream_of_new(services, who, streamed)
+    log, replayed = await _started(services, who, asked, what)
+    headers = REPLAYED if replayed else {}
+    if asked.background:
+        async with services.autocommit.connect() as tx:
+            await reading.read(tx, who.project_id, log)
+    else:
+        await _held(services, who.project_id, log)
+    return answer(log.shape(log.found), 200, headers)
+
+
+async def _started(
+    services: Services, who: Principal, asked: CreateResponse, what: Once
+) -> tuple[Log, bool]:
+    """The new response, of which nothing is read yet, and whether it was made before under the
+    same key."""
+    before: tuple[Item, ...] = ()
+    former: following.Former | None = None
+    if asked.previous_response_id is not None:
+        shown = asked.previous_response_id
+        former = await following.former_of(services, who.project_id, shown)
+        if following.is_waited_for(former, asked.input):
+            id_, made = await following.go_on(services, who, asked, former, what)
+            return reading.log_of(former.view, id_), "Idempotent-Replayed" in made.headers
+        before = await following.history_of(services, who.project_id, former)
+    unseal = unsealer(services.vault, who.project_id)
+    items = conversation_of(asked.input, unseal, before)
+    if not items:
+        raise refused("input", "is required")
+
+    async def start() -> Answered:
+        continued_from = former.id.run_id if former else None
+        return await starting.start(services, who, asked, what, items, continued_from)
+
+    accepted = await accepted_once(services, what, start)
+    run = accepted.run
+    return reading.log_of(run, ResponseId(run.id)), accepted.replayed
+
+
+async def _held(services: Services, project_id: ProjectId, log: Log) -> None:
+    """Until it has ended; or for so long that it is shown as it is by then."""
+    try:
+        async with asyncio.timeout(HOLD_SECONDS):
+            async for _ in reading.follow(services, project_id, log, pieces=False):
+                pass
+    except TimeoutError:
+        return
+
+
+async def _frames(services: Services, project_id: ProjectId, log: Log) -> AsyncIterator[str]:
+    async for sent in reading.follow(services, project_id, log, pieces=True):
+        yield "".join(one.frame for one in sent) or ": still here\n\n"
+    if log.ended:
+        yield "data: [DONE]\n\n"
+
+
+@routes.get("/responses/{response_id}", response_model=ResponseObject, responses=_STREAMED)
+async def get_response(
+    who: RunsReader,
+    services: Using,
+    response_id: ResponsePath,
+    stream: Annotated[bool, Query(description="Answer with its events.")] = False,
+    starting_after: Annotated[
+        int | None,
+        Query(ge=0, le=MAX_SEQUENCE, description="The `sequence_number` of the last event seen."),
+    ] = None,
+    include_obfuscation: Annotated[bool, Query(description="Events have no padding.")] = False,
+) -> Response:
+    """A response as it is now, or its events: those after `starting_after`, then as they come."""
+    if include_obfuscation:
+        raise e.UnsupportedParameterError("include_obfuscation", "Events have no padding.")
+    if starting_after is not None and not stream:
+        raise refused("query.starting_after", "needs stream=true")
+    view, id_, log = await reading.found_response(services, who.project_id, response_id)
+    if not stream:
+        return answer(log.shape(log.found))
+    log = reading.log_of(view, id_, -1 if starting_after is None else starting_after)
+    return counted_stream(services, who, _frames(services, who.project_id, log))
+
+
+@routes.post("/responses/{response_id}/cancel", response_model=ResponseObject)
+async def cancel_response(who: RunsWriter, services: Using, response_id: ResponsePath) -> Response:
+    """Cancel the run, also where it waits for the client. Cancelling twice is fine; a run that
+    has ended otherwise is 409."""
+    view, id_, _ = await reading.found_response(services, who.project_id, response_id)
+    await cancel(services, who.project_id, id_.run_id)
+    log = reading.log_of(view, id_)
+    async with services.autocommit.connect() as tx:
+        await reading.read(tx, who.project_id, log)
+    return answer(log.shape(log.found))
+
+
+@routes.get("/responses/{response_id}/input_items", response_model=InputItems)
+async def list_input_items(
+    who: RunsReader, services: Using, response_id: ResponsePath, walk: Walking
+) -> Response:
+    """What the response was given: its input behind the conversation that it goes on from, or
+    what was answered to the run that waited."""
+    view, id_, log = await reading.found_response(services, who.project_id, response_id)
+    async with services.autocommit.connect() as tx:
+        found = await runs.load(tx, who.project_id, id_.run_id)
+        before = await reading.response_before(tx, who.project_id, view, log)
+        messages = await reading.messages_given(tx, who.project_id, id_) if id_.after else 0
+    assert found is not None
+    run = id_.run_id.hex
+    state = found[1]
+    shown = given_at_first(run, state)
+    if id_.after:
+        shown = given_to_go_on(run, before, state, messages)
+    return answer(page_of(shown, walk, lambda item: str(item["id"])))
+
+
+@routes.post("/responses/compact", response_model=Compaction, responses={404: {}})
+async def compact_response(who: RunsWriter, services: Using, asked: CompactResponse) -> Response:
+    """Seal a conversation into one item, which can be sent as input in its place. Nothing is
+    summarised, and no model is asked."""
+    await starting.resolved_model(services, who.project_id, starting.model_alone(asked.model))
+    before: tuple[Item, ...] = ()
+    if asked.previous_response_id is not None:
+        shown = asked.previous_response_id
+        former = await following.former_of(services, who.project_id, shown)
+        before = await following.history_of(services, who.project_id, former)
+    unseal = unsealer(services.vault, who.project_id)
+    items = conversation_of(asked.input, unseal, before)
+    if not items:
+        raise refused("input", "is required")
+    id_ = f"cmp_{mint().hex}"
+    item = {
+        "type": "compaction",
+        "id": id_,
+        "encrypted_content": seal(services.vault, who.project_id, items, services.max_body_bytes),
+    }
+    shown_ = {
+        "id": id_,
+        "object": "response.compaction",
+        "created_at": int(time.time()),
+        "output": [item],
+        "usage": Tokens().shown,
+    }
+    return answer(shown_)

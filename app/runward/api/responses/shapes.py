@@ -1,0 +1,121 @@
+"""A response as OpenAI's clients read it: a run's own description, and what its log says."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any, Final, cast
+
+from runward.api.responses.ids import ResponseId
+from runward.api.responses.models import SERVER, CreateResponse
+from runward.api.responses.parts import Found
+from runward.domain.ids import Prefix, show
+from runward.domain.json import JsonObject, compact
+from runward.store.views import RunView
+
+_KEPT: Final[set[str]] = {
+    "background",
+    "frequency_penalty",
+    "max_output_tokens",
+    "max_tool_calls",
+    "model",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "previous_response_id",
+    "prompt_cache_key",
+    "reasoning",
+    "safety_identifier",
+    "service_tier",
+    "temperature",
+    "text",
+    "tool_choice",
+    "top_p",
+    "user",
+}
+"""What a run keeps of the request only to show it again."""
+
+
+def kept_of(asked: CreateResponse) -> JsonObject:
+    """Beside the run: what of the request is shown again."""
+    return asked.model_dump(
+        mode="json", include=_KEPT, exclude_unset=True, exclude_none=True, by_alias=True
+    )
+
+
+def shaper(view: RunView, id_: ResponseId) -> Callable[[Found], dict[str, Any]]:
+    """The response, by what is known of it."""
+    fixed = _fixed(view, id_)
+
+    def shape(found: Found) -> dict[str, Any]:
+        created, ended = found.created_at, found.ended_at
+        done = ended is not None
+        before = ResponseId(id_.run_id, found.before)
+        return fixed | {
+            "previous_response_id": str(before) if id_.after else fixed["previous_response_id"],
+            "created_at": int(view.created_at.timestamp()) if created is None else _unix(created),
+            "completed_at": _unix(ended) if ended and found.status == "completed" else None,
+            "status": found.status,
+            "error": found.error,
+            "incomplete_details": found.incomplete,
+            "output": found.output,
+            "usage": found.usage.shown if done else None,
+        }
+
+    return shape
+
+
+def _unix(at: str) -> int:
+    return int(datetime.fromisoformat(at).timestamp())
+
+
+def _fixed(view: RunView, id_: ResponseId) -> dict[str, Any]:
+    config = cast("dict[str, Any]", view.config)
+    asked: dict[str, Any] = config.get("request") or {}
+    inline = view.agent is None
+    model = config.get("model")
+    effort = asked.get("reasoning")
+    return {
+        "id": str(id_),
+        "object": "response",
+        "model": asked.get("model") or view.agent or (model if isinstance(model, str) else ""),
+        "previous_response_id": asked.get("previous_response_id"),
+        "instructions": config.get("instructions") if inline else None,
+        "tools": list(_tools(config, inline=inline)),
+        "tool_choice": asked.get("tool_choice", "auto"),
+        "truncation": "disabled",
+        "parallel_tool_calls": config.get("parallel_tool_calls", True),
+        "text": {"format": {"type": "text"}, **asked.get("text", {})},
+        "temperature": asked.get("temperature", 1.0),
+        "top_p": asked.get("top_p", 1.0),
+        "presence_penalty": asked.get("presence_penalty", 0.0),
+        "frequency_penalty": asked.get("frequency_penalty", 0.0),
+        "top_logprobs": 0,
+        "reasoning": {"effort": None, "summary": None, **effort} if effort else None,
+        "user": asked.get("user"),
+        "max_output_tokens": asked.get("max_output_tokens"),
+        "max_tool_calls": asked.get("max_tool_calls"),
+        "store": True,
+        "background": asked.get("background", False),
+        "service_tier": asked.get("service_tier", "default"),
+        "metadata": {name: _text(value) for name, value in view.metadata.items()},
+        "safety_identifier": asked.get("safety_identifier"),
+        "prompt_cache_key": asked.get("prompt_cache_key"),
+        "conversation": {"id": show(Prefix.SESSION, view.session_id)} if view.session_id else None,
+    }
+
+
+def _tools(config: dict[str, Any], *, inline: bool) -> Iterator[JsonObject]:
+    """The client's own functions, and the registered tools that were asked for; an agent's own
+    are not shown."""
+    for spec in config.get("functions", ()):
+        yield {
+            "type": "function",
+            "name": spec["name"],
+            "description": spec.get("description"),
+            "parameters": spec["parameters"],
+            "strict": spec.get("strict", True),
+        }
+    if inline and (names := config.get("tools")):
+        yield {"type": "mcp", "server_label": SERVER, "allowed_tools": names}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else compact(value)

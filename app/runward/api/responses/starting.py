@@ -1,0 +1,241 @@
+"""From a request to a run: what a response is asked to be becomes what a run is."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from runward.api import accepting
+from runward.api.accepting import Answered
+from runward.api.idempotency import Once
+from runward.api.models.start_run import StartRun
+from runward.api.resolving import Resolved, resolve
+from runward.api.responses.conversing import refused
+from runward.api.responses.models import (
+    ConversationIn,
+    CreateResponse,
+    FunctionIn,
+    JsonSchemaIn,
+    RunwardToolsIn,
+)
+from runward.api.responses.shapes import kept_of
+from runward.domain import errors as e
+from runward.domain.agents import MAX_TOOLS, Limits, NamedTool, RunConfig
+from runward.domain.builtin_names import is_reserved
+from runward.domain.errors import FieldError
+from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse
+from runward.domain.items import Item
+from runward.domain.json import JsonObject
+from runward.domain.schema import check_schema
+from runward.domain.scopes import Principal
+from runward.domain.state import Member
+from runward.domain.tools import ToolSpec
+from runward.wiring import Services
+
+DEADLINE_SECONDS: Final = 30 * 86_400.0
+"""Of a run with functions that its client runs, and may never come back with."""
+
+_SETTINGS: Final = (
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "max_output_tokens",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+)
+_OF_THE_AGENT: Final = (
+    "instructions",
+    "tool_choice",
+    "parallel_tool_calls",
+    "reasoning",
+    *_SETTINGS[:5],
+)
+_NOTHING: Final[JsonObject] = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def check_supported(asked: CreateResponse) -> None:
+    """Raises UnsupportedParameterError for what no response can be."""
+    if not asked.store:
+        why = "A response is a durable run, which is stored. Leave `store` out."
+        raise e.UnsupportedParameterError("store", why)
+    if asked.truncation != "disabled":
+        why = "Nothing is left out of a conversation by itself; summarise it, or use a session."
+        raise e.UnsupportedParameterError("truncation", why)
+    if asked.include:
+        raise e.UnsupportedParameterError("include", "Nothing can be included beside the items.")
+    if asked.top_logprobs:
+        raise e.UnsupportedParameterError("top_logprobs", "There are no log probabilities.")
+    if asked.conversation is not None and asked.previous_response_id is not None:
+        raise refused("conversation", "cannot stand beside previous_response_id")
+
+
+async def start(
+    services: Services,
+    who: Principal,
+    asked: CreateResponse,
+    what: Once,
+    items: tuple[Item, ...],
+    continued_from: RunId | None,
+) -> Answered:
+    """After this the run and its first event are committed. Raises AppErrors."""
+    session_id = _session_of(asked)
+    request = _as_run(asked)
+    resolved = await resolved_model(services, who.project_id, request)
+    resolved = _with_own(asked, resolved)
+    new = accepting.new_run(who, request, resolved, items, continued_from)
+    new = what.kept_with(replace(new, metadata=dict(asked.metadata)))
+    if session_id is not None:
+        return await accepting.accept_in_session(services, new, session_id)
+    return await accepting.accept_at_once(services, new)
+
+
+async def resolved_model(services: Services, project_id: ProjectId, request: StartRun) -> Resolved:
+    """Raises ModelNotFoundError for an unknown agent or model."""
+    try:
+        return await resolve(services, project_id, request)
+    except (e.UnknownAgentError, e.UnknownModelError) as error:
+        if error.errors and error.errors[0].path in ("agent", "model"):
+            wrong = [FieldError("model", error.errors[0].message)]
+            raise e.ModelNotFoundError(error.detail, errors=wrong) from None
+        raise
+
+
+def model_alone(model: str) -> StartRun:
+    """A run of it and nothing else, to see whether there is such a model."""
+    named = "model" if ":" in model else "agent"
+    return StartRun.model_construct(None, input="", **{named: model})
+
+
+def _as_run(asked: CreateResponse) -> StartRun:
+    fields: dict[str, Any] = {"input": ""}
+    if asked.max_tool_calls is not None:
+        fields["limits"] = Limits.model_construct(None, max_tool_calls=asked.max_tool_calls)
+    if ":" not in asked.model:
+        _check_agent_s(asked)
+        return StartRun.model_construct(None, agent=asked.model, **fields)
+    fields["model"] = asked.model
+    fields["tools"] = registered_of(asked)
+    if asked.instructions is not None:
+        fields["instructions"] = asked.instructions
+    if asked.parallel_tool_calls is not None:
+        fields["parallel_tool_calls"] = asked.parallel_tool_calls
+    if settings := _settings(asked):
+        fields["model_settings"] = settings
+    if (schema := _schema(asked)) is not None:
+        fields["output_schema"] = schema
+    return StartRun.model_construct(None, **fields)
+
+
+def _check_agent_s(asked: CreateResponse) -> None:
+    for name in _OF_THE_AGENT:
+        if getattr(asked, name) is not None:
+            why = f"belongs to the agent '{asked.model}' and cannot be set beside it"
+            raise e.UnsupportedParameterError(name, why)
+    text = asked.text
+    if text is not None and (isinstance(text.format, JsonSchemaIn) or text.verbosity is not None):
+        why = f"belongs to the agent '{asked.model}' and cannot be set beside it"
+        raise e.UnsupportedParameterError("text", why)
+    if registered_of(asked):
+        why = f"The agent '{asked.model}' has its tools; only functions can be added."
+        raise e.UnsupportedParameterError("tools", why)
+
+
+def registered_of(asked: CreateResponse) -> tuple[str, ...]:
+    """The registered tools that are asked for. Raises InvalidRequestError for more than a run
+    can have."""
+    named = [one.names for one in asked.tools or () if isinstance(one, RunwardToolsIn)]
+    found = tuple(dict.fromkeys(name for names in named for name in names))
+    if len(found) > MAX_TOOLS:
+        raise refused("tools", f"must name at most {MAX_TOOLS} registered tools")
+    return found
+
+
+def _schema(asked: CreateResponse) -> JsonObject | None:
+    format_ = asked.text.format if asked.text else None
+    return format_.schema_ if isinstance(format_, JsonSchemaIn) else None
+
+
+def _settings(asked: CreateResponse) -> JsonObject:
+    given: JsonObject = {name: getattr(asked, name) for name in _SETTINGS}
+    given["reasoning"] = (asked.reasoning and asked.reasoning.model_dump(exclude_none=True)) or None
+    given["verbosity"] = asked.text.verbosity if asked.text else None
+    tier = asked.service_tier
+    given["service_tier"] = None if tier in ("auto", "default") else tier
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def functions_in(asked: CreateResponse) -> tuple[ToolSpec, ...]:
+    """Raises InvalidRequestError."""
+    errors: list[FieldError] = []
+    specs: dict[str, ToolSpec] = {}
+    for n, one in enumerate(asked.tools or ()):
+        if not isinstance(one, FunctionIn):
+            continue
+        parameters = _NOTHING if one.parameters is None else one.parameters
+        place = f"tools.{n}.parameters"
+        errors += check_schema(parameters, strict=one.strict, at=place)
+        if is_reserved(one.name) or one.name in specs:
+            why = "is there twice" if one.name in specs else "is reserved for Runward's own tools"
+            errors.append(FieldError(f"tools.{n}.name", why))
+        specs[one.name] = ToolSpec.model_construct(
+            None,
+            name=one.name,
+            description=one.description,
+            parameters=parameters,
+            strict=one.strict,
+            type="client",
+        )
+    if errors:
+        raise e.InvalidRequestError(errors=errors)
+    return tuple(specs.values())
+
+
+def _with_own(asked: CreateResponse, resolved: Resolved) -> Resolved:
+    """The run's config, with what only this run has."""
+    config, functions = resolved.config, functions_in(asked)
+    taken = {*config.tools, *(one.name for one in functions)}
+    if len(taken) < len(config.tools) + len(functions):
+        raise refused("tools", "has a function with the name of a registered tool")
+    fields: dict[str, Any] = dict(config)
+    if (choice := asked.tool_choice) is not None:
+        if not isinstance(choice, str) and choice.name not in taken:
+            raise refused("tool_choice", "must name one of the response's tools")
+        named = choice if isinstance(choice, str) else NamedTool(name=choice.name)
+        fields["tool_choice"] = named
+    if functions and config.limits.deadline_seconds is None:
+        fields["limits"] = config.limits.model_copy(update={"deadline_seconds": DEADLINE_SECONDS})
+    fields |= {"functions": functions, "request": kept_of(asked)}
+    own = RunConfig.model_construct(None, **fields)
+    team = dict(resolved.team)
+    if resolved.version is not None and asked.model in team:
+        team[asked.model] = Member(own, resolved.version)
+    return Resolved(own, resolved.version, team)
+
+
+def _session_of(asked: CreateResponse) -> SessionId | None:
+    given = asked.conversation
+    if given is None:
+        return None
+    value = parse(Prefix.SESSION, given.id if isinstance(given, ConversationIn) else given)
+    if value is None:
+        raise e.SessionNotFoundError(errors=[FieldError("conversation", "is no session")])
+    return SessionId(value)
+
+
+def check_goes_on(asked: CreateResponse, config: RunConfig) -> None:
+    """A run that goes on is what it was when it was started. Raises InvalidRequestError where the
+    request says otherwise."""
+    kept = config.request or {}
+    for name, value in kept_of(asked).items():
+        if name not in ("background", "previous_response_id") and kept.get(name) != value:
+            raise _differs(name)
+    if asked.instructions is not None and asked.instructions != config.instructions:
+        raise _differs("instructions")
+    registered = config.tools if ":" in asked.model else ()  # an agent has its own
+    same = (functions_in(asked), registered_of(asked)) == (config.functions, registered)
+    if asked.tools is not None and not same:
+        raise _differs("tools")
+
+
+def _differs(name: str) -> e.InvalidRequestError:
+    return refused(name, "must be left out or as in the response that this one goes on from")

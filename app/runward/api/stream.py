@@ -1,0 +1,230 @@
+"""The event log over SSE (WHATWG HTML, server-sent events): stored events bear their number as
+`id:`, transient ones bear none. A stream holds no database connection while it waits."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import ExitStack, aclosing, contextmanager
+from typing import Final, TypeVar, cast
+
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from runward.domain import errors as e
+from runward.domain.ids import ProjectId, RunId
+from runward.domain.run import SETTLED, TERMINAL
+from runward.domain.scopes import Principal
+from runward.store import console_sessions, events, keys, views
+from runward.store.db import Tx
+from runward.store.drafts import Piece
+from runward.store.events import StoredEvent
+from runward.store.notify import Follower
+from runward.wiring import Services
+
+T = TypeVar("T")
+
+PAGE: Final = 500
+"""Events read at once."""
+HEARTBEAT_SECONDS: Final = 15.0
+KEY_SECONDS: Final = 2.0
+"""Seconds after which an open stream checks its key again."""
+RETRY_MS: Final = 1000
+_HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+async def event_stream(
+    services: Services,
+    who: Principal,
+    run_id: RunId,
+    *,
+    after: int,
+    until_settled: bool = False,
+) -> Response:
+    """Raises RunNotFoundError and TooManyRequestsError before anything is sent. Where the run
+    has ended and the client has every event, 204 tells EventSource to stop reconnecting."""
+    async with services.autocommit.connect() as tx:
+        found = await views.status_of(tx, who.project_id, run_id)
+    if found is None:
+        raise e.RunNotFoundError
+    status, last = found
+    if status in TERMINAL and after >= last:
+        return Response(status_code=204)
+    frames = _frames(services, who.project_id, run_id, after, until_settled=until_settled)
+    return counted_stream(services, who, frames)
+
+
+Frames = tuple[AsyncIterator[str], Mapping[str, str]]
+"""The frames of a stream and the headers of its answer."""
+
+
+async def stream_of_new(
+    services: Services, who: Principal, start: Callable[[], Awaitable[Frames]]
+) -> Response:
+    """Reserve a stream before `start` commits a run, so that a request that is refused for its
+    streams has started nothing and can be repeated. Raises TooManyRequestsError."""
+    with ExitStack() as reserved:
+        reserved.enter_context(counted(services, who))
+        frames, headers = await start()
+        return _Counted(while_valid(services, who, frames, _is_event), reserved.pop_all(), headers)
+
+
+def frames_from_start(
+    services: Services, project_id: ProjectId, run_id: RunId
+) -> AsyncIterator[str]:
+    return _frames(services, project_id, run_id, 0, until_settled=False)
+
+
+def counted_stream(services: Services, who: Principal, frames: AsyncIterator[str]) -> Response:
+    """Raises TooManyRequestsError."""
+    with ExitStack() as reserved:
+        reserved.enter_context(counted(services, who))
+        return _Counted(while_valid(services, who, frames, _is_event), reserved.pop_all(), {})
+
+
+@contextmanager
+def counted(services: Services, who: Principal) -> Generator[None]:
+    """Count one more open stream of the key until the block ends. Nobody else runs between the
+    check and the count. Raises TooManyRequestsError."""
+    streams = services.streams
+    if streams[who.key_id] >= services.streams_per_key:
+        raise e.TooManyRequestsError(
+            f"This key has {services.streams_per_key} streams open; close one.", retry_after=5
+        )
+    streams[who.key_id] += 1
+    try:
+        yield
+    finally:
+        streams[who.key_id] -= 1
+        if not streams[who.key_id]:
+            del streams[who.key_id]
+
+
+async def while_valid(
+    services: Services, who: Principal, said: AsyncIterator[T], is_news: Callable[[T], bool]
+) -> AsyncGenerator[T]:
+    """Yield the items of the stream. Before news, check the key or the console session if the last
+    check is KEY_SECONDS old. End the stream if it is no longer valid. Heartbeats are not news."""
+    loop = asyncio.get_running_loop()
+    looked = loop.time()
+    async with aclosing(cast("AsyncGenerator[T]", said)) as open_stream:
+        async for one in open_stream:
+            if is_news(one) and loop.time() - looked >= KEY_SECONDS:
+                async with services.autocommit.connect() as tx:
+                    if not await _is_valid(tx, who):
+                        return
+                looked = loop.time()
+            yield one
+
+
+async def _is_valid(tx: Tx, who: Principal) -> bool:
+    if who.session is not None:
+        return await console_sessions.get_session(tx, who.session) is not None
+    return await keys.is_valid(tx, who.project_id, who.key_id)
+
+
+def _is_event(frame: str) -> bool:
+    """Not a comment."""
+    return not frame.startswith(":")
+
+
+class _Counted(StreamingResponse):
+    """Holds the reserved stream until its last frame is sent or the client is gone."""
+
+    def __init__(
+        self, frames: AsyncIterator[str], reserved: ExitStack, headers: Mapping[str, str]
+    ) -> None:
+        super().__init__(frames, media_type="text/event-stream", headers={**_HEADERS, **headers})
+        self._reserved = reserved
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._reserved:
+            await super().__call__(scope, receive, send)
+
+
+async def _frames(
+    services: Services, project_id: ProjectId, run_id: RunId, after: int, *, until_settled: bool
+) -> AsyncIterator[str]:
+    """First what is stored, then what goes by in this process; stored again whenever something
+    may have been missed."""
+    with services.feed.follow(project_id, run_id) as follower:
+        follower.seen = after
+        yield f"retry: {RETRY_MS}\n\n"
+        while not services.stopping.is_set():
+            text, over = await _stored(services, run_id, follower, until_settled=until_settled)
+            if text:
+                yield text
+            if over:
+                return
+            if follower.adrift:
+                services.feed.catch_up(follower)
+            async for frames, last in _live(services, follower, until_settled=until_settled):
+                if frames:
+                    yield frames
+                if last:
+                    return
+
+
+async def _stored(
+    services: Services, run_id: RunId, follower: Follower, *, until_settled: bool
+) -> tuple[str, bool]:
+    """The next page as frames, and whether the stream ends with it."""
+    project_id = follower.project_id
+    follower.hinted = False
+    async with services.autocommit.connect() as tx:
+        stored = await events.read_after(tx, project_id, run_id, follower.seen, PAGE)
+        found = None
+        if until_settled or not stored:  # without news, the reader may be beyond the log's end
+            found = await views.status_of(tx, project_id, run_id)
+    if stored:
+        follower.seen = stored[-1].sequence
+    ends = SETTLED if until_settled else TERMINAL
+    settled = found is not None and found[0] in ends and found[1] <= follower.seen
+    over = settled or bool(stored and stored[-1].is_last)
+    if len(stored) == PAGE:
+        follower.wake()  # there may be more
+    return "".join(frame(event, event.sequence) for event in stored), over
+
+
+async def _live(
+    services: Services, follower: Follower, *, until_settled: bool
+) -> AsyncIterator[tuple[str, bool]]:
+    """Frames, and whether they end the stream. Ends when the database is to be read."""
+    while not services.stopping.is_set():
+        frames, last = _pushed(follower)
+        if frames or last:
+            yield frames, last
+            if until_settled and "event: run.waiting\n" in frames:
+                return
+        if follower.hinted:
+            return
+        if not await follower.wait(HEARTBEAT_SECONDS):
+            yield ": still here\n\n", False
+
+
+def _pushed(follower: Follower) -> tuple[str, bool]:
+    """What went by in this process, as frames, and whether it ends the stream."""
+    frames: list[str] = []
+    while follower.pushed:
+        one = follower.pushed.popleft()
+        if isinstance(one, Piece):
+            frames += transient_frames(follower, one)
+        elif one.sequence == follower.seen + 1:
+            follower.seen = one.sequence
+            frames.append(frame(one, one.sequence))
+            if one.is_last:
+                return "".join(frames), True
+        elif one.sequence > follower.seen:
+            follower.pushed.clear()
+            follower.wake()  # one was missed
+        elif one.is_last:  # the reader began beyond the log's end
+            return "".join(frames), True
+    return "".join(frames), False
+
+
+def transient_frames(follower: Follower, piece: Piece) -> list[str]:
+    """What of it the reader has not had."""
+    return [f"event: {one.type}\ndata: {one.json}\n\n" for one in follower.news(piece)]
+
+
+def frame(event: StoredEvent, id_: int | str) -> str:
+    return f"id: {id_}\nevent: {event.type}\ndata: {event.json}\n\n"

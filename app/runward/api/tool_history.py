@@ -1,0 +1,44 @@
+"""GET /v1/tools/{name}/calls: what has been called of a tool, in all runs."""
+
+from dataclasses import asdict
+
+from fastapi import Response
+
+from runward.api import registry_render
+from runward.api.answers import answer
+from runward.api.auth import RunsReader
+from runward.api.models.tool_history import CallFigures, RecentCall, RecentCallPage
+from runward.api.paging import Page, Walking
+from runward.api.params import ToolPath
+from runward.api.routes import router
+from runward.api.services import Using
+from runward.domain import errors as e
+from runward.domain.ids import Prefix
+from runward.store import registry, tool_history
+
+routes = router("Tools")
+
+
+@routes.get("/tools/{name}/calls", response_model=RecentCallPage)
+async def list_calls_of_tool(
+    who: RunsReader, services: Using, name: ToolPath, walk: Walking
+) -> Response:
+    """The calls of a tool in all runs of the project, newest first, and figures of the newest 100.
+    Tries with POST …/test are not among them."""
+    after = walk.after_id(Prefix.CALL)
+    async with services.autocommit.connect() as tx:
+        if await registry.get_tool(tx, who.project_id, name) is None:
+            raise e.ToolNotFoundError
+        figures = await tool_history.figures_of_tool(tx, who.project_id, name)
+        found = await tool_history.calls_of_tool(
+            tx,
+            who.project_id,
+            name,
+            after=after,
+            limit=walk.limit + 1,
+            descending=walk.descending,
+        )
+    page = Page[RecentCall].of(
+        found, walk.limit, lambda one: registry_render.recent_call(name, one), lambda call: call.id
+    )
+    return answer(RecentCallPage(summary=CallFigures(**asdict(figures)), **dict(page)))

@@ -1,0 +1,116 @@
+"""Pydantic's complaints in Runward's words: a path the client knows, a message without values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from fastapi.exceptions import RequestValidationError
+
+from runward.domain.errors import FieldError, InvalidRequestError
+
+MAX_ERRORS: Final = 20
+MAX_PATH: Final = 200
+"""Characters. A path may hold keys that the client made up."""
+
+_MESSAGES: Final[Mapping[str, str]] = {
+    "extra_forbidden": "unknown field",
+    "missing": "is required",
+    "union_tag_not_found": "is required",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "dict_type": "must be an object",
+    "dataclass_type": "must be an object",
+    "tuple_type": "must be an array",
+    "list_type": "must be an array",
+    "set_type": "must be an array",
+    "string_type": "must be a string",
+    "finite_number": "must be a finite number",
+    "json_invalid": "is not valid JSON",
+}
+
+
+def invalid_request(error: RequestValidationError) -> InvalidRequestError:
+    return InvalidRequestError(errors=field_errors(error.errors(), error.body))
+
+
+def field_errors(found: Sequence[Any], body: object) -> list[FieldError]:
+    """`found` are Pydantic's own dicts, each `loc` beginning with its place (`body`, `query` …)."""
+    complaints = [_Complaint.of(item, body) for item in found]
+    inner = {".".join(c.parts[:n]) for c in complaints for n in range(len(c.parts))}
+    messages: dict[str, list[str]] = {}
+    for complaint in complaints:
+        if complaint.of_branch and complaint.path in inner:
+            continue  # another branch of the union got further: that is the one meant
+        said = messages.setdefault(complaint.path, [])
+        if complaint.message not in said:
+            said.append(complaint.message)
+    lines = [FieldError(_cut(path), ", or ".join(said)) for path, said in messages.items()]
+    if len(lines) > MAX_ERRORS:
+        rest = len(lines) - MAX_ERRORS
+        return [*lines[:MAX_ERRORS], FieldError("", f"and {rest} more")]
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Complaint:
+    """`of_branch`: Pydantic tried several models for the value, and this is about one of them."""
+
+    parts: tuple[str, ...]
+    of_branch: bool
+    message: str
+
+    @property
+    def path(self) -> str:
+        return ".".join(self.parts)
+
+    @classmethod
+    def of(cls, item: Mapping[str, Any], body: object) -> "_Complaint":
+        kind: str = item["type"]
+        place, *rest = cast(Sequence[str | int], item["loc"])
+        if place != "body":
+            return cls((str(place), *map(str, rest[:1])), False, _message(item))
+        parts = _known_parts(rest, body, last_is_new=kind == "missing")
+        of_branch = bool(rest) and (not parts or parts[-1] != str(rest[-1]))
+        if kind.startswith("union_tag_"):
+            context: Mapping[str, str] = item["ctx"]
+            name = context["discriminator"].strip("'")
+            parts.append("type" if name.endswith("()") else name)  # a function looked for it
+            of_branch = False
+        return cls(tuple(parts), of_branch, _message(item))
+
+
+def _cut(path: str) -> str:
+    return path if len(path) <= MAX_PATH else path[:MAX_PATH] + "…"
+
+
+def _message(item: Mapping[str, Any]) -> str:
+    kind: str = item["type"]
+    if kind == "union_tag_invalid":  # Pydantic's own text repeats the value
+        return f"must be one of {item['ctx']['expected_tags']}"
+    if kind in _MESSAGES:
+        return _MESSAGES[kind] + item.get("hint", "")
+    message: str = item["msg"]
+    message = message.removeprefix("Value error, ")
+    for start in ("Input should be ", "Value should be "):
+        if message.startswith(start):
+            return "must be " + message.removeprefix(start)
+    subject, should, rest = message.partition(" should ")
+    if should and " " not in subject:  # "String should have at most 5 characters"
+        return "must " + rest
+    return message
+
+
+def _known_parts(loc: Sequence[str | int], body: object, *, last_is_new: bool) -> list[str]:
+    """Without what is not in the body: Pydantic also names the branches of a union."""
+    parts: list[str] = []
+    here = body
+    for index, part in enumerate(loc):
+        if isinstance(here, dict) and part in here:
+            here = cast(dict[str | int, object], here)[part]
+        elif isinstance(here, list) and isinstance(part, int):
+            items = cast(list[object], here)
+            here = items[part] if part < len(items) else None
+        elif not (last_is_new and index == len(loc) - 1):
+            continue
+        parts.append(str(part))
+    return parts

@@ -1,0 +1,45 @@
+"""Holding an answer until a run settles."""
+
+import asyncio
+from typing import Final
+
+from runward.domain.ids import ProjectId, RunId
+from runward.domain.run import SETTLED
+from runward.store import views
+from runward.store.events import StoredEvent
+from runward.store.notify import Follower
+from runward.wiring import Services
+
+LOOK_SECONDS: Final = 2.0
+"""A hint may be lost, so it is looked at least so often."""
+
+
+async def until_settled(
+    services: Services, project_id: ProjectId, run_id: RunId, seconds: float
+) -> None:
+    """Returns when the run has ended or needs someone, after `seconds`, or when the process
+    stops. Holds no database connection meanwhile."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    with services.feed.follow(project_id, run_id) as follower:
+        while not services.stopping.is_set():
+            async with services.autocommit.connect() as tx:
+                found = await views.status_of(tx, project_id, run_id)
+            if found is None or found[0] in SETTLED:
+                return
+            while (left := end - loop.time()) > 0:
+                woken = await follower.wait(min(left, LOOK_SECONDS))
+                if not woken or _may_have_settled(follower):
+                    break
+            else:
+                return
+
+
+def _may_have_settled(follower: Follower) -> bool:
+    """Whether what was pushed since could be worth a look; a hint without events is."""
+    pushed = list(follower.pushed)
+    follower.pushed.clear()
+    return not pushed or any(
+        isinstance(one, StoredEvent) and (one.is_last or one.type == "run.waiting")
+        for one in pushed
+    )

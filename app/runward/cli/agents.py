@@ -1,0 +1,171 @@
+"""`runward agents`: list, show, delete, and apply a file."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from runward.cli.connection import Json, Runward, connected, path
+from runward.cli.editing import show_changed_lines
+from runward.cli.exits import Exit, fail
+from runward.cli.options import AsJson, Key, Url, Yes, examples, read_yaml
+from runward.cli.plan import Change, Contract, Step, plan
+from runward.cli.registered import Kind, add_delete, add_list
+from runward.cli.shown import ago, print_json, print_one, say, short
+
+app = typer.Typer(no_args_is_help=True, help="What runs are started from by name.")
+
+MARKS: Final = {
+    "create": ("+", "green"),
+    "change": ("~", "yellow"),
+    "delete": ("-", "red"),
+    "unchanged": ("=", "dim"),
+}
+MAX_AGENTS: Final = 10_000
+MAX_LINE: Final = 80
+"""Characters of a change, before and after together."""
+
+
+AGENTS = Kind(
+    where="agents",
+    word="agent",
+    columns={
+        "agent": lambda one: one["name"],
+        "version": lambda one: str(one["version"]),
+        "model": lambda one: short(one.get("model") or one.get("kind")),
+        "tools": lambda one: ", ".join(one.get("tools", ())),
+        "changed": lambda one: ago(one["updated_at"]),
+    },
+    begin="There are no agents. `runward agents apply` makes them.",
+    lost="Runs that have started go on.",
+)
+
+add_list(app, AGENTS)
+
+
+@app.command()
+def show(
+    name: Annotated[str, AGENTS.argument],
+    version: Annotated[int | None, typer.Option(min=1, help="An earlier version.")] = None,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show an agent with every field."""
+    with connected(url, key) as runward:
+        agent = runward.get(path("agents", name), version=version)
+    print_one(agent, as_json=as_json)
+
+
+add_delete(app, AGENTS)
+
+
+@app.command(
+    epilog=examples(
+        "runward agents apply -f agents.yaml",
+        "runward agents apply -f agents.yaml --prune --dry-run",
+        "runward agents apply -f agents.yaml --yes --json",
+    )
+)
+def apply(
+    file: Annotated[
+        Path, typer.Option("--file", "-f", help="YAML or JSON with a list `agents`; - is stdin.")
+    ],
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete the agents that the file does not name.")
+    ] = False,
+    yes: Yes = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan alone.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Show the plan alone; end with 2 if it has changes.")
+    ] = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the agents what a file says: show the plan, ask, apply.
+
+    The file is the whole agent: a field that it leaves out has its default. Agents that it does
+    not name are left alone, or with --prune deleted.
+    """
+    declared = _declared(file)
+    with connected(url, key) as runward:
+        contract = Contract(runward.get("/openapi.json"))
+        problems = [text for one in declared for text in contract.problems(one)]
+        names = Counter(str(one.get("name")) for one in declared)
+        problems += [f"Agent {name} is there twice." for name, n in names.items() if n > 1]
+        if problems:
+            fail("\n".join(f"{file}: {text}" for text in problems), Exit.USAGE)
+        found = {name: runward.find(path("agents", name)) for name in names}
+        if prune:
+            there = runward.every("/v1/agents", MAX_AGENTS, order="asc")
+            found |= {one["name"]: one for one in there if one["name"] not in names}
+        steps = plan(declared, found, contract)
+        changing = [step for step in steps if step.action != "unchanged"]
+        if not as_json:
+            _show(steps)
+        if check or dry_run or not changing:
+            if as_json:
+                print_json({"applied": False, "plan": [step.as_json() for step in steps]})
+            raise typer.Exit(int(Exit.USAGE if check and changing else Exit.OK))
+        if not yes and not typer.confirm("Apply this?", err=True):
+            fail("Nothing was applied.", Exit.FAILED)
+        bodies = {one["name"]: one for one in declared}
+        made = [_apply(runward, step, bodies, told=not as_json) for step in changing]
+    if as_json:
+        plan_shown = [step.as_json() for step in steps]
+        print_json({"applied": True, "plan": plan_shown, "agents": made})
+
+
+def _declared(file: Path) -> list[Json]:
+    found = read_yaml(file)
+    agents: Any = found.get("agents") if isinstance(found, dict) else None  # pyright: ignore
+    whole = isinstance(found, dict) and set(found) == {"agents"}  # pyright: ignore
+    if not whole or not isinstance(agents, list) or not all(isinstance(a, dict) for a in agents):  # pyright: ignore
+        fail(f"{file} must hold one list: agents, each with a name and its fields.", Exit.USAGE)
+    return agents  # pyright: ignore[reportUnknownVariableType]
+
+
+def _show(steps: list[Step]) -> None:
+    for step in steps:
+        mark, style = MARKS[step.action]
+        say(f"{mark} {step.name}: {step.action}", style)
+        for change in step.changes:
+            _show_change(step, change)
+    counted = Counter(step.action for step in steps)
+    coming = [f"{counted[action]} to {action}" for action in ("create", "change", "delete")]
+    if not counted["delete"]:
+        coming.pop()
+    say(f"{', '.join(coming)}, {counted['unchanged']} unchanged.")
+
+
+def _show_change(step: Step, change: Change) -> None:
+    """In a line, or where that would be a long one, the lines that are others."""
+    before, after = short(change.before), short(change.after)
+    if step.action == "create":
+        indented = after.rstrip().replace("\n", "\n" + " " * 6)
+        say(f"    {change.field}: {indented}")
+    elif len(before) + len(after) <= MAX_LINE and "\n" not in before + after:
+        say(f"    {change.field}: {before} -> {after}")
+    else:
+        say(f"    {change.field}:")
+        show_changed_lines(change.before, change.after, "      ")
+
+
+def _apply(runward: Runward, step: Step, bodies: Mapping[str, Json], *, told: bool) -> Json:
+    """The agent as it is then, or that it is no more."""
+    match step.action:
+        case "create":
+            done = runward.post("/v1/agents", bodies[step.name])
+        case "delete":
+            runward.delete(path("agents", step.name))
+            done = {"name": step.name, "deleted": True}
+        case _:
+            patch = {change.field: change.after for change in step.changes}
+            done = runward.patch(path("agents", step.name), patch)
+    if told:
+        gone = step.action == "delete"
+        say(f"{step.name} is {'deleted' if gone else 'at version ' + str(done['version'])}.")
+    return done

@@ -1,0 +1,238 @@
+"""`runward approvals`: the inbox, and decisions with what a person has to know for them."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal
+
+import typer
+
+from runward.cli.connection import Json, Runward, connected, path
+from runward.cli.editing import edited, show_difference
+from runward.cli.exits import Exit, fail
+from runward.cli.options import AsJson, Key, Limit, Url, Yes, examples, read_json, read_object
+from runward.cli.shown import (
+    Columns,
+    ago,
+    pretty,
+    print_fields,
+    print_json,
+    print_list,
+    say,
+    short,
+    when,
+)
+from runward.cli.suggesting import suggested
+
+app = typer.Typer(no_args_is_help=True, help="See what waits for a person, and decide.")
+
+CHOICES: Final = {"approve": "a", "reject": "r", "edit": "e", "respond": "s"}
+Decision = Literal["approve", "reject", "edit", "respond"]
+COLUMNS: Final[Columns] = {
+    "approval": lambda one: one["id"],
+    "status": lambda one: one["status"],
+    "tool": lambda one: one["tool"],
+    "arguments": lambda one: short(one["arguments"]),
+    "asked": lambda one: ago(one["requested_at"]),
+    "expires": lambda one: ago(one["expires_at"]),
+}
+Status = Literal[
+    "all",
+    "pending",
+    "approved",
+    "rejected",
+    "edited",
+    "responded",
+    "expired",
+    "withdrawn",
+    "void",
+]
+MAX_INBOX: Final = 1000
+
+
+@app.command("list")
+def list_approvals(
+    status: Annotated[Status, typer.Option(help="Only those, or all.")] = "pending",
+    run: Annotated[str | None, typer.Option(help="Only those of one run.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only those of one tool.")] = None,
+    limit: Limit = 100,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """List approvals, oldest first."""
+    wanted = None if status == "all" else status
+    with connected(url, key) as runward:
+        found = list(
+            runward.every("/v1/approvals", limit, status=wanted, run_id=run, tool=tool, order="asc")
+        )
+    columns = {
+        title: cell for title, cell in COLUMNS.items() if wanted is None or title != "status"
+    }
+    none = (
+        "Nothing waits for a decision." if status == "pending" else "There are no such approvals."
+    )
+    print_list(found, columns, none=none, as_json=as_json)
+
+
+@app.command(
+    epilog=examples(
+        "runward approvals decide",
+        "runward approvals decide APPROVAL -d reject -m 'More than was paid.'",
+        """runward approvals decide APPROVAL -d edit --arguments '{"amount": 400}' --yes""",
+    )
+)
+def decide(
+    approval_id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="APPROVAL",
+            help="apr_…; without it all that wait.",
+            autocompletion=suggested("/v1/approvals", "id", status="pending"),
+        ),
+    ] = None,
+    decision: Annotated[
+        Decision | None, typer.Option("--decision", "-d", help="Without asking a person.")
+    ] = None,
+    message: Annotated[str | None, typer.Option("--message", "-m", help="A reason.")] = None,
+    arguments: Annotated[
+        str | None, typer.Option(help="For edit: the whole new arguments, JSON or @FILE.")
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="For respond: JSON or @FILE.")] = None,
+    remember: Annotated[
+        Literal["run", "session"] | None,
+        typer.Option(help="Decide the same from now on, in this run or its session."),
+    ] = None,
+    yes: Yes = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Decide about a call. Without --decision it shows each and asks.
+
+    An edit opens $VISUAL or $EDITOR, shows the difference and asks again.
+    """
+    if approval_id is None and decision is not None:
+        fail("--decision needs the approval that it is about.", Exit.USAGE)
+    further: Json = {"message": message, "remember": {"scope": remember} if remember else None}
+    further = {field: value for field, value in further.items() if value is not None}
+    decided: list[Json] = []
+    with connected(url, key) as runward:
+        for approval in _waiting(runward, approval_id):
+            if decision is None:
+                body = asked(runward, approval)
+            else:
+                body = _given(approval, decision, arguments, output, yes=yes or as_json)
+            if body is not None:
+                decided.append(decided_as(runward, approval, body | further))
+                if not as_json:
+                    say(f"{approval['id']} {decided[-1]['status']}")
+    if as_json:
+        print_json(decided)
+
+
+def _waiting(runward: Runward, approval_id: str | None) -> list[Json]:
+    """The one that is named; otherwise all, oldest first."""
+    if approval_id is not None:
+        return [runward.get(path("approvals", approval_id))]
+    found = list(runward.every("/v1/approvals", MAX_INBOX, status="pending", order="asc"))
+    if not found:
+        typer.echo("Nothing waits for a decision.", err=True)
+    return found
+
+
+def decided_as(runward: Runward, approval: Json, body: Json) -> Json:
+    """Bound to the arguments that were shown: others are refused."""
+    sent = body | {"digest": approval["digest"]}
+    return runward.post(path("approvals", approval["id"], "decision"), sent)
+
+
+def asked(runward: Runward, approval: Json) -> Json | None:
+    """Shows the call, and asks until there is a decision. None: not now."""
+    show_approval(runward, approval)
+    if approval["status"] != "pending":
+        fail(f"It was {approval['status']} already.", Exit.REFUSED)
+    choices = {CHOICES[one]: one for one in approval["allowed_decisions"]}
+    words = [f"({letter}){word[1:]}" for letter, word in choices.items() if word[0] == letter]
+    words += [f"re({letter})pond" for letter, word in choices.items() if word[0] != letter]
+    question = f"{', '.join(words)}, (n)ot now?"
+    while True:
+        chosen = str(typer.prompt(question, prompt_suffix=" ", err=True)).strip().lower()
+        if chosen in {"n", "not now"}:
+            return None
+        wanted = choices.get(chosen) or (chosen if chosen in choices.values() else None)
+        if wanted is None:
+            continue
+        body = _ASK[wanted](approval)
+        if body is not None:
+            return {"decision": wanted, **body}
+
+
+def show_approval(runward: Runward, approval: Json) -> None:
+    """All that a decision depends on."""
+    run = runward.get(path("runs", approval["run_id"]))
+    starter: Json | None = run["created_by"]
+    started: Json = approval["run"] or {}
+    print_fields(
+        [
+            ("approval", approval["id"]),
+            ("tool", f"{approval['tool']}, version {approval['tool_version']}"),
+            ("sends to", approval.get("url") or ""),
+            ("asked by", approval["agent"] or short(run["model"] or run["agent"])),
+            ("run", f"{run['id']} ({run['status']})"),
+            ("started by", starter["name"] if starter else ""),
+            ("user said", started.get("input") or ""),
+            ("expires", when(approval["expires_at"])),
+            ("arguments", pretty(approval["arguments"])),
+        ]
+    )
+
+
+def _ask_reason(approval: Json) -> Json:
+    reason = typer.prompt("Why? The model reads it", default="", show_default=False, err=True)
+    return {"message": reason} if reason else {}
+
+
+def _ask_nothing(approval: Json) -> Json:
+    return {}
+
+
+def _ask_arguments(approval: Json) -> Json | None:
+    return _confirmed(approval, edited(approval["arguments"]))
+
+
+def _ask_output(approval: Json) -> Json:
+    return {"output": typer.prompt("What the model gets instead of a call", err=True)}
+
+
+_ASK: Final[dict[str, Callable[[Json], Json | None]]] = {
+    "approve": _ask_nothing,
+    "reject": _ask_reason,
+    "edit": _ask_arguments,
+    "respond": _ask_output,
+}
+
+
+def _confirmed(approval: Json, arguments: Any) -> Json | None:
+    if not show_difference(approval["arguments"], arguments):
+        typer.echo("Nothing was changed.", err=True)
+        return None
+    if not typer.confirm("Run it with these arguments?", err=True):
+        return None
+    return {"arguments": arguments}
+
+
+def _given(
+    approval: Json, decision: str, arguments: str | None, output: str | None, *, yes: bool
+) -> Json | None:
+    """What the options say."""
+    body: Json = {"decision": decision}
+    if decision == "edit":
+        new = read_object(arguments, "--arguments") if arguments else edited(approval["arguments"])
+        if yes:
+            return body | {"arguments": new}
+        confirmed = _confirmed(approval, new)
+        return None if confirmed is None else body | confirmed
+    if decision == "respond":
+        if output is None:
+            fail("respond needs --output, what the model gets instead of a call.", Exit.USAGE)
+        body["output"] = read_json(output, "--output")
+    return body

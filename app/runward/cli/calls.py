@@ -1,0 +1,142 @@
+"""`runward runs calls|resolve|result`: the ledger of a run's calls, and what someone outside has to
+say about one of them."""
+
+from datetime import datetime
+from typing import Annotated, Final
+
+import typer
+
+from runward.cli.connection import Json, connected, path
+from runward.cli.exits import Exit, fail
+from runward.cli.options import AsJson, Key, Limit, RunId, Url, examples, read_json, read_text
+from runward.cli.shown import Columns, print_list, report, short
+
+
+def _answered(call: Json) -> str:
+    return short(call["output"]) if call["output"] is not None else call["detail"] or ""
+
+
+def _seconds(call: Json) -> str:
+    """From when it was sent last."""
+    if call["started_at"] is None or call["ended_at"] is None:
+        return ""
+    begun, ended = (datetime.fromisoformat(call[one]) for one in ("started_at", "ended_at"))
+    return f"{(ended - begun).total_seconds():.3f}"
+
+
+MAX_CALLS: Final = 10_000
+COLUMNS: Final[Columns] = {
+    "call": lambda one: one["call_id"],
+    "tool": lambda one: one["tool"],
+    "outcome": lambda one: one["outcome"] or one["phase"],
+    "arguments": lambda one: short(one["arguments"]),
+    "output": _answered,
+}
+LEDGER: Final[Columns] = {
+    "call": COLUMNS["call"],
+    "turn": lambda one: str(one["turn"]),
+    "tool": COLUMNS["tool"],
+    "outcome": COLUMNS["outcome"],
+    "attempt": lambda one: str(one["attempt"]),
+    "seconds": _seconds,
+    "arguments": COLUMNS["arguments"],
+    "output": COLUMNS["output"],
+}
+
+CallId = Annotated[str, typer.Argument(metavar="CALL", help="As `runs calls` shows it.")]
+
+
+RESOLVED: Final = examples(
+    """runward runs resolve RUN call_1 --completed '{"refund": "R-1"}'""",
+    "runward runs resolve RUN call_1 --failed 'The bank knows nothing of it.'",
+    "runward runs resolve RUN call_1 --retry",
+)
+GIVEN: Final = examples(
+    """runward runs result RUN call_1 --output '{"cm": 12}'""",
+    "runward runs result RUN call_1 --error 'There is no ruler.'",
+)
+
+
+def list_calls(
+    run_id: RunId,
+    limit: Limit = MAX_CALLS,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """The ledger of a run: every call, with its attempts and its outcome."""
+    with connected(url, key) as runward:
+        found = list(runward.every(path("runs", run_id, "tool_calls"), limit, order="asc"))
+    print_list(found, LEDGER, none="The run has made no calls.", as_json=as_json)
+
+
+def resolve(
+    run_id: RunId,
+    call_id: CallId,
+    completed: Annotated[
+        str | None,
+        typer.Option(metavar="OUTPUT", help="It took effect, and answered this: JSON or @FILE."),
+    ] = None,
+    failed: Annotated[
+        str | None,
+        typer.Option(metavar="MESSAGE", help="It did not; the model is told this. Or @FILE."),
+    ] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="It did not take effect: send it again.")
+    ] = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Settle a call whose outcome nobody knows.
+
+    One of --completed, --failed and --retry.
+    """
+    bodies: list[Json] = []
+    if completed is not None:
+        bodies.append({"resolution": "completed", "output": read_json(completed, "--completed")})
+    if failed is not None:
+        bodies.append({"resolution": "failed", "message": read_text(failed)})
+    if retry:
+        bodies.append({"resolution": "retry"})
+    _settle("resolve", run_id, call_id, bodies, url, key, as_json=as_json)
+
+
+def give_result(
+    run_id: RunId,
+    call_id: CallId,
+    output: Annotated[str | None, typer.Option(help="What it gave: JSON or @FILE.")] = None,
+    error: Annotated[
+        str | None, typer.Option(help="What went wrong, for the model. Or @FILE.")
+    ] = None,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give the result of a client's tool, or what a tool asked for.
+
+    One of --output and --error.
+    """
+    bodies: list[Json] = []
+    if output is not None:
+        bodies.append({"output": read_json(output, "--output")})
+    if error is not None:
+        bodies.append({"error": read_text(error)})
+    _settle("result", run_id, call_id, bodies, url, key, as_json=as_json)
+
+
+def _settle(
+    how: str,
+    run_id: str,
+    call_id: str,
+    bodies: list[Json],
+    url: str | None,
+    key: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    if len(bodies) != 1:
+        fail(f"Say one of what `runward runs {how} --help` lists.", Exit.USAGE)
+    with connected(url, key) as runward:
+        call = runward.post(path("runs", run_id, "tool_calls", call_id, how), bodies[0])
+    report(call, f"{call['call_id']} {call['outcome'] or call['phase']}", as_json=as_json)

@@ -1,0 +1,181 @@
+"""The HTTP client of the commands: where to, with which key, and what an error means."""
+
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeAlias
+from urllib.parse import quote
+
+import httpx2
+
+from runward.cli.exits import Exit, fail
+
+Json: TypeAlias = dict[str, Any]
+
+TIMEOUT: Final = httpx2.Timeout(70, connect=10)
+"""Seconds. `?wait=` holds an answer for up to 60."""
+PAGE: Final = 100
+LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+KEPT_KEYS: Final = (Path(".runward/api-key"), Path("/var/lib/runward/api-key"))
+"""Where `serve` on the embedded database keeps its key, for a user and for root."""
+SERVER_ERROR: Final = 500
+NOT_FOUND: Final = 404
+MAKE_ONE: Final = (
+    "Give one with --key or RUNWARD_KEY. The first one is made where the service runs: "
+    "runward keys create NAME --on-database"
+)
+START_IT: Final = (
+    "Start it (make run), or say where it is: --url or RUNWARD_URL. "
+    "`runward doctor` looks for what is wrong."
+)
+
+
+class Runward:
+    """Methods return the parsed answer; an error ends the command with what to do."""
+
+    def __init__(self, url: str, http: httpx2.Client) -> None:
+        self.url = url
+        self.http = http
+
+    def get(self, path: str, **params: Any) -> Json:
+        sent = {name: value for name, value in params.items() if value is not None}
+        return self._send("GET", path, params=sent)
+
+    def post(self, path: str, body: Any = None, *, once: str | None = None) -> Json:
+        """`once`: an Idempotency-Key."""
+        return self._send("POST", path, body, headers={"Idempotency-Key": once} if once else {})
+
+    def patch(self, path: str, body: Json) -> Json:
+        return self._send("PATCH", path, body)
+
+    def put(self, path: str, body: Json) -> Json:
+        return self._send("PUT", path, body)
+
+    def delete(self, path: str) -> Json:
+        return self._send("DELETE", path)
+
+    def find(self, path: str) -> Json | None:
+        """None: there is no such thing."""
+        response = self._answer("GET", path)
+        return None if response.status_code == NOT_FOUND else self._parsed(response)
+
+    def every(self, path: str, limit: int, **params: Any) -> Iterator[Json]:
+        """The items of a list, over as many pages as it takes."""
+        after = None
+        while limit > 0:
+            page = self.get(path, limit=min(PAGE, limit), after=after, **params)
+            yield from page["data"]
+            limit -= len(page["data"])
+            if not page["has_more"]:
+                return
+            after = page["last_id"]
+
+    def _send(self, method: str, path: str, body: Any = None, **options: Any) -> Json:
+        return self._parsed(self._answer(method, path, body, **options))
+
+    def _answer(self, method: str, path: str, body: Any = None, **options: Any) -> httpx2.Response:
+        try:
+            sent = self.http.build_request(method, path, json=body, **options)
+        except (TypeError, ValueError) as error:
+            fail(f"The request is not UTF-8, or not JSON: {error}.", Exit.USAGE)
+        try:
+            return self.http.send(sent)
+        except httpx2.TransportError as error:
+            fail(f"{self.url} does not answer: {_said(error)}\n{START_IT}", Exit.UNREACHABLE)
+
+    def _parsed(self, response: httpx2.Response) -> Json:
+        if response.status_code >= httpx2.codes.BAD_REQUEST:
+            refuse(response)
+        if not response.content:
+            return {}
+        try:
+            return response.json()
+        except ValueError:
+            fail(f"{self.url} answers, but it is not Runward. {START_IT}", Exit.UNREACHABLE)
+
+
+def path(*parts: str) -> str:
+    """Below /v1, with names and ids as a person typed them."""
+    if not all(parts):
+        fail("A name or an id is empty.", Exit.USAGE)
+    try:
+        return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+    except UnicodeEncodeError:
+        fail("A name or an id is not UTF-8.", Exit.USAGE)
+
+
+@contextmanager
+def connected(
+    url: str | None, key: str | None, timeout: httpx2.Timeout = TIMEOUT
+) -> Generator[Runward]:
+    """`url` and `key` as the options and the environment say; None where they say nothing."""
+    url, local = address(url)
+    key = key or (kept_key() if local else None)
+    if key is None:
+        fail(f"There is no API key for {url}. {MAKE_ONE}", Exit.USAGE)
+    if not (key.isascii() and key.isprintable()):
+        fail("The API key holds characters that no key has.", Exit.USAGE)
+    headers = {"Authorization": f"Bearer {key}"}
+    with httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=not local) as http:
+        yield Runward(url, http)
+
+
+def address(url: str | None) -> tuple[str, bool]:
+    """Where Runward answers, and whether that is this machine, where no proxy is between and the
+    key that is kept here may be used: elsewhere it would be handed to a stranger."""
+    url = (url or f"http://127.0.0.1:{os.environ.get('RUNWARD_PORT') or 8080}").rstrip("/")
+    try:
+        parts = httpx2.URL(url)
+    except (httpx2.InvalidURL, ValueError) as error:
+        fail(f"{url} is not a URL: {error}", Exit.USAGE)
+    if parts.scheme not in {"http", "https"} or not parts.host:
+        fail(f"{url} is not a URL such as http://127.0.0.1:8080.", Exit.USAGE)
+    return url, parts.host in LOCAL
+
+
+def kept_key() -> str | None:
+    """What `serve` on the embedded database made."""
+    data_dir = os.environ.get("RUNWARD_DATA_DIR")
+    for path in (Path(data_dir).expanduser() / "api-key",) if data_dir else KEPT_KEYS:
+        try:
+            return path.read_text().strip()
+        except OSError:
+            continue
+    return None
+
+
+def refuse(response: httpx2.Response, advice: str | None = None) -> NoReturn:
+    """End the command with the problem (RFC 9457) and with `advice`."""
+    problem = _problem(response)
+    if "code" not in problem:
+        text = f"{response.request.url} answered {response.status_code}, which is not Runward's."
+        fail(f"{text}\n{START_IT}", Exit.UNREACHABLE)
+    lines = [f"{problem['detail']} ({problem['code']}, request {problem.get('request_id')})"]
+    lines += [f"  {one['path']}: {one['message']}" for one in problem.get("errors", [])]
+    match response.status_code:
+        case 404:
+            code = Exit.FAILED
+        case 401:
+            code = Exit.REFUSED
+            lines.append(f"The key is not valid. {MAKE_ONE}")
+        case status if status >= SERVER_ERROR:
+            code = Exit.UNREACHABLE
+            lines.append("Try again; `runward doctor` looks for what is wrong.")
+        case _:
+            code = Exit.REFUSED
+    if advice is not None:
+        lines.append(advice)
+    fail("\n".join(lines), code)
+
+
+def _problem(response: httpx2.Response) -> Json:
+    try:
+        found: Any = response.json()
+    except ValueError:
+        return {}
+    return {**found} if isinstance(found, dict) else {}
+
+
+def _said(error: httpx2.TransportError) -> str:
+    return str(error) or type(error).__name__

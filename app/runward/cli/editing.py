@@ -1,0 +1,71 @@
+"""Arguments in the person's own editor, and what was changed of them."""
+
+import difflib
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from runward.cli.exits import Exit, fail
+from runward.cli.options import parse_json
+from runward.cli.shown import pretty, say
+
+EDITORS: Final = ("VISUAL", "EDITOR")
+STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def edited(value: Any) -> Any:
+    """`value` as the editor left it; asks to go on where that is no JSON object."""
+    command = next((os.environ[name] for name in EDITORS if os.environ.get(name)), "vi")
+    with tempfile.TemporaryDirectory(prefix="runward-") as folder:
+        path = Path(folder) / "arguments.json"
+        path.write_text(pretty(value) + "\n", "utf-8")
+        while True:
+            try:
+                code = subprocess.run([*shlex.split(command), str(path)], check=False).returncode
+            except (OSError, ValueError) as error:
+                fail(f"{command} does not start: {error}. Set EDITOR to one.", Exit.USAGE)
+            if code != 0:
+                fail(f"{command} ended with {code}; nothing was decided.", Exit.FAILED)
+            problem = "That is not a JSON object."
+            try:
+                if isinstance(found := parse_json(path.read_text("utf-8")), dict):
+                    return found  # pyright: ignore[reportUnknownVariableType]
+            except OSError as error:
+                told = f"{command} left no file behind: {error.strerror}; nothing was decided."
+                fail(told, Exit.FAILED)
+            except ValueError as error:
+                problem = f"That is not JSON: {error}."
+            typer.echo(problem, err=True)
+            if not typer.confirm("Edit it again?", default=True, err=True):
+                raise typer.Abort
+
+
+def show_difference(before: Any, after: Any) -> bool:
+    """As a unified diff. False: there is none."""
+    lines = list(difference(before, after))
+    for line in lines:
+        say(line, STYLES.get(line[:1], "none"))
+    return bool(lines)
+
+
+def show_changed_lines(before: Any, after: Any, indent: str) -> None:
+    """The same without a head, and with one line around what is another."""
+    for line in list(difference(before, after, around=1))[2:]:
+        if not line.startswith("@"):
+            say(indent + line, STYLES.get(line[:1], "none"))
+
+
+def difference(before: Any, after: Any, around: int = 3) -> Iterator[str]:
+    yield from difflib.unified_diff(
+        _lines(before), _lines(after), "asked for", "edited", lineterm="", n=around
+    )
+
+
+def _lines(value: Any) -> list[str]:
+    return (value if isinstance(value, str) else pretty(value)).splitlines()

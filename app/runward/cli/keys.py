@@ -1,0 +1,67 @@
+"""`runward keys`, over the API. `runward.operating.keys` makes the first one on the database."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import typer
+
+from runward.cli.connection import Json, connected, path
+from runward.cli.shown import Columns, ago, print_json, print_list, report, say
+
+COLUMNS: Final[Columns] = {
+    "key": lambda one: one["id"],
+    "state": lambda one: "revoked" if one["revoked_at"] else "active",
+    "name": lambda one: one["name"],
+    "scopes": lambda one: " ".join(one["scopes"]),
+    "used": lambda one: ago(one["last_used_at"]) or "never",
+    "expires": lambda one: ago(one["expires_at"]) or "never",
+}
+
+
+def list_keys(url: str | None, key: str | None, *, limit: int, as_json: bool) -> None:
+    with connected(url, key) as runward:
+        found = list(runward.every("/v1/keys", limit))
+    print_keys(found, as_json=as_json)
+
+
+def print_keys(found: list[Json], *, as_json: bool) -> None:
+    print_list(found, COLUMNS, none="There are no keys.", as_json=as_json)
+
+
+def create_key(
+    url: str | None,
+    key: str | None,
+    *,
+    name: str,
+    scopes: list[str],
+    expires_in_days: float | None,
+    project: str | None,
+    as_json: bool,
+) -> None:
+    """`project`: of the operator's key alone."""
+    body: dict[str, object] = {"name": name, "scopes": scopes}
+    if expires_in_days is not None:
+        body["expires_at"] = (datetime.now(UTC) + timedelta(days=expires_in_days)).isoformat()
+    where = path("projects", project, "keys") if project else path("keys")
+    with connected(url, key) as runward:
+        made = runward.post(where, body)
+    print_made(made, as_json=as_json)
+
+
+def print_made(made: Json, *, as_json: bool) -> None:
+    """The secret alone on standard output, for a variable of a shell."""
+    if as_json:
+        print_json(made)
+        return
+    say(made["key"])
+    typer.echo(f"{made['id']} is made. Its secret above is shown this once.", err=True)
+
+
+def revoke_key(url: str | None, key: str | None, *, key_id: str, as_json: bool) -> None:
+    with connected(url, key) as runward:
+        revoked = runward.delete(path("keys", key_id))
+    print_revoked(revoked, as_json=as_json)
+
+
+def print_revoked(revoked: Json, *, as_json: bool) -> None:
+    report(revoked, f"{revoked['id']} is revoked.", as_json=as_json)

@@ -1,0 +1,139 @@
+"""What `agents apply` would do, field by field: pure, from the file, the agents that are there,
+and the contract of the Runward that is asked.
+
+The file is the whole agent: a field that it does not name has its default.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from runward.cli.connection import Json
+
+KINDS: Final[dict[type[Any], str]] = {
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+}
+"""What JSON Schema calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    field: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: str
+    action: Literal["create", "change", "delete", "unchanged"]
+    changes: tuple[Change, ...]
+
+    def as_json(self) -> Json:
+        """The changes that `apply --json` prints."""
+        changes = [
+            {"field": one.field, "before": one.before, "after": one.after} for one in self.changes
+        ]
+        return {"name": self.name, "action": self.action, "changes": changes}
+
+
+class Contract:
+    """The schema of a field-by-field complete agent, from /openapi.json."""
+
+    def __init__(self, openapi: Json) -> None:
+        self._schemas: Json = openapi["components"]["schemas"]
+        self._agent: Json = self._schemas["RegisterAgent"]
+
+    @property
+    def fields(self) -> list[str]:
+        return [field for field in self._agent["properties"] if field != "name"]
+
+    def problems(self, declared: Json) -> Iterator[str]:
+        """What a file says that no agent has."""
+        name = declared.get("name")
+        if not isinstance(name, str) or not name:
+            yield "An agent has no name."
+        for field in declared:
+            if field != "name" and field not in self.fields:
+                yield f"Agent {name}: there is no field '{field}'. Fields: {', '.join(self.fields)}"
+
+    def complete(self, declared: Json) -> Json:
+        """With every default, as Runward would show it."""
+        return {
+            field: self._complete(schema, declared.get(field, _default(schema)))
+            for field, schema in self._agent["properties"].items()
+            if field != "name"
+        }
+
+    def _complete(self, schema: Json, value: Any) -> Any:
+        schema = self._fitting(schema, value)
+        if isinstance(value, list):
+            found: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
+            return [self._complete(schema.get("items", {}), one) for one in found]
+        if not isinstance(value, dict):
+            return value
+        given: Json = value  # pyright: ignore[reportUnknownVariableType]
+        properties: Json = schema.get("properties", {})
+        defaults = {field: _default(inner) for field, inner in properties.items()}
+        whole = {field: one for field, one in defaults.items() if one is not None} | given
+        return {
+            field: self._complete(properties.get(field, {}), one)
+            for field, one in whole.items()
+            if one is not None or field not in properties
+        }
+
+    def _fitting(self, schema: Json, value: Any) -> Json:
+        """Of several schemas the one that is meant."""
+        if "$ref" in schema:
+            return self._fitting(self._schemas[schema["$ref"].rpartition("/")[2]], value)
+        for one in schema.get("anyOf", schema.get("oneOf", ())):
+            fitting = self._fitting(one, value)
+            if _fits(fitting, value):
+                return fitting
+        return schema
+
+
+def plan(declared: list[Json], found: Mapping[str, Json | None], contract: Contract) -> list[Step]:
+    """`found`: the agents that are there, as Runward shows them; those that are not declared are
+    to be deleted."""
+    steps = [_step(one, found[one["name"]], contract) for one in declared]
+    gone = found.keys() - {one["name"] for one in declared}
+    return steps + [Step(name, "delete", ()) for name in sorted(gone)]
+
+
+def _step(declared: Json, former: Json | None, contract: Contract) -> Step:
+    wanted = contract.complete(declared)
+    before = contract.complete(former or {})
+    changes = [
+        Change(field, None if former is None else before[field], wanted[field])
+        for field in contract.fields
+        if wanted[field] != before[field]
+    ]
+    action = "create" if former is None else "change" if changes else "unchanged"
+    return Step(declared["name"], action, tuple(changes))
+
+
+def _default(schema: Json) -> Any:
+    """An object or a list of nothing where the contract leaves the default to its factory."""
+    if "default" in schema:
+        return schema["default"]
+    return {} if schema.get("type") == "object" else None
+
+
+def _fits(schema: Json, value: Any) -> bool:
+    if not isinstance(value, dict):
+        return any(
+            type(value) is kind and schema.get("type") == name for kind, name in KINDS.items()
+        )
+    given: Json = value  # pyright: ignore[reportUnknownVariableType]
+    properties: Json = schema.get("properties", {})
+    consts = {field: one["const"] for field, one in properties.items() if "const" in one}
+    return (
+        schema.get("type") == "object"
+        and all(field in given for field in schema.get("required", ()))
+        and all(given.get(field, const) == const for field, const in consts.items())
+    )

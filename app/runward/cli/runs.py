@@ -1,0 +1,290 @@
+"""`runward runs`: start, list, show, watch, input, continue, cancel, and their calls."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import typer
+
+from runward.cli import calls
+from runward.cli.connection import Json, Runward, connected, path
+from runward.cli.exits import Exit, fail
+from runward.cli.following import follow
+from runward.cli.options import (
+    AsJson,
+    Key,
+    Limit,
+    RunId,
+    Url,
+    examples,
+    read_fields,
+    read_object,
+    read_text,
+)
+from runward.cli.shown import (
+    Columns,
+    ago,
+    pretty,
+    print_fields,
+    print_json,
+    print_list,
+    print_table,
+    report,
+    say,
+    short,
+    when,
+)
+from runward.cli.suggesting import suggested
+from runward.cli.telling import Teller
+
+app = typer.Typer(no_args_is_help=True, help="Start runs, look at them, follow them, go on.")
+
+BAD_ENDS: Final = frozenset({"failed", "cancelled", "incomplete", "expired"})
+COLUMNS: Final[Columns] = {
+    "run": lambda run: run["id"],
+    "status": lambda run: run["status"],
+    "agent or model": lambda run: run["agent"] or short(run["model"]),
+    "turn": lambda run: str(run["turn"]),
+    "tokens": lambda run: str(run["usage"]["total_tokens"]),
+    "created": lambda run: ago(run["created_at"]),
+}
+
+Status = Literal[
+    "queued",
+    "in_progress",
+    "requires_action",
+    "completed",
+    "failed",
+    "cancelled",
+    "incomplete",
+    "expired",
+]
+Agent = Annotated[
+    str | None,
+    typer.Option(
+        "--agent", "-a", help="A registered agent.", autocompletion=suggested("/v1/agents")
+    ),
+]
+Session = Annotated[
+    str | None,
+    typer.Option(
+        help="sess_…: a conversation of several runs.",
+        autocompletion=suggested("/v1/sessions", "id"),
+    ),
+]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Follow it to its end.")]
+Settled = Annotated[
+    bool, typer.Option("--settled", help="Follow it until it ends or waits for someone.")
+]
+
+
+@app.command(
+    epilog=examples(
+        "runward runs start 'Where is order A-1017?' --agent desk --watch",
+        "runward runs start - -m openai:gpt-5.2 --tool lookup_order -f limits.yaml < question.txt",
+        "RUN=$(runward runs start 'Hello' -m offline:rules)",
+    )
+)
+def start(
+    said: Annotated[str, typer.Argument(metavar="INPUT", help="Text; `-` reads it from stdin.")],
+    agent: Agent = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="vendor:model, without an agent.")
+    ] = None,
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(help="A tool's name; repeat it.", autocompletion=suggested("/v1/tools")),
+    ] = None,
+    instructions: Annotated[str | None, typer.Option(help="For the model; or @FILE.")] = None,
+    session: Session = None,
+    context: Annotated[str | None, typer.Option(help="A JSON object for tools; or @FILE.")] = None,
+    max_turns: Annotated[int | None, typer.Option(min=1, help="Model answers at most.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="YAML or JSON: further fields of the run.")
+    ] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="The same one twice starts one run.")
+    ] = None,
+    watch: Watch = False,
+    settled: Settled = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a run and say its id; with --watch, follow it."""
+    body = read_fields(
+        file,
+        agent=agent,
+        model=model,
+        tools=tool,
+        instructions=read_text(instructions) if instructions else None,
+        session_id=session,
+        context=read_object(context, "--context") if context else None,
+        input=read_text(said),
+    )
+    if max_turns is not None:
+        body["limits"] = {**(body.get("limits") or {}), "max_turns": max_turns}
+    with connected(url, key) as runward:
+        run = runward.post("/v1/runs", body, once=idempotency_key)
+        _begun(runward, run, watch=watch, settled=settled, as_json=as_json)
+
+
+@app.command("list")
+def list_runs(
+    status: Annotated[Status | None, typer.Option(help="Only those.")] = None,
+    agent: Agent = None,
+    session: Session = None,
+    search: Annotated[
+        str | None, typer.Option(help="A text in what was said, the output or the metadata.")
+    ] = None,
+    limit: Limit = 20,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, newest first."""
+    with connected(url, key) as runward:
+        found = list(
+            runward.every(
+                "/v1/runs", limit, status=status, agent=agent, session_id=session, q=search
+            )
+        )
+    print_list(found, COLUMNS, none="There are no such runs.", as_json=as_json)
+
+
+@app.command()
+def show(run_id: RunId, url: Url = None, key: Key = None, as_json: AsJson = False) -> None:
+    """Show a run, its calls and what it waits for."""
+    with connected(url, key) as runward:
+        run = runward.get(path("runs", run_id))
+        made = list(runward.every(path("runs", run_id, "tool_calls"), calls.MAX_CALLS, order="asc"))
+    if as_json:
+        print_json(run | {"tool_calls": made})
+        return
+    print_fields(_facts(run))
+    if made:
+        say("")
+        print_table(calls.COLUMNS, made)
+
+
+@app.command()
+def watch(
+    run_id: RunId,
+    after: Annotated[str, typer.Option(help="The last event you have seen.")] = "0",
+    settled: Settled = False,
+    children: Annotated[bool, typer.Option("--children", help="Child runs too.")] = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Follow a run to its end: what the model says, calls, approvals.
+
+    Comes back after a break, and misses nothing. With --json each event is a line.
+    """
+    if not after.isascii() or not after.strip():
+        fail("--after takes an event's sequence number, or a cursor.", Exit.USAGE)
+    with connected(url, key) as runward:
+        _watch(runward, run_id, after, settled=settled, children=children, as_json=as_json)
+
+
+@app.command()
+def cancel(
+    run_id: RunId,
+    after_turn: Annotated[
+        bool, typer.Option("--after-turn", help="Let the turn in progress finish.")
+    ] = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel a run."""
+    mode = "after_turn" if after_turn else "immediate"
+    with connected(url, key) as runward:
+        run = runward.post(path("runs", run_id, "cancel"), {"mode": mode})
+    report(run, f"{run['id']} {run['status']}", as_json=as_json)
+
+
+@app.command("input")
+def send_input(
+    run_id: RunId,
+    said: Annotated[str, typer.Argument(metavar="MESSAGE", help="Text; `-` reads it from stdin.")],
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say something to an open run. The model reads it with its next turn."""
+    with connected(url, key) as runward:
+        run = runward.post(path("runs", run_id, "input"), {"input": read_text(said)})
+    report(run, f"{run['id']} {run['status']}", as_json=as_json)
+
+
+@app.command("continue")
+def go_on(
+    run_id: RunId,
+    said: Annotated[
+        str | None, typer.Argument(metavar="MESSAGE", help="What is said before it goes on.")
+    ] = None,
+    max_turns: Annotated[int | None, typer.Option(min=1, help="Turns that are added.")] = None,
+    watch: Watch = False,
+    settled: Settled = False,
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on where a limit stopped a run: as a new run, whose id it says."""
+    body = read_fields(None, max_turns=max_turns, input=read_text(said) if said else None)
+    with connected(url, key) as runward:
+        run = runward.post(path("runs", run_id, "continue"), body)
+        _begun(runward, run, watch=watch, settled=settled, as_json=as_json)
+
+
+app.command("calls")(calls.list_calls)
+app.command("resolve", epilog=calls.RESOLVED)(calls.resolve)
+app.command("result", epilog=calls.GIVEN)(calls.give_result)
+
+
+def _begun(runward: Runward, run: Json, *, watch: bool, settled: bool, as_json: bool) -> None:
+    if watch or settled:
+        _watch(runward, run["id"], "0", settled=settled, children=False, as_json=as_json)
+    else:
+        report(run, run["id"], as_json=as_json)
+
+
+def _watch(
+    runward: Runward, run_id: str, after: str, *, settled: bool, children: bool, as_json: bool
+) -> None:
+    """Ends with the run's exit code."""
+    teller = Teller(run_id)
+    for event in follow(runward, run_id, after=after, settled=settled, children=children):
+        if as_json:
+            print_json(event)
+        else:
+            teller.tell(event)
+    if runward.get(path("runs", run_id))["status"] in BAD_ENDS:
+        raise typer.Exit(int(Exit.FAILED))
+
+
+def _facts(run: Json) -> list[tuple[str, str]]:
+    usage: dict[str, Any] = run["usage"]
+    why: Json = run["error"] or run["incomplete_details"] or {}
+    waits = [
+        one.get("approval_id") or f"{one['type']} of {one['call_id']}"
+        for one in (*run["required_actions"], *run["waiting_for"])
+    ]
+    starter: Json | None = run["created_by"]
+    cost = f", ${usage['cost_usd']:g}" if usage.get("cost_usd") else ""
+    return [
+        ("run", run["id"]),
+        ("status", run["status"]),
+        ("why", f"{why.get('code') or why.get('reason')}: {why.get('message')}" if why else ""),
+        ("waits for", ", ".join(waits)),
+        ("agent", run["agent"] or ""),
+        ("model", short(run["model"]) if run["model"] else ""),
+        ("session", run["session_id"] or ""),
+        ("started by", starter["name"] if starter else ""),
+        ("turn", str(run["turn"])),
+        ("tokens", f"{usage['total_tokens']}{cost}"),
+        ("created", when(run["created_at"])),
+        ("ended", when(run["ended_at"])),
+        ("metadata", pretty(run["metadata"]) if run["metadata"] else ""),
+        ("output", "" if run["output"] is None else short(run["output"])),
+    ]

@@ -1,0 +1,55 @@
+"""`runward secrets`: values that other things refer to by name."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from runward.cli.connection import connected, path
+from runward.cli.exits import Exit, fail
+from runward.cli.options import AsJson, Key, Url, examples, read_stdin
+from runward.cli.registered import Kind, add_delete, add_list
+from runward.cli.shown import ago, report
+
+app = typer.Typer(no_args_is_help=True, help="Values that are stored encrypted, and never shown.")
+
+SECRETS = Kind(
+    where="secrets",
+    word="secret",
+    columns={
+        "secret": lambda one: one["name"],
+        "version": lambda one: str(one["version"]),
+        "changed": lambda one: ago(one["updated_at"]),
+    },
+    begin="There are no secrets. `runward secrets put` stores one.",
+    lost="What refers to it fails from then on.",
+)
+
+
+@app.command(
+    epilog=examples("runward secrets put CRM_TOKEN", "runward secrets put CRM_TOKEN < token.txt")
+)
+def put(
+    name: Annotated[str, typer.Argument(metavar="SECRET", help="What it is referred to by.")],
+    url: Url = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Store a value, or give a secret another one.
+
+    It is asked for, or read from standard input, where one line feed at the end is left out. It is
+    never an argument: those are seen by everybody on the machine.
+    """
+    if sys.stdin.isatty():
+        value = str(typer.prompt("Value", hide_input=True, confirmation_prompt=True, err=True))
+    else:
+        value = read_stdin().removesuffix("\n")
+    if not value:
+        fail("The value is empty.", Exit.USAGE)
+    with connected(url, key) as runward:
+        kept = runward.put(path("secrets", name), {"value": value})
+    report(kept, f"{kept['name']} is at version {kept['version']}.", as_json=as_json)
+
+
+add_list(app, SECRETS)
+add_delete(app, SECRETS)

@@ -1,0 +1,155 @@
+"""What commands print: tables for people, JSON for programs. Colours on a terminal alone, and not
+with NO_COLOR (https://no-color.org)."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from runward.cli.connection import Json
+from runward.cli.visible import visible, visible_line
+
+Columns: TypeAlias = Mapping[str, Callable[[Json], str]]
+"""Of a table: a title, and what stands below it of each thing."""
+MAX_UNBROKEN: Final = 20
+"""Characters."""
+UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+"""Of times in tables, in seconds."""
+PIPED_WIDTH: Final = 160
+"""Columns of a table that no terminal bounds."""
+STYLES: Final = {
+    "completed": "green",
+    "approved": "green",
+    "edited": "green",
+    "responded": "green",
+    "active": "green",
+    "ok": "green",
+    "requires_action": "yellow",
+    "pending": "yellow",
+    "incomplete": "yellow",
+    "warn": "yellow",
+    "failed": "red",
+    "rejected": "red",
+    "fail": "red",
+    "expired": "red",
+    "revoked": "dim",
+    "cancelled": "dim",
+    "withdrawn": "dim",
+    "void": "dim",
+}
+
+
+def console(*, stderr: bool = False) -> Console:
+    piped = not (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(
+        stderr=stderr,
+        width=PIPED_WIDTH if piped else None,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def print_json(value: Any) -> None:
+    """In one line. ASCII alone, so that nothing in it can reach the terminal's controls."""
+    typer.echo(json.dumps(value))
+
+
+def print_list(found: Sequence[Json], columns: Columns, *, none: str, as_json: bool) -> None:
+    """`none` is said on standard error where there is nothing."""
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(columns, found)
+    else:
+        typer.echo(none, err=True)
+
+
+def print_table(columns: Columns, found: Iterable[Json]) -> None:
+    """A row each. The first column and short ones are not broken; the others keep all they say."""
+    rows = [[visible_line(cell(one)) for cell in columns.values()] for one in found]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for at, title in enumerate(columns):
+        short_one = at == 0 or max((len(row[at]) for row in rows), default=0) <= MAX_UNBROKEN
+        table.add_column(title, no_wrap=short_one, overflow="ellipsis" if short_one else "fold")
+    for row in rows:
+        table.add_row(*(Text(cell, style=STYLES.get(cell, "none")) for cell in row))
+    console().print(table)
+
+
+def print_one(thing: Json, *, as_json: bool) -> None:
+    """Every field that has a value."""
+    if as_json:
+        print_json(thing)
+    else:
+        print_fields((field, shown(value)) for field, value in thing.items() if field != "object")
+
+
+def report(thing: Any, text: str, *, as_json: bool) -> None:
+    """What was done: `thing` for programs, `text` for people."""
+    if as_json:
+        print_json(thing)
+    else:
+        say(text)
+
+
+def print_fields(fields: Iterable[tuple[str, str]]) -> None:
+    """Names and values, one a line; what is longer stands below its name."""
+    found = [(name, visible(value)) for name, value in fields if value]
+    width = max((len(name) for name, _ in found), default=0)
+    out = console()
+    for name, value in found:
+        indented = value.replace("\n", "\n" + " " * (width + 2))
+        line = Text.assemble((f"{name:{width}}  ", "bold"), (indented, STYLES.get(value, "none")))
+        out.print(line, soft_wrap=True)
+
+
+def say(text: str, style: str = "none") -> None:
+    """A line for people, wrapped by the terminal alone."""
+    console().print(Text(visible(text), style=style), soft_wrap=True)
+
+
+def waiting(text: str) -> AbstractContextManager[object]:
+    """A sign on a terminal, while something is slow, that it goes on."""
+    return console(stderr=True).status(Text(visible_line(text)))
+
+
+def pretty(value: Any) -> str:
+    """JSON to read, in several lines."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def short(value: Any) -> str:
+    """JSON in one line, text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def shown(value: Any) -> str:
+    """A field's value to read; empty where there is none."""
+    if value is None or value in ({}, []):
+        return ""
+    return pretty(value) if isinstance(value, dict | list) else short(value)
+
+
+def when(moment: str | None) -> str:
+    """A time of the API, in the local zone and to the second."""
+    if moment is None:
+        return ""
+    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def ago(moment: str | None) -> str:
+    """The same for a table, roughly: `5 min ago`, `in 23 h`."""
+    if moment is None:
+        return ""
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
+    size, unit = next((one for one in UNITS if abs(seconds) >= one[0]), UNITS[-1])
+    number = f"{abs(seconds) // size:.0f} {unit}"
+    return f"in {number}" if seconds < 0 else f"{number} ago"

@@ -1,0 +1,95 @@
+"""The console's files: one page, its styles and its modules. They are served as they are in
+`static/`: nothing is built, nothing comes from elsewhere, and no address in them is absolute. The
+page alone gets a list of the modules, so that browsers load all of them at once."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+
+from runward.domain.errors import NotFoundError
+
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=()",
+    "Referrer-Policy": "no-referrer",
+    # Asked for every time, sent only when it has changed: all modules are of one version.
+    "Cache-Control": "no-cache",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    content: bytes
+    media_type: str
+    etag: str
+
+    def answer(self, request: Request) -> Response:
+        headers = HEADERS | {"ETag": self.etag}
+        if self.etag in request.headers.get("if-none-match", ""):
+            return Response(None, 304, headers)
+        return Response(self.content, 200, headers, self.media_type)
+
+
+def router() -> APIRouter:
+    routes = APIRouter(redirect_slashes=False, include_in_schema=False)
+    found = _files()
+
+    @routes.get("/")
+    async def console(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        return found["index.html"].answer(request)
+
+    @routes.get("/console/{name}")
+    async def console_file(request: Request, name: str) -> Response:  # pyright: ignore[reportUnusedFunction]
+        if name not in found:
+            raise NotFoundError
+        return found[name].answer(request)
+
+    return routes
+
+
+def _files() -> dict[str, File]:
+    found: dict[str, File] = {}
+    folder = files("runward.console").joinpath("static")
+    names = sorted(one.name for one in folder.iterdir())
+    for one in folder.iterdir():
+        media_type = _TYPES.get(one.name.rpartition(".")[2])
+        if media_type is not None:
+            content = one.read_bytes()
+            if one.name == "index.html":
+                content = _preloading(content, [name for name in names if name.endswith(".js")])
+            # Weak, since it is the same for the compressed file.
+            etag = f'W/"{sha256(content).hexdigest()[:32]}"'
+            found[one.name] = File(content, media_type, etag)
+    return found
+
+
+def _preloading(page: bytes, modules: list[str]) -> bytes:
+    """Without these a browser would find each module only in the one that imports it."""
+    links = "".join(f'<link rel="modulepreload" href="console/{name}">\n' for name in modules)
+    return page.replace(b"</head>", links.encode() + b"</head>")

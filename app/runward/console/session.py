@@ -1,0 +1,121 @@
+"""Signing in and out: an API key is traded for a session, which lives in a cookie that no script
+can read. These three are the page's own, not part of the API."""
+
+import asyncio
+from typing import Annotated, Any, Final, cast
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from runward.domain import console_access
+from runward.domain import errors as e
+from runward.domain.console_access import COOKIE, HTTPS_COOKIE
+from runward.domain.ids import Prefix, show
+from runward.store import console_sessions
+from runward.wiring import Services
+
+PATH: Final = "/console/session"
+MAX_BODY_BYTES: Final = 4096
+READ_SECONDS: Final = 30.0
+
+
+class SignIn(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: Annotated[str, Field(min_length=1, max_length=1024)]
+
+
+def router() -> APIRouter:
+    routes = APIRouter(redirect_slashes=False, include_in_schema=False)
+    routes.add_api_route(PATH, sign_in, methods=["POST"])
+    routes.add_api_route(PATH, who_is_signed_in, methods=["GET"])
+    routes.add_api_route(PATH, sign_out, methods=["DELETE"])
+    return routes
+
+
+async def sign_in(request: Request) -> Response:
+    """`{"key": "rw_…"}`; answers like `who_is_signed_in`. Raises UnauthenticatedError."""
+    console_access.ensure_own_page(request.method, request.headers)
+    services = _services(request)
+    who = await services.authenticate(await key_of(request))
+    if who is None:
+        raise e.UnauthenticatedError("This API key is not valid.", token_given=True)
+    token = console_sessions.new_token()
+    async with services.database.pool.begin() as tx:
+        await console_sessions.open_session(tx, who, services.vault.session_digest(token))
+    answer = await _shown(services, token)
+    if answer is None:
+        raise e.UnauthenticatedError("This API key is not valid.", token_given=True)
+    https = request.headers.get("origin", "").startswith("https:")
+    answer.set_cookie(
+        HTTPS_COOKIE if https else COOKIE,
+        token,
+        max_age=int(console_sessions.LIFETIME.total_seconds()),
+        secure=https,
+        httponly=True,
+        samesite="strict",
+    )
+    return answer
+
+
+async def who_is_signed_in(request: Request) -> Response:
+    """`{key: {id, name}, project: {id, name}, scopes, expires_at}`; 204 if nobody is."""
+    console_access.ensure_own_page(request.method, request.headers)
+    services = _services(request)
+    token = console_access.token_of(request.headers, services.public_url)
+    shown = None if token is None else await _shown(services, token)
+    return Response(status_code=204) if shown is None else shown
+
+
+async def sign_out(request: Request) -> Response:
+    """Ends the session, for whoever else may have its cookie too."""
+    console_access.ensure_own_page(request.method, request.headers)
+    services = _services(request)
+    token = console_access.token_of(request.headers, services.public_url)
+    if token is not None:
+        async with services.database.pool.begin() as tx:
+            await console_sessions.close_session(tx, services.vault.session_digest(token))
+        services.console_sessions.forget(token)
+    answer = Response(status_code=204)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    answer.delete_cookie(HTTPS_COOKIE, secure=True, httponly=True, samesite="strict")
+    return answer
+
+
+async def _shown(services: Services, token: str) -> JSONResponse | None:
+    async with services.autocommit.connect() as tx:
+        session = await console_sessions.get_session(tx, services.vault.session_digest(token))
+    if session is None:
+        return None
+    who = session.principal
+    shown: dict[str, Any] = {
+        "object": "console_session",
+        "key": {"id": show(Prefix.KEY, who.key_id), "name": session.key_name},
+        "project": {"id": show(Prefix.PROJECT, who.project_id), "name": session.project_name},
+        "scopes": sorted(who.scopes),
+        "expires_at": session.expires_at.isoformat(),
+    }
+    return JSONResponse(shown)
+
+
+async def key_of(request: Request) -> str:
+    """Return the key in the body. Raises PayloadTooLargeError, RequestTimeoutError and
+    InvalidRequestError."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > MAX_BODY_BYTES:
+                    raise e.PayloadTooLargeError(MAX_BODY_BYTES)
+    except TimeoutError:
+        raise e.RequestTimeoutError from None
+    try:
+        return SignIn.model_validate_json(bytes(body)).key
+    except ValidationError:
+        raise e.InvalidRequestError('The body must be {"key": "rw_…"}.') from None
+
+
+def _services(request: Request) -> Services:
+    return cast(Services, request.app.state.services)

@@ -1,0 +1,118 @@
+"""Hooks and guardrails: what stands around a model's answer, a tool call, and a whole run.
+
+A guardrail allows, rejects or fails; a hook answers in place of what it stands before, or
+replaces what it stands after. Both are webhooks or plugin functions.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from runward.domain.json import JsonObject
+
+ToolStage: TypeAlias = Literal["pre_approval", "input", "output"]
+RunStage: TypeAlias = Literal["run_input", "run_output"]
+Stage: TypeAlias = ToolStage | RunStage
+Moment: TypeAlias = Literal["before_model", "after_model", "before_tool", "after_tool"]
+
+PluginName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
+TargetUrl = Annotated[str, Field(min_length=1, max_length=2048)]
+GuardSeconds = Annotated[float, Field(ge=0.01, le=60)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class WebhookGuardrail(_Frozen):
+    """A signed POST whose answer is the verdict."""
+
+    stage: Stage
+    type: Literal["webhook"]
+    url: TargetUrl
+    timeout_seconds: GuardSeconds = 10.0
+
+
+class PluginGuardrail(_Frozen):
+    """A plugin's function, by the name that it is registered under."""
+
+    stage: Stage
+    type: Literal["plugin"]
+    name: PluginName
+    timeout_seconds: GuardSeconds = 10.0
+
+
+Guardrail: TypeAlias = Annotated[WebhookGuardrail | PluginGuardrail, Field(discriminator="type")]
+Guardrails = Annotated[tuple[Guardrail, ...], Field(max_length=16)]
+
+
+class WebhookHook(_Frozen):
+    """A signed POST whose answer may take the place of the model's or the tool's."""
+
+    on: Moment
+    type: Literal["webhook"]
+    url: TargetUrl
+    timeout_seconds: GuardSeconds = 10.0
+
+
+class PluginHook(_Frozen):
+    """A plugin's function, by the name that it is registered under."""
+
+    on: Moment
+    type: Literal["plugin"]
+    name: PluginName
+    timeout_seconds: GuardSeconds = 10.0
+
+
+Hook: TypeAlias = Annotated[WebhookHook | PluginHook, Field(discriminator="type")]
+Hooks = Annotated[tuple[Hook, ...], Field(max_length=16)]
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """`message` takes the place of the result, or of the run's output. `detail` is for operators:
+    which guardrail, and what was wrong with its answer."""
+
+    message: str
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The run fails with `message`."""
+
+    message: str
+    detail: str | None = None
+
+
+Verdict: TypeAlias = Allow | Reject | Fail
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """The hook leaves everything as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """Of a tool hook the output, of a model hook the message, that is used instead. `metadata`
+    is stored and never sent to the model."""
+
+    value: JsonValue
+    metadata: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HookFailed:
+    """The hook gave no usable answer: a before hook then stops what it stands before."""
+
+    detail: str
+
+
+HookAnswer: TypeAlias = GoOn | Instead | HookFailed

@@ -1,0 +1,44 @@
+"""Identifiers: UUIDs inside, prefixed text at the API.
+
+`run_0198c2…` is the prefix, an underscore and the UUID's 32 lower-case hexadecimal digits.
+Minting one needs a clock and randomness, so that happens in `runward.store.ids`.
+"""
+
+from enum import StrEnum
+from typing import Final, NewType
+from uuid import UUID
+
+ProjectId = NewType("ProjectId", UUID)
+RunId = NewType("RunId", UUID)
+ApprovalId = NewType("ApprovalId", UUID)
+SessionId = NewType("SessionId", UUID)
+KeyId = NewType("KeyId", UUID)
+CallId = NewType("CallId", str)
+"""The model's own id of a call, unique within its run."""
+
+_HEX_DIGITS: Final = frozenset("0123456789abcdef")
+
+
+class Prefix(StrEnum):
+    RUN = "run"
+    APPROVAL = "apr"
+    TOOL = "tool"
+    CALL = "call"
+    KEY = "key"
+    PROJECT = "proj"
+    EVENT = "evt"
+    ITEM = "item"
+    SESSION = "sess"
+    MCP_SERVER = "mcp"
+
+
+def show(prefix: Prefix, value: UUID) -> str:
+    return f"{prefix}_{value.hex}"
+
+
+def parse(prefix: Prefix, shown: str) -> UUID | None:
+    """None: `shown` is not an id of this kind, which callers answer like an unknown one."""
+    head, _, digits = shown.partition("_")
+    if head != prefix or len(digits) != 32 or not _HEX_DIGITS.issuperset(digits):
+        return None
+    return UUID(hex=digits)

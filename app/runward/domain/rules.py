@@ -1,0 +1,178 @@
+"""Rules in CEL, the Common Expression Language: `args.amount > 100 && context.tier != 'gold'`.
+
+A rule sees `args`, `context`, `run` and `tool` and answers true or false. Every other result (a
+missing key, a number compared with a string, an answer of another type) is a RuleFailure, which
+callers must treat as the careful answer.
+
+Whole numbers and fractions compare as numbers: `args.amount > 100` is right for 500 and 500.5.
+Arithmetic between them is an error in CEL; write `double(args.amount) * 1.5 > 100.0` instead.
+
+Nothing here bounds the time or memory of an evaluation. Rules of users are compiled and evaluated
+in the process that `app/runward/tools/rules.py` starts, which does.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:  # the process that evaluates rules starts without pydantic
+    from pydantic import JsonValue
+
+VARIABLES: Final = ("args", "context", "run", "tool")
+MAX_RULE: Final = 4096
+"""Characters."""
+MAX_NESTING: Final = 3
+"""How deep `all`, `exists`, `filter` … may stand inside each other or work on each other's
+results."""
+MAX_MESSAGE: Final = 400
+TOO_LARGE: Final = "The rule needs more memory than a rule may use."
+
+
+class RuleError(ValueError):
+    """A rule that cannot be used; the text says where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFailure:
+    """The rule gave no answer for these values."""
+
+    reason: str
+
+
+class Rule:
+    """A compiled rule. It may be shared between tasks, but not between threads."""
+
+    def __init__(self, expression: Any, names: frozenset[str]) -> None:
+        self._expression = expression
+        self._names = names
+
+    def decide(self, variables: "Mapping[str, JsonValue]") -> bool | RuleFailure:
+        """A variable that is missing or null is an empty object."""
+        values = {name: variables.get(name) or {} for name in self._names}
+        try:
+            answer = self._expression.eval(data=values)
+            kind, value = answer.type().name(), answer.value()
+        except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+            return RuleFailure(_readable(str(error)))
+        except MemoryError:
+            return RuleFailure(TOO_LARGE)
+        if kind == "BOOL" and isinstance(value, bool):
+            return value
+        if kind == "ERROR":
+            return RuleFailure(_readable(str(value)))
+        return RuleFailure(f"The rule answered with {kind.lower()}; it must answer true or false.")
+
+
+def compile_rule(text: str) -> Rule:
+    """Raises RuleError."""
+    if len(text) > MAX_RULE:
+        raise RuleError(f"The rule is longer than {MAX_RULE} characters.")
+    cel = _load_cel()
+    environment = cel.NewEnv(variables={name: cel.Type.DYN for name in VARIABLES})
+    try:
+        expression = environment.compile(text)
+        kind = expression.return_type().name()
+        nesting, names = _outline(expression.serialize())
+    except (RuntimeError, ValueError) as error:
+        raise RuleError(_readable(str(error))) from None
+    except MemoryError:
+        raise RuleError(TOO_LARGE) from None
+    if nesting > MAX_NESTING:
+        raise RuleError(f"The rule looks through lists inside lists deeper than {MAX_NESTING}.")
+    if kind not in ("BOOL", "DYN"):
+        raise RuleError(f"The rule answers with {kind.lower()}; it must answer true or false.")
+    return Rule(expression, names)
+
+
+def _load_cel() -> ModuleType:
+    # Slow to import, and not every process has rules.
+    from cel_expr_python import cel  # noqa: PLC0415  # pyright: ignore
+
+    return cel
+
+
+# The parsed expression, as the library serializes it: a protobuf `Any` around a
+# `cel.expr.CheckedExpr` (github.com/google/cel-spec, proto/cel/expr/checked.proto, syntax.proto).
+
+_EXPR, _COMPREHENSION, _IDENT, _NAME = "Expr", "Comprehension", "Ident", "name"
+_FIELDS: Final[Mapping[str, Mapping[int, str]]] = {
+    "Any": {2: "CheckedExpr"},
+    "CheckedExpr": {4: _EXPR},
+    _EXPR: {4: _IDENT, 5: "Select", 6: "Call", 7: "CreateList", 8: "Struct", 9: _COMPREHENSION},
+    _IDENT: {1: _NAME},
+    "Select": {1: _EXPR},
+    "Call": {1: _EXPR, 3: _EXPR},
+    "CreateList": {1: _EXPR},
+    "Struct": {2: "Entry"},
+    "Entry": {3: _EXPR, 4: _EXPR},
+    _COMPREHENSION: {2: _EXPR, 4: _EXPR, 5: _EXPR, 6: _EXPR, 7: _EXPR},
+}
+"""The messages that lead to expressions, by the numbers of their fields."""
+
+
+def _outline(serialized: bytes) -> tuple[int, frozenset[str]]:
+    """How deep list macros stand inside each other or take each other's results, and the
+    variables that the rule names. Raises ValueError."""
+    deepest, names = 0, set[str]()
+    todo = [("Any", serialized, 0)]
+    while todo:
+        kind, message, depth = todo.pop()
+        if kind == _NAME:
+            names.add(message.decode())
+            continue
+        deepest = max(deepest, depth)
+        for number, part in _parts(message):
+            inner = _FIELDS[kind].get(number)
+            if inner is not None:
+                todo.append((inner, part, depth + (inner == _COMPREHENSION)))
+    return deepest, frozenset(names & set(VARIABLES))
+
+
+def _parts(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """The fields of a protobuf message that have a length (protobuf.dev, Encoding)."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        match tag & 7:
+            case 0:
+                _, at = _varint(message, at)
+            case 1:
+                at += 8
+            case 2:
+                size, at = _varint(message, at)
+                yield tag >> 3, message[at : at + size]
+                at += size
+            case 5:
+                at += 4
+            case kind:
+                raise ValueError(f"the parsed rule has a field of wire type {kind}")
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    """The number at `at`, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _readable(message: str) -> str:
+    """The library's text without its own words for what kind of error it is."""
+    text = re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", message.strip())
+    place = re.search(r"<input>:(\d+):(\d+): ([^\n]*)", text)
+    if place is None:
+        return _shortened(text)
+    line, column, what = place.groups()
+    if what.startswith("undeclared reference"):
+        what += f"; a rule sees {', '.join(VARIABLES)}"
+    return _shortened(f"Line {line}, column {column}: {what}")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"

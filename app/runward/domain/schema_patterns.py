@@ -1,0 +1,147 @@
+"""The regular expressions of a schema, compiled and matched within limits.
+
+The validator's engine needs time in proportion to the text, times the size of the compiled
+pattern. Lookaround and back references need the square of the text, and backtracking.
+"""
+
+import re
+from typing import Any, Final, cast
+
+import jsonschema_rs
+from pydantic import JsonValue
+
+from runward.domain.json import JsonObject
+
+PATTERN_BYTES: Final = 8 * 1_048_576
+"""Of one compiled pattern."""
+PATTERNS_BYTES: Final = 32 * 1_048_576
+"""Of all compiled patterns of a schema."""
+PATTERN_STEPS: Final = 200_000_000
+"""Of all matches for one value: a second or two."""
+BACKTRACKS: Final = 10_000
+
+_LIMITS: Final = (*(1024 * 4**power for power in range(6)), PATTERN_BYTES)
+_STATE_BYTES: Final = 100
+"""Roughly, of a compiled pattern. Each may be visited for each character."""
+_CALL: Final = 50
+"""Steps of any match, however short the text."""
+_BACKTRACKING: Final = 50_000
+"""Steps of a text that is matched with at most BACKTRACKS."""
+_LOOKS: Final = re.compile(r"\^(?:\(\?[=!](?:[^()\\]|\\[^1-9k])*\))*")
+"""A beginning whose lookaheads are tried once."""
+
+
+class RemoteReferenceError(ValueError):
+    """A schema refers to something outside itself."""
+
+
+def refuse_remote(uri: str) -> JsonValue:
+    """The retriever of every validator: nothing is ever fetched or read."""
+    raise RemoteReferenceError(f"{uri} is outside the schema")
+
+
+class PatternError(ValueError):
+    """A pattern is not valid, or too large."""
+
+
+class _Pattern:
+    def __init__(self, source: str) -> None:
+        self.size = next((limit for limit in _LIMITS if _compiled(source, limit)), 0)
+        if not self.size:
+            most = f"{PATTERN_BYTES // 1_048_576} MiB"
+            raise PatternError(f"{source[:80]!r} is not a regex, or needs more than {most}")
+        self.states = self.size // _STATE_BYTES
+        self._validator = _compiled(source, self.size)
+        plain = _LOOKS.sub("^", source, count=1)
+        options = jsonschema_rs.RegexOptions(size_limit=self.size)
+        self.is_linear = _made(plain, options) is not None
+
+    def steps(self, text: str) -> int:
+        if self.is_linear:
+            return _CALL + self.states * len(text)
+        return _BACKTRACKING + self.states * len(text) ** 2 // 4
+
+    def matches(self, text: str) -> bool:
+        """Whether a part of the text matches."""
+        assert self._validator is not None
+        return self._validator.is_valid(text)
+
+
+def _compiled(source: str, size: int) -> jsonschema_rs.Validator | None:
+    options = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACKS, size_limit=size)
+    return _made(source, options)
+
+
+def _made(
+    source: str, options: jsonschema_rs.FancyRegexOptions | jsonschema_rs.RegexOptions
+) -> jsonschema_rs.Validator | None:
+    try:
+        return jsonschema_rs.Draft202012Validator({"pattern": source}, pattern_options=options)
+    except ValueError:  # jsonschema_rs.ValidationError is one
+        return None
+
+
+class Patterns:
+    """Each pattern of a schema, compiled once. `begin` starts the work on one value."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Pattern] = {}
+        self._bytes = 0
+        self._left = 0
+
+    def begin(self) -> None:
+        self._left = PATTERN_STEPS
+
+    @property
+    def is_spent(self) -> bool:
+        return self._left < 0
+
+    def compile(self, source: str) -> _Pattern:
+        """Raises PatternError."""
+        if source not in self._kept:
+            pattern = _Pattern(source)
+            self._bytes += pattern.size
+            if self._bytes > PATTERNS_BYTES:
+                most = f"{PATTERNS_BYTES // 1_048_576} MiB"
+                raise PatternError(f"the patterns need more than {most}; repeat less often in them")
+            self._kept[source] = pattern
+        return self._kept[source]
+
+    def matches(self, source: str, text: str) -> bool:
+        """False, too, once `is_spent`: the value is then refused, whatever else is found."""
+        pattern = self.compile(source)
+        self._left -= pattern.steps(text)
+        return not self.is_spent and pattern.matches(text)
+
+    def validator(
+        self, schema: JsonObject, registry: jsonschema_rs.Registry | None = None
+    ) -> jsonschema_rs.Validator:
+        """Compile a schema whose patterns are matched here. `registry`: of what it refers to, in
+        the dialect of this module's readers. Raises ValueError."""
+        make = jsonschema_rs.Draft202012Validator if registry else jsonschema_rs.validator_for
+        return make(
+            schema,
+            registry=registry,
+            retriever=refuse_remote,
+            validate_formats=True,
+            pattern_options=jsonschema_rs.FancyRegexOptions(
+                backtrack_limit=BACKTRACKS, size_limit=PATTERN_BYTES
+            ),
+            keywords={"pattern": cast(Any, self._keyword)},
+        )
+
+    def _keyword(self, _parent: object, source: str, _path: object) -> "_Keyword":
+        self.compile(source)
+        return _Keyword(self, source)
+
+
+class _Keyword:
+    """`pattern`, as the validator calls it."""
+
+    def __init__(self, patterns: Patterns, source: str) -> None:
+        self._patterns = patterns
+        self._source = source
+
+    def validate(self, instance: object) -> None:
+        if isinstance(instance, str) and not self._patterns.matches(self._source, instance):
+            raise ValueError

@@ -1,0 +1,331 @@
+"""A JSON Schema as a tree of subschemas, each known by its pointer into the root.
+
+Only references into the schema itself exist (`#`, `#/…`); registration refuses every other.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, TypeAlias, cast
+from urllib.parse import quote, unquote
+
+import jsonschema_rs
+from pydantic import JsonValue
+
+from runward.domain.json import JsonObject, compact
+from runward.domain.schema_patterns import PatternError, Patterns, refuse_remote
+
+Pointer: TypeAlias = tuple[str, ...]
+
+ROOT_URI: Final = "urn:runward:schema"
+EFFORT: Final = 50_000
+EFFORT_PER_PART: Final = 8
+"""How many parts of a value are compared with subschemas in all: some milliseconds, and for each
+part of a large value this many times."""
+MAX_CHAIN: Final = 100
+"""References that lead to each other, one after the other."""
+MAX_STEPS: Final = 10_000
+"""Parts of a value that are looked at one by one."""
+MAX_COMPARED: Final = 100_000_000
+"""The parts of a value times the expansion of its schema: about a second."""
+FREE_SIZE: Final = 200
+"""The expansion of a schema that no value that Runward accepts can make exceed MAX_COMPARED."""
+MAX_COMPILED: Final = 262_144
+"""Characters of the parts of a schema that are kept compiled. Each may take 200 bytes."""
+TEXT_A_PART: Final = 16
+"""Characters of a constant that count as one subschema."""
+NAME_A_PART: Final = 8
+"""Characters of a property's name that count as one value."""
+TEXT_A_COMPARISON: Final = 64
+"""Characters of a schema whose compilation costs as much as one comparison."""
+DEFINITIONS: Final = ("$defs", "definitions")
+
+_MAPS: Final = (
+    *(*DEFINITIONS, "properties", "patternProperties", "dependentSchemas"),
+    "dependencies",  # of draft 7; the validator knows it in later drafts too
+)
+_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
+_ONES: Final = (
+    *("items", "additionalItems", "unevaluatedItems", "contains"),
+    *("additionalProperties", "unevaluatedProperties", "propertyNames"),
+    *("not", "if", "then", "else", "contentSchema"),
+)
+
+
+def below(schema: JsonValue) -> Iterator[tuple[Pointer, JsonValue]]:
+    """The subschemas directly inside `schema`; not what is data (`enum`, `const`, `default`)."""
+    if not isinstance(schema, dict):
+        return
+    for keyword in _MAPS:
+        children = schema.get(keyword)
+        if isinstance(children, dict):
+            yield from (((keyword, name), child) for name, child in children.items())
+    for keyword in _LISTS:
+        children = schema.get(keyword)
+        if isinstance(children, list):
+            yield from (((keyword, str(i)), child) for i, child in enumerate(children))
+    for keyword in _ONES:
+        child = schema.get(keyword)
+        if isinstance(child, (dict, bool)):
+            yield (keyword,), child
+
+
+def rebuilt(schema: JsonObject, change: Callable[[JsonValue], JsonValue]) -> JsonObject:
+    """A copy in which each subschema directly inside is what `change` makes of it."""
+    node: JsonObject = {}
+    for keyword, value in schema.items():
+        if keyword in _MAPS and isinstance(value, dict):
+            node[keyword] = {name: change(child) for name, child in value.items()}
+        elif keyword in _LISTS and isinstance(value, list):
+            node[keyword] = [change(child) for child in value]
+        elif keyword in _ONES and isinstance(value, dict):
+            node[keyword] = change(value)
+        else:
+            node[keyword] = value
+    return node
+
+
+def walk(schema: JsonValue, pointer: Pointer = ()) -> Iterator[tuple[Pointer, JsonObject]]:
+    """Every subschema that is an object, the root first."""
+    if isinstance(schema, dict):
+        yield pointer, schema
+    for step, child in below(schema):
+        yield from walk(child, pointer + step)
+
+
+def pointer_of(reference: str) -> Pointer | None:
+    """Where `#/…` points; None for a reference that leaves the schema."""
+    if reference == "#":
+        return ()
+    if not reference.startswith("#/"):
+        return None
+    steps = unquote(reference[2:]).split("/")
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
+
+
+def follow(root: JsonValue, pointer: Pointer) -> JsonValue:
+    """Raises LookupError."""
+    at = root
+    for step in pointer:
+        if isinstance(at, list) and step.isdecimal() and int(step) < len(at):
+            at = at[int(step)]
+        elif isinstance(at, dict) and step in at:
+            at = at[step]
+        else:
+            raise LookupError(step)
+    return at
+
+
+class LongChainError(ValueError):
+    """References lead to references more than MAX_CHAIN times."""
+
+
+def expansion(root: JsonObject, patterns: Patterns) -> int:
+    """How many subschemas the schema would have with every reference replaced by its target,
+    recursion counted once. Long constants, and patterns of names, count as several. Work and
+    memory of a validation can grow with it. Raises LongChainError, and LookupError."""
+    return _Expansion(root, patterns).size(root)
+
+
+class _Expansion:
+    def __init__(self, root: JsonObject, patterns: Patterns) -> None:
+        self._root = root
+        self._patterns = patterns
+        self._sizes: dict[str, int] = {}
+        self._chain = 0
+
+    def size(self, schema: JsonValue) -> int:
+        if not isinstance(schema, dict):
+            return 1
+        total = 1 + self._weight(schema)
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            total += self._of(reference)
+        for step, child in below(schema):
+            if step[0] not in DEFINITIONS:
+                total += self.size(child)
+        return total
+
+    def _weight(self, schema: JsonObject) -> int:
+        constants = [schema[keyword] for keyword in ("const", "enum") if keyword in schema]
+        total = len(compact(constants)) // TEXT_A_PART if constants else 0
+        names = schema.get("patternProperties")
+        for source in names if isinstance(names, dict) else ():
+            with suppress(PatternError):  # compiling the whole schema reports it
+                pattern = self._patterns.compile(source)
+                total += NAME_A_PART * pattern.states + (0 if pattern.is_linear else FREE_SIZE)
+        return total
+
+    def _of(self, reference: str) -> int:
+        if reference not in self._sizes:
+            if self._chain >= MAX_CHAIN:
+                raise LongChainError
+            self._sizes[reference] = 1  # what a recursion finds
+            self._chain += 1
+            self._sizes[reference] = self.size(follow(self._root, pointer_of(reference) or ()))
+            self._chain -= 1
+        return self._sizes[reference]
+
+
+def is_excessive(size: int, value: JsonValue) -> bool:
+    """Whether a schema of this expansion takes too long for the value."""
+    return size > FREE_SIZE and size * _parts(value) > MAX_COMPARED
+
+
+def _parts(value: JsonValue) -> int:
+    """The values in `value`. Long names count as several: they are matched with patterns."""
+    total, left = 0, [value]
+    while left:
+        one = left.pop()
+        total += 1
+        if isinstance(one, dict):
+            total += sum(len(name) * (1 + len(name) // 1000) for name in one) // NAME_A_PART
+            left.extend(one.values())
+        elif isinstance(one, list):
+            left.extend(one)
+    return total
+
+
+class Effort:
+    """Limit the work of comparing one value with subschemas.
+
+    Each comparison costs as many parts as the compared value has, because the validator reads all
+    of them. The total is linear in the size of the value, however unions are nested. A limit on
+    steps bounds the part of the work that Python does."""
+
+    def __init__(self, value: JsonValue) -> None:
+        self._sizes: dict[int, int] = {}
+        self._value = value  # kept, so that the ids of its containers stay taken
+        self._left = EFFORT + EFFORT_PER_PART * self._measure(value)
+        self._steps = MAX_STEPS
+
+    @property
+    def is_spent(self) -> bool:
+        return self._left < 0 or self._steps < 0
+
+    def step(self) -> bool:
+        """Look at one more part. False: the limit is reached."""
+        self._steps -= 1
+        return not self.is_spent
+
+    def compare(self, value: JsonValue) -> bool:
+        """Compare `value`, a part of the whole, once more. False: the limit is reached."""
+        self._left -= self._sizes.get(id(value), 1)
+        return not self.is_spent
+
+    def compile(self, characters: int) -> bool:
+        """Compile that much more of the schema. False: the limit is reached."""
+        self._left -= characters // TEXT_A_COMPARISON
+        return not self.is_spent
+
+    def _measure(self, value: JsonValue) -> int:
+        """Store the size of each container, which is at most MAX_ARGUMENTS_DEPTH deep."""
+        if not isinstance(value, (dict, list)):
+            return 1
+        children = value.values() if isinstance(value, dict) else value
+        size = 1 + sum(map(self._measure, children))
+        self._sizes[id(value)] = size
+        return size
+
+
+class Subschemas:
+    """The parts of one schema, and whether values are valid against them; each part is compiled
+    when it is first asked about. Of a large schema, few stay compiled."""
+
+    def __init__(self, root: JsonObject, patterns: Patterns | None = None) -> None:
+        self.root = root
+        self.patterns = patterns or Patterns()
+        self._registry: jsonschema_rs.Registry | None = None
+        self._characters = len(compact(root))
+        self._compiled: dict[tuple[Pointer, str], jsonschema_rs.Validator] = {}
+        self._kept = 0
+
+    def resolve(self, pointer: Pointer) -> tuple[Pointer, JsonValue]:
+        """The subschema at `pointer`, its reference followed where it is nothing but one."""
+        for _ in range(32):
+            schema = follow(self.root, pointer)
+            reference = schema.get("$ref") if isinstance(schema, dict) else None
+            target = pointer_of(reference) if isinstance(reference, str) else None
+            if target is None:
+                break
+            pointer = target
+        return pointer, follow(self.root, pointer)
+
+    def plausible(
+        self, branches: Iterable[Pointer], value: JsonValue, effort: Effort
+    ) -> list[Pointer]:
+        """Those of `branches` that `value` seems meant for: its type, and the constants that
+        its properties must have, fit."""
+        return [one for one in branches if effort.compare(value) and self._fits(one, value, effort)]
+
+    def is_valid(self, pointer: Pointer, value: JsonValue, effort: Effort) -> bool:
+        """False, too, where the effort does not suffice to compile the part."""
+        pointer = self._target(pointer)
+        if self._registry is None:
+            resources = [(ROOT_URI, cast("jsonschema_rs.JSONType", self.root))]
+            self._registry = jsonschema_rs.Registry(resources, retriever=refuse_remote)
+        path = "".join("/" + _escaped(step) for step in pointer)
+        part: JsonObject = {"$ref": f"{ROOT_URI}#{path}"}
+        return self._is_valid((pointer, ""), part, value, effort)
+
+    def _target(self, pointer: Pointer) -> Pointer:
+        """`pointer`, or where it leads if it is a reference and nothing else: those that refer to
+        the same part share what is compiled."""
+        for _ in range(MAX_CHAIN):
+            schema = follow(self.root, pointer)
+            if not isinstance(schema, dict) or schema.keys() != {"$ref"}:
+                break
+            pointer = pointer_of(str(schema["$ref"])) or ()
+        return pointer
+
+    def _is_valid(
+        self, key: tuple[Pointer, str], part: JsonObject, value: JsonValue, effort: Effort
+    ) -> bool:
+        if key not in self._compiled:
+            text = compact(follow(self.root, key[0]))
+            size = len(text) + ('"$ref"' in text) * self._characters
+            if not effort.compile(size):
+                return False
+            if self._kept + size > MAX_COMPILED:
+                self._compiled.clear()
+                self._kept = 0
+            self._kept += size
+            self._compiled[key] = self.patterns.validator(part, self._registry)
+        return self._compiled[key].is_valid(value)
+
+    def _fits(self, pointer: Pointer, value: JsonValue, effort: Effort) -> bool:
+        pointer, schema = self.resolve(pointer)
+        if not isinstance(schema, dict):
+            return schema is True
+        if not self._has_constants(pointer, schema, ("type", "const", "enum"), value, effort):
+            return False
+        properties = schema.get("properties")
+        if not isinstance(properties, dict) or not isinstance(value, dict):
+            return True
+        return all(
+            self._has_constants(
+                (*pointer, "properties", name),
+                properties[name],
+                ("const", "enum"),
+                value[name],
+                effort,
+            )
+            for name in value.keys() & properties.keys()
+        )
+
+    def _has_constants(
+        self,
+        pointer: Pointer,
+        schema: JsonValue,
+        words: Sequence[str],
+        value: JsonValue,
+        effort: Effort,
+    ) -> bool:
+        """Whether `value` fits what the subschema says in these keywords."""
+        if not isinstance(schema, dict):
+            return True
+        plain: JsonObject = {word: schema[word] for word in words if word in schema}
+        return not plain or self._is_valid((pointer, words[0]), plain, value, effort)
+
+
+def _escaped(step: str) -> str:
+    return quote(step.replace("~", "~0").replace("/", "~1"), safe="~$")

@@ -1,0 +1,39 @@
+"""What an API key may do, and which of it each kind of request needs. No scope implies another."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from runward.domain.ids import KeyId, ProjectId
+
+
+class Scope(StrEnum):
+    RUNS_READ = "runs:read"
+    RUNS_WRITE = "runs:write"  # runs, sessions, input, cancel, continue, client results
+    TOOLS_WRITE = "tools:write"  # tools, agents, MCP servers
+    APPROVALS_DECIDE = "approvals:decide"  # decide an approval, settle an unknown outcome
+    ADMIN = "admin"  # the project's keys; see `Principal.operator`
+
+
+READ_RUNS: Final = (Scope.RUNS_READ, Scope.RUNS_WRITE)
+READ_TOOLS: Final = (Scope.RUNS_READ, Scope.TOOLS_WRITE)
+READ_APPROVALS: Final = (Scope.RUNS_READ, Scope.APPROVALS_DECIDE)
+"""A GET needs `runs:read` or the scope that changes the resource: any one of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks, as their key says. `operator`: `admin` on a key of the project `default`, which
+    may also list and make projects and make keys for any of them, and nothing else of theirs."""
+
+    project_id: ProjectId
+    key_id: KeyId
+    key_name: str
+    scopes: frozenset[Scope]
+    operator: bool = False
+    session: bytes | None = field(default=None, repr=False, compare=False)
+    """The digest of the console session's token. None: the key itself was sent."""
+
+    def may(self, any_of: tuple[Scope, ...]) -> bool:
+        """An empty `any_of` is what every valid key may do."""
+        return not any_of or not self.scopes.isdisjoint(any_of)

@@ -1,0 +1,30 @@
+"""Sessions: conversations across runs, one run at a time."""
+
+from enum import StrEnum
+from typing import Final
+
+from pydantic_core import to_json
+
+from runward.domain.json import JsonObject
+
+MAX_STATE_BYTES: Final = 65_536
+"""Of a session's state, as JSON."""
+
+
+class OnConflict(StrEnum):
+    """What a run does that is started while another one of its session is open."""
+
+    QUEUE = "queue"  # waits for its turn
+    REJECT = "reject"  # is refused with 409
+    CANCEL_PREVIOUS = "cancel_previous"  # ends those before it
+
+
+def merged(state: JsonObject, delta: JsonObject) -> JsonObject:
+    """`state` with the top-level keys of `delta` in place of its own; null removes one."""
+    after = {**state, **delta}
+    return {key: value for key, value in after.items() if key not in delta or value is not None}
+
+
+def fits(state: JsonObject) -> bool:
+    """Whether a session may keep so much."""
+    return len(to_json(state)) <= MAX_STATE_BYTES

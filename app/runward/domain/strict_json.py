@@ -1,0 +1,123 @@
+"""Request bodies, parsed strictly: what is accepted here can be stored, digested and shown again.
+
+`jiter` refuses what is no JSON (also a byte order mark, NaN, lone surrogates, bytes that are not
+UTF-8, duplicate keys) and says where. What is JSON and still refused is found afterwards: NUL,
+which PostgreSQL cannot hold; numbers that no double holds; nesting deeper than `MAX_DEPTH`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, cast
+
+import jiter
+from pydantic import JsonValue
+
+from runward.domain.errors import BadJsonError, FieldError, InvalidRequestError
+from runward.domain.json import MAX_DEPTH, MAX_NUMBER, is_in_range
+
+MAX_PROBLEMS: Final = 20
+"""As many are named; more of the same help nobody."""
+MAX_MESSAGE: Final = 200
+"""Characters of the parser's own words that are passed on: it quotes duplicate keys."""
+MAX_PATH: Final = 200
+"""Characters of a path. The client chooses the keys in it."""
+
+_TOO_DEEP: Final = f"must not be nested deeper than {MAX_DEPTH} levels"
+_NUL: Final = "must not contain the NUL character"
+_NUL_KEY: Final = "must not have a key that contains the NUL character"
+_NUMBER: Final = f"must be a number between -{MAX_NUMBER:g} and {MAX_NUMBER:g}"
+
+
+def parse(body: bytes) -> JsonValue:
+    """Raises BadJsonError (no JSON, or ambiguous) or InvalidRequestError (naming each path)."""
+    try:
+        value = cast(
+            JsonValue, jiter.from_json(body, catch_duplicate_keys=True, allow_inf_nan=False)
+        )
+    except ValueError as error:
+        raise _refusal(body, str(error)) from None
+    if _is_suspect(value, may_hold_nul=b"\\" in body and b"\\u0000" in body):
+        problems = list(islice(_problems(value), MAX_PROBLEMS))
+        if problems:
+            raise InvalidRequestError(errors=problems)
+    return value
+
+
+def _refusal(body: bytes, message: str) -> BadJsonError | InvalidRequestError:
+    if message.startswith("recursion limit exceeded"):
+        return InvalidRequestError(errors=[FieldError("", _TOO_DEEP)])
+    if not body.strip():
+        return BadJsonError("The body is empty; it must be JSON.")
+    if len(message) > MAX_MESSAGE:
+        message = f"{message[: MAX_MESSAGE // 2]} … {message[-MAX_MESSAGE // 2 :]}"
+    return BadJsonError(f"The body is not the JSON that is accepted here: {message}.")
+
+
+def _is_suspect(value: JsonValue, *, may_hold_nul: bool) -> bool:
+    """Whether `_problems` could find anything: level by level and without paths, since every
+    body comes through here."""
+    level: list[JsonValue] = [[value]]
+    for _ in range(MAX_DEPTH + 1):
+        below: list[JsonValue] = []
+        for container in level:
+            values = container.values() if isinstance(container, dict) else container
+            for item in cast(Iterable[JsonValue], values):
+                if isinstance(item, str):
+                    continue
+                if isinstance(item, (dict, list)):
+                    below.append(item)
+                elif item is not None and not is_in_range(item):
+                    return True
+        if not below:
+            return may_hold_nul
+        level = below
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A value's key or index, below the place of its container. The path is built only for a
+    problem: a long key would otherwise be copied for each value below it."""
+
+    above: "_Place | None" = None
+    step: str | int = ""
+    depth: int = 0
+
+    def below(self, step: str | int) -> "_Place":
+        return _Place(self, step, self.depth + 1)
+
+    @property
+    def path(self) -> str:
+        steps: list[str] = []
+        at: _Place = self
+        while at.above is not None:
+            steps.append(str(at.step)[: MAX_PATH + 1])
+            at = at.above
+        path = ".".join(reversed(steps))
+        return path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}…"
+
+
+def _problems(root: JsonValue) -> Iterator[FieldError]:
+    """In the order of the text. Not recursive: the depth is what is being checked."""
+    stack: list[tuple[_Place, JsonValue]] = [(_Place(), root)]
+    while stack:
+        place, value = stack.pop()
+        match value:
+            case dict() | list() if place.depth == MAX_DEPTH:
+                yield FieldError(place.path, _TOO_DEEP)
+            case dict():
+                if any("\x00" in key for key in value):
+                    yield FieldError(place.path, _NUL_KEY)
+                stack.extend((place.below(key), inner) for key, inner in reversed(value.items()))
+            case list():
+                last = len(value) - 1
+                stack.extend(
+                    (place.below(last - i), inner) for i, inner in enumerate(reversed(value))
+                )
+            case str() if "\x00" in value:
+                yield FieldError(place.path, _NUL)
+            case float() | int() if not is_in_range(value):
+                yield FieldError(place.path, _NUMBER)
+            case _:
+                pass

@@ -1,0 +1,199 @@
+"""The only way out: every request that a tool causes is sent here.
+
+One request is one attempt. Nothing is sent twice, no redirect is followed, no cookie kept, no
+proxy or netrc read. The address that was checked is the address that is connected to.
+docs/decisions/http-client.md says why it is aiohttp and what its connection pool may do.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from typing import Final
+
+import aiohttp
+
+from runward.egress.addresses import DEFAULT_PORTS, Network, Policy, parse_ports
+from runward.egress.answers import (
+    READ_HEADERS,
+    Answer,
+    Missing,
+    NoAnswer,
+    Outcome,
+    inflate,
+    reason_of,
+)
+from runward.egress.connections import (
+    Attempt,
+    Connector,
+    RefusedAddressError,
+    Resolver,
+    current_attempt,
+    guarded_socket,
+)
+from runward.egress.targets import Target, TargetError, parse_target, refused
+from runward.egress.transport import CheckedTransport
+
+KEEP_ALIVE_SECONDS: Final = 1.5
+"""Shorter than any server's we know (gunicorn 2, Node 5), so that it is hardly ever the server
+that closes first, just as a request is on its way."""
+MAX_CONNECTIONS: Final = 1024
+MAX_CONNECTIONS_PER_HOST: Final = 256
+DNS_THREADS: Final = 64
+LOOKUP_SECONDS: Final = 3.0
+"""For the check at registration."""
+MAX_HEADER_BYTES: Final = 8190
+MAX_HEADERS: Final = 128
+PARSED_URLS: Final = 1024
+"""So many URLs are kept taken apart and judged; that is a fifth of a call's time."""
+
+_SKIPPED: Final = ("Accept", "User-Agent", "Content-Type")
+
+
+class Egress:
+    """Connections are pooled by host name, port and scheme; each leads to an address that was
+    checked, and is never used for another name. Close it with `aclose`."""
+
+    def __init__(
+        self,
+        *,
+        allow_private: tuple[Network, ...] = (),
+        allowed_ports: str = DEFAULT_PORTS,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`tls`: what certificates are trusted; the system's if None. Raises ValueError."""
+        self._policy = Policy(allow_private, parse_ports(allowed_ports))
+        self._parse = lru_cache(PARSED_URLS)(partial(parse_target, policy=self._policy))
+        self._tls = tls
+        self._threads = ThreadPoolExecutor(DNS_THREADS, thread_name_prefix="dns")
+        self._resolver = Resolver(self._policy, self._threads)
+        self._session: aiohttp.ClientSession | None = None
+
+    def check_url(self, url: str) -> None:
+        """Whether `url` may be registered, as far as it can be said without asking DNS.
+        Raises TargetError."""
+        parse_target(url, self._policy)
+
+    async def check_target(self, url: str) -> None:
+        """`check_url`, and where its name leads now. A name that does not resolve passes: it may
+        yet exist when it is called, and is checked then. Raises TargetError."""
+        target = parse_target(url, self._policy)
+        if target.address is not None:
+            return
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                await self._resolver.resolve(target.host, target.port)
+        except RefusedAddressError as error:
+            raise TargetError(refused(target, str(error))) from None
+        except OSError:  # among them TimeoutError
+            return
+
+    def transport(self) -> CheckedTransport:
+        """For an SDK with an HTTP client of its own. Close it before this."""
+        return CheckedTransport(self._policy, self._threads, self._tls)
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        seconds: float,
+        max_response_bytes: int,
+    ) -> Outcome:
+        """One request; never raises for what the network or the other side does. `seconds`:
+        from DNS to the answer's last byte."""
+        try:
+            target = self._parse(url)
+        except TargetError as error:
+            return NoAnswer(Missing.NOT_SENT, str(error), sent=False, permanent=True)
+        attempt = Attempt()
+        token = current_attempt.set(attempt)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._exchange(method, target, headers, body, max_response_bytes)
+        except TimeoutError:
+            when = "after the request was sent" if attempt.sent else "before it was sent"
+            detail = f"no complete answer within {seconds:g} seconds; time ran out {when}"
+            return NoAnswer(Missing.TIMEOUT, detail, sent=attempt.sent)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return _no_answer(error, target, attempt)
+        finally:
+            current_attempt.reset(token)
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _exchange(
+        self, method: str, target: Target, headers: Mapping[str, str], body: bytes, limit: int
+    ) -> Answer:
+        session = self._session or self._open()
+        async with session.request(
+            method, target.url, headers=headers, data=body, allow_redirects=False
+        ) as response:
+            kept = {
+                name: value
+                for name, value in ((n.lower(), v) for n, v in response.headers.items())
+                if name in READ_HEADERS
+            }
+            raw, truncated = await _read(response, limit)
+        encoding = kept.get("content-encoding", "identity").strip().lower()
+        if encoding in ("", "identity"):
+            return Answer(response.status, kept, raw, truncated)
+        inflated = None if truncated else inflate(raw, encoding, limit)
+        if inflated is None:
+            return Answer(response.status, kept, b"", truncated, encoding[:50])
+        return Answer(response.status, kept, *inflated)
+
+    def _open(self) -> aiohttp.ClientSession:
+        """Made at the first request, since it belongs to the running loop."""
+        connector = Connector(
+            resolver=self._resolver,
+            use_dns_cache=False,
+            ssl=self._tls or True,
+            limit=MAX_CONNECTIONS,
+            limit_per_host=MAX_CONNECTIONS_PER_HOST,
+            keepalive_timeout=KEEP_ALIVE_SECONDS,
+            socket_factory=partial(guarded_socket, self._policy),
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Accept-Encoding": "identity"},
+            skip_auto_headers=_SKIPPED,
+            auto_decompress=False,
+            trust_env=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+            max_headers=MAX_HEADERS,
+        )
+        return self._session
+
+
+async def _read(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes, bool]:
+    """At most `limit` raw bytes, and whether there were more; then the connection is closed."""
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_any():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            response.close()
+            return b"".join(chunks)[:limit], True
+    return b"".join(chunks), False
+
+
+def _no_answer(error: Exception, target: Target, attempt: Attempt) -> NoAnswer:
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, RefusedAddressError):
+        detail = refused(target, str(cause))
+        return NoAnswer(Missing.NOT_SENT, detail, sent=False, permanent=True)
+    if attempt.sent:
+        return NoAnswer(Missing.INCOMPLETE, f"no complete answer: {reason_of(cause)}", sent=True)
+    return NoAnswer(Missing.NOT_SENT, f"no connection: {reason_of(cause)}", sent=False)

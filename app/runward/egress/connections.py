@@ -1,0 +1,138 @@
+"""Connections for the egress: only to checked addresses, one per attempt, never a spent one."""
+
+import asyncio
+import select
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Any, Final
+from weakref import WeakSet
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
+
+from runward.egress import broken_bodies
+from runward.egress.addresses import Policy, parse_address
+
+broken_bodies.repair()
+
+
+class RefusedAddressError(OSError):
+    """A name leads where nothing may be sent."""
+
+
+class Attempt:
+    """`sent`: a connection was handed out, so bytes may have left."""
+
+    __slots__ = ("sent",)
+
+    def __init__(self) -> None:
+        self.sent = False
+
+
+current_attempt: Final[ContextVar[Attempt]] = ContextVar("egress_attempt")
+
+
+def guarded_socket(policy: Policy, info: Any) -> socket.socket:
+    """The last check, of the address itself, whatever led to it."""
+    family, kind, protocol, _, where = info
+    address = parse_address(str(where[0]))
+    refusal = policy.refusal(address, int(where[1])) if address else "not an address"
+    if refusal is not None:
+        raise RefusedAddressError(refusal)
+    return socket.socket(family, kind, protocol)
+
+
+class Resolver(AbstractResolver):
+    """All addresses of a name, or a refusal if one of them is refused. Requests that need the same
+    name at the same time share one lookup, so that a name whose servers are silent holds one
+    thread and not all of them."""
+
+    def __init__(self, policy: Policy, threads: ThreadPoolExecutor) -> None:
+        self._policy = policy
+        self._threads = threads
+        self._lookups: dict[tuple[str, int, int], asyncio.Future[Any]] = {}
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        found = await asyncio.shield(self._lookup(host, port, family))
+        results: list[ResolveResult] = []
+        for kind, _, protocol, _, where in found:
+            shown = str(where[0])
+            address = parse_address(shown)
+            refusal = self._policy.refusal(address, port) if address else "not an address"
+            if refusal is not None:
+                raise RefusedAddressError(refusal)
+            results.append(
+                ResolveResult(
+                    hostname=host,
+                    host=shown,
+                    port=port,
+                    family=kind,
+                    proto=protocol,
+                    flags=socket.AI_NUMERICHOST,
+                )
+            )
+        return results
+
+    async def close(self) -> None:
+        pass
+
+    def _lookup(self, host: str, port: int, family: socket.AddressFamily) -> "asyncio.Future[Any]":
+        key = host, port, int(family)
+        if (known := self._lookups.get(key)) is not None:
+            return known
+
+        def ended(lookup: "asyncio.Future[Any]") -> None:
+            del self._lookups[key]
+            if not lookup.cancelled():
+                lookup.exception()  # seen: nobody may wait for it any more
+
+        lookup = asyncio.get_running_loop().run_in_executor(
+            self._threads, socket.getaddrinfo, host, port, family, socket.SOCK_STREAM
+        )
+        self._lookups[key] = lookup
+        lookup.add_done_callback(ended)
+        return lookup
+
+
+class Connector(aiohttp.TCPConnector):
+    """Hands out one connection per attempt, and says when it did: from then on bytes may have
+    left. Drops a pooled connection that the server has closed or written to meanwhile: what is
+    sent there might be lost, or take for its answer what was none."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)  # pyright: ignore[reportUnknownMemberType]
+        self._used: WeakSet[ResponseHandler] = WeakSet()
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109, the name is the library's
+    ) -> Connection:
+        if current_attempt.get().sent:
+            raise aiohttp.ClientConnectionError("a request is never sent twice")
+        while True:
+            connection = await super().connect(req, traces, timeout)
+            protocol = connection.protocol
+            assert protocol is not None
+            if protocol in self._used and _is_spent(protocol):
+                connection.close()
+                continue
+            self._used.add(protocol)
+            current_attempt.get().sent = True
+            return connection
+
+
+def _is_spent(protocol: ResponseHandler) -> bool:
+    if protocol.should_close or protocol.transport is None:
+        return True
+    idle = protocol.transport.get_extra_info("socket")
+    poll = select.poll()
+    poll.register(idle.fileno(), select.POLLIN | select.POLLRDHUP)
+    return bool(poll.poll(0))

@@ -1,0 +1,104 @@
+"""What a person needs to see once the service answers."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from runward.settings import Settings
+
+FIRST_INPUT = (
+    'lookup_order(order="A-1017") refund(order="A-1017", amount=50) '
+    'refund(order="A-1018", amount=500)'
+)
+"""The offline model makes exactly these calls; the last one needs approval."""
+
+
+def configured_providers(settings: Settings) -> tuple[str, ...]:
+    """The names of the providers that there are settings for, as models begin with them."""
+    openai = settings.openai_api_key or settings.openai_base_url
+    aws_key = settings.aws_access_key_id and settings.aws_secret_access_key
+    given = {
+        "openai": openai,
+        "openai-responses": openai,
+        "anthropic": settings.anthropic_api_key or settings.anthropic_base_url,
+        "gemini": settings.gemini_api_key or settings.gemini_base_url,
+        "bedrock": settings.aws_bearer_token_bedrock or aws_key,
+    }
+    return tuple(name for name, value in given.items() if value)
+
+
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """`address` without a slash at its end. The rest is there on the embedded database alone:
+    nothing is said about a server's keys."""
+
+    address: str
+    api_key: str | None = None
+    data_dir: Path | None = None
+    tools_url: str | None = None
+    loopback_alone: bool = False
+    providers: tuple[str, ...] = ()
+    """Those that there are settings for."""
+
+    def text(self) -> str:
+        facts = list(self._facts())
+        width = max(len(name) for name, _ in facts)
+        lines = ["", "Runward is ready.", ""]
+        lines += [f"  {name:{width}}  {value}" for name, value in facts]
+        lines += ["", "Ctrl-C stops it.", ""]
+        if self.tools_url is not None:
+            lines += self._first_run()
+        return "\n".join(lines) + "\n"
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "API", self.address
+        offered = "" if self.api_key is None else f"#key={self.api_key}"
+        yield "Console", f"{self.address}/{offered}"
+        yield "API docs", f"{self.address}/docs"
+        if self.api_key is not None:
+            yield "Key", self.api_key
+        if self.data_dir is not None:
+            yield "Data", f"{self.data_dir}   (embedded PostgreSQL, for one person's machine)"
+        if self.tools_url is not None:
+            yield "Tools", f"lookup_order and refund, examples at {self.tools_url}"
+        models = "offline:rules   (a rule-based stand-in that needs no key)"
+        yield "Models", ", ".join([models, *(f"{name}:NAME" for name in self.providers)])
+        if self.loopback_alone:
+            yield (
+                "Targets",
+                "public addresses and this machine's own, since the database is the embedded one;",
+            )
+            yield "", "RUNWARD_ALLOW_PRIVATE_TARGETS says otherwise"
+
+    def _first_run(self) -> list[str]:
+        return [
+            "Start a first run (one line, to paste into another terminal):",
+            "",
+            self.first_run(),
+            "",
+            "One refund is above 100, so the run waits for a person: you decide in the console,",
+            f"{self.address}/#/inbox, or as README.md shows. Every run's events:",
+            "",
+            f"curl -N {shlex.quote(f'{self.address}/v1/runs/RUN_ID/events')} "
+            f"-H {shlex.quote(self._authorization)} -H 'Accept: text/event-stream'",
+            "",
+        ]
+
+    def first_run(self) -> str:
+        """A command for a shell."""
+        body = {
+            "model": "offline:rules",
+            "tools": ["lookup_order", "refund"],
+            "input": FIRST_INPUT,
+        }
+        return (
+            f"curl -sS {shlex.quote(f'{self.address}/v1/runs?wait=10')} "
+            f"-H {shlex.quote(self._authorization)} -H 'Content-Type: application/json' "
+            f"-d {shlex.quote(json.dumps(body))}"
+        )
+
+    @property
+    def _authorization(self) -> str:
+        return f"Authorization: Bearer {self.api_key}"

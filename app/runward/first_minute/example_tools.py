@@ -1,0 +1,156 @@
+"""The tools of `examples/tools`, served beside the service and registered in the project
+`default`, so that a first run has something to call.
+
+Only tools that were registered here are touched: one of the same name that somebody made is left
+alone, and of ours only the address is ever changed.
+"""
+
+import asyncio
+import fcntl
+import importlib.util
+import os
+import threading
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from runward.domain.json import parse
+from runward.domain.tools import ToolSpec
+from runward.store import keys, readiness, registry
+from runward.store.db import Tx, open_database
+from runward.store.keys import DEFAULT_PROJECT
+from runward.store.registry import RegisteredTool
+from runward.store.vault import Vault
+from runward.tools import signing
+
+_INSTALLED: Final = Path(__file__).parents[1] / "_examples" / "tools"
+_CHECKOUT: Final = Path(__file__).parents[3] / "examples" / "tools"
+FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
+"""Not in the container image."""
+NAMES: Final = ("lookup_order", "refund")
+MARK: Final = "runward_example"
+"""In a tool's metadata: it is ours."""
+
+
+@asynccontextmanager
+async def served(
+    database_url: str, secret_key: SecretStr, data_dir: Path, *, prefer_port: int
+) -> AsyncGenerator[str | None]:
+    """The server's address; None: every name was taken by somebody's own tool, or another process
+    on the data folder serves the tools. Calls that wait for approval go to the address that was
+    shown, so the port of the last time is tried first."""
+    with _first_on(data_dir) as first:
+        if not first:
+            yield None
+            return
+        async with _served(database_url, secret_key, prefer_port) as address:
+            yield address
+
+
+@contextmanager
+def _first_on(data_dir: Path) -> Generator[bool]:
+    """Whether no other process serves the tools on this data folder."""
+    lock = os.open(data_dir / "examples.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        first = False
+    else:
+        first = True
+    try:
+        yield first
+    finally:
+        os.close(lock)
+
+
+@asynccontextmanager
+async def _served(
+    database_url: str, secret_key: SecretStr, prefer_port: int
+) -> AsyncGenerator[str | None]:
+    vault = Vault(secret_key.get_secret_value())
+    database = open_database(database_url, pool_size=1)
+    secrets: dict[str, tuple[str, ...]] = {}
+    server = None
+    try:
+        async with database.pool.begin() as tx:
+            await readiness.prepare(tx, vault)
+            await keys.ensure_default_project(tx)
+            found = {name: await registry.get_tool(tx, DEFAULT_PROJECT, name) for name in NAMES}
+            ours = [name for name, tool in found.items() if tool is None or _is_ours(tool)]
+            if ours:
+                server = _listen(secrets, [*_ports_of(found.values()), prefer_port, 0])
+                for name in ours:
+                    await _register(tx, vault, name, found[name], _url(server, name))
+                secrets |= await _secrets(tx, vault, ours)
+    finally:
+        await database.close()
+    if server is None:
+        yield None
+        return
+    thread = threading.Thread(
+        target=server.serve_forever, args=(0.05,), name="example-tools", daemon=True
+    )
+    thread.start()
+    try:
+        yield _url(server, "").rstrip("/")
+    finally:
+        await asyncio.to_thread(server.shutdown)
+        server.server_close()
+
+
+async def _register(
+    tx: Tx, vault: Vault, name: str, former: RegisteredTool | None, url: str
+) -> None:
+    if former is None:
+        described = parse((FOLDER / f"{name}.json").read_text("utf-8"))
+        assert isinstance(described, dict)
+        spec = ToolSpec.model_validate({**described, "url": url, "metadata": {MARK: True}})
+        await registry.add_tool(tx, vault, DEFAULT_PROJECT, spec, signing.make_secret())
+    elif former.spec.url != url:
+        spec = former.spec.model_copy(update={"url": url})
+        await registry.change_tool(tx, vault, DEFAULT_PROJECT, former, spec)
+
+
+async def _secrets(tx: Tx, vault: Vault, names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    current = await registry.current_versions(tx, DEFAULT_PROJECT, list(names))
+    versions = await registry.read_versions(tx, vault, DEFAULT_PROJECT, list(current.items()))
+    return {version.spec.name: version.secrets for version in versions}
+
+
+def _is_ours(tool: RegisteredTool) -> bool:
+    return tool.spec.metadata.get(MARK) is True
+
+
+def _ports_of(tools: Iterable[RegisteredTool | None]) -> list[int]:
+    urls = [tool.spec.url for tool in tools if tool is not None and _is_ours(tool)]
+    return [port for url in urls if url and (port := urlsplit(url).port)]
+
+
+def _listen(secrets: Mapping[str, Iterable[str]], ports: Iterable[int]) -> ThreadingHTTPServer:
+    """On the first of the ports that is free; 0 always is."""
+    make_server = _load().make_server
+    for port in ports:
+        try:
+            return make_server(port, secrets)
+        except (OSError, OverflowError):
+            continue
+    raise SystemExit("The example tools found no free port. `serve --no-examples` does without.")
+
+
+def _load() -> Any:
+    """The example itself, which is no part of this package."""
+    path = FOLDER / "python" / "server.py"
+    spec = importlib.util.spec_from_file_location("runward_example_tools", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _url(server: ThreadingHTTPServer, name: str) -> str:
+    return f"http://127.0.0.1:{server.server_port}/{name}"

@@ -1,0 +1,150 @@
+"""What `serve` does before it serves, with every slow step shown.
+
+Without DATABASE_URL it is one person's machine: the embedded PostgreSQL, a secret key and an API
+key kept beside its data, tools on this machine allowed, and the tools of `examples/` served and
+registered. With DATABASE_URL it is somebody's server: that is migrated, and nothing is made up.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_network
+from typing import Final
+
+from runward.api.listening import check_address
+from runward.first_minute import example_tools
+from runward.first_minute.banner import Banner, configured_providers
+from runward.first_minute.kept import kept, secret_key_of
+from runward.first_minute.progress import Progress
+from runward.settings import Settings
+from runward.store import embedded, keys, migrations
+
+LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+"""What tools may reach on the embedded database, unless the operator says something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    settings: Settings
+    database_url: str
+    banner: Banner
+
+
+async def serve_everything(settings: Settings, *, examples: bool) -> None:
+    """Until SIGTERM or SIGINT; then what was started here is stopped again."""
+    check_address(settings.host, settings.port)  # before anything slow
+    async with _ended_by_signals(), AsyncExitStack() as stack:
+        with Progress(sys.stdout) as progress:
+            if settings.database_url is None:
+                prepared = await _on_this_machine(stack, settings, progress, examples=examples)
+            else:
+                prepared = await _on_a_server(
+                    settings, settings.database_url.get_secret_value(), progress
+                )
+            progress.step("Loading the API and the worker")
+            run_process = _load_run_process()
+        await run_process(
+            prepared.settings,
+            prepared.database_url,
+            serves=True,
+            works=True,
+            ready=partial(_show, prepared.banner),
+        )
+
+
+async def _on_this_machine(
+    stack: AsyncExitStack, settings: Settings, progress: Progress, *, examples: bool
+) -> Prepared:
+    data_dir = embedded.data_dir_of(settings.data_dir)
+    server = await embedded.start(data_dir, say=progress.step)
+    stack.push_async_callback(server.stop)
+    progress.step("Migrating the database")
+    secret_key = settings.secret_key or secret_key_of(data_dir)
+    await migrations.upgrade(server.url, secret_key.get_secret_value())
+    api_key = settings.bootstrap_key or kept(data_dir / "api-key", keys.new_secret)
+    settings = settings.model_copy(
+        update={
+            "secret_key": secret_key,
+            "bootstrap_key": api_key,
+            "allow_private_targets": settings.allow_private_targets or LOOPBACK,
+        }
+    )
+    tools_url = None
+    if examples and example_tools.FOLDER.is_dir():
+        progress.step("Registering the example tools")
+        serving = example_tools.served(
+            server.url,
+            secret_key,
+            data_dir,
+            prefer_port=settings.port + 1 if settings.port else 0,
+        )
+        tools_url = await stack.enter_async_context(serving)
+    banner = Banner(
+        address=settings.base_url,
+        api_key=api_key.get_secret_value(),
+        data_dir=data_dir,
+        tools_url=tools_url,
+        loopback_alone=settings.allow_private_targets == LOOPBACK,
+        providers=configured_providers(settings),
+    )
+    return Prepared(settings, server.url, banner)
+
+
+async def _on_a_server(settings: Settings, url: str, progress: Progress) -> Prepared:
+    if settings.secret_key is None:
+        raise SystemExit(
+            "RUNWARD_SECRET_KEY is missing: 32 characters or more, the same for every process.\n"
+            "Make one with: openssl rand -hex 32"
+        )
+    direct = settings.listen_url.get_secret_value() if settings.listen_url else url
+    if direct != url or not settings.pgbouncer:  # PgBouncer gives no session to migrate in
+        progress.step("Migrating the database")
+        variable = "DATABASE_URL" if direct == url else "RUNWARD_LISTEN_URL"
+        secret = settings.secret_key.get_secret_value()
+        await migrations.upgrade(direct, secret, variable=variable)
+    banner = Banner(settings.base_url, providers=configured_providers(settings))
+    return Prepared(settings, url, banner)
+
+
+def _load_run_process() -> "Callable[..., Awaitable[None]]":
+    # A second of imports, which comes after the first lines of progress.
+    from runward.serve import run_process  # noqa: PLC0415
+
+    return run_process
+
+
+def _show(banner: Banner, _: object) -> None:
+    with suppress(OSError, ValueError):  # nobody reads it, and the service runs all the same
+        sys.stdout.write(banner.text())
+        sys.stdout.flush()
+
+
+@asynccontextmanager
+async def _ended_by_signals() -> AsyncGenerator[None]:
+    """While starting. Once it serves, `run_process` has its own way to stop.
+
+    The second signal does nothing: the first one's cleanup stops the embedded PostgreSQL.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    asked: signal.Signals | None = None
+
+    def stop(number: signal.Signals) -> None:
+        nonlocal asked
+        if asked is None:
+            asked = number
+            task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if asked is not None:
+            raise SystemExit(128 + asked) from None
+        raise

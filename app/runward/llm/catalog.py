@@ -1,0 +1,195 @@
+"""Which models there are: `vendor:model` to the Model that speaks to it, and the vendor's name
+for it, verbatim."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, TypeAlias
+from weakref import WeakSet
+
+from runward.llm.base import Abilities, Model
+from runward.llm.offline import Offline
+from runward.llm.openai_chat import OpenAIChat
+from runward.llm.openai_line import Transports
+from runward.llm.openai_responses import OpenAIResponses
+from runward.llm.vendors import VendorModel, is_installed, missing_extra
+from runward.llm.vendors_access import Access, VendorName
+
+OFFLINE_MODELS: Final = frozenset({"rules"})
+VENDORS: Final = (
+    "Models are written vendor:model. There are openai:NAME (any server that speaks Chat "
+    "Completions), openai-responses:NAME (any server that speaks the Responses API), "
+    "anthropic:NAME, gemini:NAME, bedrock:NAME and offline:rules (a rule-based stand-in that "
+    "needs no key)."
+)
+OWN_NAMES: Final = frozenset(
+    {
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "AWS_BEARER_TOKEN_BEDROCK",
+    }
+)
+"""The names of a project's secrets by which it reaches vendors in its own way."""
+MAX_OWN: Final = 256
+"""Projects' own ways to vendors that are found again where another project has the same."""
+_OPENAI_MISSING: Final = (
+    "OPENAI_API_KEY is missing in the service's environment and among the project's secrets (or "
+    "OPENAI_BASE_URL, for a server that needs no key)"
+)
+_MISSING: Final[Mapping[str, str]] = {
+    "openai": _OPENAI_MISSING,
+    "openai-responses": _OPENAI_MISSING,
+    "anthropic": "ANTHROPIC_API_KEY is missing in the service's environment and among the "
+    "project's secrets",
+    "gemini": "GEMINI_API_KEY (or GOOGLE_API_KEY) is missing in the service's environment and "
+    "among the project's secrets",
+    "bedrock": "AWS_BEARER_TOKEN_BEDROCK (or AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY) "
+    "is missing in the service's environment",
+}
+
+
+_KEY_OF: Final[Mapping[VendorName, str]] = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
+}
+
+Reached: TypeAlias = OpenAIChat | OpenAIResponses | VendorModel
+
+
+class UnknownModelError(ValueError):
+    """The text is for the caller: it says what there is instead."""
+
+
+class Models:
+    """The models that can be asked in one way: by vendor, or why that one cannot."""
+
+    def __init__(self, by_vendor: Mapping[str, Reached | str]) -> None:
+        self._offline = Offline()
+        self._by_vendor = by_vendor
+
+    def resolve(self, model: str) -> tuple[Model, str]:
+        """Raises UnknownModelError."""
+        vendor, colon, name = model.partition(":")
+        if not colon or not name:
+            raise UnknownModelError(f"'{model}' does not name a model. {VENDORS}")
+        if vendor == "offline" and name in OFFLINE_MODELS:
+            return self._offline, name
+        match self._by_vendor.get(vendor):
+            case None:
+                raise UnknownModelError(f"There is no model '{model}'. {VENDORS}")
+            case str(why_not):
+                raise UnknownModelError(
+                    f"'{model}' cannot be reached: {why_not}. 'offline:rules' works without."
+                )
+            case reached:
+                return reached, name
+
+    def abilities(self) -> dict[str, Abilities]:
+        """By vendor, of those that models can be asked of."""
+        return {"offline": self._offline.abilities} | {
+            vendor: one.abilities for vendor, one in self.reached.items()
+        }
+
+    @property
+    def reached(self) -> dict[str, Reached]:
+        return {v: one for v, one in self._by_vendor.items() if not isinstance(one, str)}
+
+    def or_why_not(self, vendor: str) -> Reached | str:
+        return self._by_vendor[vendor]
+
+
+class ModelCatalog:
+    """One Model for each vendor and way to reach it, shared by all runs; nothing is opened before
+    it is used. With a base URL, `openai:` and `openai-responses:` also work without a key.
+    `checked` makes transports for addresses that projects choose."""
+
+    def __init__(
+        self,
+        *,
+        openai_api_key: str | None,
+        openai_base_url: str | None,
+        vendors: Mapping[VendorName, Access] | None = None,
+        checked: Transports | None = None,
+    ) -> None:
+        self._openai_base_url = openai_base_url
+        self._vendors = dict(vendors or {})
+        self._checked = checked
+        by_vendor: dict[str, Reached | str] = dict(_MISSING)
+        if openai_api_key or openai_base_url:
+            by_vendor |= _openai(openai_api_key, openai_base_url)
+        by_vendor |= {vendor: _vendor(vendor, access) for vendor, access in self._vendors.items()}
+        self.environment = Models(by_vendor)
+        """As the service's environment says."""
+        self._own: OrderedDict[frozenset[tuple[str, str]], Models] = OrderedDict()
+        self._opened: WeakSet[Reached] = WeakSet(self.environment.reached.values())
+
+    def of(self, own: Mapping[str, str], refused_url: str | None = None) -> Models:
+        """The models of a project with these secrets, of OWN_NAMES; `refused_url` says why its
+        OPENAI_BASE_URL may not be called. A project's address never gets the operator's key."""
+        if not own:
+            return self.environment
+        key = frozenset({**own, "refused": refused_url or ""}.items())
+        models = self._own.get(key)
+        if models is None:
+            models = self._own[key] = self._made(own, refused_url)
+            while len(self._own) > MAX_OWN:
+                self._own.popitem(last=False)  # its clients close with their last user
+        self._own.move_to_end(key)
+        return models
+
+    async def open(self) -> None:
+        """Optional, at the start of a process: saves the first call the import of an SDK."""
+        for one in self.environment.reached.values():
+            await one.open()
+
+    async def aclose(self) -> None:
+        for one in [*self._opened]:
+            await one.aclose()
+
+    def _made(self, own: Mapping[str, str], refused_url: str | None) -> Models:
+        by_vendor: dict[str, Reached | str] = {
+            vendor: self.environment.or_why_not(vendor) for vendor in _MISSING
+        }
+        try:
+            by_vendor |= self._own_ways(own, refused_url)
+        except ValueError:
+            text = "one of the project's keys for models holds characters that no key has"
+            by_vendor = dict.fromkeys(_MISSING, text)
+        known = self.environment.reached.values()
+        models = Models(by_vendor)
+        self._opened.update(one for one in models.reached.values() if one not in known)
+        return models
+
+    def _own_ways(
+        self, own: Mapping[str, str], refused_url: str | None
+    ) -> dict[str, Reached | str]:
+        """Raises ValueError for a key that cannot stand in a header."""
+        found: dict[str, Reached | str] = {}
+        url = own.get("OPENAI_BASE_URL")
+        if refused_url is not None:
+            found |= dict.fromkeys(("openai", "openai-responses"), refused_url)
+        elif url is not None:
+            found |= _openai(own.get("OPENAI_API_KEY"), url, self._checked)
+        elif "OPENAI_API_KEY" in own:
+            found |= _openai(own["OPENAI_API_KEY"], self._openai_base_url)
+        for vendor, name in _KEY_OF.items():
+            if name in own:
+                former = self._vendors.get(vendor, Access())
+                found[vendor] = _vendor(vendor, replace(former, key=own[name], aws=None))
+        return found
+
+
+def _openai(
+    key: str | None, url: str | None, checked: Transports | None = None
+) -> dict[str, Reached]:
+    return {
+        "openai": OpenAIChat(key, url, checked),
+        "openai-responses": OpenAIResponses(key, url, checked),
+    }
+
+
+def _vendor(vendor: VendorName, access: Access) -> Reached | str:
+    return VendorModel(vendor, access) if is_installed() else missing_extra(vendor)

@@ -1,0 +1,203 @@
+"""How a vendor's failure becomes a ModelError: a stable code, a text that is safe to show, and
+whether the same request may succeed later."""
+
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from http.client import responses
+from math import isfinite
+from typing import Any, Final, cast
+
+from pydantic_core import from_json
+
+from runward.domain.json import MAX_VALUES, cleaned_text
+from runward.llm.base import ModelError
+
+MAX_CALLS: Final = 256
+"""Tool calls in one response. A run may make 200 in all."""
+MAX_OUTPUT_ITEMS: Final = 4096
+"""Messages, thoughts, calls and hosted calls in one response."""
+MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
+MAX_REASON: Final = 500  # characters of the vendor's own words
+TRANSIENT: Final = frozenset({408, 409, 425, 429})  # and everything from 500
+SECRETIVE: Final = frozenset({401, 403})
+"""What a vendor says with these may quote a key, so it is not repeated."""
+
+NO_MONEY: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+"""A 429 with one of these codes is not cured by waiting."""
+
+PERMANENT_TYPES: Final = frozenset(
+    {
+        "authentication_error",
+        "bio_policy",
+        "context_length_exceeded",
+        "data_residency_mismatch",
+        "insufficient_quota",
+        "invalid_prompt",
+        "invalid_request_error",
+        "misalignment_policy_violation",
+        "not_found_error",
+        "permission_error",
+    }
+)
+"""Of an error that is reported inside a stream, where there is no HTTP status."""
+_OF_IMAGES: Final = re.compile(r"(^|_)image(_|$)")
+"""Codes of the Responses API for images that it cannot read, load or will not look at."""
+
+
+def http_failure(
+    status: int, headers: Mapping[str, str], body: bytes, *, secret: str
+) -> ModelError:
+    """`secret` is struck out of the vendor's words."""
+    error = _error_object(body)
+    reason = "" if status in SECRETIVE else _reason(error, secret)
+    transient = status in TRANSIENT or status >= 500
+    if status == 429 and NO_MONEY.intersection((str(error.get("code")), str(error.get("type")))):
+        transient = False
+    if headers.get("x-should-retry") in ("true", "false"):
+        transient = headers["x-should-retry"] == "true"
+    phrase = responses.get(status, "unknown")
+    text = f"The model server answered {status} ({phrase})" + (f": {reason}" if reason else ".")
+    return ModelError(
+        _code(status),
+        text,
+        transient=transient,
+        retry_after=retry_after(headers) if transient else None,
+        status=status,
+    )
+
+
+def reported_failure(error: Any) -> ModelError:
+    """An error that stands inside a stream, or in a body that was sent with 200."""
+    told = cast(Mapping[str, Any], error) if isinstance(error, dict) else {"message": error}
+    code: Any = told.get("code")
+    transient = not PERMANENT_TYPES.intersection((str(told.get("type")), str(code)))
+    if isinstance(code, str) and _OF_IMAGES.search(code):
+        transient = False
+    status = code if isinstance(code, int) and 400 <= code <= 599 else None
+    if status is not None:
+        transient = status in TRANSIENT or status >= 500
+    reason = "" if status in SECRETIVE else _reason(told, "")
+    text = "The model server reported an error" + (f": {reason}" if reason else ".")
+    known = "model_rate_limited" if code == "rate_limit_exceeded" else "model_failed"
+    return ModelError(_code(status) if status else known, text, transient=transient, status=status)
+
+
+def unreachable() -> ModelError:
+    text = "The model server could not be reached, or hung up without an answer."
+    return ModelError("model_unreachable", text, transient=True)
+
+
+def misconfigured(variable: str = "OPENAI_BASE_URL") -> ModelError:
+    text = f"The model server's address is not one that can be reached. Check {variable}."
+    return ModelError("model_misconfigured", text, transient=False)
+
+
+def broken_stream() -> ModelError:
+    text = "The model's answer broke off before its end."
+    return ModelError("model_stream_broken", text, transient=True)
+
+
+def timed_out(seconds: float) -> ModelError:
+    text = f"The model did not answer completely within {seconds:g} seconds."
+    return ModelError("model_timeout", text, transient=True)
+
+
+def silent(seconds: float) -> ModelError:
+    text = f"The model said nothing for {seconds:g} seconds."
+    return ModelError("model_timeout", text, transient=True)
+
+
+def too_large(max_bytes: int) -> ModelError:
+    text = f"The model's answer is larger than {max_bytes} bytes."
+    return ModelError("model_response_too_large", text, transient=False)
+
+
+def too_many_values() -> ModelError:
+    text = f"The model's answer holds more than {MAX_VALUES:,} values."
+    return ModelError("model_response_too_large", text, transient=False)
+
+
+def too_many_calls() -> ModelError:
+    text = f"The model's answer asks for more than {MAX_CALLS} tool calls."
+    return ModelError("model_response_too_large", text, transient=False)
+
+
+def too_many_items() -> ModelError:
+    text = f"The model's answer has more than {MAX_OUTPUT_ITEMS} items."
+    return ModelError("model_response_too_large", text, transient=False)
+
+
+def invalid_response(why: str) -> ModelError:
+    text = f"The model server's answer could not be read: {why}."
+    return ModelError("model_invalid_response", text, transient=True)
+
+
+def unstorable(why: str) -> ModelError:
+    text = f"The model server's answer cannot be stored: {why}."
+    return ModelError("model_invalid_response", text, transient=False)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return seconds, from `retry-after-ms` or `retry-after` (seconds or an HTTP date). A date is
+    taken relative to the answer's own Date, so that this host's clock does not matter. None: there
+    is none that can be read."""
+    milliseconds = _seconds(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    seconds = _seconds(value)
+    if seconds is not None or value is None:
+        return seconds
+    try:
+        wait = parsedate_to_datetime(value) - parsedate_to_datetime(headers["date"])
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return None
+    return max(0.0, wait.total_seconds())
+
+
+def _seconds(value: str | None) -> float | None:
+    try:
+        seconds = float(value or "")
+    except ValueError:
+        return None
+    return seconds if isfinite(seconds) and seconds >= 0 else None
+
+
+def _code(status: int) -> str:
+    match status:
+        case 401 | 403:
+            return "model_unauthorized"
+        case 404:
+            return "model_not_found"
+        case 408:
+            return "model_timeout"
+        case 429:
+            return "model_rate_limited"
+        case _ if status in TRANSIENT or status >= 500:
+            return "model_unavailable"
+        case _:
+            return "model_refused_request"
+
+
+def _error_object(body: bytes) -> Mapping[str, Any]:
+    """`{"error": {"message", "type", "code"}}`, as far as a server keeps to it."""
+    try:
+        told: Any = from_json(body)
+    except ValueError:
+        return {}
+    if isinstance(told, list) and told:
+        told = cast(list[Any], told)[0]
+    if not isinstance(told, dict):
+        return {}
+    inner: Any = cast(dict[str, Any], told).get("error", told)
+    return cast(dict[str, Any], inner) if isinstance(inner, dict) else {"message": inner}
+
+
+def _reason(error: Mapping[str, Any], secret: str) -> str:
+    message: Any = error.get("message") or error.get("detail")
+    if not isinstance(message, str):
+        return ""
+    if secret:
+        message = message.replace(secret, "***")
+    return cleaned_text(message)[:MAX_REASON]

@@ -1,0 +1,134 @@
+"""What the streams and bodies of model vendors are made of: events, objects, pieces of text."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from pydantic_core import from_json
+
+from runward.domain.bounds import bounded_count
+from runward.domain.json import MAX_VALUES, cleaned_text
+from runward.llm.failures import invalid_response, too_many_values
+
+Frame: TypeAlias = Mapping[str, Any]
+
+_HALVES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+class EventLines:
+    """The `data` of server-sent events, from bytes that were cut anywhere."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []  # the beginning of a line, in pieces
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        if b"\n" not in chunk:
+            self._rest.append(chunk)
+            return []
+        lines = b"".join((*self._rest, chunk)).split(b"\n")
+        self._rest = [lines.pop()]
+        return self._events(lines)
+
+    def end(self) -> list[bytes]:
+        """What a stream holds that ends without its last blank line."""
+        return self._events([b"".join(self._rest), b""])
+
+    def _events(self, lines: list[bytes]) -> list[bytes]:
+        events: list[bytes] = []
+        data = self._data
+        for line in lines:
+            if line.startswith(b"data:"):
+                data.append(line[5:].strip(b" \r"))
+            elif data and line in (b"", b"\r"):
+                events.append(b"\n".join(data))
+                data.clear()
+        return events
+
+
+class Braces:
+    """Find the end of a JSON object that comes in pieces, reading each character once.
+
+    Its keys and values are not checked: a parser has to, once `closed` is true."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_text = False
+        self._escaped = False
+        self._state: Literal["before", "inside", "closed", "broken"] = "before"
+
+    @property
+    def closed(self) -> bool:
+        """The object has ended, and nothing but spaces has followed."""
+        return self._state == "closed"
+
+    def feed(self, piece: str) -> None:
+        for char in piece:
+            if self._state != "inside":
+                self._outside(char)
+            elif self._escaped:
+                self._escaped = False
+            elif self._in_text:
+                self._escaped = char == "\\"
+                self._in_text = char != '"'
+            else:
+                self._inside(char)
+
+    def _outside(self, char: str) -> None:
+        if char == "{" and self._state == "before":
+            self._state, self._depth = "inside", 1
+        elif not char.isspace():
+            self._state = "broken"
+
+    def _inside(self, char: str) -> None:
+        if char == '"':
+            self._in_text = True
+        elif char in "{[":
+            self._depth += 1
+        elif char in "}]":
+            self._depth -= 1
+            if self._depth == 0:
+                self._state = "closed"
+
+
+def parse_object(data: bytes) -> Frame:
+    """A JSON object. Lone surrogates, which from_json refuses, are let through: a server may
+    cut an emoji in half between two frames. An object with too many values is refused before it
+    is parsed, which would hold the interpreter for seconds. Raises ModelError."""
+    if most_values(data) > MAX_VALUES:
+        raise too_many_values()
+    try:
+        value: Any = from_json(data)
+    except ValueError:
+        try:
+            value = json.loads(data)
+        except ValueError:
+            raise invalid_response("it is not JSON") from None
+        except RecursionError:
+            raise invalid_response("it is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise invalid_response("it is not a JSON object")
+    return cast(Frame, value)
+
+
+def most_values(data: bytes) -> int:
+    """Return how many values the JSON holds at most. Commas and brackets in texts count, too."""
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
+def joined(pieces: list[str]) -> str:
+    """The pieces as one text that can be stored; halves of an emoji find each other."""
+    return cleaned_text(_HALVES.sub(_emoji, "".join(pieces)))
+
+
+def _emoji(halves: re.Match[str]) -> str:
+    return halves[0].encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+def mapping(value: Any) -> Frame:
+    return cast(Frame, value) if isinstance(value, dict) else {}
+
+
+def count(usage: Frame, name: str) -> int:
+    return bounded_count(usage.get(name))

@@ -1,0 +1,215 @@
+"""`offline:rules`: a stand-in for a model that needs no key and no network. It is no language
+model, and every text it answers with begins with "(offline model)".
+
+It reads the last user message alone. `name(a=1) name(b="two")` in it are calls, made exactly so;
+without them the tool whose name, description and parameters share most words with the message is
+called, if the message also gives its arguments. When the calls have results, it quotes them. The
+same conversation always gets the same answer.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from runward.domain.items import Item, Message, ToolCall, ToolResult, text_of
+from runward.domain.json import JsonObject, compact
+from runward.domain.response import ModelResponse, RequestedCall, Usage
+from runward.domain.tools import ToolSpec
+from runward.llm.base import Abilities, ArgumentsDelta, ModelRequest, OnDelta, TextDelta
+from runward.llm.offline_arguments import fill, words
+from runward.llm.offline_calls import only_calls, written_calls
+from runward.llm.settings import all_settings
+
+LABEL: Final = "(offline model)"
+MAX_TEXT: Final = 16_384  # characters of the user's message, and of a tool, that are looked at
+MAX_GUESSES: Final = 8  # tools for which arguments are looked for
+MAX_QUOTE: Final = 300  # characters quoted of one result
+NAME_WEIGHT: Final = 3
+SENSIBLE_SCORE: Final = 3
+"""One word of the tool's name, or three of its description and parameters."""
+
+_PIECE: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")
+_CALL_ID: Final = re.compile(r"call_(\d{1,9})")
+
+
+class Offline:
+    """Implements Model. Usage counts words as tokens."""
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities("offline", all_settings() | {"reasoning.summary"})
+
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
+        since = _since_user(request.items)
+        said = text_of(since[0].content)[:MAX_TEXT] if isinstance(since[0], Message) else ""
+        made = [item for item in since if isinstance(item, ToolCall)]
+        wanted = _wanted(request, said, made)
+        if not request.parallel_tool_calls:
+            wanted = wanted[:1]
+        if not wanted:
+            return _answer(request, said, since, on_delta)
+        return _call(request, wanted, on_delta)
+
+
+def _since_user(items: Sequence[Item]) -> Sequence[Item]:
+    """The last user message and what came after it."""
+    for at in range(len(items) - 1, -1, -1):
+        item = items[at]
+        if isinstance(item, Message) and item.role == "user":
+            return items[at:]
+    return (Message("user", ""), *items)
+
+
+def _wanted(
+    request: ModelRequest, said: str, made: Sequence[ToolCall]
+) -> list[tuple[str, JsonObject]]:
+    """The calls to make now; none: it is time to answer."""
+    choice = request.tool_choice
+    if choice == "none" or not request.tools:
+        return []
+    tools = {spec.name: spec for spec in request.tools}
+    written = _written(said, tools)
+    if not isinstance(choice, str):
+        tools = {name: spec for name, spec in tools.items() if name == choice.get("name")}
+        written = [call for call in written if call[0] in tools]
+    left = _without(written, made)
+    if left:
+        return left
+    if choice == "auto":
+        guess = None if written or made else _guess(said, list(tools.values()))
+        return [guess] if guess else []
+    return [_forced(said, list(tools.values()))] if tools else []
+
+
+def _written(said: str, tools: dict[str, ToolSpec]) -> list[tuple[str, JsonObject]]:
+    """Calls of tools that are there. A message of nothing but calls is taken at its word, so
+    that one can see what becomes of a tool that does not exist."""
+    calls = written_calls(said)
+    literal = only_calls(said, calls)
+    return [(call.name, call.arguments) for call in calls if literal or call.name in tools]
+
+
+def _without(
+    written: list[tuple[str, JsonObject]], made: Sequence[ToolCall]
+) -> list[tuple[str, JsonObject]]:
+    """What is written and not yet made, by name, in order."""
+    spent = Counter(call.name for call in made)
+    left: list[tuple[str, JsonObject]] = []
+    for name, arguments in written:
+        if spent[name]:
+            spent[name] -= 1
+        else:
+            left.append((name, arguments))
+    return left
+
+
+def _guess(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | None:
+    """The best tool of those for which the message has arguments; the first of equals."""
+    heard = frozenset(words(said))
+    for spec in _ranked(heard, tools)[:MAX_GUESSES]:
+        if _score(heard, spec) < SENSIBLE_SCORE:
+            return None
+        arguments = fill(spec.parameters, said, known=frozenset(words(spec.name)))
+        if arguments is not None:
+            return spec.name, arguments
+    return None
+
+
+def _forced(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject]:
+    spec = _ranked(frozenset(words(said)), tools)[0]
+    known = frozenset(words(spec.name))
+    return spec.name, fill(spec.parameters, said, known=known, force=True) or {}
+
+
+def _ranked(heard: frozenset[str], tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+    return sorted(tools, key=lambda spec: -_score(heard, spec))
+
+
+def _score(heard: frozenset[str], spec: ToolSpec) -> int:
+    name = set(words(spec.name))
+    properties = spec.parameters.get("properties")
+    schema = compact(properties)[:MAX_TEXT] if properties else ""
+    other = set(words(spec.description[:MAX_TEXT])) | set(words(schema))
+    return NAME_WEIGHT * len(heard & name) + len(heard & (other - name))
+
+
+def _call(
+    request: ModelRequest, wanted: Sequence[tuple[str, JsonObject]], on_delta: OnDelta
+) -> ModelResponse:
+    used = [item.call_id for item in request.items if isinstance(item, ToolCall)]
+    numbers = [int(m[1]) for call_id in used if (m := _CALL_ID.fullmatch(call_id))]
+    first = max([len(used), *numbers]) + 1
+    calls = tuple(
+        RequestedCall(f"call_{first + at}", name, compact(arguments))
+        for at, (name, arguments) in enumerate(wanted)
+    )
+    for at, call in enumerate(calls):
+        on_delta(ArgumentsDelta(at, call.call_id, call.name, call.arguments))
+    output = sum(len(words(call.arguments)) + 1 for call in calls)
+    return ModelResponse.of("", calls, finish="tool_calls", usage=_usage(request, output))
+
+
+def _answer(
+    request: ModelRequest, said: str, since: Sequence[Item], on_delta: OnDelta
+) -> ModelResponse:
+    names = {item.call_id: item.name for item in since if isinstance(item, ToolCall)}
+    results = [item for item in since if isinstance(item, ToolResult)]
+    if results:
+        lines = [_quoted(names.get(result.call_id, "a tool"), result) for result in results]
+        text = f"{LABEL} " + (lines[0] if len(lines) == 1 else "\n- ".join(["Results:", *lines]))
+    else:
+        text = _introduction(said, request.tools)
+    if request.output_schema is not None:
+        text = _structured(request.output_schema, text)
+    for piece in _PIECE.findall(text):
+        on_delta(TextDelta(piece))
+    return ModelResponse.of(text, usage=_usage(request, len(text.split())))
+
+
+def _quoted(name: str, result: ToolResult) -> str:
+    verb = "failed" if result.is_error else "answered"
+    return f"{name} {verb}: {_short(result.text)}"
+
+
+def _introduction(said: str, tools: Sequence[ToolSpec]) -> str:
+    opening = f"{LABEL} This is a rule-based stand-in, not a language model."
+    heard = f' It was told: "{_short(said)}".' if said.strip() else ""
+    if not tools:
+        return f"{opening}{heard} It has no tools to call."
+    names = ", ".join(spec.name for spec in tools)
+    return f"{opening}{heard} It can call {names}: write for example {_example(tools[0])}."
+
+
+def _example(spec: ToolSpec) -> str:
+    invented = fill(spec.parameters, "", force=True) or {}
+    arguments = ", ".join(f"{name}={compact(value)}" for name, value in invented.items())
+    return f"{spec.name}({arguments})"
+
+
+def _structured(schema: JsonObject, text: str) -> str:
+    """An object of the schema in which the first text that is asked for is the answer."""
+    filled = fill(schema, text, force=True) or {}
+    for name, value in filled.items():
+        if value == "" or (isinstance(value, str) and value in text):
+            return compact({**filled, name: text})
+    return compact(filled)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
+
+
+def _usage(request: ModelRequest, output: int) -> Usage:
+    heard = len(request.instructions.split())
+    for item in request.items:
+        match item:
+            case Message():
+                heard += len(text_of(item.content).split())
+            case ToolCall():
+                heard += len(item.arguments.split())
+            case ToolResult():
+                heard += len(item.text.split())
+            case _:
+                pass
+    return Usage(input=heard, output=output)

@@ -1,0 +1,41 @@
+"""Chat Completions, at OpenAI or any server that speaks it."""
+
+from dataclasses import replace
+from typing import Final
+
+from runward.domain.response import ModelResponse
+from runward.llm.base import Abilities, ModelRequest, OnDelta
+from runward.llm.openai_chat_request import function_tool, request_body
+from runward.llm.openai_chat_response import Merge
+from runward.llm.openai_functions import Functions, losses
+from runward.llm.openai_line import OpenAILine, Transports
+from runward.llm.settings import all_settings
+
+ABILITIES: Final = Abilities("openai", all_settings(), result_media=False)
+
+
+class OpenAIChat:
+    """As OpenAILine says of these. Raises ValueError for a key that cannot stand in a header."""
+
+    def __init__(
+        self, api_key: str | None, base_url: str | None = None, checked: Transports | None = None
+    ) -> None:
+        self._line = OpenAILine("chat/completions", api_key, base_url, checked)
+        self._functions = Functions(function_tool)
+
+    @property
+    def abilities(self) -> Abilities:
+        return ABILITIES
+
+    async def open(self) -> None:
+        """Optional: the first call is as fast as the others after it."""
+        await self._line.open()
+
+    async def aclose(self) -> None:
+        await self._line.aclose()
+
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
+        stream = request.settings.get("stream") is not False
+        body = request_body(request, self._functions, stream=stream)
+        answer = await self._line.ask(body, Merge(on_delta), seconds=request.timeout_seconds)
+        return replace(answer, losses=losses(request, self._functions))

@@ -1,0 +1,217 @@
+"""A turn in the words of Chat Completions: items to messages, tools, and the declared settings.
+
+What the protocol cannot say is said in text, never dropped: `tool`, `assistant` and `system`
+messages hold text alone, so an image or a file in one of them is announced there and sent in a
+`user` message right behind (for results: behind the last result of the response); a file that is
+only a URL becomes a line of text. Reasoning items stay here: the protocol has no field for them.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pydantic import JsonValue
+
+from runward.domain import texts
+from runward.domain.items import (
+    Content,
+    HostedCall,
+    Item,
+    MediaPart,
+    Message,
+    Reasoning,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+from runward.domain.json import JsonObject
+from runward.llm.base import ModelRequest, ToolChoice
+from runward.llm.media import data_url
+from runward.llm.openai_functions import Functions, output_format
+
+RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
+
+
+def request_body(request: ModelRequest, functions: Functions, *, stream: bool) -> JsonObject:
+    """Settings are taken as they are: `check_settings` has judged them at creation."""
+    output = None if request.output_schema is None else output_format(request.output_schema)
+    instructions = request.instructions if output is None else output.beside(request.instructions)
+    body: JsonObject = {"model": request.model, "messages": messages(instructions, request.items)}
+    if request.tools:
+        body["tools"] = [functions.of(spec) for spec in request.tools]
+        if request.tool_choice != "auto":
+            body["tool_choice"] = _choice(request.tool_choice)
+        if not request.parallel_tool_calls:
+            body["parallel_tool_calls"] = False
+    if output is not None and output.shape is not None:
+        body["response_format"] = {"type": "json_schema", "json_schema": output.shape}
+    if stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    for name, value in request.settings.items():
+        _set(body, name, value)
+    return body
+
+
+def messages(instructions: str, items: Iterable[Item]) -> list[JsonValue]:
+    writer = _Writer(instructions)
+    for item in items:
+        writer.add(item)
+    return writer.finished()
+
+
+def _set(body: JsonObject, name: str, value: JsonValue) -> None:
+    if value is None or name == "stream":
+        return
+    if name == "reasoning" and isinstance(value, dict):
+        if value.get("effort") is not None:
+            body["reasoning_effort"] = value["effort"]
+    elif name == "extra_body" and isinstance(value, dict):
+        body |= value
+    else:
+        body[RENAMED_SETTINGS.get(name, name)] = value
+
+
+def function_tool(said: JsonObject) -> JsonObject:
+    return {"type": "function", "function": said}
+
+
+def _choice(choice: ToolChoice) -> JsonValue:
+    if isinstance(choice, str):
+        return choice
+    return {"type": "function", "function": {"name": choice["name"]}}
+
+
+class _Writer:
+    """The messages so far. Calls join the assistant's text before them; the results that follow
+    are put into the order of those calls."""
+
+    def __init__(self, instructions: str) -> None:
+        self._messages: list[JsonValue] = []
+        if instructions:
+            self._messages.append({"role": "system", "content": instructions})
+        self._assistant: JsonObject | None = None  # the last message, while calls may still join
+        self._calls: dict[str, str] = {}  # of the last response: id -> name
+        self._results: list[ToolResult] = []
+        self._attachments: list[tuple[str, list[MediaPart]]] = []  # for behind the results
+
+    def add(self, item: Item) -> None:
+        match item:
+            case ToolResult():
+                self._results.append(item)
+            case ToolCall():
+                self._flush_results()
+                self._add_call(item)
+            case Message():
+                self._flush_results()
+                self._add_message(item)
+            case HostedCall():
+                self.add(Message("assistant", texts.hosted_call(item)))
+            case Reasoning():
+                pass
+
+    def finished(self) -> list[JsonValue]:
+        self._flush_results()
+        self._attach(self._attachments)
+        return self._messages
+
+    def _add_call(self, call: ToolCall) -> None:
+        function: JsonObject = {"name": call.name, "arguments": call.arguments}
+        asked: JsonObject = {"id": call.call_id, "type": "function", "function": function}
+        if self._assistant is None:
+            self._assistant = {"role": "assistant"}
+            self._messages.append(self._assistant)
+        if self._assistant.get("content") == "":
+            del self._assistant["content"]
+        calls = self._assistant.setdefault("tool_calls", [])
+        assert isinstance(calls, list)
+        calls.append(asked)
+        self._calls[call.call_id] = call.name
+
+    def _add_message(self, message: Message) -> None:
+        if message.role == "assistant" and self._calls and self._assistant is not None:
+            self._join(self._assistant, message.content)
+            return
+        self._assistant = None
+        if message.role == "user":
+            self._messages.append({"role": "user", "content": _user_content(message.content)})
+            return
+        text, media = _split(message.content)
+        written: JsonObject = {"role": message.role, "content": text}
+        self._messages.append(written)
+        if media:
+            self._attach([(f"Attached to the {message.role} message above:", media)])
+        elif message.role == "assistant":
+            self._assistant = written
+
+    def _join(self, assistant: JsonObject, content: Content) -> None:
+        """Words between calls, or behind them, go into the message with the calls: nothing but the
+        results may follow it."""
+        text, media = _split(content)
+        said = assistant.get("content")
+        if text:
+            assistant["content"] = f"{said}\n\n{text}" if said else text
+        if media:
+            self._attachments.append(("Attached to the assistant message above:", media))
+
+    def _flush_results(self) -> None:
+        """Nothing to do, unless results have come since the last message."""
+        if not self._results:
+            return
+        order = {call_id: at for at, call_id in enumerate(self._calls)}
+        self._results.sort(key=lambda result: order.get(result.call_id, len(order)))
+        attachments = self._attachments
+        for result in self._results:
+            text, media = _result_text(result)
+            if media:
+                name = self._calls.get(result.call_id, "")
+                label = f"Returned by the tool call {result.call_id} ({name}):"
+                attachments.append((label, media))
+            self._messages.append({"role": "tool", "tool_call_id": result.call_id, "content": text})
+        self._results, self._calls, self._assistant, self._attachments = [], {}, None, []
+        self._attach(attachments)
+
+    def _attach(self, attachments: list[tuple[str, list[MediaPart]]]) -> None:
+        content: list[JsonValue] = []
+        for label, media in attachments:
+            content.append({"type": "text", "text": label})
+            content += [_media(part) for part in media]
+        if content:
+            self._messages.append({"role": "user", "content": content})
+
+
+def _result_text(result: ToolResult) -> tuple[str, list[MediaPart]]:
+    if not result.parts:
+        return result.text, []
+    return _split(result.parts)
+
+
+def _split(content: Content) -> tuple[str, list[MediaPart]]:
+    """The text, which announces what could not stay in it."""
+    if isinstance(content, str):
+        return content, []
+    media = [part for part in content if isinstance(part, MediaPart)]
+    lines = [part.text for part in content if isinstance(part, TextPart)]
+    if media:
+        kinds = ", ".join(part.type for part in media)
+        lines.append(f"(Attached in the next user message: {kinds}.)")
+    return "\n".join(lines), media
+
+
+def _user_content(content: Content) -> JsonValue:
+    if isinstance(content, str):
+        return content
+    if not content:
+        return ""
+    parts: list[JsonValue] = []
+    for part in content:
+        is_text = isinstance(part, TextPart)
+        parts.append({"type": "text", "text": part.text} if is_text else _media(part))
+    return parts
+
+
+def _media(part: MediaPart) -> JsonObject:
+    if part.type == "image":
+        return {"type": "image_url", "image_url": {"url": part.url or data_url(part, "image/png")}}
+    if part.data is None:
+        return {"type": "text", "text": f"(file {part.filename or ''}: {part.url})"}
+    data = data_url(part, "application/octet-stream")
+    return {"type": "file", "file": {"filename": part.filename or "file", "file_data": data}}

@@ -1,0 +1,267 @@
+"""What Chat Completions answers, merged into one ModelResponse: whole bodies and streams.
+
+A stream's tool calls are told apart by (index, id), since some servers number every call 0. The
+finish reason never decides whether there are calls. Plain dicts throughout: as the SDK's
+objects, frames cost more than all the rest of a call.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from pydantic_core import from_json
+
+from runward.domain.items import Reasoning
+from runward.domain.json import cleaned_text, compact
+from runward.domain.response import ModelResponse, RequestedCall, Usage
+from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
+from runward.llm.failures import (
+    MAX_CALLS,
+    broken_stream,
+    invalid_response,
+    reported_failure,
+    too_many_calls,
+)
+from runward.llm.frames import Braces, Frame, count, joined, mapping, parse_object
+
+VENDOR: Final = "openai"
+DONE: Final = b"[DONE]"
+FINISHES: Final = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+}
+CUT_OFF: Final = frozenset({"length", "content_filter"})
+
+
+MAX_NAME: Final = 1024
+"""Characters of a call's name. No tool has so long a name; the rest of one is not kept."""
+
+MAX_READ: Final = 4 * 1_048_576
+"""Characters of arguments that are read to find where a call ends, of one response. Longer ones
+are taken for one call."""
+
+
+@dataclass(slots=True)
+class _Call:
+    position: int
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list[str])
+    _braces: Braces = field(default_factory=Braces)
+    _counted: int = 0
+    _complete: bool | None = None
+
+    @property
+    def unread(self) -> int:
+        """How many characters `complete` has to read."""
+        return sum(map(len, self.arguments[self._counted :]))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the arguments are a whole JSON object. Reads each piece once, and parses once at
+        most, when the last brace is closed."""
+        for piece in self.arguments[self._counted :]:
+            self._braces.feed(piece)
+        self._counted = len(self.arguments)
+        if not self._braces.closed:
+            return False
+        if self._complete is None:
+            self._complete = _is_object("".join(self.arguments))
+        return self._complete
+
+
+class Merge:
+    """One response in the making. `feed` takes the frames in order; `result` is for the end."""
+
+    def __init__(self, on_delta: OnDelta) -> None:
+        self._on_delta = on_delta
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[_Call] = []
+        self._latest: dict[tuple[int | None, str], _Call] = {}
+        self._finish: str | None = None
+        self._usage = Usage()
+        self._readable = MAX_READ
+        self.done = False
+
+    def feed(self, data: bytes) -> None:
+        """Raises ModelError for a frame that is not JSON and for an error that the server
+        reports inside the stream."""
+        if data == DONE:
+            self.done = True
+            return
+        frame = parse_object(data)
+        choice = self._opened(frame)
+        if choice is not None:
+            delta = mapping(choice.get("delta"))
+            self._take(delta)
+            self._take_calls(delta, streamed=True)
+
+    def whole(self, body: bytes) -> ModelResponse:
+        """A response that came in one piece, not as a stream."""
+        choice = self._opened(parse_object(body))
+        if choice is None:
+            raise invalid_response("it has no choices")
+        message = mapping(choice.get("message"))
+        self._take(message)
+        self._take_calls(message, streamed=False)
+        self.done = True
+        return self.result()
+
+    def result(self) -> ModelResponse:
+        """Raises ModelError if the stream ended before the response did."""
+        if self._finish is None and not self.done:
+            raise broken_stream()
+        calls = self._requested()
+        finish = FINISHES.get(self._finish or "stop", "other")
+        if finish in ("stop", "tool_calls", "other"):
+            finish = "tool_calls" if calls else "stop" if finish == "tool_calls" else finish
+        reasoning = joined(self._reasoning)
+        return ModelResponse.of(
+            text=joined(self._text),
+            calls=calls,
+            refusal=joined(self._refusal) or None,
+            reasoning=(Reasoning(VENDOR, {"text": reasoning}),) if reasoning else (),
+            finish=finish,
+            usage=self._usage,
+        )
+
+    def _opened(self, frame: Frame) -> Frame | None:
+        """The one choice of a frame, after what stands beside it was taken."""
+        if frame.get("error"):
+            raise reported_failure(frame["error"])
+        if usage := frame.get("usage"):
+            self._usage = _usage(mapping(usage))
+        choice = _first(frame.get("choices"))
+        if choice is None:
+            return None
+        finish = choice.get("finish_reason")
+        if finish == "error":
+            raise reported_failure(choice.get("error"))
+        if isinstance(finish, str):
+            self._finish = finish
+        return choice
+
+    def _take(self, delta: Frame) -> None:
+        content = delta.get("content")
+        text, thought = (content, "") if isinstance(content, str) else _of_parts(content)
+        self._think(thought)
+        if text:
+            self._text.append(text)
+            self._on_delta(TextDelta(cleaned_text(text)))
+        if refusal := delta.get("refusal"):
+            self._refusal.append(str(refusal))
+        self._think(str(delta.get("reasoning_content") or delta.get("reasoning") or ""))
+
+    def _think(self, thought: str) -> None:
+        if thought:
+            self._reasoning.append(thought)
+            self._on_delta(ReasoningDelta(cleaned_text(thought)))
+
+    def _take_calls(self, delta: Frame, *, streamed: bool) -> None:
+        entries: Any = delta.get("tool_calls")
+        if not isinstance(entries, list):
+            return
+        for at, value in enumerate(cast(list[Any], entries)):
+            entry = mapping(value)
+            self._take_call(entry, entry.get("index") if streamed else at)
+
+    def _take_call(self, entry: Frame, index: Any) -> None:
+        """A piece belongs to the latest call of its index and id, as far as it has them."""
+        function = mapping(entry.get("function"))
+        call_id, name = str(entry.get("id") or ""), str(function.get("name") or "")[:MAX_NAME]
+        piece: Any = function.get("arguments")
+        text = piece if isinstance(piece, str) else "" if piece is None else compact(piece)
+        place = index if isinstance(index, int) else None
+        call = self._latest.get((place, call_id))
+        if call is None or (name and self._begins_another(call, call_id, name, text)):
+            call = self._begun(place, call_id)
+        if name and name != call.name and not call.arguments:
+            call.name = (call.name + name)[:MAX_NAME]
+        if text:
+            call.arguments.append(text)
+        self._on_delta(ArgumentsDelta(call.position, call.id, call.name, cleaned_text(text)))
+
+    def _begins_another(self, call: _Call, call_id: str, name: str, text: str) -> bool:
+        """A piece that names a function may go on with its call, or begin the next one of a server
+        that numbers all alike: nothing can follow a whole object, and where there are no ids,
+        another name is another call."""
+        if call.arguments and text.strip() and self._is_complete(call):
+            return True
+        return not (call_id or call.id) and bool(call.name) and name != call.name
+
+    def _is_complete(self, call: _Call) -> bool:
+        self._readable -= call.unread
+        return self._readable >= 0 and call.complete
+
+    def _begun(self, index: int | None, call_id: str) -> _Call:
+        """Raises ModelError for one call too many."""
+        if len(self._calls) >= MAX_CALLS:
+            raise too_many_calls()
+        call = _Call(len(self._calls), call_id)
+        self._calls.append(call)
+        for place in {index, None}:
+            for known in {call_id, ""}:
+                self._latest[place, known] = call
+        return call
+
+    def _requested(self) -> tuple[RequestedCall, ...]:
+        """The last call is cut off if the response was; without a finish reason, if it is no
+        whole JSON object."""
+        calls = [
+            RequestedCall(cleaned_text(c.id), cleaned_text(c.name), joined(c.arguments))
+            for c in self._calls
+        ]
+        cut = self._finish is not None and FINISHES.get(self._finish) in CUT_OFF
+        if calls and self._finish is None:
+            cut = not _is_object("".join(self._calls[-1].arguments))
+        if calls and cut:
+            last = calls.pop()
+            calls.append(RequestedCall(last.call_id, last.name, last.arguments, truncated=True))
+        return tuple(calls)
+
+
+def _is_object(arguments: str) -> bool:
+    try:
+        return not arguments or isinstance(from_json(arguments), dict)
+    except ValueError:
+        return False
+
+
+def _first(choices: Any) -> Frame | None:
+    """The choice with index 0. A server that is asked for several mixes their frames."""
+    for choice in cast(list[Any], choices) if isinstance(choices, list) else []:
+        if mapping(choice).get("index") in (0, None):
+            return mapping(choice)
+    return None
+
+
+def _of_parts(content: Any) -> tuple[str, str]:
+    """The text and the thoughts of a list of parts, which some servers send where OpenAI sends
+    text. Mistral's thoughts are parts of their own, with their text in parts again.
+    https://docs.mistral.ai/capabilities/reasoning"""
+    text: list[str] = []
+    thoughts: list[str] = []
+    for value in cast(list[Any], content) if isinstance(content, list) else []:
+        part = mapping(value)
+        inner: Any = part.get("thinking")
+        if part.get("type") != "thinking":
+            text.append(str(part.get("text") or ""))
+        elif isinstance(inner, str):
+            thoughts.append(inner)
+        else:
+            thoughts.append(_of_parts(inner)[0])
+    return "".join(text), "".join(thoughts)
+
+
+def _usage(usage: Frame) -> Usage:
+    return Usage(
+        input=count(usage, "prompt_tokens"),
+        output=count(usage, "completion_tokens"),
+        cached_input=count(mapping(usage.get("prompt_tokens_details")), "cached_tokens"),
+        reasoning=count(mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
+    )

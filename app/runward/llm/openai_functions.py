@@ -1,0 +1,133 @@
+"""Tools and answers by schema, as all of OpenAI's protocols say them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from runward.domain import texts
+from runward.domain.json import JsonObject
+from runward.domain.response import Loss
+from runward.domain.schema import strict_form
+from runward.domain.tools import ToolSpec
+from runward.llm.base import ModelRequest
+from runward.llm.strict_modes import STRICT_MODES
+from runward.llm.strict_subset import UnenforceableError, enforced
+
+OUTPUT_NAME: Final = "output"
+MAX_FUNCTIONS: Final = 4096
+MODE: Final = STRICT_MODES["openai"]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """`why_not`: why the model is not made to keep to the parameters of a strict tool; None: it
+    is, or the tool is not strict."""
+
+    said: JsonObject
+    why_not: str | None = None
+
+
+class Functions:
+    """Tools as functions, each written once: a tool version keeps its ToolSpec between turns and
+    runs, and the strict form of a schema takes its time. `wrap` makes a function a tool of the
+    protocol."""
+
+    def __init__(self, wrap: Callable[[JsonObject], JsonObject]) -> None:
+        self._wrap = wrap
+        self._kept: dict[int, tuple[ToolSpec, Function]] = {}  # the spec keeps its id taken
+
+    def of(self, spec: ToolSpec) -> JsonObject:
+        return self._written(spec).said
+
+    def losses(self, tools: Iterable[ToolSpec]) -> Iterator[Loss]:
+        """Strict tools that are not sent as such."""
+        for spec in tools:
+            if (why := self._written(spec).why_not) is not None:
+                text = f"OpenAI's strict mode cannot express its parameters: {why}."
+                yield Loss(f"tools.{spec.name}.strict", f"{text} The arguments are validated.")
+
+    def _written(self, spec: ToolSpec) -> Function:
+        kept = self._kept.get(id(spec))
+        if kept is not None:
+            return kept[1]
+        if len(self._kept) >= MAX_FUNCTIONS:
+            self._kept.clear()
+        written = function(spec)
+        written = Function(self._wrap(written.said), written.why_not)
+        self._kept[id(spec)] = spec, written
+        return written
+
+
+def function(spec: ToolSpec) -> Function:
+    said: JsonObject = {"name": spec.name}
+    if spec.description:
+        said["description"] = spec.description
+    if not spec.strict:
+        return Function({**said, "parameters": spec.parameters})
+    try:
+        parameters = enforced(strict_form(spec.parameters), MODE)
+    except UnenforceableError as error:
+        return Function({**said, "parameters": spec.parameters, "strict": False}, str(error))
+    return Function({**said, "parameters": parameters, "strict": True})
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFormat:
+    """How a model is told the schema of its answer. `shape` None: the protocol has no way to, so
+    `instructions` tell it."""
+
+    shape: JsonObject | None
+    instructions: str = ""
+    loss: Loss | None = None
+
+    def beside(self, instructions: str) -> str:
+        return "\n\n".join(text for text in (instructions, self.instructions) if text)
+
+
+def losses(request: ModelRequest, functions: Functions) -> tuple[Loss, ...]:
+    """What OpenAI's models are not made to keep to. `request.tools` holds functions alone."""
+    output = None if request.output_schema is None else output_format(request.output_schema).loss
+    return (*functions.losses(request.tools), *([] if output is None else [output]))
+
+
+def output_format(schema: JsonObject) -> OutputFormat:
+    """Strict where OpenAI's strict mode can express the schema; Runward validates the answer in
+    any case."""
+    if schema.get("type") != "object" or schema.keys() & {"anyOf", "oneOf", "allOf", "$ref"}:
+        why = "OpenAI takes only an object at the root. The model is told the schema in words."
+        return OutputFormat(None, texts.answer_by_schema(schema), _lost(why))
+    try:
+        if not is_strict(schema):
+            raise UnenforceableError((), "has optional or unknown properties")
+        strict = enforced(strict_form(schema), MODE)
+    except UnenforceableError as error:
+        why = f"OpenAI's strict mode cannot express it: {error}. The answer is validated."
+        return OutputFormat({"name": OUTPUT_NAME, "schema": schema}, loss=_lost(why))
+    return OutputFormat({"name": OUTPUT_NAME, "schema": strict, "strict": True})
+
+
+def _lost(why: str) -> Loss:
+    return Loss("output_schema", why)
+
+
+def is_strict(schema: JsonValue) -> bool:
+    """Every object in it is closed, and requires all its properties."""
+    if isinstance(schema, list):
+        return all(is_strict(child) for child in schema)
+    if not isinstance(schema, dict):
+        return True
+    properties = schema.get("properties", {})
+    if not isinstance(properties, dict):
+        return False
+    if schema.get("type") == "object" or properties:
+        required = schema.get("required", [])
+        if schema.get("additionalProperties") is not False or not isinstance(required, list):
+            return False
+        if not properties.keys() <= {name for name in required if isinstance(name, str)}:
+            return False
+    children = [
+        child for key, child in schema.items() if key not in ("properties", "enum", "const")
+    ]
+    return is_strict(children) and is_strict([*properties.values()])

@@ -1,0 +1,83 @@
+"""OpenAI's Responses API, or any server that speaks it (`openai.types.responses` has the shapes).
+
+Nothing is kept at OpenAI unless the settings say `store`: the whole conversation is sent each
+time, with the model's reasoning as it was sealed, and no response goes on from another.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from runward.domain.response import ModelResponse
+from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
+from runward.llm.openai_functions import Functions, losses
+from runward.llm.openai_line import OpenAILine, Transports
+from runward.llm.openai_responses_request import request_body
+from runward.llm.openai_responses_response import Merge
+from runward.llm.openai_responses_tools import VENDOR, Offered, function_tool
+
+ABILITIES: Final = Abilities(
+    VENDOR,
+    frozenset(
+        {
+            "max_output_tokens",
+            "metadata",
+            "prompt_cache_key",
+            "reasoning",
+            "reasoning.summary",
+            "safety_identifier",
+            "service_tier",
+            "store",
+            "temperature",
+            "top_p",
+            "user",
+            "verbosity",
+        }
+    ),
+    hosted=frozenset({"web_search", "file_search", "code_interpreter", "image_generation", "mcp"}),
+    executors=frozenset({"shell", "apply_patch", "computer"}),
+)
+UNSEALED: Final = "Encrypted content is not supported"
+"""How OpenAI refuses to seal the reasoning of a model that does not reason."""
+MAX_UNSEALED: Final = 256
+"""Names of models that are remembered for it."""
+
+
+class OpenAIResponses:
+    """As OpenAILine says of these. Raises ValueError for a key that cannot stand in a header."""
+
+    def __init__(
+        self, api_key: str | None, base_url: str | None = None, checked: Transports | None = None
+    ) -> None:
+        self._line = OpenAILine("responses", api_key, base_url, checked)
+        self._functions = Functions(function_tool)
+        self._unsealed: set[str] = set()
+
+    @property
+    def abilities(self) -> Abilities:
+        return ABILITIES
+
+    async def open(self) -> None:
+        """Optional: the first call is as fast as the others after it."""
+        await self._line.open()
+
+    async def aclose(self) -> None:
+        await self._line.aclose()
+
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
+        try:
+            return await self._ask(request, on_delta)
+        except ModelError as error:
+            if UNSEALED not in error.message or request.model in self._unsealed:
+                raise
+        if len(self._unsealed) >= MAX_UNSEALED:
+            self._unsealed.clear()
+        self._unsealed.add(request.model)
+        return await self._ask(request, on_delta)
+
+    async def _ask(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
+        offered = Offered(request.tools, self._functions)
+        body = request_body(request, offered, sealed=request.model not in self._unsealed)
+        merge = Merge(on_delta, offered)
+        answer = await self._line.ask(body, merge, seconds=request.timeout_seconds)
+        called = replace(request, tools=offered.functions())
+        return replace(answer, losses=losses(called, self._functions))

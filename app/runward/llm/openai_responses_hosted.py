@@ -1,0 +1,95 @@
+"""What OpenAI ran by itself, as people read it: whatever it is, the item is kept whole."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from runward.domain.items import HostedCall
+from runward.domain.json import JsonObject
+from runward.llm.openai_responses_native import objects, parsed
+from runward.llm.openai_responses_tools import VENDOR, Offered
+
+FAILED: Final = frozenset({"failed", "incomplete"})
+KINDS: Final[Mapping[str, str]] = {
+    "web_search_call": "web_search",
+    "file_search_call": "file_search",
+    "code_interpreter_call": "code_interpreter",
+    "image_generation_call": "image_generation",
+    "mcp_call": "mcp",
+    "mcp_list_tools": "mcp",
+}
+
+
+def hosted_call(item: JsonObject, offered: Offered) -> HostedCall:
+    """A kind that is not known has its item's type for a kind, and no arguments or output of its
+    own: `data` has them."""
+    type_ = str(item.get("type"))
+    kind = KINDS.get(type_, type_)
+    arguments, output = _READ.get(type_, _unknown)(item)
+    return HostedCall(
+        call_id=str(item.get("id") or ""),
+        name=offered.hosted(kind, item.get("server_label")),
+        kind=kind,
+        vendor=VENDOR,
+        arguments=arguments,
+        output=output,
+        data=item,
+        is_error=item.get("status") in FAILED or item.get("error") is not None,
+    )
+
+
+def _web_search(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    action = item.get("action")
+    said = dict(action) if isinstance(action, dict) else {}
+    sources = said.pop("sources", None)
+    return _told(said), {"sources": sources or []}
+
+
+def _file_search(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    return {"queries": item.get("queries")}, {"results": item.get("results") or []}
+
+
+def _code_interpreter(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    return {"code": item.get("code")}, {"outputs": item.get("outputs") or []}
+
+
+def _image_generation(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    """The picture itself is in `data` alone: it is large."""
+    prompt = item.get("revised_prompt")
+    about = {key: item.get(key) for key in ("output_format", "size", "quality", "background")}
+    output: JsonObject = {**about, "error": item.get("error")}
+    return _told({"prompt": prompt}), _told(output)
+
+
+def _mcp_call(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    said = {"server_label": item.get("server_label"), "name": item.get("name")}
+    error = item.get("error")
+    output: JsonValue = item.get("output") if error is None else {"error": error}
+    return {**_told(said), "arguments": parsed(item.get("arguments"))}, output
+
+
+def _mcp_list_tools(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    output: JsonObject = {
+        "tools": [one.get("name") for one in objects(item.get("tools"))],
+        "error": item.get("error"),
+    }
+    return _told({"server_label": item.get("server_label")}), _told(output)
+
+
+def _unknown(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    return {}, _told({"status": item.get("status")})
+
+
+def _told(said: JsonObject) -> JsonObject:
+    return {key: value for key, value in said.items() if value is not None}
+
+
+_READ: Final[Mapping[str, Callable[[JsonObject], tuple[JsonObject, JsonValue]]]] = {
+    "web_search_call": _web_search,
+    "file_search_call": _file_search,
+    "code_interpreter_call": _code_interpreter,
+    "image_generation_call": _image_generation,
+    "mcp_call": _mcp_call,
+    "mcp_list_tools": _mcp_list_tools,
+}

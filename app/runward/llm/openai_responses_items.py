@@ -1,0 +1,52 @@
+"""The items of a streamed response, which are told twice: one by one, and all of them at the end.
+
+Servers number them with gaps, all alike or not at all, and some give them other ids at the end.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable
+from typing import Any, cast
+
+from runward.llm.frames import Frame
+
+
+def in_order(streamed: list[Frame], listed: Iterable[Any]) -> list[Frame]:
+    """Return every item once, in the order of `listed`; where an item is in both, the streamed one.
+    Anything in `listed` that is not an object is left out."""
+    at_end = [cast(Frame, item) for item in listed if isinstance(item, dict)]
+    pairs = _pairs(streamed, at_end)
+    paired = {*pairs.values()}
+    left = deque(at for at in range(len(streamed)) if at not in paired)
+    items: list[Frame] = []
+    for place, item in enumerate(at_end):
+        pair = pairs.get(place)
+        while pair is not None and left and left[0] < pair:
+            items.append(streamed[left.popleft()])
+        items.append(item if pair is None else streamed[pair])
+    return [*items, *(streamed[at] for at in left)]
+
+
+def _pairs(streamed: list[Frame], listed: list[Frame]) -> dict[int, int]:
+    """Of each place in `listed`, the same item's place in `streamed`: the one with its id, or else
+    the next one of its type."""
+    pairs: dict[int, int] = {}
+    for name in (_id, _type):
+        taken = {*pairs.values()}
+        waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+        for at, item in enumerate(streamed):
+            if at not in taken:
+                waiting[name(item)].append(at)
+        for at, item in enumerate(listed):
+            named = name(item)
+            if at not in pairs and named is not None and waiting[named]:
+                pairs[at] = waiting[named].popleft()
+    return pairs
+
+
+def _id(item: Frame) -> Hashable:
+    known = item.get("id") or item.get("call_id")
+    return known if isinstance(known, str) else None
+
+
+def _type(item: Frame) -> Hashable:
+    return str(item.get("type"))

@@ -1,0 +1,254 @@
+"""A turn in the words of the Responses API: items to `input`, and the declared settings.
+
+What was OpenAI's own goes back as it was: reasoning, calls of its tools, citations. Reasoning and
+the item that it led to go together or not at all, or OpenAI refuses the request.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from runward.domain import texts
+from runward.domain.items import (
+    Content,
+    HostedCall,
+    Item,
+    MediaPart,
+    Message,
+    Native,
+    Part,
+    Reasoning,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    text_of,
+)
+from runward.domain.json import JsonObject
+from runward.llm.base import ModelRequest
+from runward.llm.media import data_url
+from runward.llm.openai_functions import OutputFormat, output_format
+from runward.llm.openai_responses_native import native_call, native_output, said_in
+from runward.llm.openai_responses_tools import VENDOR, Offered
+
+SEALED: Final = "reasoning.encrypted_content"
+LEADS_TO: Final = "leads_to"
+"""Our own mark on a kept reasoning item: the id of the item that came directly after it."""
+OURS: Final = frozenset({"stream", "store", "verbosity", "extra_body"})
+"""Settings that are not said as they stand."""
+
+
+def request_body(request: ModelRequest, offered: Offered, *, sealed: bool) -> JsonObject:
+    """Settings are taken as they are: `check_settings` has judged them at creation. `sealed`:
+    the model's reasoning is asked for in a form that can be given back."""
+    settings: JsonObject = {
+        name: value for name, value in request.settings.items() if value is not None
+    }
+    stored = settings.get("store") is True
+    body: JsonObject = {
+        "model": request.model,
+        "input": input_of(request.items, stored=stored),
+        "store": stored,
+    }
+    output = None if request.output_schema is None else output_format(request.output_schema)
+    instructions = request.instructions if output is None else output.beside(request.instructions)
+    if instructions:
+        body["instructions"] = instructions
+    if offered:
+        body["tools"] = offered.declared()
+        if request.tool_choice != "auto":
+            body["tool_choice"] = offered.choice(request.tool_choice)
+        if not request.parallel_tool_calls:
+            body["parallel_tool_calls"] = False
+    if included := [*([SEALED] if sealed else []), *offered.included()]:
+        body["include"] = [*included]
+    if text := _text(output, settings):
+        body["text"] = text
+    if settings.get("stream") is not False:
+        body["stream"] = True
+    as_they_are = {name: value for name, value in settings.items() if name not in OURS}
+    extra = settings.get("extra_body")
+    return body | as_they_are | (extra if isinstance(extra, dict) else {})
+
+
+def input_of(items: Iterable[Item], *, stored: bool) -> list[JsonValue]:
+    writer = _Writer()
+    for item in items:
+        writer.add(item)
+    return writer.finished(stored=stored)
+
+
+def _text(output: OutputFormat | None, settings: JsonObject) -> JsonObject:
+    text: JsonObject = {}
+    if output is not None and output.shape is not None:
+        text["format"] = {"type": "json_schema", **output.shape}
+    if "verbosity" in settings:
+        text["verbosity"] = settings["verbosity"]
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """`plain`: what is said instead where the reasoning before it cannot be given back."""
+
+    said: JsonObject
+    plain: JsonObject | None = None
+    leads_to: JsonValue = None
+
+
+class _Writer:
+    """The input so far. The results that follow calls are put into the order of those calls."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._calls: dict[str, ToolCall] = {}  # of the last response
+        self._results: list[ToolResult] = []
+
+    def add(self, item: Item) -> None:
+        if isinstance(item, ToolResult):
+            self._results.append(item)
+            return
+        self._flush_results()
+        match item:
+            case ToolCall():
+                self._calls[item.call_id] = item
+                self._entries.append(_call(item))
+            case Message():
+                self._add_message(item)
+            case HostedCall():
+                self._entries.append(_hosted(item))
+            case Reasoning(vendor=vendor, data=data):
+                if vendor == VENDOR:
+                    said = {key: value for key, value in data.items() if key != LEADS_TO}
+                    self._entries.append(_Entry(said, leads_to=data.get(LEADS_TO)))
+
+    def finished(self, *, stored: bool) -> list[JsonValue]:
+        """Backwards, so that reasoning sees what is left behind it."""
+        self._flush_results()
+        kept: list[_Entry] = []
+        for entry in reversed(self._entries):
+            if entry.said.get("type") != "reasoning":
+                kept.append(entry)
+            elif kept and kept[-1].said.get("id") == entry.leads_to is not None:
+                if stored or entry.said.get("encrypted_content") is not None:
+                    kept.append(entry)
+                elif (plain := kept[-1].plain) is not None:
+                    kept[-1] = _Entry(plain)
+        return [entry.said for entry in reversed(kept)]
+
+    def _add_message(self, message: Message) -> None:
+        if message.role != "assistant":
+            content = _content(message.content)
+            self._entries.append(_Entry({"role": message.role, "content": content}))
+            return
+        text = text_of(message.content)
+        media = [part for part in _parts(message.content) if isinstance(part, MediaPart)]
+        if media:
+            kinds = ", ".join(part.type for part in media)
+            text = f"{text}\n(Attached in the next user message: {kinds}.)".lstrip("\n")
+        if text:
+            self._entries.append(_assistant(message, text))
+        if media:
+            label = TextPart("Attached to the assistant message above:")
+            said: JsonObject = {"role": "user", "content": _content((label, *media))}
+            self._entries.append(_Entry(said))
+
+    def _flush_results(self) -> None:
+        """Nothing to do, unless results have come since the last call."""
+        if not self._results:
+            return
+        order = {call_id: at for at, call_id in enumerate(self._calls)}
+        self._results.sort(key=lambda result: order.get(result.call_id, len(order)))
+        beside: list[Part] = []
+        for result in self._results:
+            call = self._calls.get(result.call_id)
+            data = _own(call.native) if call is not None else None
+            if data is not None and "type" in data:
+                output, more = native_output(data, result)
+                beside += more
+            else:
+                output = _function_output(result)
+            self._entries.append(_Entry(output))
+        if beside:
+            self._entries.append(_Entry({"role": "user", "content": _content(tuple(beside))}))
+        self._results, self._calls = [], {}
+
+
+def _own(native: Native | None) -> JsonObject | None:
+    return native.data if native is not None and native.vendor == VENDOR else None
+
+
+def _call(call: ToolCall) -> _Entry:
+    """`native` of a function's call is what stands beside its name and arguments."""
+    data = _own(call.native)
+    if data is not None and "type" in data:
+        said = native_call(data, call)
+        return _Entry(said, plain={key: value for key, value in said.items() if key != "id"})
+    plain: JsonObject = {
+        "type": "function_call",
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": call.arguments,
+    }
+    if data is None:
+        return _Entry(plain)
+    beside = {key: value for key, value in data.items() if key != "id"}
+    return _Entry({**data, **plain}, plain=beside | plain)
+
+
+def _hosted(item: HostedCall) -> _Entry:
+    plain: JsonObject = {"role": "assistant", "content": texts.hosted_call(item)}
+    if item.vendor != VENDOR:
+        return _Entry(plain)
+    said = {key: value for key, value in item.data.items() if key != "created_by"}
+    return _Entry(said, plain=plain)
+
+
+def _assistant(message: Message, text: str) -> _Entry:
+    """An item of OpenAI's own goes back as one; with its citations, unless somebody here has
+    changed the text that they are about."""
+    plain: JsonObject = {"role": "assistant", "content": text}
+    data = _own(message.native)
+    if data is None:
+        return _Entry(plain)
+    if "phase" in data:
+        plain["phase"] = data["phase"]
+    part: JsonObject = {"type": "output_text", "text": text, "annotations": []}
+    content: JsonValue = [{"type": "refusal", "refusal": text} if message.refusal else part]
+    own = data.get("content")
+    if isinstance(own, list) and said_in(own) == text:
+        content = own
+    item: JsonObject = {"type": "message", "status": "completed", "id": data["id"]}
+    return _Entry(item | plain | {"content": content}, plain=plain)
+
+
+def _function_output(result: ToolResult) -> JsonObject:
+    output = _content(result.parts) if result.parts else result.text
+    return {"type": "function_call_output", "call_id": result.call_id, "output": output}
+
+
+def _parts(content: Content) -> tuple[Part, ...]:
+    return () if isinstance(content, str) else content
+
+
+def _content(content: Content) -> JsonValue:
+    if isinstance(content, str):
+        return content
+    parts: list[JsonValue] = []
+    for part in content:
+        if isinstance(part, MediaPart):
+            parts.append(_media(part))
+        elif part.text:
+            parts.append({"type": "input_text", "text": part.text})
+    return parts or ""
+
+
+def _media(part: MediaPart) -> JsonObject:
+    if part.type == "image":
+        url = part.url or data_url(part, "image/png")
+        return {"type": "input_image", "detail": "auto", "image_url": url}
+    if part.data is None:
+        return {"type": "input_file", "file_url": part.url}
+    data = data_url(part, "application/octet-stream")
+    return {"type": "input_file", "filename": part.filename or "file", "file_data": data}

@@ -1,0 +1,251 @@
+"""What the Responses API answers, whole or streamed, as one ModelResponse.
+
+An item counts as it is when it is done; events before that are shown to those who watch, and no
+more. What is nobody's call here (a search of OpenAI's own, an item of a kind that is not known)
+is kept whole, so that it can be given back.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from runward.domain.items import Message, Native, Reasoning
+from runward.domain.json import MAX_VALUES, JsonObject, cleaned, cleaned_text
+from runward.domain.response import ModelResponse, Output, RequestedCall, Usage
+from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
+from runward.llm.failures import (
+    MAX_CALLS,
+    MAX_OUTPUT_ITEMS,
+    broken_stream,
+    invalid_response,
+    reported_failure,
+    too_many_calls,
+    too_many_items,
+    too_many_values,
+)
+from runward.llm.frames import Frame, count, mapping, most_values, parse_object
+from runward.llm.openai_responses_hosted import hosted_call
+from runward.llm.openai_responses_items import in_order
+from runward.llm.openai_responses_native import APPROVAL, KINDS, arguments_of, objects, said_in
+from runward.llm.openai_responses_request import LEADS_TO
+from runward.llm.openai_responses_tools import VENDOR, Offered
+
+DONE: Final = b"[DONE]"
+FINISHES: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
+BESIDE: Final = ("id", "namespace", "caller")
+"""Of a function's call, what goes back with it."""
+_KIND: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"([a-z_.]+)"')
+_ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_HEARD: Final = frozenset(
+    {
+        b"error",
+        b"response.completed",
+        b"response.failed",
+        b"response.function_call_arguments.delta",
+        b"response.incomplete",
+        b"response.output_item.added",
+        b"response.output_item.done",
+        b"response.output_text.delta",
+        b"response.reasoning_summary_part.added",
+        b"response.reasoning_summary_text.delta",
+        b"response.reasoning_text.delta",
+    }
+)
+"""Events that say something new; others repeat what is said elsewhere, and are not parsed."""
+
+
+class Merge:
+    """One response in the making. `feed` takes the events in order; `result` is for the end."""
+
+    def __init__(self, on_delta: OnDelta, offered: Offered) -> None:
+        self._on_delta = on_delta
+        self._offered = offered
+        self._calls: dict[int, tuple[int, str, str]] = {}  # by place: position, id, name
+        self._items: dict[int | str, tuple[int, Frame]] = {}  # by id, or by place
+        self._values = 0  # in all items, at most
+        self._response: Frame | None = None
+        self.done = False
+
+    def feed(self, data: bytes) -> None:
+        """Raises ModelError for an event that is not JSON and for an error that is reported
+        inside the stream."""
+        named = _KIND.match(data)
+        if data == DONE or (named is not None and named[1] not in _HEARD):
+            return
+        event = parse_object(data)
+        kind = event.get("type")
+        if kind in _ENDS:
+            self._response = mapping(event.get("response"))
+            self.done = True
+        elif kind == "error" or event.get("error"):
+            raise reported_failure(event.get("error") or event)
+        else:
+            place = event.get("output_index")
+            known = place if isinstance(place, int) else len(self._items)
+            self._show(event, known, most_values(data))
+
+    def _show(self, event: Frame, place: int, values: int) -> None:
+        delta = str(event.get("delta") or "")
+        match event.get("type"):
+            case "response.output_text.delta" if delta:
+                self._on_delta(TextDelta(cleaned_text(delta)))
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" if delta:
+                self._on_delta(ReasoningDelta(cleaned_text(delta)))
+            case "response.reasoning_summary_part.added" if event.get("summary_index"):
+                self._on_delta(ReasoningDelta("\n\n"))
+            case "response.function_call_arguments.delta":
+                self._show_call(place, delta)
+            case "response.output_item.added":
+                self._show_opened(mapping(event.get("item")), place)
+            case "response.output_item.done":
+                self._take(mapping(event.get("item")), place, values)
+            case _:
+                pass
+
+    def _take(self, item: Frame, place: int, values: int) -> None:
+        self._items[str(item.get("id") or "") or place] = place, item
+        if len(self._items) > MAX_OUTPUT_ITEMS:
+            raise too_many_items()
+        self._values += values
+        if self._values > MAX_VALUES:
+            raise too_many_values()
+
+    def _show_opened(self, item: Frame, place: int) -> None:
+        if item.get("type") == "function_call":
+            if len(self._calls) >= MAX_CALLS:
+                raise too_many_calls()
+            about = str(item.get("call_id") or ""), str(item.get("name") or "")
+            self._calls[place] = (len(self._calls), *about)
+            self._show_call(place, "")
+        elif item.get("type") != "message":  # it thinks or works, which may take minutes
+            self._on_delta(ReasoningDelta(""))
+
+    def whole(self, body: bytes) -> ModelResponse:
+        """A response that came in one piece, not as a stream."""
+        self._response = parse_object(body)
+        if self._response.get("error") is None and "output" not in self._response:
+            raise invalid_response("it has no output")
+        return self.result()
+
+    def result(self) -> ModelResponse:
+        """Raises ModelError if the stream ended before the response did, or it failed."""
+        response = self._response
+        if response is None:
+            raise broken_stream()
+        status = response.get("status")
+        if response.get("error") or status in ("failed", "cancelled"):
+            raise reported_failure(response.get("error") or {"message": f"it was {status}"})
+        finish = "stop"
+        if status == "incomplete":
+            reason = mapping(response.get("incomplete_details")).get("reason")
+            finish = FINISHES.get(str(reason), "other")
+        output = list(_outputs(self._whole_items(response), self._offered))
+        calls = [at for at, one in enumerate(output) if isinstance(one, RequestedCall)]
+        if len(calls) > MAX_CALLS:
+            raise too_many_calls()
+        if calls and status == "incomplete":
+            last = output[calls[-1]]
+            assert isinstance(last, RequestedCall)
+            output[calls[-1]] = replace(last, truncated=True)
+        elif calls:
+            finish = "tool_calls"
+        return ModelResponse(tuple(output), finish, _usage(mapping(response.get("usage"))))
+
+    def _whole_items(self, response: Frame) -> list[JsonObject]:
+        """Those that came one by one, and those that only the end of the stream lists."""
+        listed: Any = response.get("output")
+        streamed = [item for _, item in sorted(self._items.values(), key=lambda one: one[0])]
+        items = in_order(streamed, cast(list[Any], listed) if isinstance(listed, list) else [])
+        if len(items) > MAX_OUTPUT_ITEMS:
+            raise too_many_items()
+        return [cast(JsonObject, cleaned(cast(JsonObject, item))[0]) for item in items]
+
+    def _show_call(self, place: int, text: str) -> None:
+        if place in self._calls:
+            index, call_id, name = self._calls[place]
+            self._on_delta(ArgumentsDelta(index, call_id, name, cleaned_text(text)))
+
+
+def _outputs(items: list[JsonObject], offered: Offered) -> Iterator[Output]:
+    follower: JsonObject
+    for at, item in enumerate(items):
+        led = at > 0 and items[at - 1].get("type") == "reasoning"
+        kind = item.get("type")
+        if kind == "message":
+            yield from _messages(item, led=led)
+        elif kind == "reasoning":
+            follower = items[at + 1] if at + 1 < len(items) else {}
+            yield Reasoning(VENDOR, {**item, LEADS_TO: follower.get("id")})
+        elif kind == "function_call":
+            yield _call(item, led=led)
+        elif kind in KINDS:
+            name = offered.executor(KINDS[str(kind)])
+            yield _native(item, str(item.get("call_id") or ""), name)
+        elif kind == APPROVAL:
+            name = offered.hosted("mcp", item.get("server_label"))
+            yield _native(item, str(item.get("id") or ""), name)
+        else:
+            yield hosted_call(item, offered)
+
+
+def _messages(item: JsonObject, *, led: bool) -> Iterator[Message]:
+    """What it says, and what it refuses to say. Beside the text, only what cannot be said anew is
+    kept: citations, the phase, and the id where reasoning came before it."""
+    content = objects(item.get("content"))
+    texts = [part for part in content if part.get("type") == "output_text"]
+    refusals = [part.get("refusal") for part in content if part.get("type") == "refusal"]
+    phase = item.get("phase")
+    cited = any(part.get("annotations") for part in texts)
+    native = None
+    if item.get("id") and (led or cited or phase):
+        data: JsonObject = {"id": item["id"]}
+        if phase:
+            data["phase"] = phase
+        if cited and not refusals:
+            data["content"] = [
+                {
+                    "type": "output_text",
+                    "text": part.get("text"),
+                    "annotations": part.get("annotations") or [],
+                }
+                for part in texts
+            ]
+        native = Native(VENDOR, data)
+    if refusals:
+        yield Message("assistant", "".join(map(str, refusals)), refusal=True, native=native)
+    elif text := said_in(texts):
+        yield Message("assistant", text, native=native)
+
+
+def _call(item: JsonObject, *, led: bool) -> RequestedCall:
+    beside = {key: item[key] for key in BESIDE if item.get(key) is not None}
+    if not led:
+        beside.pop("id", None)
+    arguments = item.get("arguments")
+    return RequestedCall(
+        str(item.get("call_id") or ""),
+        str(item.get("name") or ""),
+        arguments if isinstance(arguments, str) else "",
+        truncated=item.get("status") == "incomplete",
+        native=Native(VENDOR, beside) if beside else None,
+    )
+
+
+def _native(item: JsonObject, call_id: str, name: str) -> RequestedCall:
+    return RequestedCall(
+        call_id,
+        name,
+        arguments_of(item),
+        truncated=item.get("status") == "incomplete",
+        native=Native(VENDOR, item),
+    )
+
+
+def _usage(usage: Frame) -> Usage:
+    return Usage(
+        input=count(usage, "input_tokens"),
+        output=count(usage, "output_tokens"),
+        cached_input=count(mapping(usage.get("input_tokens_details")), "cached_tokens"),
+        reasoning=count(mapping(usage.get("output_tokens_details")), "reasoning_tokens"),
+    )

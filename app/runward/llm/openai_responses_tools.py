@@ -1,0 +1,105 @@
+"""Tools in the words of the Responses API, and whose tool an item of an answer belongs to."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+from runward.domain.json import JsonObject
+from runward.domain.tools import ExecutorKind, Hosted, HostedKind, ToolSpec
+from runward.llm.base import ToolChoice
+from runward.llm.openai_functions import Functions
+
+VENDOR: Final = "openai-responses"
+NATIVE: Final[Mapping[ExecutorKind, JsonObject]] = {
+    "shell": {"type": "shell", "environment": {"type": "local"}},
+    "apply_patch": {"type": "apply_patch"},
+    "computer": {"type": "computer"},
+}
+"""OpenAI's own tools for what is carried out here."""
+NEEDED: Final[Mapping[HostedKind, JsonObject]] = {
+    "code_interpreter": {"container": {"type": "auto"}}
+}
+"""Settings without which OpenAI refuses the tool."""
+INCLUDED: Final[Mapping[HostedKind, str]] = {
+    "web_search": "web_search_call.action.sources",
+    "file_search": "file_search_call.results",
+    "code_interpreter": "code_interpreter_call.outputs",
+}
+"""What an answer tells of a tool's work only if it is asked to."""
+
+
+def function_tool(said: JsonObject) -> JsonObject:
+    return {"type": "function", "strict": False, **said}
+
+
+class Offered:
+    """The tools of one request. Of several that execute the same kind, the first is OpenAI's own
+    tool of that kind; the others are functions."""
+
+    def __init__(self, tools: Iterable[ToolSpec], functions: Functions) -> None:
+        self._tools = tuple(tools)
+        self._functions = functions
+        self._native: dict[ExecutorKind, str] = {}
+        for tool in self._tools:
+            if tool.executes is not None:
+                self._native.setdefault(tool.executes, tool.name)
+
+    def __bool__(self) -> bool:
+        return bool(self._tools)
+
+    def declared(self) -> list[JsonValue]:
+        return [self._declared(tool) for tool in self._tools]
+
+    def functions(self) -> tuple[ToolSpec, ...]:
+        """Those that are neither OpenAI's to run nor its own tools."""
+        return tuple(tool for tool in self._tools if not self._is_native(tool))
+
+    def included(self) -> list[str]:
+        kinds = {tool.hosted.kind for tool in self._tools if tool.hosted is not None}
+        return [told for kind, told in INCLUDED.items() if kind in kinds]
+
+    def choice(self, choice: ToolChoice) -> JsonValue:
+        if isinstance(choice, str):
+            return choice
+        named = next(tool for tool in self._tools if tool.name == choice["name"])
+        if named.hosted is not None:
+            tool = self._declared(named)
+            known = {key: tool[key] for key in ("type", "server_label") if key in tool}
+            return {"type": "allowed_tools", "mode": "required", "tools": [known]}
+        if self._is_native(named):
+            return {"type": named.executes}
+        return {"type": "function", "name": named.name}
+
+    def executor(self, kind: ExecutorKind) -> str:
+        """The registered tool's name; the kind's, where there is none."""
+        return self._native.get(kind, kind)
+
+    def hosted(self, kind: str, server_label: Any = None) -> str:
+        """The registered tool's name; the kind's, where there is none."""
+        of_kind = [t for t in self._tools if t.hosted is not None and t.hosted.kind == kind]
+        for tool in of_kind:
+            if self._declared(tool).get("server_label") == server_label:
+                return tool.name
+        return of_kind[0].name if of_kind else kind
+
+    def _declared(self, tool: ToolSpec) -> JsonObject:
+        if tool.hosted is not None:
+            return _hosted(tool, tool.hosted)
+        if tool.executes is not None and self._is_native(tool):
+            return NATIVE[tool.executes]
+        return self._functions.of(tool)
+
+    def _is_native(self, tool: ToolSpec) -> bool:
+        if tool.hosted is not None:
+            return True
+        return tool.executes is not None and self._native[tool.executes] == tool.name
+
+
+def _hosted(tool: ToolSpec, hosted: Hosted) -> JsonObject:
+    """OpenAI's tool: its settings as they were registered."""
+    said: JsonObject = {"type": hosted.kind, **NEEDED.get(hosted.kind, {})}
+    if hosted.kind == "mcp":
+        asks = "never" if tool.approval == "never" else "always"
+        said |= {"server_label": tool.name, "require_approval": asks}
+    return said | hosted.settings

@@ -1,0 +1,164 @@
+"""Schemas rewritten into the part of JSON Schema that a provider's strict mode takes.
+
+A limit on single values that the mode does not know (`uniqueItems`, a `format`) is told in the
+description: the model sees it, and Runward checks it. A reference with a description beside it is
+wrapped. A schema whose shape the mode cannot express is not rewritten: the tool is not strict then.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pydantic import JsonValue
+
+from runward.domain.json import JsonObject, compact
+from runward.domain.schema_walk import Pointer, pointer_of, rebuilt, walk
+from runward.llm.strict_modes import StrictMode
+
+_TOLD: Final = frozenset(
+    {
+        *("contentEncoding", "contentMediaType", "default", "examples", "exclusiveMaximum"),
+        *("exclusiveMinimum", "format", "maxItems", "maxLength", "maxProperties", "maximum"),
+        *("minItems", "minLength", "minProperties", "minimum", "multipleOf", "pattern"),
+        *("contains", "maxContains", "minContains", "uniqueItems"),
+    }
+)
+"""Words that say something about a value and can be told in the description."""
+_SHAPING: Final = frozenset(
+    {
+        *("additionalItems", "allOf", "dependencies", "dependentRequired", "dependentSchemas"),
+        *("else", "if", "not", "oneOf", "patternProperties", "prefixItems", "propertyNames"),
+        *("then", "unevaluatedItems", "unevaluatedProperties"),
+    }
+)
+"""Words that change what a value may be made of. All others say nothing, and are left out."""
+_SAYS_WHAT: Final = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
+_NOT_BESIDE_REF: Final = _SAYS_WHAT - {"$ref"} | {"items", "properties", "required"}
+_BESIDE_REF: Final = frozenset({"$ref", "$defs", "definitions"})
+_LOOKAROUND: Final = re.compile(r"\(\?(?:[=!]|<[=!])")
+MAX_TOLD: Final = 200
+"""Characters of one value that is told in a description."""
+
+
+class UnenforceableError(ValueError):
+    """The strict mode cannot express the schema. The text says where and why."""
+
+    def __init__(self, pointer: Pointer, why: str) -> None:
+        super().__init__(f"{'.'.join(('the schema', *pointer))} {why}")
+
+
+def enforced(schema: JsonObject, mode: StrictMode) -> JsonObject:
+    """The schema as the strict mode takes it. Its objects are closed already. Raises
+    UnenforceableError."""
+    for pointer, node in walk(schema):
+        _check_shape(pointer, node, mode)
+    form = _rewritten(schema, mode)
+    assert isinstance(form, dict)
+    _check_size(form, mode)
+    return form
+
+
+def _check_shape(pointer: Pointer, node: JsonObject, mode: StrictMode) -> None:
+    if unknown := sorted(node.keys() & (_SHAPING - mode.words)):
+        raise UnenforceableError(pointer, f"has {', '.join(unknown)}")
+    if node.get("additionalProperties", False) is not False:
+        raise UnenforceableError(pointer, "has properties of any name")
+    for step, child in _parts(node):
+        if not isinstance(child, dict) or not child.keys() & _SAYS_WHAT:
+            raise UnenforceableError((*pointer, *step), "may be anything")
+    kinds = node.get("type")
+    is_array = kinds == "array" or (isinstance(kinds, list) and "array" in kinds)
+    if is_array and not mode.any_items and "items" not in node:
+        raise UnenforceableError(pointer, "is an array of anything")
+    if "$ref" in node:
+        _check_reference(pointer, node)
+
+
+def _check_reference(pointer: Pointer, node: JsonObject) -> None:
+    reference = str(node["$ref"])
+    if not _is_definition(reference):
+        raise UnenforceableError(pointer, f"refers to {reference[:MAX_TOLD]}")
+    if beside := sorted(node.keys() & _NOT_BESIDE_REF):
+        raise UnenforceableError(pointer, f"has {', '.join(beside)} together with $ref")
+
+
+def _parts(node: JsonObject) -> Iterator[tuple[Pointer, JsonValue]]:
+    """The subschemas whose values the model writes."""
+    for word in ("properties", "$defs", "definitions"):
+        children = node.get(word)
+        if isinstance(children, dict):
+            yield from (((word, name), child) for name, child in children.items())
+    for word in ("anyOf", "oneOf", "allOf"):
+        children = node.get(word)
+        if isinstance(children, list):
+            yield from (((word, str(at)), child) for at, child in enumerate(children))
+    if "items" in node:
+        yield ("items",), node["items"]
+
+
+def _is_definition(reference: str) -> bool:
+    target = pointer_of(reference)
+    return target == () or (
+        target is not None and len(target) == 2 and target[0] in ("$defs", "definitions")
+    )
+
+
+def _rewritten(schema: JsonValue, mode: StrictMode) -> JsonValue:
+    if not isinstance(schema, dict):
+        return schema
+    told = {
+        word: schema[word] for word in schema if word in _TOLD and not _takes(schema, word, mode)
+    }
+    kept: JsonObject = {
+        word: value for word, value in schema.items() if word in mode.words and word not in told
+    }
+    node = rebuilt(kept, lambda child: _rewritten(child, mode))
+    if told:
+        node["description"] = _described(schema.get("description"), told)
+    if "$ref" in node and node.keys() - _BESIDE_REF:
+        node["anyOf"] = [{"$ref": node.pop("$ref")}]
+    return node
+
+
+def _takes(schema: JsonObject, word: str, mode: StrictMode) -> bool:
+    value = schema[word]
+    if word not in mode.words:
+        return False
+    if word == "format":
+        return mode.formats is None or value in mode.formats
+    if word == "pattern":
+        return not _LOOKAROUND.search(str(value))
+    if word == "minItems" and mode.min_items is not None and isinstance(value, int | float):
+        return value <= mode.min_items
+    return True
+
+
+def _described(description: JsonValue, told: JsonObject) -> str:
+    notes = "; ".join(f"{word}: {compact(value)[:MAX_TOLD]}" for word, value in told.items())
+    return f"{description} ({notes})" if isinstance(description, str) else f"({notes})"
+
+
+def _check_size(schema: JsonObject, mode: StrictMode) -> None:
+    properties = values = 0
+    for pointer, node in walk(schema):
+        named, listed = node.get("properties"), node.get("enum")
+        properties += len(named) if isinstance(named, dict) else 0
+        values += len(listed) if isinstance(listed, list) else 0
+        inside = pointer[2:] if pointer[:1] in (("$defs",), ("definitions",)) else pointer
+        depth = _objects_above(inside) + 1
+        if named is not None and mode.max_depth is not None and depth > mode.max_depth:
+            raise UnenforceableError(pointer, f"is an object inside {mode.max_depth} others")
+    if mode.max_properties is not None and properties > mode.max_properties:
+        raise UnenforceableError((), f"has more than {mode.max_properties} properties")
+    if mode.max_enum_values is not None and values > mode.max_enum_values:
+        raise UnenforceableError((), f"has more than {mode.max_enum_values} values in its enums")
+
+
+def _objects_above(pointer: Pointer) -> int:
+    """How many steps of a pointer lead into a property: `properties` and a name each."""
+    count = at = 0
+    while at < len(pointer):
+        is_property = pointer[at] == "properties"
+        count += is_property
+        at += 2 if is_property or pointer[at] in ("anyOf", "$defs") else 1
+    return count

@@ -1,0 +1,58 @@
+"""What each vendor's protocol takes, as a table in Markdown. `python -m runward models` prints it,
+and docs/models.md holds it."""
+
+from collections.abc import Iterator, Sequence
+from typing import get_args
+
+from runward.domain.tools import ExecutorKind, HostedKind
+from runward.llm import openai_chat, openai_responses, vendors
+from runward.llm.abilities import OF_RUNWARD
+from runward.llm.base import Abilities
+
+ALL: Sequence[Abilities] = (
+    openai_chat.ABILITIES,
+    openai_responses.ABILITIES,
+    *vendors.ABILITIES.values(),
+)
+
+
+def table() -> str:
+    """Lines without one at the end; a dash is what the protocol has no word for."""
+    rows = [
+        ["", *(f"`{can.vendor}`" for can in ALL)],
+        ["---", *("---" for _ in ALL)],
+        *([name, *cells] for name, cells in _rows()),
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def by_vendor() -> dict[str, dict[str, str]]:
+    """The same for programs: of each vendor's prefix what the rows say."""
+    rows = list(_rows())
+    return {
+        can.vendor: {name.replace("`", ""): cells[at] for name, cells in rows}
+        for at, can in enumerate(ALL)
+    }
+
+
+def _rows() -> Iterator[tuple[str, list[str]]]:
+    for name in sorted({name for can in ALL for name in can.settings} - OF_RUNWARD):
+        yield f"setting `{name}`", [_said(name in can.settings) for can in ALL]
+    for choice in ("none", "required", "named"):
+        yield f"`tool_choice` {choice}", [_said(choice in can.tool_choices) for can in ALL]
+    yield "`parallel_tool_calls: false`", [_said(can.parallel_off) for can in ALL]
+    yield "`strict` tools", [_said(can.strict) for can in ALL]
+    yield "`output_schema`", [_said(can.output_schema) for can in ALL]
+    yield "images", [_said(can.images) for can in ALL]
+    yield "files", [_said(can.files) for can in ALL]
+    places = ["in the result" if can.result_media else "behind the results" for can in ALL]
+    yield "images and files of a tool", places
+    for hosted in get_args(HostedKind):
+        yield f"hosted `{hosted}`", [_said(hosted in can.hosted) for can in ALL]
+    for kind in get_args(ExecutorKind):
+        own = ["its own" if kind in can.executors else "a function" for can in ALL]
+        yield f"executor `{kind}`", own
+
+
+def _said(able: bool) -> str:  # noqa: FBT001
+    return "yes" if able else "-"

@@ -1,0 +1,101 @@
+"""Models of Anthropic, Google and Amazon Bedrock, each in its vendor's own protocol.
+
+pydantic-ai writes the requests and reads the answers, the vendor's own client library sends them
+(`anthropic`, `google-genai`, `boto3`); runward.llm.vendors_link and what it imports turn our items
+into its messages and its parts into our items. All of them come with the extra `vendors`, and are
+imported when a model of such a vendor is first asked.
+"""
+
+import asyncio
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from runward.domain.response import ModelResponse
+from runward.llm import failures
+from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
+from runward.llm.closing import close_with
+from runward.llm.vendors_access import Access, VendorName
+
+if TYPE_CHECKING:
+    from runward.llm.vendors_link import Link
+
+_COMMON: Final = frozenset({"temperature", "top_p", "max_output_tokens", "stop", "reasoning"})
+ABILITIES: Final[dict[VendorName, Abilities]] = {
+    "anthropic": Abilities(
+        "anthropic",
+        _COMMON | {"user", "service_tier"},
+        hosted=frozenset({"web_search", "code_interpreter"}),
+    ),
+    "gemini": Abilities(
+        "gemini",
+        _COMMON | {"seed", "presence_penalty", "frequency_penalty"},
+        hosted=frozenset({"web_search", "code_interpreter"}),
+    ),
+    "bedrock": Abilities("bedrock", _COMMON | {"metadata", "service_tier"}),
+}
+"""What some model of the vendor can be told. What a particular one cannot is told with its answer.
+Where the vendor has no word for "one call at a time", the adapter keeps the first call."""
+
+
+def is_installed() -> bool:
+    return find_spec("pydantic_ai") is not None
+
+
+class VendorModel:
+    """Nothing is imported or opened before it is used."""
+
+    def __init__(self, vendor: VendorName, access: Access) -> None:
+        if not (access.secret.isascii() and access.secret.isprintable()):
+            raise ValueError("The model vendor's API key holds characters that no key has.")
+        self._vendor: VendorName = vendor
+        self._access = access
+        self._link: Link | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def abilities(self) -> Abilities:
+        return ABILITIES[self._vendor]
+
+    async def open(self) -> None:
+        """Imports the libraries, which takes over a second, off the event loop."""
+        await self._opened()
+
+    async def aclose(self) -> None:
+        async with self._opening:
+            link, self._link = self._link, None
+        if link is not None:
+            await link.aclose()
+
+    async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
+        link = await self._opened()
+        try:
+            async with asyncio.timeout(request.timeout_seconds):
+                return await link.ask(request, on_delta)
+        except TimeoutError:
+            raise failures.timed_out(request.timeout_seconds) from None
+
+    async def _opened(self) -> "Link":
+        if self._link is None:
+            async with self._opening:
+                if self._link is None:
+                    link = await asyncio.to_thread(_load, self._vendor, self._access)
+                    link.use_threads()
+                    close_with(self, link.aclose)
+                    self._link = link
+        return self._link
+
+
+def _load(vendor: VendorName, access: Access) -> "Link":
+    """The loader of pydantic-ai and the vendors' own libraries."""
+    try:
+        from runward.llm.vendors_link import Link  # noqa: PLC0415  # comes with the extra `vendors`
+    except ImportError as error:
+        raise ModelError("model_misconfigured", missing_extra(vendor), transient=False) from error
+    return Link(vendor, access)
+
+
+def missing_extra(vendor: str) -> str:
+    return (
+        f"Models of {vendor} need libraries that are not installed here: "
+        "pip install 'runward[vendors]'"
+    )

@@ -1,0 +1,56 @@
+"""A bound on the answers of models, which are decompressed here and not by the libraries."""
+
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Final, cast
+
+import httpx2
+
+from runward.llm.failures import MAX_RESPONSE_BYTES, invalid_response, too_large
+
+ENCODINGS: Final = "gzip, deflate"
+"""What may be asked for."""
+PIECE_BYTES: Final = 65_536
+_GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
+
+
+async def bound(response: httpx2.Response) -> None:
+    """Replace the body by one that is never larger than MAX_RESPONSE_BYTES, decompressed here.
+    Raises ModelError for a body that is compressed in another way or more than once: a few bytes of
+    it can keep the event loop busy for a minute."""
+    stream = cast(httpx2.AsyncByteStream, response.stream)
+    encoding = response.headers.pop("content-encoding", "identity").strip().lower()
+    inflates = encoding in ("gzip", "x-gzip", "deflate")
+    if not inflates and encoding not in ("", "identity"):
+        raise invalid_response(f"its encoding is {encoding[:50]!r}")
+    response.stream = _Bounded(stream, inflates=inflates)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """Raises ModelError once there are too many bytes."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, *, inflates: bool) -> None:
+        self._stream = stream
+        self._inflating = zlib.decompressobj(_GZIP_OR_ZLIB) if inflates else None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = MAX_RESPONSE_BYTES
+        async for chunk in self._stream:
+            for piece in self._inflated(chunk) if self._inflating is not None else (chunk,):
+                left -= len(piece)
+                if left < 0:
+                    raise too_large(MAX_RESPONSE_BYTES)
+                yield piece
+
+    def _inflated(self, chunk: bytes) -> Iterator[bytes]:
+        """In small pieces, so that whoever reads them can pause."""
+        assert self._inflating is not None
+        try:
+            while piece := self._inflating.decompress(chunk, PIECE_BYTES):
+                yield piece
+                chunk = self._inflating.unconsumed_tail
+        except zlib.error as error:
+            raise httpx2.DecodingError(str(error)) from error
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

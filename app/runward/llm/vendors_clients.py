@@ -1,0 +1,133 @@
+"""The vendors' client libraries, opened: no retries, no telemetry about this machine where they
+can be kept from it, one pool of connections each."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import anthropic
+import httpx2
+from google import genai
+from google.genai.types import HttpOptions
+from pydantic_ai import ModelMessage
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.bedrock import BedrockConverseModel
+from pydantic_ai.models.google import GoogleModel, GoogleModelSettings
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.bedrock import BedrockModelProfile, BedrockProvider
+from pydantic_ai.providers.google import GoogleProvider
+
+from runward.llm.vendors_access import Access, VendorName
+from runward.llm.vendors_aws import MAX_CONNECTIONS, bedrock_client
+from runward.llm.vendors_bounds import ENCODINGS, bound
+
+CONNECT_SECONDS: Final = 10.0
+READ_SECONDS: Final = 3600.0
+"""Between bytes, in libraries that must have a number; the request's own limit is shorter."""
+AGENT: Final = "runward"
+NO_KEY: Final = "none"
+"""Sent where only an address is configured."""
+GEMINI_EXTRA: Final = "runward_extra_body"
+"""The setting that our own Gemini model reads, see below."""
+
+_UNKNOWN: Final = BedrockModelProfile(
+    bedrock_send_back_thinking_parts=True,
+    bedrock_supports_tool_choice=True,
+    supports_json_schema_output=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """`threads`: how many it may keep busy at once."""
+
+    model: Callable[[str], Model]
+    close: Callable[[], Awaitable[None]]
+    threads: int = 0
+
+
+class _Anthropic(anthropic.AsyncAnthropic):
+    def platform_headers(self) -> dict[str, str]:
+        """None of the names and versions of this machine's parts."""
+        return {}
+
+
+class _Gemini(GoogleModel):
+    async def _build_content_and_config(
+        self,
+        messages: list[ModelMessage],
+        model_settings: GoogleModelSettings,
+        model_request_parameters: ModelRequestParameters,
+    ) -> Any:
+        """With `extra_body`, which pydantic-ai does not hand to google-genai."""
+        contents, config = cast(
+            tuple[Any, Any],
+            await super()._build_content_and_config(  # pyright: ignore[reportUnknownMemberType]
+                messages, model_settings, model_request_parameters
+            ),
+        )
+        if extra := cast(dict[str, Any], model_settings).get(GEMINI_EXTRA):
+            config["http_options"]["extra_body"] = extra
+        return contents, config
+
+
+def _anthropic(access: Access) -> Opened:
+    http = _http()
+    client = _Anthropic(
+        api_key=access.key or NO_KEY,
+        base_url=access.base_url or "https://api.anthropic.com",
+        max_retries=0,
+        http_client=http,
+    )
+    provider = AnthropicProvider(anthropic_client=client)
+    return Opened(lambda name: AnthropicModel(name, provider=provider), http.aclose)
+
+
+def _gemini(access: Access) -> Opened:
+    logging.getLogger("google_genai.types").setLevel(logging.ERROR)  # it warns of calls in answers
+    http = _http()
+    options = HttpOptions(
+        base_url=access.base_url,
+        httpx_async_client=http,
+        timeout=int(READ_SECONDS * 1000),
+    )
+    client = genai.Client(vertexai=False, api_key=access.key or NO_KEY, http_options=options)
+    provider = GoogleProvider(client=client)
+    return Opened(lambda name: _Gemini(name, provider=provider), http.aclose)
+
+
+def _bedrock(access: Access) -> Opened:
+    client = bedrock_client(access, agent=AGENT, connect=CONNECT_SECONDS, read=READ_SECONDS)
+
+    async def close() -> None:
+        client.close()
+
+    provider = BedrockProvider(bedrock_client=client)
+
+    def model(name: str) -> Model:
+        """One that pydantic-ai does not know (the ARN of an inference profile, a new family) is
+        told everything; Bedrock says what it does not take."""
+        known = provider.model_profile(name) is not None
+        return BedrockConverseModel(name, provider=provider, profile=None if known else _UNKNOWN)
+
+    return Opened(model, close, MAX_CONNECTIONS)
+
+
+def _http() -> httpx2.AsyncClient:
+    """On aiohttp, which takes the least CPU. A redirect is not followed: the key would go along."""
+    timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+    return anthropic.DefaultAioHttpClient(
+        timeout=timeout,
+        headers={"user-agent": AGENT, "accept-encoding": ENCODINGS},
+        follow_redirects=False,
+        event_hooks={"response": [bound]},
+    )
+
+
+OPEN: Final[dict[VendorName, Callable[[Access], Opened]]] = {
+    "anthropic": _anthropic,
+    "gemini": _gemini,
+    "bedrock": _bedrock,
+}

@@ -1,0 +1,129 @@
+"""What pydantic-ai, the vendors' libraries and their transports raise, as ModelErrors."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+import aiohttp
+import httpx2
+import structlog
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ModelAPIError,
+    ModelConnectionError,
+    ModelHTTPError,
+    ModelOverloadedError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestRejectedError,
+    ModelServerError,
+    ModelUnavailableError,
+    UserError,
+)
+from pydantic_core import to_json
+
+from runward.domain.json import cleaned_text
+from runward.llm import failures
+from runward.llm.base import ModelError
+from runward.llm.vendors_access import VendorName
+from runward.llm.vendors_aws import BotoCoreError
+
+log = structlog.get_logger()
+
+TRANSPORT: Final = httpx2.TransportError | aiohttp.ClientError | OSError
+_AGAIN: Final = (
+    ModelRateLimitError,
+    ModelUnavailableError,
+    ModelOverloadedError,
+    ModelServerError,
+)
+_BAD_ADDRESS: Final = (
+    aiohttp.InvalidURL,
+    httpx2.InvalidURL,
+    httpx2.UnsupportedProtocol,
+    httpx2.LocalProtocolError,
+)
+_ABOUT_STRICT: Final = ("schema", "strict", "grammar")
+_BASE_URLS: Final[dict[VendorName, str]] = {
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "gemini": "GEMINI_BASE_URL",
+    "bedrock": "BEDROCK_BASE_URL",
+}
+
+
+def refuses_strict(error: Exception) -> bool:
+    """Whether the request may pass when no tool in it is strict: there are more of them than
+    Anthropic's models take (pydantic-ai counts), or the vendor does not take a schema as strict."""
+    if isinstance(error, ModelHTTPError):
+        told = _message(error.body).lower()
+        return error.status_code == 400 and any(word in told for word in _ABOUT_STRICT)
+    return isinstance(error, ModelRequestRejectedError)
+
+
+def model_error(error: Exception, vendor: VendorName, secret: str, *, begun: bool) -> ModelError:
+    """`begun`: something of the answer had come. `secret` is struck out of what is told."""
+    own = (one for one in _causes(error) if isinstance(one, ModelError))
+    if (found := next(own, None)) is not None:
+        return found
+    lost = TRANSPORT | (ModelAPIError if begun else ModelConnectionError)
+    match error:
+        case ModelHTTPError():
+            return _http_failure(error, secret)
+        case ModelRequestRejectedError() | UserError() | NotImplementedError() | BotoCoreError():
+            text = f"The request cannot be sent to this model: {_told(str(error), secret)}"
+            return ModelError("model_refused_request", text, transient=False)
+        case _ if any(isinstance(one, _BAD_ADDRESS) for one in _causes(error)):
+            return failures.misconfigured(_BASE_URLS[vendor])
+        case _ if isinstance(error, _AGAIN):
+            return failures.reported_failure({"message": _told(error.message, secret)})
+        case _ if isinstance(error, lost):
+            return failures.broken_stream() if begun else failures.unreachable()
+        case _:  # whatever three libraries raise where an answer is not shaped as they expect
+            log.warning("model_answer_unreadable", vendor=vendor, error=type(error).__name__)
+            what = str(error) if isinstance(error, AgentRunError) else repr(error)
+            return failures.invalid_response(_told(what, secret))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, and what it was raised from."""
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _http_failure(error: ModelHTTPError, secret: str) -> ModelError:
+    """A 424 is Bedrock's word for a stream that it could not go on with."""
+    if error.in_stream and error.status_code == 424:
+        return failures.broken_stream()
+    told = {"message": _message(error.body), "code": error.provider_error_code}
+    made = failures.http_failure(
+        error.status_code,
+        error.headers or {},
+        to_json({"error": told}, fallback=str),
+        secret=secret,
+    )
+    if isinstance(error, ModelQuotaExceededError):
+        made.transient = False
+    if made.transient and made.retry_after is None:
+        made.retry_after = error.retry_after
+    return made
+
+
+def _message(body: object) -> str:
+    """Of `{"error": {"message"}}` (Anthropic, Google), `{"Error": {"Message"}}` (botocore) and
+    `{"message"}`."""
+    if isinstance(body, str):
+        return body
+    if not isinstance(body, Mapping):
+        return ""
+    told = cast(Mapping[str, Any], body)
+    inner = told.get("error") or told.get("Error")
+    if inner is not None:
+        return _message(inner)
+    message = told.get("message") or told.get("Message")
+    return message if isinstance(message, str) else ""
+
+
+def _told(message: str, secret: str) -> str:
+    if secret:
+        message = message.replace(secret, "***")
+    return cleaned_text(message)[: failures.MAX_REASON]

@@ -1,0 +1,47 @@
+"""The most that models can write, where the vendor wants a number or has a low default."""
+
+import re
+from typing import Final
+
+from pydantic_ai.models import Model
+from pydantic_ai.profiles.anthropic import ANTHROPIC_THINKING_BUDGET_MAP
+
+from runward.llm.vendors_access import VendorName
+
+_MAX_OUTPUT: Final = (
+    ("claude-3-7-sonnet", 64_000),
+    ("claude-3-5-", 8_192),
+    ("claude-3-", 4_096),
+    ("claude-4-opus", 32_000),
+    ("claude-4-sonnet", 64_000),
+    ("claude-opus-4", 32_000),
+    ("claude-sonnet-4", 64_000),
+)
+"""By the beginning of the name, of models whose limit pydantic-ai does not know.
+https://platform.claude.com/docs/en/about-claude/models/overview"""
+UNKNOWN_MODEL: Final = 16_384
+"""For a model that neither table has: one behind an endpoint of one's own, or a new one."""
+_AFTER_THOUGHT: Final = 4_096
+_NO_ROOM: Final = re.compile(r"exceed context limit: (\d+) \+ \d+ > (\d+)")
+
+
+def default_max_tokens(model: Model, vendor: VendorName, thinking: object) -> int | None:
+    """What is sent where the request names no limit. None: the vendor's own default, which is
+    the most. `thinking`: the effort, which some models get as a budget within the limit."""
+    known = model.profile.get("anthropic_max_output_tokens")
+    if isinstance(known, int) or vendor != "anthropic":
+        return known if isinstance(known, int) else None
+    for beginning, tokens in _MAX_OUTPUT:
+        if model.model_name.startswith(beginning):
+            return tokens
+    budgets: dict[object, int] = {**ANTHROPIC_THINKING_BUDGET_MAP}
+    return max(UNKNOWN_MODEL, budgets.get(thinking, 0) + _AFTER_THOUGHT)
+
+
+def room_left(message: str) -> int | None:
+    """The tokens that an answer can still have, of Anthropic's refusal: "input length and
+    `max_tokens` exceed context limit: 190000 + 64000 > 200000"."""
+    if (found := _NO_ROOM.search(message)) is None:
+        return None
+    room = int(found[2]) - int(found[1])
+    return room if room > 0 else None

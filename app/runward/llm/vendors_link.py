@@ -1,0 +1,170 @@
+"""An open way to one vendor: its client library, pydantic-ai's models on top, and one question.
+
+Retries, timeouts and prices are the loop's, so the libraries do none of it. pydantic-ai's `direct`
+functions send what they are given; they know no agents and start no telemetry.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from anyio.to_thread import current_default_thread_limiter
+from pydantic_ai import ModelMessage, ModelResponse, RequestUsage
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.models import Model
+
+from runward.domain.response import Loss
+from runward.domain.response import ModelResponse as Answer
+from runward.llm.base import ModelError, ModelRequest, OnDelta
+from runward.llm.failures import broken_stream, invalid_response
+from runward.llm.vendors_access import Access, VendorName
+from runward.llm.vendors_clients import OPEN, Opened
+from runward.llm.vendors_failures import model_error, refuses_strict
+from runward.llm.vendors_limits import room_left
+from runward.llm.vendors_plan import Plan, planned
+from runward.llm.vendors_request import messages
+from runward.llm.vendors_response import Shown, answered, ended, first_call_only
+from runward.llm.vendors_tools import Definitions
+
+MAX_MODELS: Final = 256
+"""Models of one vendor that are kept ready, by name."""
+MAX_PAUSES: Final = 16
+"""How often a vendor may pause in one answer (Anthropic's `pause_turn`) and be asked to go on."""
+
+
+class Link:
+    def __init__(self, vendor: VendorName, access: Access) -> None:
+        self._vendor: VendorName = vendor
+        self._secret = access.secret
+        self._opened: Opened = OPEN[vendor](access)
+        self._models: dict[str, Model] = {}
+        self._definitions = Definitions()
+        _warm_up()
+
+    async def aclose(self) -> None:
+        await self._opened.close()
+
+    def use_threads(self) -> None:
+        """In the event loop, before the first question: pydantic-ai reads boto3's answers on
+        anyio's threads, of which there are 40 unless somebody says otherwise."""
+        limiter = current_default_thread_limiter()
+        limiter.total_tokens = max(limiter.total_tokens, self._opened.threads)
+
+    async def ask(self, request: ModelRequest, on_delta: OnDelta) -> Answer:
+        model = self._model(request.model)
+        said, standing = messages(request.items, model, self._vendor)
+        strict, room, losses = True, None, list[Loss]()
+        while True:
+            plan = planned(
+                request, model, self._vendor, self._definitions, standing, strict=strict, room=room
+            )
+            plan.losses += losses
+            try:
+                return await self._ask(request, model, said, plan, on_delta)
+            except _StrictRefusedError:
+                strict = False
+                why = f"{self._vendor}:{request.model} does not take these schemas as strict."
+                losses.append(Loss("strict", why))
+            except _NoRoomError as refused:
+                room = refused.room
+
+    async def _ask(
+        self,
+        request: ModelRequest,
+        model: Model,
+        said: list[ModelMessage],
+        plan: Plan,
+        on_delta: OnDelta,
+    ) -> Answer:
+        shown = Shown(on_delta, one_call=plan.one_call)
+        once = _streamed if request.settings.get("stream") is not False else _whole
+        try:
+            answers = await _all_of(once, model, said, plan, shown)
+            answer = answered(answers, request.tools, self._vendor)
+        except ModelError:
+            raise
+        except Exception as error:
+            strict = any(tool.strict for tool in plan.parameters.function_tools)
+            if strict and refuses_strict(error):
+                raise _StrictRefusedError from error
+            if plan.own_limit and (room := room_left(str(error))) is not None:
+                raise _NoRoomError(room) from error
+            raise model_error(error, self._vendor, self._secret, begun=shown.begun) from error
+        losses = [*plan.losses]
+        if plan.one_call:
+            answer, dropped = first_call_only(answer)
+            if dropped:
+                why = f"{self._vendor} asked for {dropped + 1} calls at once; the first is kept."
+                losses.append(Loss("parallel_tool_calls", why))
+        return Answer(answer.output, answer.finish, answer.usage, tuple(losses))
+
+    def _model(self, name: str) -> Model:
+        if (model := self._models.get(name)) is None:
+            if len(self._models) >= MAX_MODELS:
+                self._models.clear()
+            model = self._models[name] = self._opened.model(name)
+        return model
+
+
+class _StrictRefusedError(Exception):
+    pass
+
+
+class _NoRoomError(Exception):
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+
+
+_Once = Callable[[Model, list[ModelMessage], Plan, Shown], Awaitable[ModelResponse]]
+
+
+async def _all_of(
+    once: _Once, model: Model, said: list[ModelMessage], plan: Plan, shown: Shown
+) -> list[ModelResponse]:
+    """The answer, and what follows where the vendor paused in it."""
+    answers: list[ModelResponse] = []
+    for _ in range(MAX_PAUSES):
+        answer = await once(model, [*said, *answers], plan, shown)
+        answers.append(answer)
+        if answer.state != "suspended":
+            return answers
+    raise invalid_response(f"it paused {MAX_PAUSES} times")
+
+
+async def _streamed(
+    model: Model, said: list[ModelMessage], plan: Plan, shown: Shown
+) -> ModelResponse:
+    async with model_request_stream(
+        model,
+        said,
+        model_settings=plan.model_settings,
+        model_request_parameters=plan.parameters,
+        instrument=False,
+    ) as stream:
+        async for event in stream:
+            shown.feed(event)  # pyright: ignore[reportArgumentType]
+        answer = stream.get()
+    if not ended(answer):
+        raise broken_stream()
+    return answer
+
+
+async def _whole(model: Model, said: list[ModelMessage], plan: Plan, shown: Shown) -> ModelResponse:
+    answer = await model_request(
+        model,
+        said,
+        model_settings=plan.model_settings,
+        model_request_parameters=plan.parameters,
+        instrument=False,
+    )
+    if not ended(answer):
+        raise invalid_response("it does not say why it ends")
+    return answer
+
+
+def _warm_up() -> None:
+    """The first usage that pydantic-ai reads loads a table of prices, which takes its time."""
+    usage = {"model": "", "usage": {"input_tokens": 0, "output_tokens": 0}}
+    RequestUsage.extract(
+        usage, provider="anthropic", provider_url="", provider_fallback="anthropic"
+    )

@@ -1,0 +1,80 @@
+"""Images and files for vendors, as pydantic-ai has them. It is never made to fetch one: a URL that
+the vendor does not fetch by itself stays text, as does a file of a kind that it does not take."""
+
+from base64 import b64decode
+from mimetypes import guess_type
+from typing import Final, TypeAlias
+
+from pydantic_ai import BinaryContent, DocumentUrl, ImageUrl, UploadedFile
+
+from runward.domain.items import MediaPart
+from runward.llm.base import ModelError
+from runward.llm.vendors_access import VendorName
+
+Sent: TypeAlias = BinaryContent | ImageUrl | DocumentUrl | UploadedFile
+
+PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+PDF: Final = "application/pdf"
+DOCUMENTS: Final = frozenset(
+    {
+        PDF,
+        "text/plain",
+        "text/csv",
+        "text/html",
+        "text/markdown",
+        "application/msword",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        "application/vnd.ms-excel",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    }
+)
+_TAKEN: Final[dict[VendorName, frozenset[str] | None]] = {
+    "anthropic": PICTURES | {PDF, "text/plain"},
+    "gemini": None,
+    "bedrock": PICTURES | DOCUMENTS,
+}
+"""Media types by vendor; None: it says itself what it does not take."""
+_PLAIN: Final = ("text/", "application/json", "application/xml", "application/yaml")
+
+
+def sent(part: MediaPart, vendor: VendorName) -> Sent | str:
+    """The text that stands for it, where the vendor does not take it. Raises ModelError for data
+    that is not base64."""
+    url, data, media_type = part.url, part.data, part.media_type
+    if url is not None and url.startswith("data:"):
+        head, _, data = url.partition(",")
+        media_type, url = head.removeprefix("data:").partition(";")[0] or media_type, None
+    media_type = media_type or guess_type(part.filename or url or "")[0]
+    if data is None:
+        return _linked(part, url or "", media_type, vendor)
+    media_type = media_type or ("image/png" if part.type == "image" else "application/octet-stream")
+    taken = _TAKEN[vendor]
+    if taken is not None and media_type not in taken and media_type.startswith(_PLAIN):
+        media_type = "text/plain"
+    if taken is not None and media_type not in taken:
+        return f"({part.type} {part.filename or ''}: {media_type}, which {vendor} does not take)"
+    return BinaryContent(_decoded(data), media_type=media_type)
+
+
+def _linked(part: MediaPart, url: str, media_type: str | None, vendor: VendorName) -> Sent | str:
+    match vendor:
+        case "anthropic" if part.type == "image":
+            return ImageUrl(url)
+        case "anthropic" if media_type == PDF:
+            return DocumentUrl(url, media_type=PDF)
+        case "gemini" if media_type and url.startswith("https://"):
+            return UploadedFile(file_id=url, provider_name="google", media_type=media_type)
+        case "bedrock" if url.startswith("s3://") and media_type in PICTURES:
+            return ImageUrl(url, media_type=media_type)
+        case "bedrock" if url.startswith("s3://") and media_type in DOCUMENTS:
+            return DocumentUrl(url, media_type=media_type)
+        case _:
+            return f"({part.type} {part.filename or ''}: {url})"
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return b64decode(data)
+    except ValueError as error:
+        text = f"An image or a file of the conversation is not base64: {error}."
+        raise ModelError("model_refused_request", text, transient=False) from error

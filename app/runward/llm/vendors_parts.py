@@ -1,0 +1,163 @@
+"""Parts of a model's answer that only its vendor understands, kept so that they go back unchanged.
+
+`Reasoning.data` is {"text", "signature", "id", "details"}, what is there of them. A `HostedCall`
+keeps the parts, its own and those up to the next one, as pydantic-ai writes message histories.
+`Native.data` of a message or a call is {"details", "citations"}.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final, cast
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic_ai import (
+    ModelResponsePart,
+    NativeToolCallPart,
+    NativeToolReturnPart,
+    TextPart,
+    ThinkingPart,
+)
+from pydantic_ai.messages import Citation
+from pydantic_ai.models import Model
+
+from runward.domain import texts
+from runward.domain.items import HostedCall, Native, Reasoning
+from runward.domain.json import JsonObject
+from runward.domain.tools import ToolSpec
+from runward.llm.vendors_access import VendorName
+
+_PARTS: Final = TypeAdapter(list[ModelResponsePart])
+_CITATIONS: Final = TypeAdapter(list[Citation])
+KINDS: Final = {"web_search": "web_search", "code_execution": "code_interpreter"}
+"""Of hosted tools, by pydantic-ai's names."""
+
+
+def reasoning(part: ThinkingPart, vendor: VendorName) -> Reasoning:
+    said: JsonObject = {
+        "text": part.content,
+        "signature": part.signature,
+        "id": part.id,
+        "details": cast(JsonValue, part.provider_details),
+    }
+    kept: JsonObject = {name: value for name, value in said.items() if value}
+    return Reasoning(vendor, kept)
+
+
+def thinking_part(item: Reasoning, model: Model, vendor: VendorName) -> ThinkingPart | None:
+    """None: it does not go back. Anthropic and Bedrock take none without a signature, and Bedrock
+    none at all for some models; pydantic-ai would send them as text."""
+    match item.data:
+        case {"signature": str(signature)}:
+            pass
+        case _ if vendor != "gemini":
+            return None
+        case _:
+            signature = None
+    if vendor == "bedrock" and not model.profile.get("bedrock_send_back_thinking_parts", False):
+        return None
+    text, told_id, details = (item.data.get(name) for name in ("text", "id", "details"))
+    return ThinkingPart(
+        text if isinstance(text, str) else "",
+        id=told_id if isinstance(told_id, str) else None,
+        signature=signature,
+        provider_name=model.system,
+        provider_details=details if isinstance(details, dict) else None,
+    )
+
+
+def native(part: ModelResponsePart, vendor: VendorName) -> Native | None:
+    details = cast(JsonValue, getattr(part, "provider_details", None))
+    kept: JsonObject = {"details": details} if details else {}
+    if isinstance(part, TextPart) and part.citations:
+        kept["citations"] = _CITATIONS.dump_python(part.citations, mode="json")
+    return Native(vendor, kept) if kept else None
+
+
+def text_part(content: str, kept: Native | None, model: Model, vendor: VendorName) -> TextPart:
+    if kept is None or kept.vendor != vendor:
+        return TextPart(content)
+    citations = None
+    with suppress(ValidationError):
+        citations = _CITATIONS.validate_python(kept.data.get("citations") or [])
+    return TextPart(
+        content,
+        provider_name=model.system,
+        provider_details=details_of(kept, vendor),
+        citations=citations or None,
+    )
+
+
+def details_of(kept: Native | None, vendor: VendorName) -> dict[str, JsonValue] | None:
+    if kept is None or kept.vendor != vendor:
+        return None
+    details = kept.data.get("details")
+    return details if isinstance(details, dict) else None
+
+
+def hosted_calls(
+    parts: Iterable[NativeToolCallPart | NativeToolReturnPart],
+    tools: Iterable[ToolSpec],
+    vendor: VendorName,
+) -> list[HostedCall]:
+    """Of parts that stand next to each other. A result is that of its call, wherever in the answer
+    it stands; `parts` may begin with one whose call was in an earlier answer."""
+    names = {tool.hosted.kind: tool.name for tool in tools if tool.hosted is not None}
+    groups: list[list[NativeToolCallPart | NativeToolReturnPart]] = []
+    returned: dict[str, NativeToolReturnPart] = {}
+    for part in parts:
+        if isinstance(part, NativeToolCallPart) or not groups:
+            groups.append([])
+        if isinstance(part, NativeToolReturnPart):
+            returned[part.tool_call_id] = part
+        groups[-1].append(part)
+    return [_hosted_call(group, returned, names, vendor) for group in groups]
+
+
+def hosted_parts(item: HostedCall) -> list[ModelResponsePart]:
+    """What `hosted_calls` kept. Data that cannot be read is told as text."""
+    try:
+        return _PARTS.validate_python(item.data.get("parts"))
+    except ValidationError:
+        return [TextPart(texts.hosted_call(item))]
+
+
+def _hosted_call(
+    group: list[NativeToolCallPart | NativeToolReturnPart],
+    returned: dict[str, NativeToolReturnPart],
+    names: dict[str, str],
+    vendor: VendorName,
+) -> HostedCall:
+    first = group[0]
+    kind = KINDS.get(first.tool_name, first.tool_name)
+    output = _shown(returned.get(first.tool_call_id))
+    kept: JsonObject = {"parts": _PARTS.dump_python([*group], mode="json")}
+    return HostedCall(
+        first.tool_call_id,
+        names.get(kind, first.tool_name),
+        kind,
+        vendor,
+        first.args_as_dict() if isinstance(first, NativeToolCallPart) else {},
+        output,
+        kept,
+        is_error=_failed(output),
+    )
+
+
+def _shown(part: NativeToolReturnPart | None) -> JsonValue:
+    if part is None:
+        return None
+    dumped = _PARTS.dump_python([part], mode="json")
+    return cast(JsonValue, dumped[0].get("content"))
+
+
+def _failed(output: JsonValue) -> bool:
+    """Anthropic: an error code, or what a program that failed returned; Gemini: an outcome."""
+    match output:
+        case {"error_code": str()}:
+            return True
+        case {"return_code": int(code)}:
+            return code != 0
+        case {"outcome": str(outcome)}:
+            return outcome != "OUTCOME_OK"
+        case _:
+            return False

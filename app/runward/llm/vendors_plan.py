@@ -1,0 +1,280 @@
+"""What stands beside the conversation: settings, tools, the choice among them, the answer's schema.
+
+pydantic-ai knows what each model takes; what this one does not take is left out here, as a `Loss`,
+because pydantic-ai would leave it out in silence or refuse the whole request.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from pydantic import JsonValue
+from pydantic_ai import InstructionPart, ModelSettings, ToolDefinition
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.native_tools import AbstractNativeTool, CodeExecutionTool, WebSearchTool
+from pydantic_ai.output import OutputObjectDefinition
+
+from runward.domain.items import ToolCall
+from runward.domain.response import Loss
+from runward.domain.tools import Hosted
+from runward.llm.base import ModelError, ModelRequest
+from runward.llm.strict_subset import UnenforceableError
+from runward.llm.vendors_access import VendorName
+from runward.llm.vendors_clients import GEMINI_EXTRA
+from runward.llm.vendors_limits import default_max_tokens
+from runward.llm.vendors_tools import Definitions, enforced_by, reduced
+
+EFFORTS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
+OUTPUT_NAME: Final = "output"
+_NOT_TOLD: Final = "is not told the schema; its answer is held against it"
+_RENAMED: Final = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "max_output_tokens": "max_tokens",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+}
+_EXTRA: Final[dict[VendorName, str]] = {
+    "anthropic": "extra_body",
+    "gemini": GEMINI_EXTRA,
+    "bedrock": "bedrock_additional_model_requests_fields",
+}
+_SAMPLING: Final = ("temperature", "top_p")
+_ALWAYS: Final[dict[str, Any]] = {"framing_announcement": "never"}
+"""pydantic-ai puts no words of its own before the instructions."""
+_CACHED: Final[dict[VendorName, dict[str, Any]]] = {
+    "anthropic": {
+        "anthropic_cache_tool_definitions": True,
+        "anthropic_cache_instructions": True,
+        "anthropic_cache_messages": True,
+    },
+    "gemini": {},
+    "bedrock": {
+        "bedrock_cache_tool_definitions": True,
+        "bedrock_cache_instructions": True,
+        "bedrock_cache_messages": True,
+    },
+}
+"""Where prompts are cached: behind the tools, the instructions, and the end of the conversation.
+Gemini caches by itself, and at Bedrock the models that can."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """`one_call`: the vendor could not be told, so the answer's first call is kept alone.
+    `own_limit`: the most tokens of the answer are what Runward chose, and may be fewer."""
+
+    settings: dict[str, Any]
+    parameters: ModelRequestParameters
+    one_call: bool = False
+    own_limit: bool = False
+    losses: list[Loss] = field(default_factory=list[Loss])
+
+    @property
+    def model_settings(self) -> ModelSettings:
+        return cast(ModelSettings, self.settings)
+
+
+def planned(
+    request: ModelRequest,
+    model: Model,
+    vendor: VendorName,
+    definitions: Definitions,
+    standing: list[str],
+    *,
+    strict: bool,
+    room: int | None = None,
+) -> Plan:
+    """`standing`: the system's texts at the beginning of the conversation. `strict` False: no
+    schema is given as strict. `room`: the most tokens that fit behind the conversation, where the
+    vendor said so. Raises ModelError for a hosted tool's settings that do not exist."""
+    texts = [text for text in (request.instructions, *standing) if text]
+    parameters = ModelRequestParameters(
+        instruction_parts=[InstructionPart(text) for text in texts] or None
+    )
+    plan = Plan({**_ALWAYS, **_CACHED[vendor]}, parameters)
+    maker = _Maker(request, model, vendor, plan)
+    maker.add_settings()
+    maker.add_tools(definitions, strict=strict)
+    maker.add_output()
+    maker.settle()
+    maker.add_limit(room)
+    return plan
+
+
+class _Maker:
+    def __init__(self, request: ModelRequest, model: Model, vendor: VendorName, plan: Plan) -> None:
+        self._request = request
+        self._model = model
+        self._profile = cast(dict[str, Any], model.profile)
+        self._vendor: VendorName = vendor
+        self._plan = plan
+        self._name = f"{vendor}:{request.model}"
+
+    def add_settings(self) -> None:
+        settings = self._plan.settings
+        fixed = self._is("anthropic_disallows_sampling_settings") or self._is(
+            "bedrock_disallows_sampling_settings"
+        )
+        for name, value in self._request.settings.items():
+            if value is None:
+                continue
+            if name in _SAMPLING and fixed:
+                self._lose(f"model_settings.{name}", "takes no such setting")
+            elif name in _RENAMED:
+                settings[_RENAMED[name]] = value
+            else:
+                self._add_setting(name, value)
+
+    def _add_setting(self, name: str, value: JsonValue) -> None:
+        settings = self._plan.settings
+        match name, value:
+            case "stop", _:
+                settings["stop_sequences"] = [value] if isinstance(value, str) else value
+            case "reasoning", {"effort": str(effort)}:
+                self._add_effort(effort)
+            case "extra_body", dict():
+                settings[_EXTRA[self._vendor]] = value
+            case "user", _:
+                settings["anthropic_metadata"] = {"user_id": value}
+            case "metadata", _:
+                settings["bedrock_request_metadata"] = value
+            case "service_tier", _ if self._vendor == "anthropic":
+                settings["anthropic_service_tier"] = value
+            case "service_tier", _:
+                settings["bedrock_service_tier"] = {"type": value}
+            case _:
+                pass  # `stream` is the adapter's own
+
+    def _add_effort(self, effort: str) -> None:
+        what = "model_settings.reasoning"
+        if not (self._is("supports_thinking") or self._is("thinking_always_enabled")):
+            self._lose(what, "does not think")
+        elif effort == "none":
+            self._plan.settings["thinking"] = False
+        elif effort in EFFORTS:
+            self._plan.settings["thinking"] = effort
+        else:
+            self._lose(what, f"has no effort '{effort}'")
+
+    def add_tools(self, definitions: Definitions, *, strict: bool) -> None:
+        request, parameters = self._request, self._plan.parameters
+        for spec in request.tools:
+            if spec.hosted is not None:
+                parameters.native_tools.append(_native_tool(spec.hosted, self._vendor))
+                continue
+            definition, lost = definitions.of(spec, self._vendor, strict=strict)
+            parameters.function_tools.append(definition)
+            for loss in lost:
+                self._lose(loss.what, loss.why)
+        if parameters.function_tools:
+            self._add_choice()
+        elif not parameters.native_tools and self._vendor != "gemini":
+            self._name_called_tools()
+
+    def _name_called_tools(self) -> None:
+        """A conversation with calls needs tools there, also where none may be called."""
+        names = dict.fromkeys(i.name for i in self._request.items if isinstance(i, ToolCall))
+        if names:
+            self._plan.parameters.function_tools += [
+                ToolDefinition(name=name, strict=False) for name in names
+            ]
+            self._plan.settings["tool_choice"] = "none"
+
+    def _add_choice(self) -> None:
+        choice, settings = self._request.tool_choice, self._plan.settings
+        forced = choice == "required" or isinstance(choice, dict)
+        if forced and not self._can_force():
+            self._lose("tool_choice", "cannot be made to call a tool")
+        elif choice != "auto":
+            settings["tool_choice"] = [choice["name"]] if isinstance(choice, dict) else choice
+            if forced and settings.get("thinking") and self._no_thought_before_calls():
+                del settings["thinking"]
+                self._lose("model_settings.reasoning", "does not think where a call is demanded")
+        if choice == "none" and self._vendor == "bedrock" and not self._can_forbid():
+            self._lose("tool_choice", "cannot be kept from calling a tool that it called before")
+        if not self._request.parallel_tool_calls and choice != "none":
+            if self._vendor == "anthropic":
+                settings["parallel_tool_calls"] = False
+            else:
+                self._plan.one_call = True
+
+    def _can_force(self) -> bool:
+        if self._vendor == "bedrock" and not self._is("bedrock_supports_tool_choice"):
+            return False
+        return self._profile.get("supports_forced_tool_choice", True) is not False
+
+    def _can_forbid(self) -> bool:
+        if self._profile.get("bedrock_tool_choice_none_variant") == "anthropic":
+            return True
+        return not any(isinstance(item, ToolCall) for item in self._request.items)
+
+    def _no_thought_before_calls(self) -> bool:
+        """Whether the model does not think, or refuses to, where a call is demanded."""
+        if not self._profile.get("supports_forced_tool_choice_with_thinking", True):
+            return True
+        variant = self._profile.get("bedrock_thinking_variant")
+        return self._vendor == "anthropic" or (
+            self._vendor == "bedrock" and variant not in ("xai", "openai_responses")
+        )
+
+    def add_output(self) -> None:
+        schema, parameters = self._request.output_schema, self._plan.parameters
+        if schema is None:
+            return
+        beside_tools = self._vendor != "gemini" or self._is("google_supports_tool_combination")
+        alone = not (parameters.function_tools or parameters.native_tools)
+        if not (self._is("supports_json_schema_output") and (beside_tools or alone)):
+            self._lose("output_schema", _NOT_TOLD)
+            return
+        if self._vendor == "gemini":
+            told, lost = reduced(schema)
+            if lost:
+                self._lose("output_schema", f"is not told of {', '.join(lost)} in it")
+        else:
+            try:
+                told = enforced_by(self._vendor, schema)
+            except UnenforceableError as error:
+                self._lose("output_schema", f"cannot enforce it: {error}; it {_NOT_TOLD}")
+                return
+        parameters.output_mode = "native"
+        parameters.output_object = OutputObjectDefinition(told, name=OUTPUT_NAME, strict=True)
+
+    def settle(self) -> None:
+        """Claude takes no temperature but 1 while it thinks."""
+        settings = self._plan.settings
+        is_claude = self._vendor == "anthropic" or (
+            self._profile.get("bedrock_thinking_variant") == "anthropic"
+        )
+        if is_claude and settings.get("thinking") and settings.get("temperature", 1) != 1:
+            del settings["temperature"]
+            self._lose("model_settings.temperature", "takes no temperature while it thinks")
+
+    def add_limit(self, room: int | None) -> None:
+        """Named also where it is the default: pydantic-ai streams an answer whose limit it has to
+        choose, whatever the request says."""
+        settings = self._plan.settings
+        if "max_tokens" not in settings:
+            most = default_max_tokens(self._model, self._vendor, settings.get("thinking"))
+            if most is not None:
+                settings["max_tokens"] = most if room is None else min(most, room)
+                self._plan.own_limit = room is None
+
+    def _is(self, flag: str) -> bool:
+        return self._profile.get(flag, False) is True
+
+    def _lose(self, what: str, why: str) -> None:
+        self._plan.losses.append(Loss(what, f"{self._name} {why}."))
+
+
+def _native_tool(hosted: Hosted, vendor: VendorName) -> AbstractNativeTool:
+    names = {
+        "web_search": ("user_location", "blocked_domains", "allowed_domains", "max_uses"),
+    }.get(hosted.kind, ())
+    known = names if vendor == "anthropic" else ()
+    if unknown := [*(hosted.settings.keys() - set(known)), *hosted.secrets]:
+        text = f"{vendor}'s {hosted.kind} has no setting {', '.join(sorted(unknown))}."
+        raise ModelError("model_refused_request", text, transient=False)
+    if hosted.kind == "web_search":
+        return WebSearchTool(**cast(dict[str, Any], hosted.settings))
+    return CodeExecutionTool()

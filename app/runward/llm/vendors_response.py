@@ -1,0 +1,276 @@
+"""What pydantic-ai read of a vendor's answer, as ours: deltas while it streams, and the whole."""
+
+from base64 import b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Final
+
+from pydantic_ai import (
+    FilePart,
+    ModelResponse,
+    ModelResponsePart,
+    NativeToolCallPart,
+    NativeToolReturnPart,
+    PartDeltaEvent,
+    PartStartEvent,
+    RequestUsage,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+from pydantic_ai.messages import ModelResponseStreamEvent
+
+from runward.domain.items import MediaPart, Message
+from runward.domain.json import cleaned_text, compact
+from runward.domain.response import ModelResponse as Answer
+from runward.domain.response import Output, RequestedCall, Usage
+from runward.domain.tools import ToolSpec
+from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
+from runward.llm.failures import (
+    MAX_CALLS,
+    MAX_OUTPUT_ITEMS,
+    MAX_RESPONSE_BYTES,
+    invalid_response,
+    too_large,
+    too_many_calls,
+    too_many_items,
+)
+from runward.llm.vendors_access import VendorName
+from runward.llm.vendors_parts import hosted_calls, native, reasoning
+
+CUT_OFF: Final = frozenset({"length", "content_filter"})
+_FINISHES: Final = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
+_UNREADABLE: Final = "MALFORMED_"
+_UNEXPECTED: Final = "UNEXPECTED_TOOL_CALL"
+"""Of a call to a tool that Gemini was not offered. If the call itself is there, it is a call of an
+unknown tool like any other."""
+_REFUSALS: Final = frozenset({"refusal", "guardrail_intervened"})
+"""Where the whole answer is to be thrown away, or is what a guardrail says instead of one."""
+_REFUSED: Final = "The model refused to answer"
+
+
+class Shown:
+    """Those who watch see the answer grow. `one_call`: only its first call is kept. A thought or a
+    search that begins is a sign of life, also where nothing of it is to be seen for minutes."""
+
+    def __init__(self, on_delta: OnDelta, *, one_call: bool) -> None:
+        self._on_delta = on_delta
+        self._one_call = one_call
+        self._calls: dict[int, _Call] = {}
+        self._parts = 0
+        self._characters = 0
+        self.begun = False
+
+    def feed(self, event: ModelResponseStreamEvent) -> None:
+        """Raises ModelError for an answer that is larger than one may be."""
+        self.begun = True
+        match event:
+            case PartStartEvent():
+                self._begin(event.index, event.part)
+            case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+                self._say(text)
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text))):
+                self._think(text)
+            case PartDeltaEvent(index=index, delta=ToolCallPartDelta() as delta):
+                if (call := self._calls.get(index)) is not None:
+                    call.name += delta.tool_name_delta or ""
+                    call.id = delta.tool_call_id or call.id
+                    self._ask(call, delta.args_delta)
+            case _:
+                pass
+
+    def _begin(self, index: int, part: ModelResponsePart) -> None:
+        self._parts += 1
+        if self._parts > MAX_OUTPUT_ITEMS:
+            raise too_many_items()
+        match part:
+            case TextPart(content=text):
+                self._say(text)
+            case ThinkingPart(content=text):
+                self._think(text)
+            case NativeToolCallPart():
+                self._think("")
+            case ToolCallPart():
+                if len(self._calls) >= MAX_CALLS:
+                    raise too_many_calls()
+                call = _Call(len(self._calls), part.tool_call_id, part.tool_name)
+                self._calls[index] = call
+                self._ask(call, part.args)
+            case _:
+                pass
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._count(text)
+            self._on_delta(TextDelta(cleaned_text(text)))
+
+    def _think(self, text: str) -> None:
+        self._count(text)
+        self._on_delta(ReasoningDelta(cleaned_text(text)))
+
+    def _count(self, text: str) -> None:
+        self._characters += len(text)
+        if self._characters > MAX_RESPONSE_BYTES:
+            raise too_large(MAX_RESPONSE_BYTES)
+
+    def _ask(self, call: "_Call", arguments: object) -> None:
+        text = _written(arguments)
+        self._count(text)
+        if call.position and self._one_call:
+            return
+        self._on_delta(ArgumentsDelta(call.position, call.id, call.name, cleaned_text(text)))
+
+
+@dataclass(slots=True)
+class _Call:
+    position: int
+    id: str
+    name: str
+
+
+def ended(answer: ModelResponse) -> bool:
+    """Whether the vendor said why it stopped."""
+    details = answer.provider_details or {}
+    return bool(details.get("finish_reason") or details.get("block_reason"))
+
+
+def answered(
+    answers: Iterable[ModelResponse], tools: Iterable[ToolSpec], vendor: VendorName
+) -> Answer:
+    """`answers`: more than one where the vendor paused in its answer and went on. Raises ModelError
+    for a call that the vendor itself could not read."""
+    reader = _Reader(tuple(tools), vendor)
+    usage, last = Usage(), ModelResponse([])
+    for last in answers:
+        reader.read(last.parts)
+        usage += _usage(last.usage)
+    details = last.provider_details or {}
+    why = str(details.get("finish_reason") or details.get("block_reason") or "")
+    output, calls = reader.finished()
+    if why.upper().startswith(_UNREADABLE) or (why.upper() == _UNEXPECTED and not calls):
+        raise invalid_response(f"the vendor could not read the model's call ({why})")
+    finish = _FINISHES.get(last.finish_reason or "", "tool_calls" if calls else "other")
+    if finish == "content_filter" and (why in _REFUSALS or not reader.has_text):
+        told = details.get("refusal") or details.get("block_reason_message") or reader.text
+        text = str(told or f"{_REFUSED} ({why}).")
+        return Answer((Message("assistant", text, refusal=True),), finish, usage)
+    if calls and finish in CUT_OFF:
+        output[calls[-1]] = _truncated(output[calls[-1]])
+    if calls and finish == "stop":
+        finish = "tool_calls"
+    elif last.finish_reason == "tool_call" and not calls:
+        finish = "stop"
+    return Answer(tuple(output), finish, usage)
+
+
+def first_call_only(answer: Answer) -> tuple[Answer, int]:
+    """And how many calls are left out; what the model said behind its first call goes with them."""
+    dropped = len(answer.calls) - 1
+    if dropped < 1:
+        return answer, 0
+    first = next(at for at, one in enumerate(answer.output) if isinstance(one, RequestedCall))
+    kept = answer.output[: first + 1]
+    return replace(answer, output=kept), dropped
+
+
+@dataclass(slots=True)
+class _Reader:
+    tools: tuple[ToolSpec, ...]
+    vendor: VendorName
+    output: list[Output] = field(default_factory=list[Output])
+    _pieces: list[str] = field(default_factory=list[str])
+    """Of one text that is still being read."""
+
+    @property
+    def has_text(self) -> bool:
+        return any(isinstance(one, Message | RequestedCall) for one in self.output)
+
+    @property
+    def text(self) -> str:
+        messages = (one.content for one in self.output if isinstance(one, Message))
+        return "".join(content for content in messages if isinstance(content, str))
+
+    def read(self, parts: Iterable[ModelResponsePart]) -> None:
+        for hosted, some in groupby(parts, key=_is_hosted):
+            if hosted:
+                native_parts = [
+                    one
+                    for one in some
+                    if isinstance(one, NativeToolCallPart | NativeToolReturnPart)
+                ]
+                self.end_text()
+                self.output += hosted_calls(native_parts, self.tools, self.vendor)
+            else:
+                for part in some:
+                    self._read(part)
+
+    def finished(self) -> tuple[list[Output], list[int]]:
+        """The output, and where in it calls are. Raises ModelError for too many of either."""
+        self.end_text()
+        calls = [at for at, one in enumerate(self.output) if isinstance(one, RequestedCall)]
+        if len(calls) > MAX_CALLS:
+            raise too_many_calls()
+        if len(self.output) > MAX_OUTPUT_ITEMS:
+            raise too_many_items()
+        return self.output, calls
+
+    def end_text(self) -> None:
+        if text := "".join(self._pieces):
+            self.output.append(Message("assistant", text))
+        self._pieces.clear()
+
+    def _read(self, part: ModelResponsePart) -> None:
+        kept = native(part, self.vendor)
+        if isinstance(part, TextPart) and kept is None:
+            self._pieces.append(cleaned_text(part.content))
+            return
+        self.end_text()
+        match part:
+            case TextPart():
+                self.output.append(Message("assistant", cleaned_text(part.content), native=kept))
+            case ThinkingPart():
+                self.output.append(reasoning(part, self.vendor))
+            case ToolCallPart():
+                call_id, name = cleaned_text(part.tool_call_id), cleaned_text(part.tool_name)
+                call = RequestedCall(call_id, name, _written(part.args) or "{}", native=kept)
+                self.output.append(call)
+            case FilePart(content=content):
+                kind = "image" if content.is_image else "file"
+                data = b64encode(content.data).decode()
+                media = MediaPart(kind, data=data, media_type=content.media_type)
+                self.output.append(Message("assistant", (media,), native=kept))
+            case _:
+                raise invalid_response(f"it holds a part of the kind '{part.part_kind}'")
+
+
+def _is_hosted(part: ModelResponsePart) -> bool:
+    return isinstance(part, NativeToolCallPart | NativeToolReturnPart)
+
+
+def _truncated(call: Output) -> Output:
+    return replace(call, truncated=True) if isinstance(call, RequestedCall) else call
+
+
+def _written(arguments: object) -> str:
+    """The model's own text, where the vendor gives it; Gemini gives objects."""
+    if isinstance(arguments, str):
+        return arguments
+    return "" if arguments is None else compact(arguments)
+
+
+def _usage(usage: RequestUsage) -> Usage:
+    """Input with what was read from a cache and what was written to one; output with reasoning."""
+    return Usage(
+        input=usage.input_tokens,
+        output=usage.output_tokens,
+        cached_input=usage.cache_read_tokens,
+        reasoning=usage.output_reasoning_tokens or _counted(usage, "thoughts_tokens"),
+    )
+
+
+def _counted(usage: RequestUsage, name: str) -> int:
+    return usage.details.get(name, 0)

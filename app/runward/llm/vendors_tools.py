@@ -1,0 +1,131 @@
+"""Tools as vendors' functions, each written once: a tool version keeps its ToolSpec between turns
+and runs."""
+
+from typing import Final, cast
+
+from pydantic import JsonValue
+from pydantic_ai import ToolDefinition
+
+from runward.domain.json import JsonObject
+from runward.domain.response import Loss
+from runward.domain.schema_strict import closed
+from runward.domain.schema_walk import rebuilt
+from runward.domain.tools import ToolSpec
+from runward.llm.strict_modes import STRICT_MODES
+from runward.llm.strict_subset import UnenforceableError, enforced
+from runward.llm.vendors_access import VendorName
+
+MAX_DEFINITIONS: Final = 4096
+MAX_PARTS: Final = 10_000
+"""Of a schema whose types are alternatives."""
+
+_GEMINI_WORDS: Final = STRICT_MODES["gemini"].words
+_SAYS_NOTHING: Final = frozenset(
+    {"$comment", "$schema", "deprecated", "examples", "readOnly", "writeOnly"}
+)
+_MAPS: Final = frozenset({"$defs", "properties"})
+_SCHEMAS: Final = frozenset({"additionalProperties", "anyOf", "items", "oneOf", "prefixItems"})
+
+
+class Definitions:
+    """Strict is asked for where the tool is; models that have no strict tools are not told. The
+    arguments are validated here in any case."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, bool], tuple[ToolSpec, ToolDefinition, list[Loss]]] = {}
+
+    def of(
+        self, spec: ToolSpec, vendor: VendorName, *, strict: bool
+    ) -> tuple[ToolDefinition, list[Loss]]:
+        """And what the model is not told, or not held to; `why` is the end of a sentence."""
+        key = id(spec), strict  # the spec is kept, so its id stays taken
+        if (kept := self._kept.get(key)) is not None:
+            return kept[1], kept[2]
+        if len(self._kept) >= MAX_DEFINITIONS:
+            self._kept.clear()
+        parameters, lost, what = spec.parameters, list[Loss](), f"tools.{spec.name}"
+        strict = spec.strict and strict
+        if vendor == "gemini":
+            parameters, words = reduced(parameters)
+            if words:
+                lost.append(Loss(what, f"is not told of {', '.join(words)} in its parameters"))
+        elif strict:
+            try:
+                parameters = enforced_by(vendor, closed(parameters))
+            except UnenforceableError as error:
+                strict = False
+                why = f"cannot enforce its parameters: {error}; the arguments are validated"
+                lost.append(Loss(f"{what}.strict", why))
+        made = ToolDefinition(
+            name=spec.name,
+            parameters_json_schema=parameters,
+            description=spec.description or None,
+            strict=strict,
+        )
+        self._kept[key] = spec, made, lost
+        return made, lost
+
+
+def enforced_by(vendor: VendorName, schema: JsonObject) -> JsonObject:
+    """The schema as the vendor's strict mode takes it. Raises UnenforceableError."""
+    told = enforced(schema, STRICT_MODES[vendor])
+    return one_type_each(told) if vendor == "anthropic" else told
+
+
+def reduced(schema: JsonObject) -> tuple[JsonObject, list[str]]:
+    """The schema in the words that Gemini reads, and those that it does not."""
+    lost: set[str] = set()
+    return cast(JsonObject, _reduced(schema, lost)), sorted(lost)
+
+
+def one_type_each(schema: JsonObject) -> JsonObject:
+    """As the `anthropic` library, which prepares schemas that are enforced, takes them: several
+    types are alternatives. Raises UnenforceableError for more than MAX_PARTS parts, because lists
+    of types inside lists of types multiply."""
+    return cast(JsonObject, _one_type_each(schema, _Parts()))
+
+
+class _Parts:
+    """Counts the parts of a schema; long texts and lists count as several."""
+
+    def __init__(self) -> None:
+        self._left = MAX_PARTS
+
+    def add(self, schema: JsonObject) -> None:
+        length = sum(len(value) for value in schema.values() if isinstance(value, str | list))
+        self._left -= 1 + length // 16
+        if self._left < 0:
+            raise UnenforceableError((), f"has more than {MAX_PARTS} parts, one for each type")
+
+
+def _one_type_each(schema: JsonValue, parts: _Parts) -> JsonValue:
+    if not isinstance(schema, dict):
+        return schema
+    parts.add(schema)
+    kinds = schema.get("type")
+    if isinstance(kinds, list):
+        told = {word: schema[word] for word in schema.keys() & {"description", "title", "$defs"}}
+        rest = {word: value for word, value in schema.items() if word not in told}
+        return {**told, "anyOf": [_of_kind(rest, kind, parts) for kind in kinds]}
+    return rebuilt(schema, lambda child: _one_type_each(child, parts))
+
+
+def _of_kind(schema: JsonObject, kind: JsonValue, parts: _Parts) -> JsonValue:
+    return {"type": "null"} if kind == "null" else _one_type_each(schema | {"type": kind}, parts)
+
+
+def _reduced(schema: JsonValue, lost: set[str]) -> JsonValue:
+    if isinstance(schema, list):
+        return [_reduced(one, lost) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept: JsonObject = {}
+    for word, value in schema.items():
+        if word not in _GEMINI_WORDS:
+            if word not in _SAYS_NOTHING:
+                lost.add(word)
+        elif word in _MAPS and isinstance(value, dict):
+            kept[word] = {name: _reduced(one, lost) for name, one in value.items()}
+        else:
+            kept[word] = _reduced(value, lost) if word in _SCHEMAS else value
+    return kept

@@ -1,0 +1,73 @@
+"""What a step of one run changes besides that run: its child runs, its session, those above it."""
+
+from dataclasses import replace
+
+from runward.domain.json import JsonObject
+from runward.domain.run import MOVES, TERMINAL, Move
+from runward.domain.state import (
+    Changes,
+    ChildRun,
+    Lineage,
+    Place,
+    RunState,
+    Segment,
+    SegmentKind,
+    created,
+)
+from runward.store import codec
+from runward.store.commit import Beyond, Ending
+from runward.store.runs import NewRun
+
+
+def beyond(state: RunState, changes: Changes, ending: Ending | None) -> Beyond | None:
+    """None: nothing, so the step can share its commit with those of other runs."""
+    parts = ending is not None and ending.move is not Move.RELEASE
+    concerns = state.lineage or state.place or state.open_children
+    if not (changes.children or changes.shared or (parts and concerns)):
+        return None
+    ends = ending is not None and MOVES[ending.move].target in TERMINAL
+    kept: tuple[JsonObject, ...] = ()
+    if ending is not None and ends and state.place and state.place.number is not None:
+        settled = replace(state, calls={**state.calls, **changes.inserted, **changes.updated})
+        kept = codec.kept_of(settled, ending.output, refused=ending.refused)
+    return Beyond(
+        lineage=state.lineage,
+        children=tuple(_new_run(state, child) for child in changes.children),
+        awaits_children=ending is not None
+        and ending.move is Move.DEFER
+        and bool(state.open_children),
+        session_id=state.place.session_id if state.place else None,
+        shared=changes.shared,
+        leaves=state.place if ends else None,
+        kept=kept,
+    )
+
+
+def _new_run(state: RunState, child: ChildRun) -> NewRun:
+    config = child.member.config
+    if child.deadline_seconds is not None:
+        limits = config.limits.model_copy(update={"deadline_seconds": child.deadline_seconds})
+        config = config.model_copy(update={"limits": limits})
+    changes = Changes()
+    created(changes, child.agent, config, parent_call_id=child.call_id)
+    changes.segments.append(Segment(SegmentKind.INPUT, 0, child.agent, child.input))
+    above = state.lineage
+    return NewRun(
+        project_id=state.project_id,
+        id=child.id,
+        agent=child.agent,
+        config=config,
+        context=child.context,
+        metadata={},
+        created_by=state.created_by,
+        changes=changes,
+        agent_version=child.member.version,
+        team=child.team,
+        lineage=Lineage(
+            parent=state.id,
+            call_id=child.call_id,
+            ancestors=(*(above.ancestors if above else ()), state.id),
+            path=(*(above.path if above else ()), child.agent),
+        ),
+        place=Place(state.place.session_id, None) if state.place else None,
+    )

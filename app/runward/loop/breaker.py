@@ -1,0 +1,92 @@
+"""A circuit breaker (M. Nygard, Release It!, 2007) for each project and model: a vendor that is
+down is not asked by every run again and again, and runs with another model go on there at once.
+
+It counts in this process alone. What counts is that the vendor could not answer: errors of 500 and
+more, broken streams, timeouts. A refused key or request, or a rate limit, is no sign of that.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+from uuid import UUID
+
+from runward.llm.base import ModelError
+
+FAILURES: Final = 5
+"""In a row, after which it opens."""
+FIRST_SECONDS, LONGEST_SECONDS = 5.0, 30.0
+"""How long it stays open, twice as long each time that the model then fails again."""
+MAX_KEPT: Final = 4096
+OPEN: Final = "model_circuit_open"
+_DOWN: Final = frozenset(
+    {
+        "model_unavailable",
+        "model_unreachable",
+        "model_stream_broken",
+        "model_timeout",
+        "model_failed",
+    }
+)
+
+Key: TypeAlias = tuple[UUID, str]
+"""A project, and `vendor:model`."""
+
+
+@dataclass(slots=True)
+class _Circuit:
+    failures: int = 0
+    open_seconds: float = 0.0
+    until: float = 0.0
+    probing: bool = False
+
+
+class Breakers:
+    """`clock` in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._now = clock
+        self._circuits: OrderedDict[Key, _Circuit] = OrderedDict()
+
+    def refusal(self, key: Key) -> ModelError | None:
+        """Why the model is not to be asked now; `retry_after` says when it may be. Once that has
+        passed, one request goes first, and the others wait for how it ends."""
+        circuit = self._circuits.get(key)
+        if circuit is None or circuit.failures < FAILURES:
+            return None
+        left = circuit.until - self._now()
+        if left <= 0 and not circuit.probing:
+            circuit.probing = True
+            return None
+        wait = max(left, FIRST_SECONDS if circuit.probing else 0.0)
+        text = f"{key[1]} failed {circuit.failures} times in a row and is left alone for a while."
+        return ModelError(OPEN, text, transient=True, retry_after=wait)
+
+    def is_probing(self, key: Key) -> bool:
+        """Return whether a request tries the model, and the others wait for it."""
+        circuit = self._circuits.get(key)
+        return circuit is not None and circuit.probing
+
+    def failed(self, key: Key, error: ModelError) -> None:
+        if error.code not in _DOWN:
+            self.over(key)
+            return
+        circuit = self._circuits.setdefault(key, _Circuit())
+        self._circuits.move_to_end(key)
+        if len(self._circuits) > MAX_KEPT:
+            self._circuits.popitem(last=False)
+        circuit.failures += 1
+        circuit.probing = False
+        if circuit.failures >= FAILURES and circuit.until <= self._now():
+            doubled = circuit.open_seconds * 2 or FIRST_SECONDS
+            circuit.open_seconds = min(doubled, LONGEST_SECONDS)
+            circuit.until = self._now() + circuit.open_seconds
+
+    def worked(self, key: Key) -> None:
+        self._circuits.pop(key, None)
+
+    def over(self, key: Key) -> None:
+        """The request ended without a word on whether the vendor is up."""
+        if (circuit := self._circuits.get(key)) is not None:
+            circuit.probing = False

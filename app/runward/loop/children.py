@@ -1,0 +1,92 @@
+"""Child runs: whom one is started with, and what it hands back."""
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from runward.domain import texts
+from runward.domain.abandoned import Closed
+from runward.domain.calls import Call
+from runward.domain.ids import ProjectId, RunId
+from runward.domain.outcomes import Failed, Outcome, Why
+from runward.domain.state import Child, ChildRun, Member, RunState
+from runward.domain.team import MAX_DEPTH, opening, outcome_of
+from runward.domain.toolbox import Tool
+from runward.domain.tools import OutputOfTool
+from runward.store import agents, outside, views
+from runward.store.agents import TeamTooLargeError
+from runward.store.db import patiently
+from runward.store.ids import mint
+
+
+class Children:
+    def __init__(self, pool: AsyncEngine) -> None:
+        self._pool = pool
+
+    async def opened(
+        self, state: RunState, call: Call, tool: Tool, seconds_left: float | None
+    ) -> ChildRun | Failed:
+        """The agent as it is now. `seconds_left`: until the deadline of the run that waits."""
+        name = tool.spec.agent
+        assert name is not None
+        if len(state.lineage.ancestors if state.lineage else ()) >= MAX_DEPTH:
+            return _not_started(
+                f"More than {MAX_DEPTH} child runs inside each other.", texts.TOO_DEEP
+            )
+        try:
+            found = await patiently(lambda: self._find(state.project_id, name))
+        except TeamTooLargeError:
+            why = f"The handoffs of '{name}' lead to too many agents."
+            return _not_started(why, texts.NO_SUCH_AGENT)
+        if found is None:
+            return _not_started(f"There is no agent '{name}'.", texts.NO_SUCH_AGENT)
+        member, team = found
+        own = member.config.limits.deadline_seconds
+        bounds = [one for one in (own, tool.spec.timeout_seconds, seconds_left) if one is not None]
+        return ChildRun(
+            id=RunId(mint()),
+            call_id=call.id,
+            agent=name,
+            member=member,
+            team=team,
+            input=opening(call.arguments),
+            context=state.context,
+            deadline_seconds=max(1.0, min(bounds)) if bounds else None,
+        )
+
+    async def _find(
+        self, project_id: ProjectId, name: str
+    ) -> tuple[Member, dict[str, Member]] | None:
+        async with self._pool.connect() as tx:
+            agent = await agents.get_agent(tx, project_id, name)
+            if agent is None:
+                return None
+            team, _ = await agents.find_team(tx, project_id, agent.config.handoffs)
+        member = agents.member_of(agent)
+        if team:
+            team[name] = member
+        return member, team
+
+    async def result_of(self, state: RunState, tool: Tool, child: Child) -> Outcome:
+        """Of a child run that has ended."""
+        if not isinstance(tool.spec.output, OutputOfTool):
+            return outcome_of(tool, child)
+        name = tool.spec.output.tool
+
+        async def read() -> views.LastOutput | None:
+            async with self._pool.connect() as tx:
+                return await views.last_output(tx, state.project_id, child.run_id, name)
+
+        return outcome_of(tool, child, await patiently(read))
+
+    async def cancel(self, state: RunState) -> Closed:
+        """The run has ended while child runs were open. Should this process end first, a sweep
+        does it."""
+
+        async def write() -> Closed | None:
+            async with self._pool.begin() as tx:
+                return await outside.cancel_below(tx, state.project_id, state.id)
+
+        return await patiently(write) or Closed()
+
+
+def _not_started(detail: str, told: str) -> Failed:
+    return Failed(Why.ERROR, detail, message=told, permanent=True)

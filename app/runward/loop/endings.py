@@ -1,0 +1,76 @@
+"""How a claim of a run ends, in the words of the store and of the event log."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from runward.domain.calls import CallPhase, Reason
+from runward.domain.decide import Finish, Park
+from runward.domain.events import MAX_VALUE_BYTES
+from runward.domain.ids import CallId, Prefix, show
+from runward.domain.json import JsonObject
+from runward.domain.run import Move, RunStatus, ending_event
+from runward.domain.settle import close_open_calls, cut
+from runward.domain.state import Changes, RunState
+from runward.store.commit import Ending
+
+_MOVES: Final[Mapping[RunStatus, Move]] = {
+    RunStatus.COMPLETED: Move.COMPLETE,
+    RunStatus.FAILED: Move.FAIL,
+    RunStatus.INCOMPLETE: Move.STOP,
+    RunStatus.CANCELLED: Move.CANCEL,
+}
+
+
+def park(state: RunState, changes: Changes, action: Park) -> Ending:
+    """Add `run.waiting`, which names what is waited for. A run that goes on without a person is
+    deferred instead: while child runs are at work, or if every call waits for its callback."""
+    phases = {state.calls[one].phase for one in action.waiting}
+    if CallPhase.AWAITING_CHILD in phases or phases == {CallPhase.AWAITING_CALLBACK}:
+        return Ending(Move.DEFER)
+    changes.add("run.waiting", waiting_for=[_waiting(state, call_id) for call_id in action.waiting])
+    return Ending(Move.PARK)
+
+
+def _waiting(state: RunState, call_id: CallId) -> JsonObject:
+    call = state.calls[call_id]
+    about: JsonObject = {"call_id": call.id, "tool": call.tool}
+    match call.phase:
+        case CallPhase.AWAITING_APPROVAL:
+            assert call.approval_id is not None
+            shown = show(Prefix.APPROVAL, call.approval_id)
+            return {"type": "approval", "approval_id": shown, **about}
+        case CallPhase.AWAITING_CALLBACK:
+            return {"type": "callback", **about}
+        case CallPhase.AWAITING_RESULT | CallPhase.AWAITING_INPUT:
+            return {"type": "tool_result", **about}
+        case _:
+            return {"type": "resolve", **about}
+
+
+def finish(state: RunState, changes: Changes, action: Finish) -> Ending:
+    """Settles what is open and adds the run's last event."""
+    results = (call.result for call in state.calls.values())
+    escalated = any(result.escalate for result in results if result is not None)
+    cancelled = action.status is RunStatus.CANCELLED
+    close_open_calls(state, changes, Reason.RUN_CANCELLED if cancelled else Reason.RUN_ENDED)
+    failed = action.status is RunStatus.FAILED
+    details: JsonObject | None = None
+    if action.code is not None:
+        name = "code" if failed else "reason"
+        details = {name: action.code, "message": action.message}
+    shown, full = cut(action.output, MAX_VALUE_BYTES)
+    data: JsonObject = {"output": shown}
+    if full is not None:
+        data["truncated"] = True
+    if details is not None:
+        data["error" if failed else "incomplete_details"] = details
+    changes.add(ending_event(action.status), **data)
+    return Ending(
+        _MOVES[action.status],
+        output=action.output,
+        parsed=action.parsed,
+        error=details if failed else None,
+        incomplete=None if failed else details,
+        refused=action.refused,
+        escalated=state.config.kind != "loop" and escalated,
+    )

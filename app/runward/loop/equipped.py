@@ -1,0 +1,108 @@
+"""A leased run with what it needs to go on: its tools, its guardrails, and its calls in flight."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from runward.domain import team
+from runward.domain.bounds import bounded_progress
+from runward.domain.builtins import BUILTINS, shown
+from runward.domain.calls import Call
+from runward.domain.ids import CallId
+from runward.domain.schema import Validator, stored_validator
+from runward.domain.state import RunState
+from runward.domain.toolbox import Tool
+from runward.loop.builtins import Builtin
+from runward.loop.guarding import Guarding
+from runward.loop.leased import Engine, LeasedRun
+from runward.loop.policies import NO_POLICY
+from runward.loop.run_tools import CallsInFlight, seconds_for
+from runward.loop.toolbox import Armed, ToolSet, enabled_now
+from runward.store.db import patiently
+
+MAX_PROGRESS: Final = 100
+"""Progress reports of one call in one claim. Later ones are dropped."""
+
+
+class EquippedRun(LeasedRun):
+    def __init__(self, engine: Engine, state: RunState, claimed_at: float | None = None) -> None:
+        super().__init__(engine, state, claimed_at)
+        self._tools = ToolSet({})
+        self._made: dict[str, Tool] = {}
+        self._enabled: dict[str, Tool] = {}
+        self._guarding = Guarding(engine.guards, NO_POLICY)
+        builtin = Builtin(lambda: self._state, self._searched)
+        executors = {**engine.executors, "builtin": builtin}
+        self._in_flight = CallsInFlight(
+            executors, engine.callback, self._guarding, self._reported, self._has_lease
+        )
+        self._reports: dict[CallId, int] = {}
+        self._schema: Validator | None = None
+
+    async def _arm(self) -> None:
+        """Have every tool at hand that the run may show, shows now, or has open calls of."""
+        state = self._state
+        wanted = {*state.pinned.items(), *((t.name, t.version) for t in self._enabled.values())}
+        wanted |= {(c.tool, c.version) for c in state.open_calls if c.version}
+        toolbox, policies = self._engine.toolbox, self._engine.policies
+        policy = await patiently(lambda: policies.of(state.project_id))
+        self._guarding = self._in_flight.guarding = Guarding(self._engine.guards, policy)
+        self._tools = await patiently(lambda: toolbox.fetch(state.project_id, wanted))
+        self._made = team.made_tools(state.config, state.team)
+        if state.config.output_schema is not None and self._schema is None:
+            self._schema = stored_validator(state.config.output_schema, at="output")
+
+    async def _find_enabled(self, state: RunState) -> None:
+        """`state`: the run as it is when its model is asked. In a turn, rules see the same turn
+        when its calls start as when its tools were shown."""
+        self._enabled = await enabled_now(self._tools, state, self._engine)
+
+    async def _shown_now(self) -> dict[str, Tool]:
+        """What the model is shown in this turn."""
+        await self._find_enabled(self._state)
+        return shown(self._state, self._enabled, self._made)
+
+    def _searched(self) -> dict[str, Any]:
+        return {name: tool.spec for name, tool in self._enabled.items()}
+
+    @property
+    def _callable(self) -> Mapping[str, Tool]:
+        """The tools whose calls may start now."""
+        return {**BUILTINS, **self._enabled, **self._made}
+
+    def _armed(self, call: Call) -> Armed:
+        armed = self._tools.of(call)
+        if armed is not None:
+            return armed
+        return Armed({**BUILTINS, **self._made}[call.tool], ())
+
+    def _armed_tool(self, tool: Tool) -> Armed:
+        """One of those that the model is shown."""
+        if tool.version == team.MADE:
+            return Armed(tool, ())
+        return self._tools.version(tool.name, tool.version)
+
+    def _tool_of(self, call: Call) -> Tool | None:
+        armed = self._tools.of(call)
+        return armed.tool if armed else {**BUILTINS, **self._made}.get(call.tool)
+
+    def _seconds_for(self, call: Call) -> float | None:
+        """A retry has the time that its first attempt left."""
+        if self._in_flight.was_tried(call):
+            return call.timeout_seconds
+        spec, limits = self._armed(call).tool.spec, self._state.config.limits
+        return seconds_for(spec, limits, self._engine.tool_timeout, self._left)
+
+    def _reported(self, call: Call, progress: float | None, message: str | None) -> None:
+        """Record a tool's progress report with the next step, or at once if there is none."""
+        count = self._reports[call.id] = self._reports.get(call.id, 0) + 1
+        if count > MAX_PROGRESS:
+            return
+        progress, message = bounded_progress(progress, message)
+        self._changes.add(
+            "tool_call.progress",
+            call_id=call.id,
+            status="progress",
+            progress=progress,
+            message=message,
+        )
+        self._nudged.set()

@@ -1,0 +1,85 @@
+"""What guardrails and hooks are told; docs/guardrails.md and docs/hooks.md list it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from runward.domain.calls import Call, Result
+from runward.domain.guards import Moment, Stage
+from runward.domain.ids import Prefix, show
+from runward.domain.items import Item, Part, item_to_json, part_to_json
+from runward.domain.json import JsonObject, parse
+from runward.domain.response import ModelResponse, RequestedCall
+from runward.domain.state import RunState, new_input
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A call's result as it stands now, whole even where the model reads a part of it."""
+
+    output: JsonValue
+    is_error: bool = False
+    parts: tuple[Part, ...] = ()
+
+    @classmethod
+    def of(cls, result: Result) -> "Seen":
+        whole = result.output if result.full is None else result.full
+        return cls(whole, result.is_error, result.parts)
+
+    def shown(self) -> JsonObject:
+        shown: JsonObject = {"output": self.output, "is_error": self.is_error}
+        if self.parts:
+            shown["content"] = [part_to_json(part) for part in self.parts]
+        return shown
+
+
+def guardrail(state: RunState, stage: Stage, about: JsonObject) -> JsonObject:
+    return {"type": "guardrail", "stage": stage, **_run(state), **about}
+
+
+def hook(state: RunState, on: Moment, *, turn: int, about: JsonObject) -> JsonObject:
+    return {"type": "hook", "on": on, **_run(state), "turn": turn, **about}
+
+
+def _run(state: RunState) -> JsonObject:
+    return {
+        "run_id": show(Prefix.RUN, state.id),
+        "agent": state.agent,
+        "context": state.context,
+    }
+
+
+def of_call(call: Call, seen: Seen | None = None) -> JsonObject:
+    about: JsonObject = {
+        "call_id": call.id,
+        "tool": call.tool,
+        "tool_version": call.version,
+        "arguments": call.arguments,
+    }
+    return about if seen is None else about | seen.shown()
+
+
+def of_conversation(items: Sequence[Item]) -> JsonObject:
+    return {"items": [item_to_json(item) for item in items]}
+
+
+def of_response(response: ModelResponse) -> JsonObject:
+    calls: list[JsonValue] = [_requested(call) for call in response.calls]
+    return {"message": response.text, "calls": calls, "refusal": response.refusal}
+
+
+def _requested(call: RequestedCall) -> JsonObject:
+    """Its arguments are not checked yet: what is no JSON object is shown as text."""
+    shown: JsonObject = {"call_id": call.call_id, "name": call.name}
+    try:
+        arguments = parse(call.arguments)
+    except ValueError:
+        arguments = None
+    if isinstance(arguments, dict):
+        return shown | {"arguments": arguments}
+    return shown | {"arguments": {}, "arguments_text": call.arguments}
+
+
+def of_new_input(state: RunState) -> list[JsonValue]:
+    return [item_to_json(item) for segment in new_input(state) for item in segment.items]

@@ -1,0 +1,194 @@
+"""Stored secrets in the settings of tools that a model's vendor runs: put in just before the
+request, and struck out of what comes back. Nothing of them is stored, logged or shown."""
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from pydantic import JsonValue
+
+from runward.domain.items import Content, HostedCall, Message, Native, Reasoning, TextPart
+from runward.domain.json import JsonObject
+from runward.domain.response import Loss, ModelResponse, Output
+from runward.domain.secrecy import without_secret
+from runward.domain.tools import Hosted, ToolSpec
+from runward.llm.abilities import kept_choice
+from runward.llm.base import (
+    ArgumentsDelta,
+    Delta,
+    ModelError,
+    ModelRequest,
+    OnDelta,
+    ReasoningDelta,
+    Restarted,
+    TextDelta,
+)
+
+Read: TypeAlias = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
+"""The values of secrets by name; one that does not exist is not among them."""
+
+_Text: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta
+
+STRUCK: Final = "***"
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """A request with its secrets. `values` must not be seen again."""
+
+    request: ModelRequest
+    losses: tuple[Loss, ...] = ()
+    values: tuple[str, ...] = ()
+
+    def struck(self, response: ModelResponse) -> ModelResponse:
+        if not self.values:
+            return response
+        return replace(response, output=tuple(self._output(one) for one in response.output))
+
+    def deltas(self, show: OnDelta) -> "Deltas":
+        return Deltas(self.values, show)
+
+    def struck_error(self, error: ModelError) -> ModelError:
+        if not self.values:
+            return error
+        message = error.message
+        for value in self.values:
+            message = without_secret(message, value, STRUCK)
+        return ModelError(
+            error.code,
+            message,
+            transient=error.transient,
+            retry_after=error.retry_after,
+            status=error.status,
+        )
+
+    def _output(self, one: Output) -> Output:
+        match one:
+            case Message(content=content):
+                return replace(one, content=self._content(content), native=self._native(one.native))
+            case Reasoning():
+                return replace(one, data=self._object(one.data))
+            case HostedCall():
+                return replace(
+                    one,
+                    arguments=self._object(one.arguments),
+                    output=self._json(one.output),
+                    data=self._object(one.data),
+                )
+            case _:
+                arguments = self._text(one.arguments)
+                return replace(one, arguments=arguments, native=self._native(one.native))
+
+    def _content(self, content: Content) -> Content:
+        if isinstance(content, str):
+            return self._text(content)
+        return tuple(
+            TextPart(self._text(part.text)) if isinstance(part, TextPart) else part
+            for part in content
+        )
+
+    def _native(self, native: Native | None) -> Native | None:
+        return native and Native(native.vendor, self._object(native.data))
+
+    def _object(self, value: JsonObject) -> JsonObject:
+        return {self._text(key): self._json(inner) for key, inner in value.items()}
+
+    def _json(self, value: JsonValue) -> JsonValue:
+        match value:
+            case str():
+                return self._text(value)
+            case list():
+                return [self._json(inner) for inner in value]
+            case dict():
+                return self._object(value)
+            case _:
+                return value
+
+    def _text(self, text: str) -> str:
+        for value in self.values:
+            text = text.replace(value, STRUCK)
+        return text
+
+
+class Deltas:
+    """Shows what streams in without the secrets. A secret may come in pieces, so of each text as
+    many characters as it may have wait for what follows, or for `end`."""
+
+    def __init__(self, values: Sequence[str], show: OnDelta) -> None:
+        self._show = show
+        self._secret = re.compile("|".join(map(re.escape, values))) if values else None
+        self._wait = max(map(len, values), default=1) - 1
+        self._held: dict[tuple[type, int], _Text] = {}
+
+    def __call__(self, delta: Delta) -> None:
+        if self._secret is None or isinstance(delta, Restarted):
+            self._held.clear()
+            self._show(delta)
+            return
+        strand = type(delta), delta.index if isinstance(delta, ArgumentsDelta) else 0
+        before = self._held.get(strand)
+        text = delta.text if before is None else before.text + delta.text
+        self._held[strand] = self._pass(replace(delta, text=text), len(text) - self._wait)
+
+    def end(self) -> None:
+        """Show what waits: the answer is complete."""
+        for delta in self._held.values():
+            self._pass(delta, len(delta.text))
+        self._held.clear()
+
+    def _pass(self, delta: _Text, end: int) -> _Text:
+        """Show the text up to `end`, and return the rest. A secret that begins before `end` is
+        complete."""
+        assert self._secret is not None
+        shown, at = "", 0
+        for found in self._secret.finditer(delta.text):
+            if found.start() >= end:
+                break
+            shown += delta.text[at : found.start()] + STRUCK
+            at = found.end()
+        end = max(at, end)
+        self._show(replace(delta, text=shown + delta.text[at:end]))
+        return replace(delta, text=delta.text[end:])
+
+
+async def armed(request: ModelRequest, read: Read) -> Armed:
+    """A tool whose secret does not exist is left out."""
+    wanted = {
+        name
+        for tool in request.tools
+        if tool.hosted is not None
+        for name in tool.hosted.secrets.values()
+    }
+    if not wanted:
+        return Armed(request)
+    values = await read(wanted)
+    tools: list[ToolSpec] = []
+    losses: list[Loss] = []
+    for tool in request.tools:
+        secrets = tool.hosted.secrets if tool.hosted is not None else {}
+        missing = sorted({name for name in secrets.values() if name not in values})
+        if missing:
+            named = ", ".join(f"'{name}'" for name in missing)
+            losses.append(Loss(f"tools.{tool.name}", f"There is no secret {named}."))
+        elif tool.hosted is not None and secrets:
+            tools.append(tool.model_copy(update={"hosted": _filled(tool.hosted, values)}))
+        else:
+            tools.append(tool)
+    choice = kept_choice(request.tool_choice, {tool.name for tool in tools}, set())
+    filled = replace(request, tools=tuple(tools), tool_choice=choice)
+    return Armed(filled, tuple(losses), tuple(sorted(values.values(), key=len, reverse=True)))
+
+
+def _filled(hosted: Hosted, values: Mapping[str, str]) -> Hosted:
+    """A setting `headers.X-Key` is a field of the setting `headers`."""
+    settings = dict(hosted.settings)
+    for setting, secret in hosted.secrets.items():
+        name, dot, inner = setting.partition(".")
+        outer = settings.get(name)
+        if dot:
+            known = outer if isinstance(outer, dict) else {}
+            settings[name] = {**known, inner: values[secret]}
+        else:
+            settings[name] = values[secret]
+    return hosted.model_copy(update={"settings": settings})

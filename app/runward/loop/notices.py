@@ -1,0 +1,100 @@
+"""Tell tools that nobody waits for their answer any more: best effort, beside everything else."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from types import TracebackType
+from typing import Final
+
+import structlog
+
+from runward.domain.abandoned import Abandoned
+from runward.domain.ids import Prefix, show
+from runward.loop.toolbox import Armed, Toolbox
+from runward.tools.base import Invocation
+from runward.tools.webhook import NOTICE_SECONDS, Webhook
+
+log = structlog.get_logger()
+
+MAX_WAITING: Final = 1000
+"""Notices that wait to be sent; what comes when there are so many is dropped."""
+AT_ONCE: Final = 8
+DRAIN_SECONDS: Final = 2.0
+"""For what is left when the process stops; what takes longer is dropped."""
+
+
+class Notices:
+    """As a context: until it is left, notices are sent. Each is tried once. A process that is
+    killed tells nothing more; a tool that must know asks the run."""
+
+    def __init__(self, toolbox: Toolbox, webhook: Webhook) -> None:
+        self._toolbox = toolbox
+        self._webhook = webhook
+        self._waiting: asyncio.Queue[Abandoned] = asyncio.Queue(MAX_WAITING)
+        self._senders: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> "Notices":
+        self._senders = [
+            asyncio.create_task(self._send_forever(), name=f"notices {n}") for n in range(AT_ONCE)
+        ]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self._waiting.join()
+        for sender in self._senders:
+            sender.cancel()
+        await asyncio.gather(*self._senders, return_exceptions=True)
+
+    def tell(self, abandoned: Iterable[Abandoned]) -> None:
+        """What has been committed. Returns at once."""
+        for one in abandoned:
+            try:
+                self._waiting.put_nowait(one)
+            except asyncio.QueueFull:
+                log.warning("notice_dropped", call=show(Prefix.CALL, one.call.uuid))
+
+    async def _send_forever(self) -> None:
+        while True:
+            one = await self._waiting.get()
+            try:
+                await self._send(one)
+            except Exception:  # the next notices are sent all the same
+                log.exception("notice_failed", call=show(Prefix.CALL, one.call.uuid))
+            finally:
+                self._waiting.task_done()
+
+    async def _send(self, one: Abandoned) -> None:
+        assert one.call.version is not None
+        wanted = [(one.call.tool, one.call.version)]
+        armed = (await self._toolbox.fetch(one.project_id, wanted)).of(one.call)
+        if armed is None or armed.tool.spec.type != "webhook":
+            return
+        told = await self._webhook.notify_cancelled(_invocation(one, armed), one.reason)
+        log.info("notice_sent", call=show(Prefix.CALL, one.call.uuid), told=told)
+
+
+def _invocation(one: Abandoned, armed: Armed) -> Invocation:
+    return Invocation(
+        project_id=one.project_id,
+        run_id=one.run_id,
+        call_id=one.call.id,
+        call_uuid=one.call.uuid,
+        tool=armed.tool.spec,
+        tool_version=armed.tool.version,
+        agent=one.agent,
+        arguments=one.call.arguments,
+        context=None,
+        attempt=one.call.attempt,
+        fence=one.call.fence,
+        seconds=NOTICE_SECONDS,
+        callback_url="",
+        callback_token="",
+        secrets=armed.secrets,
+    )

@@ -1,0 +1,45 @@
+"""Projects' own hooks and guardrails, kept between runs until something about them changes."""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from runward.domain.guards import Guardrail, Hook
+from runward.domain.ids import ProjectId
+from runward.loop.kept import KeptByProject
+from runward.store import policies
+from runward.store.vault import Vault
+from runward.tools import signing
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`all_secrets` sign what the project's guardrails and hooks are asked, and its agents': newest
+    first."""
+
+    hooks: tuple[Hook, ...]
+    guardrails: tuple[Guardrail, ...]
+    all_secrets: tuple[str, ...]
+    overlap_ends: float = inf
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those that are valid now."""
+        return signing.valid_secrets(self.all_secrets, self.overlap_ends)
+
+
+NO_POLICY: Final = Policy((), (), ())
+
+
+class Policies(KeptByProject[Policy]):
+    def __init__(self, pool: AsyncEngine, vault: Vault) -> None:
+        async def read(project_id: ProjectId) -> Policy:
+            async with pool.connect() as tx:
+                stored = await policies.get_policy(tx, project_id)
+            secrets = tuple(vault.guard_secret(project_id, one) for one in stored.generations)
+            overlap_ends = signing.end_of_overlap(stored.former_seconds)
+            return Policy(stored.hooks, stored.guardrails, secrets, overlap_ends)
+
+        super().__init__(read)

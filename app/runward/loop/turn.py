@@ -1,0 +1,114 @@
+"""One turn of an agent with a model: what stands before it, the request, what stands after it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from runward.domain.decide import AskModel, Finish
+from runward.domain.guards import Allow, Fail, GoOn, HookFailed, Instead, Reject, Stage, Verdict
+from runward.domain.plan import Turn, requests_of
+from runward.domain.response import ModelResponse
+from runward.domain.run import RunStatus
+from runward.domain.state import RunState
+from runward.domain.toolbox import Tool, needs_approval
+from runward.llm.base import ModelError
+from runward.loop.ask_model import Note, ask_model, request_for
+from runward.loop.guarding import AskedCall, Guarding, instead_of_model
+from runward.loop.leased import Engine
+from runward.loop.toolbox import Armed, approvals_asked
+from runward.store.ids import mint
+
+HOOK_FAILED: Final = "hook_failed"
+GUARDRAIL: Final = "guardrail"
+
+
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """The model answered, and a hook behind it failed. The answer is paid for all the same."""
+
+    response: ModelResponse
+    finish: Finish
+
+
+async def ask(
+    engine: Engine,
+    guarding: Guarding,
+    state: RunState,
+    shown: Mapping[str, Tool],
+    action: AskModel,
+    *,
+    tell: Callable[[Note], None],
+    check: Callable[[], Awaitable[None]],
+) -> ModelResponse | Spoiled | Finish:
+    """The response that counts, or how the run ends without one. `check` is called before each
+    model request."""
+    refused = await refused_input(guarding, state)
+    if refused is not None:
+        return refused
+    request = request_for(state, shown, action)
+    before = await guarding.before_model(state, request.items)
+    match before:
+        case HookFailed(detail=detail):
+            return Finish(RunStatus.FAILED, code=HOOK_FAILED, message=detail)
+        case Instead():
+            response = instead_of_model(before)
+        case GoOn():
+            try:
+                response = await ask_model(engine, state, request, tell=tell, check=check)
+            except ModelError as error:
+                return Finish(RunStatus.FAILED, code=error.code, message=error.message)
+    after = await guarding.after_model(state, response)
+    if isinstance(after, HookFailed):
+        failed = Finish(RunStatus.FAILED, code=HOOK_FAILED, message=after.detail)
+        return Spoiled(response, failed)
+    return after
+
+
+async def refused_input(guarding: Guarding, state: RunState) -> Finish | None:
+    """How the run ends if what came in since the last turn is refused."""
+    verdict = await guarding.run_input(state)
+    return None if isinstance(verdict, Allow) else stopped_by(verdict, "run_input")
+
+
+async def judged(
+    engine: Engine,
+    guarding: Guarding,
+    state: RunState,
+    response: ModelResponse,
+    shown: Mapping[str, Tool],
+    armed: Callable[[Tool], Armed],
+) -> Turn:
+    """What is known about the calls of a response before they enter the ledger: what rules
+    and plugins say about approval, and guardrails before a person is asked."""
+    requests = requests_of(response, shown)
+    answered = await approvals_asked(shown, requests, state, engine)
+    gated = [
+        AskedCall(armed(shown[name]), arguments)
+        for name, arguments in requests
+        if needs_approval(shown[name], arguments, answered)
+    ]
+    verdicts = await guarding.pre_approval(state, gated)
+    return Turn(shown, mint, answered=answered, verdicts=verdicts)
+
+
+def stopped_by(verdict: Reject | Fail, stage: Stage) -> Finish:
+    """How a run ends whose input or output a guardrail refused. Which one it was, and why, is for
+    operators."""
+    why = verdict.detail or verdict.message
+    if isinstance(verdict, Fail):
+        return Finish(RunStatus.FAILED, code=GUARDRAIL, message=why, refused=stage)
+    told = verdict.message
+    return Finish(RunStatus.INCOMPLETE, told, code=GUARDRAIL, message=why, refused=stage)
+
+
+def shows_output(action: Finish) -> bool:
+    """A run that ends with an output shows it to guardrails first, also where it is incomplete."""
+    unfinished = action.status is RunStatus.INCOMPLETE and action.output is not None
+    theirs = action.code == GUARDRAIL
+    return not theirs and (unfinished or action.status is RunStatus.COMPLETED)
+
+
+async def checked(guarding: Guarding, state: RunState, action: Finish) -> Finish:
+    """How the run ends once guardrails have seen its output."""
+    verdict: Verdict = await guarding.run_output(state, action.output)
+    return action if isinstance(verdict, Allow) else stopped_by(verdict, "run_output")

@@ -1,0 +1,206 @@
+"""What `doctor` finds in the database: is it there, migrated, in time, and this key's; and whether
+the tools that it knows answer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Final
+
+from runward.domain.errors import OperatorError
+from runward.egress.answers import NoAnswer
+from runward.egress.client import Egress
+from runward.first_minute.example_tools import MARK
+from runward.first_minute.kept import secret_key_of
+from runward.first_minute.main import LOOPBACK
+from runward.operating.findings import Finding, secret_key
+from runward.settings import Settings
+from runward.store import embedded, inspection, readiness
+from runward.store.addresses import read_url
+from runward.store.db import (
+    DATABASE_ERRORS,
+    Database,
+    Tx,
+    check_safety,
+    open_database,
+)
+from runward.store.embedded_home import EmbeddedError
+from runward.store.inspection import KnownTool
+from runward.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
+from runward.store.vault import Vault
+
+WARN_SECONDS: Final = 2.0
+FAIL_SECONDS: Final = 60.0
+"""A tool's library refuses a signature that is minutes old."""
+MAX_TOOLS: Final = 200
+AT_ONCE: Final = 20
+TOOL_SECONDS: Final = 5.0
+
+
+async def of_database(settings: Settings) -> AsyncIterator[Finding]:
+    async with AsyncExitStack() as stack:
+        if settings.database_url is None:
+            data_dir = embedded.data_dir_of(settings.data_dir)
+            if not (data_dir / "postgres" / "data" / "PG_VERSION").exists():
+                yield Finding(
+                    "database",
+                    "warn",
+                    f"DATABASE_URL is not set, and there is no embedded database in {data_dir} yet",
+                    "`make run` or `runward serve` makes one. On a server set DATABASE_URL.",
+                )
+                return
+            try:
+                server = await embedded.start(data_dir, say=lambda _: None)
+            except EmbeddedError as error:
+                yield Finding("database", "fail", str(error), "Do what it says, or see its log.")
+                return
+            stack.push_async_callback(server.stop)
+            settings = settings.model_copy(
+                update={
+                    "secret_key": settings.secret_key or secret_key_of(data_dir),
+                    "allow_private_targets": settings.allow_private_targets or LOOPBACK,
+                }
+            )
+            url, shown = server.url, f"the embedded one in {data_dir}"
+        else:
+            url = settings.database_url.get_secret_value()
+            try:
+                shown = read_url(url).place
+            except OperatorError as error:
+                yield _failure("database", error)
+                return
+        database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
+        stack.push_async_callback(database.close)
+        try:
+            async for finding in _of_reachable(settings, database, shown):
+                yield finding
+        except OperatorError as error:
+            yield _failure("database", error)
+            yield secret_key(settings)
+        except DATABASE_ERRORS as error:
+            yield Finding("database", "fail", f"{shown} failed: {reason_of(error)}", "See its log.")
+            yield secret_key(settings)
+
+
+async def _of_reachable(
+    settings: Settings, database: Database, shown: str
+) -> AsyncIterator[Finding]:
+    await check_safety(database)
+    yield Finding("database", "ok", f"{shown} answers and keeps what it acknowledges")
+    try:
+        async with database.pool.connect() as tx:
+            yield await _clock(tx)
+            await readiness.check_schema(tx)
+    except UnmigratedDatabaseError as error:
+        yield _failure("migrations", error)
+        yield secret_key(settings)
+        return
+    yield Finding("migrations", "ok", "the schema is this version's, or a newer one's")
+    async with database.pool.connect() as tx:
+        yield await _secret_key(settings, tx)
+    async with database.pool.connect() as tx:
+        known = await inspection.webhooks(tx, MAX_TOOLS)
+    async for finding in _of_tools(settings, known):
+        yield finding
+
+
+async def _clock(tx: Tx) -> Finding:
+    before = datetime.now(UTC)
+    there = await inspection.clock(tx)
+    after = datetime.now(UTC)
+    ahead, behind = (before - there).total_seconds(), (there - after).total_seconds()
+    apart = max(ahead, behind)
+    if apart < WARN_SECONDS:
+        return Finding("clock", "ok", "this machine and the database agree")
+    way = "ahead of" if ahead > behind else "behind"
+    return Finding(
+        "clock",
+        "fail" if apart > FAIL_SECONDS else "warn",
+        f"this machine is {apart:.0f} seconds {way} the database",
+        "Synchronise both with NTP (`timedatectl set-ntp true`, where there is systemd): tools "
+        "refuse signatures with a wrong time.",
+    )
+
+
+async def _secret_key(settings: Settings, tx: Tx) -> Finding:
+    finding = secret_key(settings)
+    if settings.secret_key is None:
+        return finding
+    try:
+        await readiness.check(tx, Vault(settings.secret_key.get_secret_value()))
+    except WrongSecretKeyError as error:
+        return _failure("secret key", error)
+    except UnmigratedDatabaseError:  # no process has been started on it yet
+        pass
+    if settings.database_url is None:
+        return Finding("secret key", "ok", "the one that is kept with the data opens its secrets")
+    return finding
+
+
+async def _of_tools(settings: Settings, known: list[KnownTool]) -> AsyncIterator[Finding]:
+    if not known:
+        yield Finding("tools", "ok", "no tool with a URL is registered")
+        return
+    try:
+        egress = Egress(
+            allow_private=settings.allow_private_targets, allowed_ports=settings.allowed_ports
+        )
+    except ValueError:
+        return  # said of the ports already
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(tool: KnownTool) -> Finding | None:
+        async with turn:
+            return await _of_tool(egress, tool)
+
+    try:
+        findings = await asyncio.gather(*(ask(tool) for tool in known))
+    finally:
+        await egress.aclose()
+    bad = [finding for finding in findings if finding is not None]
+    if len(bad) < len(known):
+        names = [tool.name for tool, found in zip(known, findings, strict=True) if found is None]
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        yield Finding("tools", "ok", f"answer: {', '.join(names[:10])}{more}")
+    for finding in bad:
+        yield finding
+
+
+async def _of_tool(egress: Egress, tool: KnownTool) -> Finding | None:
+    """OPTIONS is safe (RFC 9110, 9.2.1): it does nothing there. Any answer will do. None: fine."""
+    answer = await egress.send(
+        "OPTIONS", tool.url, {}, b"", seconds=TOOL_SECONDS, max_response_bytes=1024
+    )
+    if not isinstance(answer, NoAnswer):
+        return None
+    if answer.permanent:
+        return Finding(
+            "tools",
+            "fail",
+            f"{tool.name}: {answer.detail}",
+            "Do so if it belongs there; otherwise correct its URL.",
+        )
+    if tool.metadata.get(MARK) is True:
+        return Finding(
+            "tools",
+            "warn",
+            f"the example {tool.name} does not answer: {answer.detail}",
+            "`serve` serves the examples while it runs.",
+        )
+    return Finding(
+        "tools",
+        "fail",
+        f"{tool.name} at {tool.url} does not answer: {answer.detail}",
+        f"Start it, or correct its URL: runward tools change {tool.name} --to URL",
+    )
+
+
+def _failure(check: str, error: OperatorError) -> Finding:
+    """Its first sentence is the detail, and what follows is the remedy."""
+    detail, _, remedy = str(error).partition(". ")
+    return Finding(check, "fail", detail, remedy)
+
+
+def reason_of(error: BaseException) -> str:
+    """Its first line. Some errors, such as a TimeoutError, have no text."""
+    return str(getattr(error, "orig", None) or error).partition("\n")[0] or type(error).__name__

@@ -1,0 +1,157 @@
+"""`runward demo`: a run that waits for a person, told in a terminal, on a Runward of its own."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import httpx2
+
+from runward.cli.approvals import asked, decided_as, show_approval
+from runward.cli.connection import Json, Runward, connected
+from runward.cli.exits import Exit, fail
+from runward.cli.following import follow
+from runward.cli.runs import show
+from runward.cli.shown import say, waiting
+from runward.cli.telling import Teller
+from runward.first_minute.banner import FIRST_INPUT
+from runward.first_minute.example_tools import FOLDER
+from runward.store.embedded_home import installed_package
+
+START_SECONDS: Final = 180.0
+STOP_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 0.1
+ROOT: Final = Path(__file__).parents[3]
+SETTINGS: Final = ("RUNWARD_", "DATABASE_URL", "NATS_URL")
+"""Not handed on: the demo is the same on every machine."""
+
+
+def show_demo(*, yes: bool) -> None:
+    yes = yes or not sys.stdin.isatty()
+    for number in (signal.SIGTERM, signal.SIGHUP):  # the latter as its terminal is closed
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
+    if installed_package() is None:
+        fail(
+            "The demo needs a PostgreSQL of its own. Run: pip install 'runward[embedded]'",
+            Exit.FAILED,
+        )
+    if not FOLDER.is_dir():
+        fail(
+            "The demo's tools are not here. A checkout has them, and the package that pip "
+            "installs; the container image does not.",
+            Exit.FAILED,
+        )
+    _title("1. Start Runward")
+    say("An API, a worker and an embedded PostgreSQL, in a folder that is removed afterwards.")
+    with _served() as (url, key), connected(url, key) as runward:
+        say(f"It answers at {url}.")
+        run_id, seen = _first_part(runward)
+        _decide(runward, run_id, yes=yes)
+        _title("4. The run goes on by itself")
+        _tell(runward, run_id, after=seen, settled=False)
+        _title("5. What stays: every call, once, with its outcome")
+        say(f"$ runward runs show {run_id}")
+        show(run_id, url, key)
+    _title("That was it")
+    say("Your own: `runward serve`, or `make run` in a checkout, starts Runward and prints what to")
+    say("do first; docs/getting-started.md adds a tool of yours.")
+
+
+def _first_part(runward: Runward) -> tuple[str, str]:
+    """The run's id and the number of the last event told."""
+    _title("2. Start a run")
+    say("Its model is a rule-based stand-in that needs no key: it makes the calls in its input.")
+    options = "--model offline:rules --tool lookup_order --tool refund --settled"
+    say(f"$ runward runs start {options} \\\n    '{FIRST_INPUT}'")
+    run = runward.post(
+        "/v1/runs",
+        {"model": "offline:rules", "tools": ["lookup_order", "refund"], "input": FIRST_INPUT},
+    )
+    return run["id"], _tell(runward, run["id"], after="0", settled=True)
+
+
+def _decide(runward: Runward, run_id: str, *, yes: bool) -> None:
+    _title("3. Decide")
+    say("A refund above 100 needs a person. Until then the run costs nothing but rows.")
+    say("$ runward approvals decide")
+    page = runward.get("/v1/approvals", status="pending", run_id=run_id)
+    for approval in page["data"]:
+        body: Json | None = None
+        if yes:
+            show_approval(runward, approval)
+            body = {"decision": "approve"}
+        while body is None:
+            body = asked(runward, approval)
+        say(f"{approval['id']} {decided_as(runward, approval, body)['status']}")
+
+
+def _tell(runward: Runward, run_id: str, *, after: str, settled: bool) -> str:
+    """The number of the last event."""
+    teller = Teller(run_id)
+    for event in follow(runward, run_id, after=after, settled=settled):
+        teller.tell(event)
+        after = str(event.get("sequence", after))
+    return after
+
+
+@contextmanager
+def _served() -> Generator[tuple[str, str]]:
+    """A Runward of its own: its address and its key."""
+    folder = Path(tempfile.mkdtemp(prefix="runward-demo-"))
+    folder.chmod(0o711)  # as root PostgreSQL runs under an account that has to pass through
+    data_dir, log = folder / "data", folder / "log"
+    port = _free_port()
+    env = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
+    env |= {"RUNWARD_DATA_DIR": str(data_dir), "RUNWARD_PORT": str(port)}
+    try:
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "runward", "serve"],
+                cwd=ROOT,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,  # Ctrl-C is for the demo, which then stops it
+            )
+        try:
+            url = f"http://127.0.0.1:{port}"
+            with waiting("Starting …"):
+                _wait_until_ready(url, process, log)
+            yield url, (data_dir / "api-key").read_text().strip()
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(STOP_SECONDS)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    begun = time.monotonic()
+    with httpx2.Client(base_url=url, timeout=POLL_SECONDS * 20, trust_env=False) as http:
+        while process.poll() is None and time.monotonic() - begun < START_SECONDS:
+            try:
+                if http.get("/readyz").is_success:
+                    return
+            except httpx2.TransportError:
+                time.sleep(POLL_SECONDS)
+    fail(f"Runward did not start:\n{log.read_text(errors='replace')}", Exit.FAILED)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _title(text: str) -> None:
+    say(f"\n{text}\n{'-' * len(text)}", "bold")

@@ -1,0 +1,240 @@
+"""The settings, the log and the end of a command that works on this machine."""
+
+import asyncio
+import logging
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
+from typing import Any, Final, NoReturn, TextIO, cast
+
+import structlog
+import structlog.tracebacks
+import typer
+import uvloop
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from sqlalchemy.exc import DBAPIError
+
+from runward.cli.exits import Exit, fail
+from runward.domain.errors import DatabaseUnreachableError, OperatorError
+from runward.settings import Settings, unknown_variables
+from runward.store.db import is_outage
+from runward.tools.context import PluginError
+
+_LIMIT: Final = re.compile(r"datetime\.timedelta\((?:(\w+)=)?(\d+)\)")
+DISK_ERRORS: Final = (EACCES, EPERM, EROFS, ENOSPC, EDQUOT, ENOTDIR)
+THREAD_SECONDS: Final = 1.0
+"""How long threads may take to end once the command is done and everything is closed."""
+
+
+def read_settings() -> Settings:
+    """Ends the command where the environment is not valid."""
+    try:
+        if unknown := unknown_variables(os.environ):
+            stop("\n".join(["The environment is not valid:", *(f"  {line}" for line in unknown)]))
+        settings = Settings()  # pyright: ignore[reportCallIssue]  # from the environment
+    except ValidationError as error:
+        stop("The environment is not valid:\n" + "\n".join(problems_of(error)))
+    configure_logging(settings)
+    return settings
+
+
+def problems_of(error: ValidationError) -> list[str]:
+    """A line for each variable."""
+    return [f"  {_variable(str(one['loc'][0]))}: {_message(one)}" for one in error.errors()]
+
+
+def _message(problem: ErrorDetails) -> str:
+    """Pydantic's message, without the words that only its programmers know."""
+    message = problem["msg"].removeprefix("Value error, ").replace("Input should", "must")
+    return _LIMIT.sub(_in_seconds, message)
+
+
+def _in_seconds(limit: re.Match[str]) -> str:
+    return f"{timedelta(**{limit[1] or 'days': int(limit[2])}).total_seconds():g} seconds"
+
+
+def _variable(field: str) -> str:
+    return field if field.isupper() else f"RUNWARD_{field.upper()}"
+
+
+def shared(settings: Settings) -> Settings:
+    """Where several processes share a database they must share the secret key too."""
+    if settings.secret_key is None:
+        stop(
+            "RUNWARD_SECRET_KEY is missing: 32 characters or more, the same for every process.\n"
+            "Make one with: openssl rand -hex 32"
+        )
+    return settings
+
+
+def database_url(settings: Settings) -> str:
+    if settings.database_url is None:
+        stop("DATABASE_URL is missing, e.g. postgresql://user:password@host:5432/runward")
+    return settings.database_url.get_secret_value()
+
+
+def migration_url(settings: Settings) -> str:
+    """The database's own address: migrations need a session, which PgBouncer does not give."""
+    if not settings.pgbouncer:
+        return database_url(settings)
+    if settings.listen_url is None:
+        stop(
+            "Migrations need a session, which PgBouncer in transaction mode does not give. Set"
+            " RUNWARD_LISTEN_URL to the database's own address."
+        )
+    return settings.listen_url.get_secret_value()
+
+
+def stop(message: str) -> NoReturn:
+    fail(message, Exit.FAILED)
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run a command's work on uvloop. Expected failures are a sentence instead of a traceback.
+
+    A thread that does not end, for example one that waits for a provider's answer, does not keep
+    the process from ending.
+    """
+    try:
+        _run(work)
+    except (typer.Exit, SystemExit) as end:
+        code = end.exit_code if isinstance(end, typer.Exit) else end.code
+        if isinstance(code, int):
+            _end_with_threads(code)
+        raise
+    except Exception as error:
+        _end_with_threads(Exit.FAILED, error)
+        raise
+    _end_with_threads(Exit.OK)
+
+
+class _Threads(ThreadPoolExecutor):
+    """The event loop waits for the threads of its executor when it is closed. Not for these."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001
+        super().shutdown(wait=False, cancel_futures=True)
+
+
+def _end_with_threads(code: int, error: Exception | None = None) -> None:
+    """Return if no thread is left that Python would wait for. Otherwise print the stack of the
+    unexpected error, if there is one, and end the process."""
+    ends = time.monotonic() + THREAD_SECONDS
+    for thread in _waited_for():
+        thread.join(max(0.0, ends - time.monotonic()))
+    if left := [thread.name for thread in _waited_for()]:
+        structlog.get_logger().warning("threads_left", threads=left)
+        if error is not None:
+            sys.excepthook(type(error), error, error.__traceback__)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _waited_for() -> list[threading.Thread]:
+    own = threading.current_thread()
+    return [one for one in threading.enumerate() if one is not own and not one.daemon]
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.get_loop().set_default_executor(_Threads())
+            runner.run(work)
+    except DatabaseUnreachableError as error:
+        fail(str(error), Exit.UNREACHABLE)
+    except (OperatorError, PluginError) as error:
+        stop(str(error))
+    except DBAPIError as error:
+        if not is_outage(error):
+            raise
+        fail(f"The database is not available: {error.orig}", Exit.UNREACHABLE)
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        stop(f"Cannot write {error.filename or 'a file'}: {error.strerror}.")
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def configure_logging(settings: Settings) -> None:
+    """Events with fields, to standard error: text on a terminal, JSON elsewhere."""
+    levels = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+    level = levels[settings.log_level]
+    text = settings.log_format == "text" or (
+        settings.log_format == "auto" and sys.stderr is not None and sys.stderr.isatty()
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *_renderers(text=text),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", LogFile(sys.stderr))),
+        cache_logger_on_first_use=True,
+    )
+    logging.lastResort = LibraryLog(logging.WARNING)
+
+
+class LibraryLog(logging.Handler):
+    """Log the records of libraries, such as uvicorn's, in the format of all other events. Set as
+    the handler of last resort, which prints them as plain text by default."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            about = {"logger": record.name, "message": record.getMessage()}
+            structlog.get_logger().log(
+                record.levelno, "library_log", **about, exc_info=record.exc_info
+            )
+        except Exception:  # as every handler: no record ends what logs it
+            self.handleError(record)
+
+
+class LogFile:
+    """Standard error, without its failures: a closed terminal, a broken pipe or a full disk loses
+    the log, and nothing else. None: the process was started without one."""
+
+    def __init__(self, out: TextIO | None) -> None:
+        self._out = out
+
+    def write(self, text: str) -> None:
+        if self._out is not None:
+            with self._losing(self._out):
+                self._out.write(text)
+
+    def flush(self) -> None:
+        if self._out is not None:
+            with self._losing(self._out):
+                self._out.flush()
+
+    @contextmanager
+    def _losing(self, out: TextIO) -> Generator[None]:
+        try:
+            yield
+        except BrokenPipeError:  # for good, and Python writes the rest when it ends
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, out.fileno())
+            os.close(null)
+        except (OSError, ValueError):
+            pass
+
+
+def _renderers(*, text: bool) -> list[Any]:
+    """Tracebacks without local variables: those hold keys, prompts and arguments."""
+    if text:
+        plain = structlog.dev.plain_traceback
+        return [
+            structlog.dev.set_exc_info,
+            structlog.dev.ConsoleRenderer(exception_formatter=plain),
+        ]
+    frames = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+    return [structlog.processors.ExceptionRenderer(frames), structlog.processors.JSONRenderer()]

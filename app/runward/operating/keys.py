@@ -1,0 +1,117 @@
+"""`runward keys --on-database`: an API key where there is none yet to ask the API with."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from runward.api import registry_render
+from runward.api.models.keys import MAX_NAME
+from runward.cli.connection import Json
+from runward.cli.keys import print_keys, print_made, print_revoked
+from runward.domain.ids import Prefix, parse
+from runward.domain.json import cleaned_text
+from runward.domain.scopes import Scope
+from runward.first_minute.kept import secret_key_of
+from runward.operating.environment import database_url, read_settings, run, shared, stop
+from runward.settings import Settings
+from runward.store import embedded, keys, migrations, readiness
+from runward.store.db import Tx, check_safety, open_database
+from runward.store.vault import Vault
+
+
+def create_key(
+    *, name: str, scopes: list[str], expires_in_days: float | None, project: str, as_json: bool
+) -> None:
+    if unknown := set(scopes) - {str(one) for one in Scope}:
+        stop(f"There is no scope {', '.join(sorted(unknown))}. Scopes: {', '.join(Scope)}.")
+    if not 0 < len(name) <= MAX_NAME or cleaned_text(name) != name:
+        stop(f"The name must be UTF-8 text of 1 to {MAX_NAME} characters.")
+
+    async def create() -> None:
+        secret = keys.new_secret()
+        expires = None
+        if expires_in_days is not None:
+            expires = datetime.now(UTC) + timedelta(days=expires_in_days)
+        async with _administration(read_settings()) as (tx, vault):
+            await keys.ensure_default_project(tx)
+            if await keys.get_project(tx, _project(project)) is None:
+                stop(f"There is no project {project}.")
+            key = await keys.add_key(
+                tx,
+                vault,
+                _project(project),
+                name=name,
+                scopes=tuple(dict.fromkeys(scopes or map(str, Scope))),
+                secret=secret,
+                expires_at=expires,
+            )
+        print_made(_shown(key) | {"key": secret}, as_json=as_json)
+
+    run(create())
+
+
+def list_keys(*, project: str, limit: int, as_json: bool) -> None:
+    """Without their secrets."""
+
+    async def listed() -> None:
+        async with _administration(read_settings()) as (tx, _):
+            found = await keys.list_keys(
+                tx, _project(project), after=None, limit=limit, descending=True
+            )
+        print_keys([_shown(key) for key in found], as_json=as_json)
+
+    run(listed())
+
+
+def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
+    """It stops working within five seconds, everywhere."""
+
+    async def revoke() -> None:
+        wanted = parse(Prefix.KEY, key_id)
+        key = None
+        async with _administration(read_settings()) as (tx, _):
+            if wanted is not None:
+                key = await keys.revoke_key(tx, _project(project), wanted)
+        if key is None:
+            stop(f"There is no key {key_id} in that project.")
+        print_revoked(_shown(key), as_json=as_json)
+
+    run(revoke())
+
+
+@asynccontextmanager
+async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]:
+    """A transaction on the database that `serve`, or DATABASE_URL, would use. The embedded one may
+    be in use by `serve` at the same time."""
+    async with AsyncExitStack() as stack:
+        if settings.database_url is None:
+            data_dir = embedded.data_dir_of(settings.data_dir)
+            server = await embedded.start(data_dir, say=lambda _: None)
+            stack.push_async_callback(server.stop)
+            url, secret = server.url, settings.secret_key or secret_key_of(data_dir)
+            await migrations.upgrade(url, secret.get_secret_value())
+        else:
+            url, secret = database_url(settings), shared(settings).secret_key
+        assert secret is not None
+        database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
+        stack.push_async_callback(database.close)
+        await check_safety(database)  # and say in a sentence why there is no connection
+        tx = await stack.enter_async_context(database.pool.begin())
+        vault = Vault(secret.get_secret_value())
+        await readiness.prepare(tx, vault)
+        yield tx, vault
+
+
+def _shown(key: keys.Key) -> Json:
+    """As the API shows it."""
+    return registry_render.key(key).model_dump(mode="json")
+
+
+def _project(shown: str) -> Any:
+    if shown == "default":
+        return keys.DEFAULT_PROJECT
+    project = parse(Prefix.PROJECT, shown)
+    if project is None:
+        stop(f"'{shown}' is not a project's id.")
+    return project

@@ -1,0 +1,304 @@
+"""Running processes: the API, the worker, or both, from open services to a clean end."""
+
+import asyncio
+import gc
+import logging
+import signal
+from collections.abc import AsyncGenerator, Callable, Generator, Set
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+from uuid import UUID
+
+import structlog
+import uvicorn
+from pydantic import SecretStr
+
+from runward.api.app import create_app
+from runward.api.connections import limited
+from runward.api.descriptions import VERSION
+from runward.api.following import wake_those_behind
+from runward.api.listening import check_address
+from runward.api.middleware import is_unlogged
+from runward.api.routers import ROUTERS
+from runward.console import pages, session
+from runward.domain.errors import OperatorError
+from runward.settings import Settings
+from runward.store import keys, plugin_sync, readiness
+from runward.store.addresses import read_url
+from runward.store.notify import Listener
+from runward.tools import signing
+from runward.wiring import Services, open_services
+from runward.worker.main import Worker
+from runward.worker.watch import Watch
+
+log = structlog.get_logger()
+
+GARBAGE_THRESHOLD: Final = 20_000
+"""New objects between two looks at the youngest ones; Python's own is 700 to 2,000."""
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+GRACE_SECONDS: Final = 5
+"""How long open HTTP requests may take to end after SIGTERM; streams end at once."""
+
+
+class TaskEndedError(OperatorError):
+    """A task that runs as long as the process does has ended, so the process ends as well."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: ours stop the worker too."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+async def run_process(
+    settings: Settings,
+    database_url: str,
+    *,
+    serves: bool,
+    works: bool,
+    ready: Callable[[Services], None] | None = None,
+) -> None:
+    """Until SIGTERM or SIGINT. `ready` is called once requests are answered."""
+    if serves:
+        check_address(settings.host, settings.port)
+    async with open_services(settings, database_url) as services, stop_signal() as stop:
+        services.mcp_wait = settings.mcp_wait_seconds
+        await _prepare(settings, services)
+        log.info("starting", serves=serves, works=works, **about_start(settings, database_url))
+        _settle_memory()
+        worker = None
+        if works:
+            worker = Worker(
+                services,
+                concurrency=settings.worker_concurrency,
+                lease=settings.lease_seconds,
+                drain=settings.drain_seconds,
+            )
+            services.reserve_slot = worker.reserve
+            services.free_slot = worker.free
+            services.adopt = worker.adopt
+            services.wake_worker = worker.wake
+        listener = _listener(services, worker)
+        background = {
+            asyncio.create_task(listener.run(), name="listener"),
+            asyncio.create_task(services.feed.relay(), name="relay"),
+        }
+        opening = asyncio.create_task(_open_models(services), name="models")
+        parts: set[asyncio.Task[None]] = set()
+        if worker is not None:
+            parts.add(asyncio.create_task(worker.run(stop), name="worker"))
+            services.watch_project = worker.watch_project
+        elif serves:
+            background.add(asyncio.create_task(watch_projects(services).run(), name="watch"))
+        if serves:
+            background.add(asyncio.create_task(wake_those_behind(services), name="following"))
+            serve = _serve(settings, services, stop, ready)
+            parts.add(asyncio.create_task(serve, name="api"))
+        elif ready is not None:
+            ready(services)
+        try:
+            await supervise(parts, background, stop, lambda: _say_that_it_stops(services))
+        finally:
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+
+
+async def supervise(
+    parts: Set[asyncio.Task[None]],
+    background: Set[asyncio.Task[None]],
+    stop: asyncio.Event,
+    stopping: Callable[[], None],
+) -> None:
+    """Wait until `stop` is set or a task ends, then let `parts` finish and cancel `background`.
+
+    `parts` end by themselves once `stop` is set; `background` tasks run until they are cancelled.
+    Raises the error of a task that failed, and TaskEndedError for one that returned early.
+    """
+    tasks = [*parts, *background]
+    asked = asyncio.create_task(stop.wait(), name="stop")
+    try:
+        done, _ = await asyncio.wait([asked, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        early = [task for task in tasks if task in done] if asked not in done else []
+        for task in early:
+            log.error("task_ended", task=task.get_name(), error=repr(_failure_of(task)))
+        stop.set()
+        stopping()
+        if parts:
+            await asyncio.wait(parts)
+    finally:
+        failed = [task for task in tasks if task.done() and _failure_of(task) is not None]
+        for task in [asked, *tasks]:
+            task.cancel()
+        await asyncio.gather(asked, *tasks, return_exceptions=True)
+    for task in [*early, *failed]:
+        raise _failure_of(task) or TaskEndedError(f"The task '{task.get_name()}' ended by itself.")
+
+
+def _failure_of(task: asyncio.Task[None]) -> BaseException | None:
+    if task.cancelled():
+        return TaskEndedError(f"The task '{task.get_name()}' was cancelled.")
+    return task.exception()
+
+
+async def _open_models(services: Services) -> None:
+    """Without it, the first request to a model takes longer."""
+    try:
+        await services.models.open()
+    except Exception:
+        log.exception("models_not_opened")
+
+
+async def _prepare(settings: Settings, services: Services) -> None:
+    """Check the database, and store in it what this process brings along."""
+    async with services.database.pool.begin() as tx:
+        await readiness.prepare(tx, services.vault)
+    if settings.bootstrap_key is not None:
+        async with services.database.pool.begin() as tx:
+            secret = settings.bootstrap_key.get_secret_value()
+            await keys.ensure_key(tx, services.vault, name="bootstrap", secret=secret)
+    async with services.database.pool.begin() as tx:
+        specs = services.plugins.specs
+        await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret)
+
+
+def about_start(settings: Settings, database_url: str) -> dict[str, object]:
+    """What a process is, for its log: version, schema, database, and the settings that differ from
+    their defaults. Of secrets, and of URLs that may hold them, only that they are set."""
+    given: dict[str, object] = {}
+    shown = settings.model_dump(mode="json")
+    for name, field in type(settings).model_fields.items():
+        value: object = getattr(settings, name)
+        if value != field.get_default(call_default_factory=True):
+            hidden = isinstance(value, SecretStr) or name.endswith(("_url", "_id", "_prices"))
+            given[name] = "(set)" if hidden else shown[name]
+    return {
+        "version": VERSION,
+        "schema": readiness.revisions()[-1],
+        "database": read_url(database_url).place,
+        "settings": given,
+    }
+
+
+def watch_projects(services: Services) -> Watch:
+    """Poll the projects of the API's clients, as a worker does those of its runs."""
+    forget = services.forget
+    watch = Watch(
+        services.database,
+        carried=list,
+        on_run=lambda _: None,
+        on_project=forget,
+        on_new=lambda project_id: forget(project_id, tell=False),
+    )
+    services.watch_project = watch.carry
+    return watch
+
+
+def _listener(services: Services, worker: Worker | None) -> Listener:
+    def on_run(run_id: UUID | None) -> None:
+        services.feed.hint(run_id)
+        if worker is not None:
+            worker.nudge(run_id)
+
+    def on_work() -> None:
+        if worker is not None:
+            worker.wake()
+
+    def on_tools(project_id: UUID | None) -> None:
+        services.forget(project_id)
+        if worker is not None:
+            worker.tools_changed(project_id)
+
+    feed = services.feed
+    return Listener(
+        services.direct_url,
+        on_run=on_run,
+        on_work=on_work,
+        on_tools=on_tools,
+        on_follow=feed.asked,
+        on_deltas=feed.relayed,
+        own=services.own_backends,
+    )
+
+
+def _say_that_it_stops(services: Services) -> None:
+    """To all whose requests are held or streamed."""
+    services.stopping.set()
+    services.feed.hint(None)
+    services.toolbox.forget(None)
+
+
+def _settle_memory() -> None:
+    """What was made until now stays for the life of the process: the collector need not look at
+    it again and again, and at the rest less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_THRESHOLD, 10, 10)
+
+
+async def _serve(
+    settings: Settings,
+    services: Services,
+    stop: asyncio.Event,
+    ready: Callable[[Services], None] | None,
+) -> None:
+    logging.getLogger("uvicorn.error").addFilter(is_unlogged)
+    server = _Server(
+        uvicorn.Config(
+            create_app(
+                services, (*ROUTERS, session.router(), pages.router()), hosts=settings.hosts
+            ),
+            http=limited(settings.max_connections),
+            host=settings.host,
+            port=settings.port,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=75,
+        )
+    )
+    serving = asyncio.create_task(server.serve())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        while not (server.started or serving.done()):  # noqa: ASYNC110  # uvicorn has no event
+            await asyncio.sleep(0.01)
+        if server.started and ready is not None:
+            ready(services)
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        _say_that_it_stops(services)
+        server.should_exit = True
+        await serving
+    finally:
+        stopping.cancel()
+
+
+@asynccontextmanager
+async def stop_signal() -> AsyncGenerator[asyncio.Event]:
+    """Set at the first SIGTERM, SIGINT or SIGHUP; a second Ctrl-C ends the process at once.
+
+    Afterwards these signals are ignored, so that the embedded PostgreSQL is stopped in any case.
+    """
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def ask(number: signal.Signals) -> None:
+        if stop.is_set() and number is signal.SIGINT:
+            raise SystemExit(128 + number)
+        stop.set()
+        log.info("stopping", signal=number.name)
+
+    hang_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # it is, under nohup
+    numbers = [one for one in STOP_SIGNALS if hang_up or one is not signal.SIGHUP]
+    for number in numbers:
+        loop.add_signal_handler(number, ask, number)
+    try:
+        yield stop
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)

@@ -1,0 +1,144 @@
+"""Database URLs, as libpq reads them (PostgreSQL's documentation, 32.1.1).
+
+No message holds a URL or a part of it that may be a piece of the password.
+"""
+
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NoReturn
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
+
+from runward.domain.errors import OperatorError
+
+CONNECT_SECONDS: Final = 10.0
+EXAMPLE: Final = "postgresql://user:password@host:5432/runward"
+_DRIVER: Final = (
+    *("host", "port", "dbname", "database", "user", "password", "passfile", "service"),
+    *("sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslpassword", "sslnegotiation"),
+    *("ssl_min_protocol_version", "ssl_max_protocol_version"),
+    *("target_session_attrs", "krbsrvname", "gsslib"),
+)
+"""Parameters that the driver knows."""
+_SERVER: Final = ("application_name", "options")
+"""Parameters that are sent to the server."""
+_OPTIONAL: Final = {"channel_binding": ("disable", "prefer"), "gssencmode": ("disable", "prefer")}
+"""Features that the driver lacks, and the values that do without."""
+
+
+class DatabaseUrlError(OperatorError):
+    """A database URL that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`dsn` is for asyncpg. `place` names the server and the database without credentials."""
+
+    dsn: str
+    place: str
+    user: str
+    seconds: float = CONNECT_SECONDS
+    """How long a connection may take."""
+    server_settings: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def read_url(url: str, name: str = "DATABASE_URL") -> Address:
+    """Raises DatabaseUrlError. Its message begins with `name`, the variable that holds the URL."""
+    try:
+        parts = _split(url)
+        query = _parameters(parts)
+        settings = {key: query.pop(key) for key in _SERVER if key in query}
+        seconds = _seconds(query.pop("connect_timeout", "0"))
+        for problem in _unsupported(query):
+            raise DatabaseUrlError(problem)
+    except DatabaseUrlError as error:
+        raise DatabaseUrlError(f"{name} {error}") from None
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    user, colon, password = credentials.partition(":")
+    user = unquote(user)
+    before = f"{quote(user, safe='')}{colon}{quote(unquote(password), safe='')}@"
+    return Address(
+        dsn=parts._replace(
+            netloc=(before if credentials else "") + hosts, query=urlencode(query)
+        ).geturl(),
+        place=_place(hosts, unquote(parts.path.lstrip("/")) or user, query),
+        user=user or query.get("user", ""),
+        seconds=seconds,
+        server_settings=settings,
+    )
+
+
+def _place(hosts: str, database: str, query: dict[str, str]) -> str:
+    host, port = query.get("host") or hosts or "localhost", query.get("port", "5432")
+    if "," not in host and host.rpartition("]")[2].count(":") == 1:
+        host, _, port = host.rpartition(":")
+    return f"PostgreSQL at {host}, port {port}, database {query.get('dbname') or database}"
+
+
+def _split(url: str) -> SplitResult:
+    scheme, separator, rest = url.partition("://")
+    kind = scheme.partition("+")[0].lower()
+    if not separator or not kind:
+        _refuse("is not a URL")
+    if kind not in ("postgres", "postgresql"):
+        shown = f"with {kind}://" if kind.isalnum() else "otherwise"
+        _refuse(f"begins {shown}, and Runward needs PostgreSQL 15 or newer")
+    try:
+        parts = urlsplit(f"postgresql://{rest}")
+    except ValueError:
+        _refuse("is not a URL")
+    if parts.fragment:
+        _refuse("has a '#', which has to be written %23")
+    return parts
+
+
+def _parameters(parts: SplitResult) -> dict[str, str]:
+    try:
+        query = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+    except ValueError:
+        _refuse("is not a URL")
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    ports = [host.rpartition("]")[2].rpartition(":")[2] for host in hosts if ":" in host]
+    if not all(_is_port(one) for one in [*ports, *query.get("port", "1").split(",")]):
+        _refuse(
+            "has a port that is not a number from 1 to 65535 (in a password, / has to be written"
+            " %2F, ? %3F, # %23 and @ %40)"
+        )
+    if "@" in parts.path:  # a password with a slash, whose beginning looks like a port
+        _refuse("has an '@' after a '/' (in a password, / has to be written %2F, and @ %40)")
+    if "ssl" in query:
+        query["sslmode"] = query.pop("ssl")
+    if query.get("sslrootcert") == "system":
+        query["sslrootcert"] = ssl.get_default_verify_paths().cafile or "system"
+    return query
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536
+
+
+def _seconds(text: str) -> float:
+    """`connect_timeout`, where 0 means the default: no wait is without a limit."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 4):
+        raise DatabaseUrlError("has a connect_timeout that is not a number of seconds.")
+    return float(text) or CONNECT_SECONDS
+
+
+def _unsupported(query: dict[str, str]) -> Iterator[str]:
+    """Problems; takes optional parameters out of `query`."""
+    for key, harmless in _OPTIONAL.items():
+        if key in query and (value := query.pop(key)) not in harmless:
+            yield (
+                f"has {key}={value}, which is not supported. Remove it, and set"
+                " sslmode=verify-full to be sure of the server."
+            )
+    for key, value in query.items():
+        if key not in _DRIVER:
+            yield f"has the parameter {key}, which is not supported. Remove it."
+        if key in ("sslrootcert", "sslcert", "sslkey", "sslcrl") and not Path(value).is_file():
+            yield f"has {key}={value}, and there is no such file."
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise DatabaseUrlError(f"{problem}. Write it as {EXAMPLE}")

@@ -1,0 +1,187 @@
+"""What a model is saying right now: pieces of it for those who watch, and all of it for those who
+come late. Nothing here is stored; `message.completed` has the whole text.
+
+A piece says where in its strand it begins, so that whoever gets some twice, or misses some, knows.
+A strand is the text of a turn, its reasoning, or the arguments of one call.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+from uuid import UUID
+
+from runward.domain import ids
+from runward.domain.ids import Prefix
+from runward.domain.json import JsonObject, compact
+
+FLUSH_SECONDS: Final = 0.03
+"""Between two pieces of one run; the first one goes out at once."""
+RESTARTED: Final = "message.restarted"
+
+Stamp: TypeAlias = tuple[int, int, int]
+"""Turn, fence and attempt: a later one makes void what was shown of an earlier one."""
+Strand: TypeAlias = tuple[str, int]
+"""The type of its events, and which one of that type."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """`offset` counts characters."""
+
+    run_id: UUID
+    stamp: Stamp
+    strand: Strand
+    offset: int
+    text: str
+    about: JsonObject
+    _json: str = ""
+
+    @property
+    def type(self) -> str:
+        return self.strand[0]
+
+    @property
+    def end(self) -> int:
+        return self.offset + len(self.text)
+
+    @property
+    def json(self) -> str:
+        """The event, encoded once for all who read the whole piece."""
+        if not self._json:
+            data: JsonObject = {"turn": self.stamp[0], **self.about}
+            if self.type != RESTARTED:
+                data |= {"text": self.text, "offset": self.offset}
+            run_id = ids.show(Prefix.RUN, self.run_id)
+            self._json = compact({"type": self.type, "run_id": run_id, "data": data})
+        return self._json
+
+    def since(self, offset: int) -> "Piece":
+        """Without what comes before `offset`."""
+        if offset <= self.offset:
+            return self
+        return replace(self, offset=offset, text=self.text[offset - self.offset :], _json="")
+
+
+@dataclass(slots=True)
+class _Said:
+    about: JsonObject
+    sent: list[str] = field(default_factory=list[str])
+    sent_length: int = 0
+    fresh: list[str] = field(default_factory=list[str])
+    is_new: bool = True
+
+
+class Draft:
+    """One turn of one run. `show` gets the pieces, but only while `wanted` says that somebody
+    watches; `close` it when the turn is over."""
+
+    def __init__(
+        self,
+        run_id: UUID,
+        *,
+        turn: int,
+        fence: int,
+        agent: str | None,
+        show: Callable[[Piece], None],
+        wanted: Callable[[UUID], bool],
+    ) -> None:
+        self._run_id = run_id
+        self._stamp: Stamp = (turn, fence, 0)
+        self._agent = agent
+        self._show = show
+        self._wanted = wanted
+        self._strands: dict[Strand, _Said] = {}
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._next_flush = 0.0
+
+    def add(self, type_: str, text: str, index: int = 0, about: JsonObject | None = None) -> None:
+        said = self._strands.get((type_, index))
+        if said is None:
+            said = _Said({"agent": self._agent, **(about or {})})
+            self._strands[type_, index] = said
+        said.fresh.append(text)
+        if self._timer is None and self._wanted(self._run_id):
+            left = self._next_flush - self._loop.time()
+            if left <= 0:
+                self.flush()
+            else:
+                self._timer = self._loop.call_later(left, self.flush)
+
+    def restart(self) -> None:
+        """What was said is void: the model is asked again from the start."""
+        turn, fence, attempt = self._stamp
+        self._stamp = (turn, fence, attempt + 1)
+        self._strands.clear()
+        if self._wanted(self._run_id):
+            about: JsonObject = {"agent": self._agent}
+            self._show(Piece(self._run_id, self._stamp, (RESTARTED, 0), 0, "", about))
+
+    def flush(self) -> None:
+        """Show what was not shown yet."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._next_flush = self._loop.time() + FLUSH_SECONDS
+        for strand, said in self._strands.items():
+            if not said.fresh:
+                continue
+            text = "".join(said.fresh)
+            said.fresh.clear()
+            if not text and not said.is_new:
+                continue
+            said.is_new = False
+            self._show(self._piece(strand, said, said.sent_length, text))
+            said.sent.append(text)
+            said.sent_length += len(text)
+
+    def whole(self) -> list[Piece]:
+        """All that was shown so far, one piece for each strand."""
+        return [
+            self._piece(strand, said, 0, "".join(said.sent))
+            for strand, said in self._strands.items()
+            if not said.is_new
+        ]
+
+    def close(self) -> None:
+        if self._wanted(self._run_id):
+            self.flush()
+        elif self._timer is not None:
+            self._timer.cancel()
+
+    def _piece(self, strand: Strand, said: _Said, offset: int, text: str) -> Piece:
+        return Piece(self._run_id, self._stamp, strand, offset, text, said.about)
+
+
+class Heard:
+    """How much one reader has had of each run's draft."""
+
+    def __init__(self) -> None:
+        self._stamps: dict[UUID, Stamp] = {}
+        self._ends: dict[UUID, dict[Strand, int]] = {}
+
+    def unheard(self, piece: Piece) -> list[Piece] | None:
+        """What of it is news, after a word that what was shown before is void, where it is. None:
+        something before it is missing."""
+        run_id = piece.run_id
+        stamp = self._stamps.get(run_id)
+        if stamp is not None and piece.stamp < stamp:
+            return []
+        news: list[Piece] = []
+        if stamp != piece.stamp:
+            told_before = bool(self._ends.get(run_id)) and stamp is not None
+            self._stamps[run_id], self._ends[run_id] = piece.stamp, {}
+            if told_before and stamp is not None and stamp[0] == piece.stamp[0]:
+                about: JsonObject = {"agent": piece.about["agent"]}
+                news.append(Piece(run_id, piece.stamp, (RESTARTED, 0), 0, "", about))
+        if piece.type == RESTARTED:
+            return news
+        ends = self._ends[run_id]
+        end = ends.get(piece.strand)
+        if piece.offset > (end or 0):
+            return None
+        if end is None or piece.end > end:
+            ends[piece.strand] = piece.end
+            news.append(piece.since(end or 0))
+        return news

@@ -1,0 +1,118 @@
+"""Whether a process can serve with its database: reachable, writable, migrated, and opened by its
+secret key."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import text
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.exc import ProgrammingError
+
+from runward.domain.errors import OperatorError
+from runward.store.db import Tx, sqlstate
+from runward.store.keys import DEFAULT_PROJECT
+from runward.store.tables import deployment
+from runward.store.vault import SecretUnreadableError, Vault
+
+_WHEEL: Final = Path(__file__).parents[1] / "_migrations"
+_CHECKOUT: Final = Path(__file__).parents[3] / "migrations"
+MIGRATIONS: Final = _WHEEL if _WHEEL.is_dir() else _CHECKOUT
+"""Beside an installed package, a top-level `migrations` is another package's."""
+
+_CANARY: Final = "runward"
+_COLUMN: Final = "deployment.canary"
+_CHAIN: Final = re.compile(
+    r'^revision = "(?P<own>\w+)"\ndown_revision = (?:None|"(?P<down>\w+)")$', re.MULTILINE
+)
+_UNDEFINED_TABLE: Final = "42P01"
+_REVISION: Final = text("SELECT version_num FROM alembic_version")
+# The row lock is a write: a standby refuses it, and so does a server that is set read-only.
+_STATE: Final = text(
+    "SELECT (SELECT version_num FROM alembic_version) AS revision, canary FROM deployment"
+    " FOR NO KEY UPDATE"
+)
+
+
+class UnmigratedDatabaseError(OperatorError):
+    """The database's schema is missing, or older than this version's."""
+
+
+class WrongSecretKeyError(OperatorError):
+    """RUNWARD_SECRET_KEY is not the key that this database was first used with."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "RUNWARD_SECRET_KEY is not the key that this database was first used with. Set the key"
+            " that the other processes have. If it is lost, see docs/deploying.md, The secret key."
+        )
+
+
+async def prepare(tx: Tx, vault: Vault) -> None:
+    """Check the schema and the secret key when a process starts. The first start stores the canary
+    that later ones must open. Raises UnmigratedDatabaseError and WrongSecretKeyError."""
+    await check_schema(tx)
+    canary = vault.seal(_CANARY, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
+    await tx.execute(upsert(deployment).values(canary=canary).on_conflict_do_nothing())
+    await check(tx, vault)
+
+
+async def check_schema(tx: Tx) -> None:
+    """Check that the schema is this version's or a newer one's. Raises UnmigratedDatabaseError."""
+    row = await _only(tx, _REVISION)
+    _check_revision(None if row is None else row.version_num)
+
+
+async def check(tx: Tx, vault: Vault) -> None:
+    """Check that the database takes writes, and the schema and the secret key. Raises
+    UnmigratedDatabaseError, WrongSecretKeyError and DATABASE_ERRORS."""
+    row = await _only(tx, _STATE)
+    if row is None:
+        raise UnmigratedDatabaseError(
+            "The database was emptied or replaced while this process ran. Start it again."
+        )
+    _check_revision(row.revision)
+    ensure_key(vault, row.canary)
+
+
+def ensure_key(vault: Vault, canary: bytes) -> None:
+    """Raises WrongSecretKeyError."""
+    try:
+        vault.open(canary, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
+    except SecretUnreadableError:
+        raise WrongSecretKeyError from None
+
+
+@cache
+def revisions() -> tuple[str, ...]:
+    """This code's, from the oldest to the newest. Alembic would read the same, and take longer to
+    import than the rest of a worker."""
+    texts = (path.read_text("utf-8") for path in MIGRATIONS.glob("versions/*.py"))
+    after = {found["down"]: found["own"] for found in map(_CHAIN.search, texts) if found}
+    ordered: list[str] = []
+    while (following := after.get(ordered[-1] if ordered else None)) is not None:
+        ordered.append(following)
+    return tuple(ordered)
+
+
+def _check_revision(revision: str | None) -> None:
+    """An unknown revision is a newer version's, whose schema this code works on as well."""
+    if revision is None:
+        raise UnmigratedDatabaseError("The database is not migrated. Run: runward migrate")
+    if revision in revisions()[:-1]:
+        raise UnmigratedDatabaseError(
+            f"The database's schema is at revision {revision}, which is older than this version's."
+            " Run: runward migrate"
+        )
+
+
+async def _only(tx: Tx, statement: Any) -> Any:
+    try:
+        return (await tx.execute(statement)).one_or_none()
+    except ProgrammingError as error:
+        if sqlstate(error) != _UNDEFINED_TABLE:
+            raise
+        raise UnmigratedDatabaseError(
+            "The database is not migrated. Run: runward migrate"
+        ) from None

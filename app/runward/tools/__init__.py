@@ -1,0 +1,39 @@
+"""Tools and what executes them. These names are for authors of plugins: docs/plugins.md."""
+
+from runward.domain.guards import Fail, Instead, Reject
+from runward.domain.tools import Concurrency, Retry, When
+from runward.tools.context import (
+    GuardContext,
+    PluginError,
+    PolicyContext,
+    ToolContext,
+    ToolContextError,
+    ToolError,
+)
+from runward.tools.declare import BaseTool, FunctionTool, Options, guardrail, hook, tool
+from runward.tools.parts import Content, File, Image, Text
+
+__all__ = [
+    "BaseTool",
+    "Concurrency",
+    "Content",
+    "Fail",
+    "File",
+    "FunctionTool",
+    "GuardContext",
+    "Image",
+    "Instead",
+    "Options",
+    "PluginError",
+    "PolicyContext",
+    "Reject",
+    "Retry",
+    "Text",
+    "ToolContext",
+    "ToolContextError",
+    "ToolError",
+    "When",
+    "guardrail",
+    "hook",
+    "tool",
+]

@@ -1,0 +1,56 @@
+"""Results made of parts: a `content` array of text, images and files, as MCP has it too."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+from runward.domain.items import MediaPart, Part, TextPart
+from runward.domain.json import JsonObject
+
+MAX_PARTS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """`text`: the text parts, a line break between them."""
+
+    text: str
+    parts: tuple[Part, ...]
+    metadata: JsonObject
+
+
+def read_content(value: JsonObject) -> Content | None:
+    """None: not an object with a `content` array that consists of known parts; then it is plain
+    JSON that merely has such a key."""
+    items = value.get("content")
+    if not isinstance(items, list) or not 0 < len(items) <= MAX_PARTS:
+        return None
+    parts = [_part(item) for item in items]
+    known = tuple(part for part in parts if part is not None)
+    if len(known) < len(parts):
+        return None
+    metadata = value.get("metadata")
+    text = "\n".join(part.text for part in known if isinstance(part, TextPart))
+    return Content(text, known, metadata if isinstance(metadata, dict) else {})
+
+
+def _part(item: JsonValue) -> Part | None:
+    match item:
+        case {"type": "text", "text": str(text)}:
+            return TextPart(text)
+        case {"type": "image" | "file" as kind, "url": str(url)}:
+            return MediaPart(kind, url=url, **_about(item))
+        case {"type": "image" | "file" as kind, "data": str(data)}:
+            return MediaPart(kind, data=data, **_about(item))
+        case _:
+            return None
+
+
+def _about(item: JsonObject) -> dict[str, Any]:
+    media_type = item.get("media_type", item.get("mimeType"))
+    filename = item.get("filename")
+    return {
+        "media_type": media_type if isinstance(media_type, str) else None,
+        "filename": filename if isinstance(filename, str) else None,
+    }

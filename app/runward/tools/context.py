@@ -1,0 +1,216 @@
+"""What a plugin's functions are told about the call, the run or the check that they serve."""
+
+import copy
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from pydantic import JsonValue
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from runward.domain.bounds import bounded_progress
+from runward.domain.json import JsonObject, same
+
+_HIDDEN: Final = "…"
+
+
+class PluginError(Exception):
+    """A plugin that cannot be used; the text names the module and the function."""
+
+
+class ToolError(Exception):
+    """Raise it in a tool: the model reads the text. Of every other exception it learns only that
+    the tool failed."""
+
+
+class ToolContextError(Exception):
+    """A tool asked its context for something that is not there, or gave it what it cannot take."""
+
+
+def jsonable(value: Any) -> JsonValue:
+    """As JSON: models, dataclasses, enums, dates, sets. NaN and infinities become null. Raises
+    ValueError saying what cannot be JSON."""
+    try:
+        return to_jsonable_python(value, inf_nan_mode="null")
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+        raise ValueError(str(error)[:300]) from None
+
+
+class State(MutableMapping[str, Any]):
+    """The session's state as this call sees it: read it, set keys, delete keys. What changed,
+    also inside of a value, is committed together with the call's result, and not if it fails."""
+
+    def __init__(self, before: Mapping[str, JsonValue]) -> None:
+        self._before = before
+        self._now: dict[str, JsonValue] = copy.deepcopy(dict(before))
+
+    def __getitem__(self, key: str) -> Any:
+        return self._now[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        """A copy of `value` is kept. Raises ToolContextError."""
+        if not isinstance(cast(object, key), str):
+            raise ToolContextError(f"a key of the state must be a text, not {key!r:.100}")
+        self._now[key] = _json("state", key, value)
+
+    def __delitem__(self, key: str) -> None:
+        del self._now[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now)
+
+    def __len__(self) -> int:
+        return len(self._now)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value that is kept, so that changing it counts."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def changes(self) -> JsonObject:
+        """What is new or different, and null for what was removed. Raises ToolContextError."""
+        now = {key: _json("state", key, value) for key, value in self._now.items()}
+        changed: JsonObject = {
+            key: value
+            for key, value in now.items()
+            if key not in self._before or not same(self._before[key], value)
+        }
+        return changed | {key: None for key in self._before if key not in now}
+
+
+def _json(what: str, key: str, value: Any) -> JsonValue:
+    try:
+        return jsonable(value)
+    except ValueError as error:
+        raise ToolContextError(f"{what}[{key!r}] cannot be JSON: {error}") from None
+
+
+class Told:
+    """Progress is told by the call itself, so that it works without a loop; `await` does nothing
+    more."""
+
+    def __await__(self) -> Generator[None]:
+        return
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class CallFacts:
+    """What a call is told from outside. `seconds`: how long it may take, from now."""
+
+    run_id: str
+    call_id: str
+    idempotency_key: str
+    attempt: int
+    agent: str | None
+    session_id: str | None
+    context: JsonObject
+    state: JsonObject
+    handoffs: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(slots=True)
+class Wishes:
+    """What the tool asked for besides its output."""
+
+    transfer_to: str | None = None
+    escalate: bool = False
+    revealed: set[str] = field(default_factory=set[str])
+    """Secrets that it was given."""
+    over: bool = False
+    """Nobody waits for it any more."""
+
+
+class ToolContext:
+    """The call that is being made. A function gets it by naming it as its first parameter.
+
+    `call_id` is the model's own id, unique in the run; `idempotency_key` is unique everywhere and
+    the same for every attempt. `context` is what the run was started with. `metadata` is stored
+    with the result and never shown to the model.
+    """
+
+    def __init__(
+        self,
+        facts: CallFacts,
+        *,
+        secrets: Mapping[str, str],
+        report: Callable[[float | None, str | None], None],
+    ) -> None:
+        self.run_id: Final = facts.run_id
+        self.call_id: Final = facts.call_id
+        self.idempotency_key: Final = facts.idempotency_key
+        self.attempt: Final = facts.attempt
+        self.agent: Final = facts.agent
+        self.session_id: Final = facts.session_id
+        self.context: Final = copy.deepcopy(facts.context)
+        self.state: Final = State(facts.state)
+        self.metadata: dict[str, Any] = {}
+        self._handoffs = facts.handoffs
+        self._ends = time.monotonic() + facts.seconds
+        self._secrets = secrets
+        self._report = report
+        self._wishes = Wishes()
+
+    def deadline(self) -> float:
+        """The seconds that are left."""
+        return max(0.0, self._ends - time.monotonic())
+
+    def secret(self, name: str) -> str:
+        """The operator's environment variable `RUNWARD_SECRET_NAME`. Raises ToolContextError."""
+        if name not in self._secrets:
+            raise ToolContextError(
+                f"there is no secret {name!r}: the operator sets RUNWARD_SECRET_{name}"
+            )
+        self._wishes.revealed.add(self._secrets[name])
+        return self._secrets[name]
+
+    def transfer_to(self, agent: str) -> None:
+        """Let another agent take the run over after this call. Raises ToolContextError for one
+        that the agent may not hand over to."""
+        if agent not in self._handoffs:
+            known = ", ".join(self._handoffs) or "none"
+            raise ToolContextError(f"this run cannot be handed over to {agent!r}; known: {known}")
+        self._wishes.transfer_to = agent
+
+    def escalate(self) -> None:
+        """End the agent after this turn: whoever asked it goes on."""
+        self._wishes.escalate = True
+
+    def progress(self, fraction: float | None = None, message: str | None = None) -> Told:
+        """Tell whoever watches the run how far this is, from 0 to 1. `await` it or not."""
+        if not self._wishes.over:
+            text = None if message is None else str(message)
+            self._report(*bounded_progress(fraction, text))
+        return Told()
+
+
+def wishes_of(ctx: ToolContext) -> Wishes:
+    return ctx._wishes  # pyright: ignore[reportPrivateUsage]  # not for tools
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyContext:
+    """For a callable that decides about approval, or whether a tool is shown. `state` is read
+    only."""
+
+    run_id: str
+    agent: str | None
+    turn: int
+    context: JsonObject
+    state: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardContext:
+    """For guardrails and hooks. `stage` is the guardrail's stage or the hook's moment; `tool` and
+    `call_id` are None where no call is concerned."""
+
+    stage: str
+    run_id: str
+    agent: str | None
+    tool: str | None
+    call_id: str | None
+    context: JsonObject

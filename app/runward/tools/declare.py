@@ -1,0 +1,185 @@
+"""How a plugin's author declares tools, guardrails and hooks. Nothing is checked here: that
+happens when the plugin is loaded, where an error stops the process."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import (
+    Any,
+    Final,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
+
+from pydantic import JsonValue
+
+from runward.domain.guards import Fail, Guardrail, Instead, Reject
+from runward.domain.json import JsonObject
+from runward.domain.tools import Concurrency, ExecutorKind, OnFailure, OnUnknown, Retry, When
+from runward.tools.context import GuardContext, PolicyContext, ToolContext
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DocstringStyle: TypeAlias = Literal["auto", "google", "numpy", "sphinx", "off"]
+Isolation: TypeAlias = Literal["thread", "process"]
+
+AsksApproval: TypeAlias = Callable[[PolicyContext, JsonObject], bool | Awaitable[bool]]
+"""Given the arguments of a call: must a person approve it?"""
+AsksEnabled: TypeAlias = Callable[[PolicyContext], bool | Awaitable[bool]]
+"""Is the tool shown to the model in this turn?"""
+Guards: TypeAlias = Callable[
+    [GuardContext, JsonObject],
+    bool | str | Reject | Fail | Awaitable[bool | str | Reject | Fail | None] | None,
+]
+Hooks: TypeAlias = Callable[[GuardContext, JsonObject], Instead | Awaitable[Instead | None] | None]
+
+
+class Options(TypedDict, total=False):
+    """A tool's policy, as code says it. Durations in seconds. Projects may change it for
+    themselves; `docs/plugins.md` says what each does."""
+
+    approval: Literal["never", "always"] | When | Mapping[str, str] | AsksApproval
+    approval_expires_seconds: float
+    reject_message: str
+    enabled: bool | When | Mapping[str, str] | AsksEnabled
+    timeout_seconds: float
+    on_timeout: OnFailure | Mapping[str, str]
+    on_error: OnFailure | Mapping[str, str]
+    idempotent: bool
+    on_unknown: OnUnknown
+    retry: Retry | Mapping[str, Any]
+    strict: bool
+    guardrails: Sequence[Guardrail | Mapping[str, Any]]
+    concurrency: Concurrency | Mapping[str, Any]
+    max_output_bytes: int
+    metadata: Mapping[str, JsonValue]
+    output_schema: JsonObject | bool
+    """True: made from the type that the function says it returns."""
+    executes: ExecutorKind
+    """The function carries out a tool of this kind that vendors know; its parameters are those of
+    the kind, and a person approves each call unless `approval` says otherwise."""
+    isolation: Isolation
+    """`process`: a fresh process for each call, which a timeout really ends."""
+    docstring: DocstringStyle
+    """How the docstring is written; `off`: it is not for models."""
+
+
+class FunctionTool(Generic[P, R]):
+    """A function that is a tool. It can still be called like the function that it was."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        options: Options,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+    ) -> None:
+        self.function = function
+        self.options = options
+        self.name = name
+        self.description = description
+        self.__doc__ = function.__doc__
+        self.__module__ = getattr(function, "__module__", __name__)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tool {getattr(self.function, '__qualname__', self.function)}>"
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    function: Callable[P, R],
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **options: Unpack[Options],
+) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, **options: Unpack[Options]
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **options: Unpack[Options],
+) -> Any:
+    """Make a tool of a function: `@tool`, `@tool(approval="always")`, or `tool(function, …)`."""
+
+    def declare(function: Callable[..., Any]) -> FunctionTool[..., Any]:
+        return FunctionTool(function, options, name=name, description=description)
+
+    return declare if function is None else declare(function)
+
+
+class BaseTool(ABC):
+    """A tool that brings its own JSON Schema: set the attributes, write `run`. `arguments` are as
+    the model gave them, and fit `parameters`. `run` may be a plain method too, on a thread."""
+
+    name: str
+    description: str = ""
+    parameters: JsonObject
+    options: Options = {}  # noqa: RUF012  # never changed
+
+    @abstractmethod
+    async def run(self, ctx: ToolContext, arguments: JsonObject) -> Any: ...
+
+
+class NamedGuardrail:
+    """A guardrail that tools and agents refer to as `{"type": "plugin", "name": name}`."""
+
+    def __init__(self, name: str, function: Guards) -> None:
+        self.name: Final = name
+        self.function: Final = function
+        self.__module__ = getattr(function, "__module__", __name__)
+
+    def __call__(self, ctx: GuardContext, payload: JsonObject) -> Any:
+        return self.function(ctx, payload)
+
+
+class NamedHook:
+    """A hook that agents refer to as `{"type": "plugin", "name": name}`."""
+
+    def __init__(self, name: str, function: Hooks) -> None:
+        self.name: Final = name
+        self.function: Final = function
+        self.__module__ = getattr(function, "__module__", __name__)
+
+    def __call__(self, ctx: GuardContext, payload: JsonObject) -> Any:
+        return self.function(ctx, payload)
+
+
+def guardrail(*, name: str | None = None) -> Callable[[Guards], NamedGuardrail]:
+    """None or True allows, a text or `Reject` rejects, `Fail` fails the run; an exception
+    rejects. Without a name, the function's."""
+
+    def declare(function: Guards) -> NamedGuardrail:
+        return NamedGuardrail(name or getattr(function, "__name__", "guardrail"), function)
+
+    return declare
+
+
+def hook(*, name: str | None = None) -> Callable[[Hooks], NamedHook]:
+    """None goes on, `Instead(value)` takes the place of what the hook stands before or after.
+    Without a name, the function's."""
+
+    def declare(function: Hooks) -> NamedHook:
+        return NamedHook(name or getattr(function, "__name__", "hook"), function)
+
+    return declare

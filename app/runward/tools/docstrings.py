@@ -1,0 +1,63 @@
+"""What a docstring says about a function and its parameters, in the three usual styles."""
+
+import inspect
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import ModuleType
+from typing import Any, Final
+
+from runward.tools.declare import DocstringStyle
+
+_SPHINX: Final = re.compile(
+    r"^\s*:(param|parameter|arg|argument|return|returns|raises|type)\b", re.M
+)
+_NUMPY: Final = re.compile(r"^\s*(Parameters|Returns|Raises|Other Parameters)\s*\n\s*-{3,}", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """`text` without the sections about parameters, results and errors."""
+
+    text: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def read_docstring(function: Any, style: DocstringStyle) -> Described:
+    text = inspect.getdoc(function)
+    if not text or style == "off":
+        return Described()
+    griffe = _griffe()
+    parsed = griffe.Docstring(text, parser=_detected(text) if style == "auto" else style)
+    texts: list[str] = []
+    parameters: dict[str, str] = {}
+    for section in parsed.parsed:
+        if section.kind is griffe.DocstringSectionKind.text:
+            texts.append(section.value.strip())
+        elif section.kind in _parameter_kinds(griffe):
+            for one in section.value:
+                parameters[one.name.lstrip("*")] = one.description.strip()
+    return Described("\n\n".join(texts), parameters)
+
+
+def _detected(text: str) -> DocstringStyle:
+    if _SPHINX.search(text):
+        return "sphinx"
+    return "numpy" if _NUMPY.search(text) else "google"
+
+
+def _parameter_kinds(griffe: ModuleType) -> tuple[Any, ...]:
+    kinds = griffe.DocstringSectionKind
+    return kinds.parameters, kinds.other_parameters
+
+
+@cache
+def _griffe() -> ModuleType:
+    """Imported when a plugin with docstrings is loaded: it takes a tenth of a second. It warns of
+    missing annotations, which it is not shown."""
+    import griffe  # noqa: PLC0415
+
+    logging.getLogger("griffe").setLevel(logging.CRITICAL)
+    return griffe

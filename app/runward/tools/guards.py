@@ -1,0 +1,245 @@
+"""One guardrail or hook asked, over a signed POST or of a plugin, and what its answer means.
+
+Whatever is not a clear answer is a no: the guardrail then rejects, the hook has failed. What went
+wrong is for operators; the model reads a fixed text.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias, assert_never
+
+import structlog
+from pydantic import JsonValue
+
+from runward.domain import texts
+from runward.domain.errors import AppError
+from runward.domain.guards import (
+    Allow,
+    Fail,
+    GoOn,
+    Guardrail,
+    Hook,
+    HookAnswer,
+    HookFailed,
+    Instead,
+    PluginGuardrail,
+    PluginHook,
+    Reject,
+    Verdict,
+    WebhookGuardrail,
+    WebhookHook,
+)
+from runward.domain.json import JsonObject, cleaned_text
+from runward.domain.settle import cut
+from runward.domain.strict_json import parse
+from runward.egress.answers import Answer, Missing, NoAnswer
+from runward.tools.signed_post import SignedPosts
+
+log = structlog.get_logger()
+
+MAX_VERDICT_BYTES: Final = 65_536
+MAX_HOOK_ANSWER_BYTES: Final = 1_048_576
+MAX_MESSAGE_BYTES: Final = 4096
+"""Of a guardrail's message; more is cut, head and tail kept."""
+AGAIN_SECONDS: Final = 0.1
+"""Before the one more attempt at what surely was not sent."""
+
+RunGuardrail: TypeAlias = Callable[[str, JsonObject], Awaitable[Verdict]]
+RunHook: TypeAlias = Callable[[str, JsonObject], Awaitable[HookAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`message_id` is the same whenever the same thing is asked again; `seconds`: for the answer,
+    DNS to last byte; `secrets` sign it, newest first."""
+
+    message_id: str
+    payload: JsonObject
+    secrets: tuple[str, ...]
+    seconds: float
+
+
+class _NoUseError(Exception):
+    """There is no usable answer; the text says why, for operators."""
+
+
+class Guards:
+    """`run_guardrail` and `run_hook` call a plugin's function by its registered name, with a copy
+    of the payload; this bounds their time."""
+
+    def __init__(
+        self, posts: SignedPosts, *, run_guardrail: RunGuardrail, run_hook: RunHook
+    ) -> None:
+        self._posts = posts
+        self._run_guardrail = run_guardrail
+        self._run_hook = run_hook
+
+    async def ask_guardrail(self, guardrail: Guardrail, question: Question) -> Verdict:
+        """Never raises."""
+        text = texts.OUTPUT_GUARDED if guardrail.stage == "output" else texts.GUARDED
+        try:
+            match guardrail:
+                case WebhookGuardrail():
+                    answer = await self._post(guardrail.url, question, MAX_VERDICT_BYTES)
+                    return read_verdict(answer, text)
+                case PluginGuardrail():
+                    async with asyncio.timeout(question.seconds):
+                        verdict = await self._run_guardrail(guardrail.name, question.payload)
+                    return _worded(verdict, text)
+                case _:
+                    assert_never(guardrail)
+        except Exception as error:
+            detail = _why(error, question)
+        log.warning("guardrail_unusable", id=question.message_id, detail=detail)
+        return Reject(text, detail)
+
+    async def ask_hook(self, hook: Hook, question: Question) -> HookAnswer:
+        """Never raises."""
+        key = "message" if hook.on in ("before_model", "after_model") else "output"
+        try:
+            match hook:
+                case WebhookHook():
+                    answer = await self._post(hook.url, question, MAX_HOOK_ANSWER_BYTES)
+                    return read_hook_answer(answer, key)
+                case PluginHook():
+                    async with asyncio.timeout(question.seconds):
+                        said = await self._run_hook(hook.name, question.payload)
+                    return _fitting(said, key)
+                case _:
+                    assert_never(hook)
+        except Exception as error:
+            detail = _why(error, question)
+        log.warning("hook_unusable", id=question.message_id, detail=detail)
+        return HookFailed(detail)
+
+    async def _post(self, url: str, question: Question, limit: int) -> Answer:
+        """One attempt, and one more if the first surely was not sent. Raises _NoUseError."""
+        if not question.secrets:
+            raise _NoUseError("There is no secret to sign with.")
+        ends = _now() + question.seconds
+        answer = await self._send(url, question, question.seconds, limit)
+        left = ends - _now() - AGAIN_SECONDS
+        if isinstance(answer, NoAnswer) and _may_try_again(answer) and left > 0:
+            await asyncio.sleep(AGAIN_SECONDS)
+            answer = await self._send(url, question, left, limit)
+        if isinstance(answer, NoAnswer):
+            raise _NoUseError(answer.detail)
+        if 300 <= answer.status < 400:
+            raise _NoUseError(f"HTTP {answer.status}; redirects are not followed.")
+        if not 200 <= answer.status < 300:
+            raise _NoUseError(f"HTTP {answer.status}.")
+        return answer
+
+    async def _send(
+        self, url: str, question: Question, seconds: float, limit: int
+    ) -> Answer | NoAnswer:
+        return await self._posts.send(
+            url,
+            question.payload,
+            message_id=question.message_id,
+            secrets=question.secrets,
+            seconds=seconds,
+            max_response_bytes=limit,
+        )
+
+
+def describe(one: Guardrail | Hook) -> str:
+    """For operators: what it is and where, without the query, which may hold a credential."""
+    if isinstance(one, (WebhookGuardrail, PluginGuardrail)):
+        what = f"guardrail ({one.stage})"
+    else:
+        what = f"hook ({one.on})"
+    if isinstance(one, (WebhookGuardrail, WebhookHook)):
+        return f"{what} {one.url.partition('?')[0]}"
+    return f"{what} of plugin {one.name}"
+
+
+def read_verdict(answer: Answer, text: str) -> Verdict:
+    """`text` where it rejects or fails without words. Raises _NoUseError."""
+    value = _read(answer)
+    if isinstance(value, dict):
+        message = value.get("message")
+        words = message if isinstance(message, str) else ""
+        match value.get("action"):
+            case "allow":
+                return Allow()
+            case "reject":
+                return _worded(Reject(words), text)
+            case "fail":
+                return _worded(Fail(words), text)
+            case _:
+                pass
+    raise _NoUseError("The answer has no `action` that is `allow`, `reject` or `fail`.")
+
+
+def read_hook_answer(answer: Answer, key: str) -> HookAnswer:
+    """`key`: under which an answer stands instead of what is hooked. Raises _NoUseError."""
+    if not answer.body.strip() and not answer.truncated and answer.encoding is None:
+        return GoOn()
+    match _read(answer):
+        case None:  # what frameworks say for a handler without an answer
+            return GoOn()
+        case dict() as value if not value:
+            return GoOn()
+        case dict() as value if key in value:
+            metadata = value.get("metadata")
+            return _fitting(
+                Instead(value[key], metadata if isinstance(metadata, dict) else None), key
+            )
+        case _:
+            raise _NoUseError(f"The answer is neither empty nor an object with `{key}`.")
+
+
+def _read(answer: Answer) -> JsonValue:
+    if answer.truncated:
+        raise _NoUseError(f"The answer is larger than {len(answer.body)} bytes.")
+    if answer.encoding is not None:
+        raise _NoUseError(f"The answer's encoding {answer.encoding!r} cannot be undone.")
+    try:
+        return parse(answer.body)
+    except AppError as error:
+        raise _NoUseError(f"HTTP {answer.status}: {error}"[:400]) from None
+
+
+def _fitting(said: HookAnswer, key: str) -> HookAnswer:
+    """A model's message is text. Raises _NoUseError."""
+    if isinstance(said, Instead) and key == "message" and not isinstance(said.value, str):
+        raise _NoUseError("The `message` that it answers with is not a text.")
+    return said
+
+
+def _worded(verdict: Verdict, text: str) -> Verdict:
+    """With words, and not too many of them."""
+    match verdict:
+        case Allow():
+            return verdict
+        case Reject(message=message, detail=detail):
+            return Reject(_capped(message) or text, detail)
+        case Fail(message=message, detail=detail):
+            return Fail(_capped(message) or text, detail)
+        case _:
+            assert_never(verdict)
+
+
+def _capped(message: str) -> str:
+    shown, _ = cut(cleaned_text(message.strip()), MAX_MESSAGE_BYTES)
+    assert isinstance(shown, str)
+    return shown
+
+
+def _may_try_again(answer: NoAnswer) -> bool:
+    return answer.missing is Missing.NOT_SENT and not answer.permanent
+
+
+def _why(error: Exception, question: Question) -> str:
+    if isinstance(error, _NoUseError):
+        return str(error)
+    if isinstance(error, TimeoutError):
+        return f"No answer within {question.seconds:g} seconds."
+    log.exception("guard_failed", id=question.message_id)
+    return f"It could not be asked: {type(error).__name__}."
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,123 @@
+"""The program in which one call of a tool with `isolation="process"` runs.
+
+Its first line of standard input is the request; its standard output carries one line of JSON for
+each progress, one when the function starts, and one with the outcome. What the function prints
+goes to standard error. When the input ends, the service is gone: the process group ends itself.
+"""
+
+import asyncio
+import importlib
+import os
+import signal
+import sys
+import threading
+from typing import IO, Any, Final
+
+import structlog
+from pydantic_core import from_json
+
+from runward.domain.items import part_to_json
+from runward.domain.json import JsonObject, compact
+from runward.domain.outcomes import Done, Failed, Outcome, Why
+from runward.tools.context import CallFacts, ToolContext
+from runward.tools.plugin import beginning_of, found_at
+from runward.tools.results import shown_error
+from runward.tools.running import NOT_CANCELLED, Begin, answer, directly
+
+_OUT, _IN = 1, 0
+_CRITICAL: Final = 50
+"""The level of what is logged here: what becomes of the call is for the service to log."""
+
+
+class _Lines:
+    """To the service. The function may report from threads of its own."""
+
+    def __init__(self, out: IO[bytes]) -> None:
+        self._out: Final = out
+        self._lock = threading.Lock()
+
+    def send(self, line: JsonObject) -> None:
+        with self._lock:
+            self._out.write(compact(line).encode() + b"\n")
+            self._out.flush()
+
+
+def main() -> None:
+    lines = _Lines(os.fdopen(os.dup(_OUT), "wb"))
+    os.dup2(sys.stderr.fileno(), _OUT)
+    source = os.fdopen(os.dup(_IN), "rb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, _IN)
+    request: Any = from_json(source.readline())
+    threading.Thread(target=_end_with, args=(source,), daemon=True).start()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_CRITICAL))
+    outcome = asyncio.run(_answer(request, lines))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    lines.send({"outcome": _shown(outcome)})
+    threading.Event().wait()  # the service ends the whole group
+
+
+def _end_with(source: IO[bytes]) -> None:
+    source.read()
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+async def _answer(request: Any, lines: _Lines) -> Outcome:
+    told: dict[str, Any] = request["facts"]
+    facts = CallFacts(handoffs=tuple(told.pop("handoffs")), **told)
+
+    def report(fraction: float | None, message: str | None) -> None:
+        lines.send({"progress": [fraction, message]})
+
+    ctx = ToolContext(facts, secrets=request["secrets"], report=report)
+    reference: str = request["reference"]
+    try:
+        importlib.import_module(reference.partition(":")[0])
+        begin = beginning_of(found_at(reference))
+    except Exception as error:  # an author's module
+        detail = f"{reference} cannot be imported: {shown_error(error)}"
+        return Failed(Why.NOT_SENT, detail, permanent=True)
+    try:
+        return await answer(_telling(begin, lines), directly, ctx, request["arguments"])
+    except asyncio.CancelledError:  # the service cancels a call by ending the process
+        return Failed(Why.ERROR, NOT_CANCELLED)
+
+
+def _telling(begin: Begin, lines: _Lines) -> Begin:
+    def telling(ctx: ToolContext, arguments: JsonObject) -> Any:
+        call = begin(ctx, arguments)
+
+        def started() -> Any:
+            lines.send({"started": True})
+            return call()
+
+        return started
+
+    return telling
+
+
+def _shown(outcome: Outcome) -> JsonObject:
+    match outcome:
+        case Done():
+            return {
+                "output": outcome.output,
+                "parts": [part_to_json(part) for part in outcome.parts],
+                "metadata": outcome.metadata,
+                "state": outcome.state,
+                "transfer_to": outcome.transfer_to,
+                "escalate": outcome.escalate,
+            }
+        case Failed():
+            return {
+                "why": str(outcome.why),
+                "detail": outcome.detail,
+                "message": outcome.message,
+                "permanent": outcome.permanent,
+            }
+        case _:
+            raise AssertionError("a plugin answers at once")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Finding plugins: the entry points `runward.tools` and the modules that the operator names."""
+
+import importlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any, Final, cast
+
+from runward.domain.guards import PluginGuardrail
+from runward.tools.context import PluginError
+from runward.tools.declare import BaseTool, FunctionTool, NamedGuardrail, NamedHook
+from runward.tools.plugin import PluginTool, check_callable, make_tool
+
+ENTRY_POINTS: Final = "runward.tools"
+TOOLS: Final = "TOOLS"
+"""The list of a module's tools; without one, what is decorated in it."""
+PLUGIN_NAME: Final = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
+_NAMES: Final = "a letter, then up to 127 letters, digits, dots, dashes and underscores"
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """All by name."""
+
+    tools: Mapping[str, PluginTool] = field(default_factory=dict[str, PluginTool])
+    guardrails: Mapping[str, NamedGuardrail] = field(default_factory=dict[str, NamedGuardrail])
+    hooks: Mapping[str, NamedHook] = field(default_factory=dict[str, NamedHook])
+
+
+def load_plugins(modules: Sequence[str]) -> Plugins:
+    """`modules`: `package.module` or `package.module:name`, besides the installed entry points.
+    Raises PluginError."""
+    named = [*_installed(), *((module, "RUNWARD_PLUGINS") for module in modules)]
+    wanted: dict[str, str] = {}
+    for value, origin in named:
+        wanted.setdefault(value, f"{value} ({origin})")
+    collected = _Collected()
+    for value, origin in wanted.items():
+        for item in _items(value, origin):
+            collected.add(item, origin)
+    return collected.checked()
+
+
+def collect(items: Sequence[Any], origin: str = "the list") -> Plugins:
+    """Tools, guardrails and hooks that are at hand already. Raises PluginError."""
+    collected = _Collected()
+    for item in items:
+        collected.add(item, origin)
+    return collected.checked()
+
+
+class _Collected:
+    def __init__(self) -> None:
+        self._tools: dict[str, PluginTool] = {}
+        self._guardrails: dict[str, NamedGuardrail] = {}
+        self._hooks: dict[str, NamedHook] = {}
+        self._origins: dict[tuple[str, str], str] = {}
+        self._seen: list[Any] = []
+
+    def add(self, item: Any, origin: str) -> None:
+        """The same object twice, by way of two modules, is one."""
+        if any(item is one for one in self._seen):
+            return
+        self._seen.append(item)
+        if isinstance(item, NamedGuardrail | NamedHook):
+            kind = "hook" if isinstance(item, NamedHook) else "guardrail"
+            check_callable(f"Plugin {origin}", f"{kind} '{item.name}'", item.function, 2)
+        if isinstance(item, NamedGuardrail):
+            self._put(self._guardrails, "guardrail", item.name, item, origin)
+        elif isinstance(item, NamedHook):
+            self._put(self._hooks, "hook", item.name, item, origin)
+        else:
+            try:
+                tool = make_tool(item)
+            except PluginError as error:
+                raise PluginError(f"Plugin {origin}: {error}") from error.__cause__
+            where = f"{tool.reference} in {origin}"
+            self._put(self._tools, "tool", tool.spec.name, tool, where)
+
+    def _put(self, into: dict[str, Any], kind: str, name: str, item: Any, origin: str) -> None:
+        if kind != "tool" and not re.fullmatch(PLUGIN_NAME, name):
+            raise PluginError(f"Plugin {origin}: '{name}' is no name for a {kind}; {_NAMES}")
+        if name in into:
+            other = self._origins[kind, name]
+            raise PluginError(f"Two plugins have a {kind} named '{name}': {other}, and {origin}.")
+        into[name] = item
+        self._origins[kind, name] = origin
+
+    def checked(self) -> Plugins:
+        for name, tool in self._tools.items():
+            for one in tool.spec.guardrails:
+                if isinstance(one, PluginGuardrail) and one.name not in self._guardrails:
+                    raise PluginError(
+                        f"Plugin {self._origins['tool', name]}: its guardrail '{one.name}' is not "
+                        "loaded"
+                    )
+        return Plugins(self._tools, self._guardrails, self._hooks)
+
+
+def _installed() -> Iterator[tuple[str, str]]:
+    """Sorted, so that every process has the same order."""
+    found = sorted(entry_points(group=ENTRY_POINTS), key=lambda one: (one.name, one.value))
+    for point in found:
+        of = f" of {point.dist.name}" if point.dist is not None else ""
+        yield point.value.replace(" ", ""), f"entry point '{point.name}'{of}"
+
+
+def _items(value: str, origin: str) -> list[Any]:
+    name, _, attribute = value.partition(":")
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:
+        raise PluginError(
+            f"Plugin {origin}: {name} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    if not attribute:
+        return _of_module(module, origin)
+    found: Any = module
+    for step in attribute.split("."):
+        if not hasattr(found, step):
+            raise PluginError(f"Plugin {origin}: {name} has no '{attribute}'.")
+        found = getattr(found, step)
+    return list(cast(list[Any], found)) if isinstance(found, list | tuple) else [found]
+
+
+def _of_module(module: ModuleType, origin: str) -> list[Any]:
+    own = [one for one in vars(module).values() if _is_declared(one) and _made_in(one, module)]
+    listed = getattr(module, TOOLS, None)
+    if listed is None:
+        found = own
+    elif isinstance(listed, list | tuple):
+        others = [one for one in own if isinstance(one, NamedGuardrail | NamedHook)]
+        found = [*cast(list[Any], listed), *others]
+    else:
+        raise PluginError(f"Plugin {origin}: {TOOLS} must be a list.")
+    if not found:
+        raise PluginError(
+            f"Plugin {origin}: it has neither a list {TOOLS} nor anything decorated with @tool."
+        )
+    return found
+
+
+def _is_declared(one: Any) -> bool:
+    return isinstance(one, FunctionTool | BaseTool | NamedGuardrail | NamedHook)
+
+
+def _made_in(one: Any, module: ModuleType) -> bool:
+    """What a module merely imported is another's. Of an object: where its class is."""
+    return one.__module__ == module.__name__

@@ -1,0 +1,281 @@
+"""Tools of MCP servers: one session for each server and process, opened when a call needs it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from uuid import UUID
+
+import structlog
+
+from runward.domain.errors import AppError, McpUnreachableError, UnavailableError
+from runward.domain.ids import ProjectId
+from runward.domain.json import cleaned_text
+from runward.domain.mcp_servers import ListedTool, McpServerSpec
+from runward.domain.outcomes import Failed, Outcome, Why
+from runward.egress.client import Egress
+from runward.tools import mcp_sdk
+from runward.tools.base import DATABASE_AWAY, LEASE_LOST, Invocation
+from runward.tools.mcp_link import Link, Server
+from runward.tools.mcp_outcome import MAX_MESSAGE, of_error, of_result
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+log = structlog.get_logger()
+
+IDLE_SECONDS: Final = 600.0
+LIST_AGAIN_SECONDS: Final = 300.0
+"""A list older than this is read again when one of its tools is called."""
+RELIST_PAUSE_SECONDS: Final = 1.0
+"""Between two lists of one session, whatever the server says about changes."""
+MAX_LINKS: Final = 256
+"""Sessions of one process."""
+SLACK_SECONDS: Final = 0.5
+"""For telling the server that the time is up."""
+
+Load: TypeAlias = Callable[[ProjectId, str], Awaitable[Server | None]]
+"""Raises McpUnreachableError where a secret that the server needs is not there."""
+Take: TypeAlias = Callable[[Server, Sequence[ListedTool]], Awaitable[int]]
+"""What a server lists; how many tools that changed. Raises AppError where it cannot be taken."""
+
+
+class Mcp:
+    """Implements `Tool`. `commands`: what may be started, to the letter. Close it with `aclose`."""
+
+    def __init__(
+        self,
+        egress: Egress,
+        *,
+        commands: Collection[str],
+        load: Load,
+        take: Take,
+        idle_seconds: float = IDLE_SECONDS,
+        list_again_seconds: float = LIST_AGAIN_SECONDS,
+    ) -> None:
+        self.commands = frozenset(commands)
+        self._egress = egress
+        self._load = load
+        self._take = take
+        self._idle_seconds = idle_seconds
+        self._list_again_seconds = list_again_seconds
+        self._servers: dict[tuple[UUID, str], Server] = {}
+        self._links: dict[tuple[UUID, str], Link] = {}
+        self._open: set[Link] = set()
+        self._tasks: dict[Link, asyncio.Task[None]] = {}
+        self._again: set[Link] = set()
+        self._checks: set[asyncio.Task[None]] = set()
+        self._changes = 0
+
+    def refusal(self, spec: McpServerSpec) -> str | None:
+        """Why its command may not be started."""
+        if spec.command is None or spec.command in self.commands:
+            return None
+        return (
+            "is not among the commands that the operator allows to be started "
+            "(RUNWARD_MCP_COMMANDS)"
+        )
+
+    async def invoke(self, call: Invocation) -> Outcome:
+        about = call.tool.mcp
+        if about is None:
+            return Failed(Why.NOT_SENT, "The tool names no MCP server.", permanent=True)
+        deadline = _now() + call.seconds
+        try:
+            async with asyncio.timeout_at(deadline + SLACK_SECONDS):
+                link = await self._link(call.project_id, about.server)
+                if isinstance(link, Failed):
+                    return link
+                if link.is_open and _now() - link.listed_at > self._list_again_seconds:
+                    self._relist(link)
+                return await _call(link, call, about.tool, deadline)
+        except TimeoutError:
+            return Failed(Why.TIMEOUT, f"no answer within {call.seconds:g} seconds")
+        except UnavailableError:
+            return DATABASE_AWAY
+
+    async def list_tools(self, server: Server) -> tuple[ListedTool, ...]:
+        """By a session of its own, which is closed again. Raises McpUnreachableError."""
+        if (refusal := self.refusal(server.spec)) is not None:
+            raise McpUnreachableError(f"MCP server '{server.spec.name}': its command {refusal}.")
+        link = self._new(server, opened=_nothing)
+        try:
+            await link.opened()
+            return link.listed
+        finally:
+            await link.aclose()
+
+    def forget(self, project_id: UUID | None) -> None:
+        """Something about the project's servers changed; None: about any project's. Sessions with
+        one that is gone or another now are closed."""
+        self._changes += 1
+        for key in [key for key in self._servers if project_id in (None, key[0])]:
+            del self._servers[key]
+        for key, link in list(self._links.items()):
+            if project_id in (None, key[0]):
+                check = asyncio.create_task(self._check(link))
+                self._checks.add(check)
+                check.add_done_callback(self._checks.discard)
+
+    async def aclose(self) -> None:
+        for task in [*self._tasks.values(), *self._checks]:
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), *self._checks, return_exceptions=True)
+        await asyncio.gather(*(link.aclose() for link in list(self._open)))
+
+    async def _link(self, project_id: ProjectId, name: str) -> Link | Failed:
+        try:
+            server = await self._server(project_id, name)
+        except McpUnreachableError as error:
+            return Failed(Why.NOT_SENT, error.detail, permanent=True)
+        if server is None:
+            detail = f"There is no MCP server '{name}' any more."
+            return Failed(Why.NOT_SENT, detail, permanent=True)
+        if (refusal := self.refusal(server.spec)) is not None:
+            detail = f"MCP server '{name}': its command {refusal}."
+            return Failed(Why.NOT_SENT, detail, permanent=True)
+        former = self._links.get((project_id, name))
+        if former is not None and former.usable:
+            if former.server == server:
+                return former
+            former.retire()
+        if len(self._open) >= MAX_LINKS and not self._made_room():
+            return Failed(Why.NOT_SENT, f"All {MAX_LINKS} sessions with MCP servers are in use.")
+        link = self._links[project_id, name] = self._new(server, opened=self._opened)
+        return link
+
+    def _new(self, server: Server, *, opened: Callable[[Link], None]) -> Link:
+        link = Link(
+            server,
+            self._egress,
+            idle_seconds=self._idle_seconds,
+            opened=opened,
+            changed=self._relist,
+        )
+        self._open.add(link)
+
+        def gone(_: asyncio.Task[None]) -> None:
+            self._open.discard(link)
+            self._again.discard(link)
+            key = (server.project_id, server.spec.name)
+            if self._links.get(key) is link:
+                del self._links[key]
+
+        link.task.add_done_callback(gone)
+        return link
+
+    def _made_room(self) -> bool:
+        idle = [link for link in self._links.values() if link.usable and link.idle]
+        if idle:
+            min(idle, key=lambda link: link.used_at).retire()
+        return bool(idle)
+
+    async def _server(self, project_id: ProjectId, name: str) -> Server | None:
+        kept = self._servers.get((project_id, name))
+        if kept is not None:
+            return kept
+        changes = self._changes
+        server = await self._load(project_id, name)
+        if server is not None and changes == self._changes:
+            self._servers[project_id, name] = server
+        return server
+
+    async def _check(self, link: Link) -> None:
+        try:
+            server = await self._server(link.server.project_id, link.server.spec.name)
+        except Exception as error:  # whatever it is, the next call says it
+            log.info(
+                "mcp_session_not_checked", server=link.server.spec.name, error=str(error)[:300]
+            )
+            server = None
+        if server != link.server:
+            link.retire()
+
+    def _opened(self, link: Link) -> None:
+        self._carry(link, self._took(link))
+
+    def _relist(self, link: Link) -> None:
+        """Once at a time; what changes meanwhile is read once more."""
+        if link in self._tasks or not link.is_open:
+            self._again.add(link)
+        elif link.usable and link in self._links.values():
+            self._carry(link, self._listed_again(link))
+
+    def _carry(self, link: Link, work: Any) -> None:
+        task = self._tasks[link] = asyncio.create_task(work)
+
+        def done(_: asyncio.Task[None]) -> None:
+            del self._tasks[link]
+            if link in self._again:
+                self._again.discard(link)
+                self._relist(link)
+
+        task.add_done_callback(done)
+
+    async def _listed_again(self, link: Link) -> None:
+        await asyncio.sleep(link.listed_at + RELIST_PAUSE_SECONDS - _now())
+        self._again.discard(link)  # this list shows what changed before it
+        try:
+            await link.relist()
+        except Exception as error:
+            expected = isinstance(error, TimeoutError | ValueError | McpUnreachableError)
+            if mcp_sdk.said_by(error) is None and not expected:
+                raise
+            log.warning("mcp_list_failed", server=link.server.spec.name, detail=str(error)[:300])
+            return
+        await self._took(link)
+
+    async def _took(self, link: Link) -> None:
+        name = link.server.spec.name
+        try:
+            changed = await self._take(link.server, link.listed)
+        except AppError as error:
+            log.warning("mcp_list_not_taken", server=name, detail=error.detail)
+        else:
+            if changed:
+                log.info("mcp_tools_changed", server=name, changed=changed)
+
+
+async def _call(link: Link, call: Invocation, tool: str, deadline: float) -> Outcome:
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        share = min(max(progress / total, 0.0), 1.0) if total else None
+        call.report(share, None if message is None else cleaned_text(message)[:MAX_MESSAGE])
+
+    try:
+        async with link.using() as client:
+            if not await call.may_send():
+                return LEASE_LOST
+            result: CallToolResult = await client.call_tool(
+                tool,
+                call.arguments,
+                read_timeout_seconds=max(0.01, deadline - _now()),
+                progress_callback=heard,
+            )
+    except McpUnreachableError as error:
+        return Failed(Why.NOT_SENT, error.detail, permanent=error.permanent)
+    except TimeoutError:
+        raise
+    except Exception as error:
+        if (said := mcp_sdk.said_by(error)) is not None:
+            return _failed(link, *said)
+        if isinstance(error, RuntimeError | ValueError):  # an answer that the SDK refuses
+            return Failed(Why.INVALID_RESPONSE, f"{type(error).__name__}: {error}"[:500])
+        raise
+    return of_result(result)
+
+
+def _failed(link: Link, code: int, message: str, data: Any) -> Failed:
+    outcome = of_error(code, message, data)
+    if outcome.why in (Why.NOT_SENT, Why.UNKNOWN):
+        link.retire()
+    if outcome.why is Why.UNKNOWN and link.loss:
+        return replace(outcome, detail=link.loss)
+    return outcome
+
+
+def _nothing(link: Link) -> None:
+    pass
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,32 @@
+"""What may be sent to an MCP server to log in with: one check for registrations, and for secrets
+that changed later."""
+
+from typing import Final
+
+from runward.domain.errors import FieldError, McpUnreachableError
+from runward.domain.mcp_auth import Filled, oauth_problems
+from runward.domain.mcp_servers import McpServerSpec
+from runward.tools.webhook_headers import check_headers
+
+_RESERVED_PREFIX: Final = "mcp-"
+_RESERVED: Final = frozenset({"accept", "last-event-id"})
+
+
+def access_problems(given: Filled) -> list[FieldError]:
+    """Never quotes a value."""
+    errors: list[FieldError] = []
+    errors += check_headers(given.headers)
+    for name in given.headers:
+        path = f"headers.{name[:128]}"
+        if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
+            errors.append(FieldError(path, "belongs to the protocol"))
+        if name.lower() == "authorization" and given.oauth is not None:
+            errors.append(FieldError(path, "is what oauth is for"))
+    return errors + ([] if given.oauth is None else oauth_problems(given.oauth))
+
+
+def ensure_access(spec: McpServerSpec, given: Filled) -> None:
+    """Of a registered server, whose secrets may have got other values since. Raises
+    McpUnreachableError."""
+    if problems := access_problems(given):
+        raise McpUnreachableError(f"MCP server '{spec.name}': {' '.join(problems[0])}.")

@@ -1,0 +1,240 @@
+"""Where the access tokens of an MCP server come from, as the specification's page on
+authorization says: the server's 401 leads to its metadata (RFC 9728), that to the authorization
+server, and its metadata (RFC 8414, OpenID Connect Discovery) to the endpoint for tokens.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import httpx2
+from pydantic import BaseModel, Field, ValidationError
+
+from runward.domain.mcp_auth import AuthMethod, OAuthClient
+from runward.egress.answers import reason_of
+from runward.egress.client import Egress
+from runward.egress.connections import RefusedAddressError
+from runward.egress.targets import TargetError
+from runward.tools.mcp_http import NotAuthorizedError
+
+ANSWER_SECONDS: Final = 12.0
+"""For one answer, from DNS to its last byte."""
+MAX_ANSWER_BYTES: Final = 262_144
+
+_BASIC: Final[AuthMethod] = "client_secret_basic"
+_METHODS: Final[tuple[AuthMethod, ...]] = (_BASIC, "client_secret_post")
+_NO_BROWSER: Final = (
+    "Logging in with a browser is not offered; fetch a refresh_token elsewhere and give it that."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`resource`: whom the tokens are for (RFC 8707). `scope`: what the server asks for."""
+
+    token_url: str
+    resource: str
+    scope: str | None
+    auth_method: AuthMethod
+
+
+class ServerMetadata(BaseModel):
+    """RFC 8414, section 2; what is used of it. The SDK's own model wants an
+    `authorization_endpoint`, which a server for machines alone does not have."""
+
+    issuer: str
+    token_endpoint: str
+    grant_types_supported: list[str] | None = None
+    token_endpoint_auth_methods_supported: Annotated[list[str], Field(min_length=1)] | None = None
+
+
+class Asking:
+    """Requests to authorization servers, over checked connections. `secure`: only https."""
+
+    def __init__(self, egress: Egress) -> None:
+        self._egress = egress
+        self._http = httpx2.AsyncClient(
+            transport=egress.transport(),
+            headers={"Accept": "application/json", "Accept-Encoding": "identity"},
+            timeout=httpx2.Timeout(ANSWER_SECONDS),
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    async def ask(self, method: str, url: str, *, secure: bool, **sent: Any) -> httpx2.Response:
+        """The whole answer. Raises NotAuthorizedError."""
+        host = ""
+        try:
+            host = urlsplit(url).netloc[:300]
+            if secure and not url.lower().startswith("https://"):
+                raise TargetError("The URL must begin with https://, like the MCP server's.")
+            self._egress.check_url(url)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                async with self._http.stream(method, url, **sent) as response:
+                    return await _whole(response)
+        except (ValueError, httpx2.InvalidURL, RefusedAddressError) as error:
+            detail = f"{host or url[:300]} may not be asked for an access token: {error}"
+            raise NotAuthorizedError(detail, permanent=True) from error
+        except TimeoutError as error:
+            detail = f"{host} did not answer within {ANSWER_SECONDS:g} seconds."
+            raise NotAuthorizedError(detail) from error
+        except (httpx2.TransportError, OSError) as error:
+            detail = f"no answer from {host}: {reason_of(error)}"
+            raise NotAuthorizedError(detail) from error
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+
+def known_endpoint(url: str, client: OAuthClient) -> Endpoint | None:
+    """Where nothing has to be discovered. `url`: the MCP server's."""
+    from mcp.shared.auth_utils import resource_url_from_server_url  # noqa: PLC0415
+
+    if client.token_url is None:
+        return None
+    resource = resource_url_from_server_url(url)
+    return Endpoint(client.token_url, resource, None, client.auth_method or _BASIC)
+
+
+async def discover(
+    url: str, refused: httpx2.Response, client: OAuthClient, asking: Asking
+) -> Endpoint:
+    """`refused`: the MCP server's 401. Raises NotAuthorizedError."""
+    from mcp.client.auth.utils import (  # noqa: PLC0415
+        build_oauth_authorization_server_metadata_discovery_urls,
+        extract_scope_from_www_auth,
+    )
+    from mcp.shared.auth_utils import resource_url_from_server_url  # noqa: PLC0415
+
+    secure = url.lower().startswith("https://")
+    about = await _resource_metadata(url, refused, asking, secure=secure)
+    resource, scope, named = resource_url_from_server_url(url), None, None
+    if about is not None:
+        resource = str(about.resource)
+        scope = " ".join(about.scopes_supported) if about.scopes_supported else None
+        named = _chosen([str(one) for one in about.authorization_servers], client)
+    tried = build_oauth_authorization_server_metadata_discovery_urls(named, url)
+    metadata = await _server_metadata(tried, asking, secure=secure)
+    _check_issuer(metadata, named or _origin(url), client)
+    _check_grant(metadata, client)
+    scope = extract_scope_from_www_auth(refused) or scope
+    return Endpoint(metadata.token_endpoint, resource, scope, _method(metadata, client))
+
+
+async def _resource_metadata(
+    url: str, refused: httpx2.Response, asking: Asking, *, secure: bool
+) -> Any:
+    """None: the server has none, as before the specification of June 2025."""
+    from mcp.client.auth.utils import (  # noqa: PLC0415
+        build_protected_resource_metadata_discovery_urls,
+        extract_resource_metadata_from_www_auth,
+        handle_protected_resource_response,
+    )
+    from mcp.shared.auth_utils import (  # noqa: PLC0415
+        check_resource_allowed,
+        resource_url_from_server_url,
+    )
+
+    named = extract_resource_metadata_from_www_auth(refused)
+    for place in build_protected_resource_metadata_discovery_urls(named, url):
+        answer = await asking.ask("GET", place, secure=secure)
+        if answer.status_code == 429 or answer.status_code >= 500:
+            raise NotAuthorizedError(f"{place[:300]} answered HTTP {answer.status_code}.")
+        about = await handle_protected_resource_response(answer)
+        if about is None:
+            continue
+        if not check_resource_allowed(resource_url_from_server_url(url), str(about.resource)):
+            raise NotAuthorizedError(
+                f"{place[:300]} speaks of another resource, {str(about.resource)[:300]}.",
+                permanent=True,
+            )
+        return about
+    return None
+
+
+async def _server_metadata(tried: list[str], asking: Asking, *, secure: bool) -> ServerMetadata:
+    for place in tried:
+        answer = await asking.ask("GET", place, secure=secure)
+        if answer.status_code == 429 or answer.status_code >= 500:
+            raise NotAuthorizedError(f"{place[:300]} answered HTTP {answer.status_code}.")
+        if answer.status_code == 200:
+            try:
+                return ServerMetadata.model_validate_json(answer.content)
+            except ValidationError:
+                continue
+    raise NotAuthorizedError(
+        "The server does not say where access tokens are to be had: there is no metadata at "
+        f"{', '.join(tried)[:600]}. Give `oauth` a token_url.",
+        permanent=True,
+    )
+
+
+def _chosen(advertised: list[str], client: OAuthClient) -> str:
+    """The first of the authorization servers, or the one that the project trusts."""
+    from mcp.client.auth.utils import issuers_match  # noqa: PLC0415
+
+    for one in advertised:
+        if client.issuer is None or issuers_match(one, client.issuer):
+            return one
+    raise NotAuthorizedError(
+        f"The server names other authorization servers than the issuer that `oauth` trusts: "
+        f"{', '.join(advertised)[:600]}.",
+        permanent=True,
+    )
+
+
+def _check_issuer(metadata: ServerMetadata, expected: str, client: OAuthClient) -> None:
+    """RFC 8414, section 3.3. Raises NotAuthorizedError."""
+    from mcp.client.auth.utils import issuers_match  # noqa: PLC0415
+
+    for wanted in (expected, client.issuer or expected):
+        if not issuers_match(metadata.issuer, wanted):
+            raise NotAuthorizedError(
+                f"The authorization server says that it is {metadata.issuer[:300]}, and not "
+                f"{wanted[:300]}.",
+                permanent=True,
+            )
+
+
+def _check_grant(metadata: ServerMetadata, client: OAuthClient) -> None:
+    offered = metadata.grant_types_supported
+    if client.grant == "client_credentials" and offered is not None and client.grant not in offered:
+        raise NotAuthorizedError(
+            f"The authorization server {metadata.issuer[:300]} does not know the grant "
+            f"client_credentials, only {', '.join(offered)[:300]}. {_NO_BROWSER}",
+            permanent=True,
+        )
+
+
+def _method(metadata: ServerMetadata, client: OAuthClient) -> AuthMethod:
+    """RFC 8414: where nothing is said it is client_secret_basic."""
+    offered = metadata.token_endpoint_auth_methods_supported
+    if client.auth_method is not None or client.client_secret is None or offered is None:
+        return client.auth_method or _BASIC
+    for method in _METHODS:
+        if method in offered:
+            return method
+    raise NotAuthorizedError(
+        f"The authorization server {metadata.issuer[:300]} wants its clients to log in by "
+        f"{', '.join(offered)[:300]}; there is only {' and '.join(_METHODS)} here.",
+        permanent=True,
+    )
+
+
+async def _whole(response: httpx2.Response) -> httpx2.Response:
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise httpx2.DecodingError("a compressed answer; none was asked for")
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.aiter_raw():
+        size += len(chunk)
+        if size > MAX_ANSWER_BYTES:
+            raise httpx2.ReadError(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+        chunks.append(chunk)
+    return httpx2.Response(response.status_code, headers=response.headers, content=b"".join(chunks))
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,229 @@
+"""How an MCP server over HTTP is reached: through the egress, and so that every way in which a
+request can fail is an answer to that request.
+
+The SDK's transport ends the whole session, and all calls in it, with the first error of the
+network. Here such an error is made a JSON-RPC error with a code of our own instead, which says
+what is known: whether the request was sent, and with which status it was refused.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Final
+
+import httpx2
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from runward.domain.json import MAX_VALUES, holds_too_many_values
+from runward.domain.mcp_servers import MAX_TOOLS
+from runward.egress.answers import reason_of
+from runward.egress.connections import RefusedAddressError
+
+NOT_SENT: Final = -31_001
+LOST: Final = -31_002
+STATUS: Final = -31_003
+UNREADABLE: Final = -31_004
+"""JSON-RPC leaves codes above -32000 to applications."""
+
+MAX_MESSAGE_BYTES: Final = 11 * 1_048_576
+"""Of one answer: the largest output that a tool may have, and what is around it."""
+MAX_LIST_BYTES: Final = 8_192 * MAX_TOOLS
+MAX_LIST_OBJECTS: Final = 64 * MAX_TOOLS
+TOO_MANY_VALUES: Final = f"a message of more than {MAX_VALUES:,} values"
+TOO_LARGE: Final = f"an answer of more than {MAX_MESSAGE_BYTES} bytes or {MAX_VALUES:,} values"
+COMPRESSED: Final = "a compressed answer; none was asked for"
+_DROPPED: Final = frozenset({"set-cookie", "location", "content-length", "transfer-encoding"})
+
+
+class NotAuthorizedError(Exception):
+    """The request was not let in: no access token could be had for it, or a new one was refused.
+    `permanent`: trying again cannot help."""
+
+    def __init__(self, detail: str, *, permanent: bool = False) -> None:
+        super().__init__(detail)
+        self.permanent = permanent
+
+
+class LongListError(httpx2.SSEError):
+    """A list of tools that is refused while it is read. The SDK lets an `SSEError` end one request
+    and not the session."""
+
+
+class ListMeter:
+    """Measures an answer with a list of tools. Parsing a list of 60,000 tools takes seconds, so a
+    list is refused by its bytes and by the number of objects in it."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._objects = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Raises LongListError."""
+        self._bytes += len(chunk)
+        self._objects += chunk.count(b"{")
+        if self._bytes > MAX_LIST_BYTES or self._objects > MAX_LIST_OBJECTS:
+            raise LongListError(f"it lists more than {MAX_TOOLS} tools, or larger ones than it may")
+
+
+class _ListStream(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+        self._meter = ListMeter()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            self._meter.add(chunk)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class AnsweringTransport(httpx2.AsyncBaseTransport):
+    """Never raises for what the network or the other side does."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            response = await self._inner.handle_async_request(request)
+        except RefusedAddressError as error:
+            detail = f"{request.url.host} may not be called: {error}"
+            return _instead(NOT_SENT, detail, permanent=True)
+        except NotAuthorizedError as error:
+            return _instead(NOT_SENT, str(error), permanent=error.permanent)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            return _instead(NOT_SENT, f"no connection: {reason_of(error)}")
+        except (httpx2.TransportError, OSError) as error:
+            return _instead(LOST, f"no complete answer: {reason_of(error)}")
+        lists = _asks_for_list(request)
+        if response.is_success and _kind(response) == "text/event-stream":
+            return await _streamed(response, lists=lists)
+        meter = ListMeter() if lists else None
+        try:
+            return await _whole(response, meter, in_session="mcp-session-id" in request.headers)
+        except LongListError as error:
+            return _instead(UNREADABLE, str(error))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def _streamed(response: httpx2.Response, *, lists: bool) -> httpx2.Response:
+    """An answer that is a stream of events. A compressed one is refused: few bytes of it can keep
+    the event loop for seconds."""
+    if _is_compressed(response):
+        with suppress(httpx2.TransportError, OSError):
+            await response.aclose()
+        return _instead(UNREADABLE, COMPRESSED)
+    stream = response.stream
+    assert isinstance(stream, httpx2.AsyncByteStream)
+    return httpx2.Response(
+        response.status_code,
+        headers=_kept(response),
+        stream=_ListStream(stream) if lists else stream,
+    )
+
+
+async def _whole(
+    response: httpx2.Response, meter: ListMeter | None, *, in_session: bool
+) -> httpx2.Response:
+    """An answer that is no stream, read to its end. 404 to a session says that it is over, and
+    that nothing was done."""
+    status = response.status_code
+    try:
+        body = await _read(response, meter)
+    except LongListError:
+        raise
+    except (httpx2.TransportError, OSError) as error:
+        return _instead(LOST, f"no complete answer: {reason_of(error)}", status=status)
+    finally:
+        with suppress(httpx2.TransportError, OSError):
+            await response.aclose()
+    if 300 <= status < 400:
+        return _instead(STATUS, f"HTTP {status}; redirects are not followed.", status=status)
+    if status >= 400:
+        expired = status == 404 and in_session
+        if _is_rpc_error(body) and not expired:
+            return httpx2.Response(status, headers=_kept(response), content=body)
+        return _instead(STATUS, _refusal(response), status=status, expired=expired)
+    if body is None:
+        return _instead(UNREADABLE, TOO_LARGE)
+    if _is_compressed(response):
+        return _instead(UNREADABLE, COMPRESSED)
+    return httpx2.Response(status, headers=_kept(response), content=body)
+
+
+def _is_compressed(response: httpx2.Response) -> bool:
+    return response.headers.get("content-encoding", "identity") != "identity"
+
+
+def _asks_for_list(request: httpx2.Request) -> bool:
+    try:
+        content = request.content
+    except httpx2.StreamError:  # it has no body of bytes
+        return False
+    if b"tools/list" not in content:
+        return False
+    match from_json(content):
+        case {"method": "tools/list"}:
+            return True
+        case _:
+            return False
+
+
+def _refusal(response: httpx2.Response) -> str:
+    if response.status_code == 401:
+        return (
+            "HTTP 401: the server wants to know who asks. Give it `oauth` with a client_secret or "
+            "a refresh_token, or `headers`; logging in with a browser is not offered."
+        )
+    return f"HTTP {response.status_code}."
+
+
+async def _read(response: httpx2.Response, meter: ListMeter | None) -> bytes | None:
+    """None: too long, or too many values. Raises LongListError."""
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.aiter_raw():
+        if meter is not None:
+            meter.add(chunk)
+        size += len(chunk)
+        if size > MAX_MESSAGE_BYTES:
+            return None
+        chunks.append(chunk)
+    body = b"".join(chunks)
+    return None if holds_too_many_values(body) else body
+
+
+def _is_rpc_error(body: bytes | None) -> bool:
+    try:
+        message = from_json(body or b"")
+    except ValueError:
+        return False
+    return isinstance(message, dict) and "error" in message and "jsonrpc" in message
+
+
+def _instead(code: int, detail: str, **data: JsonValue) -> httpx2.Response:
+    message: JsonValue = {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": code, "message": detail, "data": data},
+    }
+    return httpx2.Response(
+        503, headers={"content-type": "application/json"}, content=to_json(message)
+    )
+
+
+def _kind(response: httpx2.Response) -> str:
+    kind: str = response.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower()
+
+
+def _kept(response: httpx2.Response) -> list[tuple[bytes, bytes]]:
+    return [
+        (name, value)
+        for name, value in response.headers.raw
+        if name.decode("latin-1").lower() not in _DROPPED
+    ]

@@ -1,0 +1,247 @@
+"""One session with one MCP server, for all runs of the process.
+
+The SDK's scopes must be left by the task that entered them, so a task of its own holds each
+session; calls come from the tasks of the runs.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+from uuid import UUID
+
+import structlog
+
+from runward.domain.errors import McpUnreachableError
+from runward.domain.ids import ProjectId
+from runward.domain.mcp_auth import OAuthClient
+from runward.domain.mcp_servers import ListedTool, McpServerSpec
+from runward.egress.client import Egress
+from runward.tools import mcp_sdk
+from runward.tools.mcp_oauth import AccessTokens, GivenRefreshTokens, RefreshTokens
+from runward.tools.mcp_stderr import StandardError
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+log = structlog.get_logger()
+
+CONNECT_SECONDS: Final = 15.0
+"""For starting or connecting, agreeing on a version, and listing the tools."""
+LIST_SECONDS: Final = 15.0
+CLOSE_SECONDS: Final = 8.0
+"""The SDK gives a process two seconds to end, and two after SIGTERM."""
+MAX_CALLS: Final = 64
+"""In flight in one session; more wait."""
+FIRST_LISTEN_SECONDS: Final = 0.5
+LISTEN_AGAIN_SECONDS: Final = 30.0
+"""Until a server is asked again to say when its list changes: at first, and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A registered server, ready to be connected to."""
+
+    project_id: ProjectId
+    id: UUID
+    version: int
+    spec: McpServerSpec
+    headers: dict[str, str] = field(repr=False)
+    oauth: OAuthClient | None = None
+    refresh_tokens: RefreshTokens = field(default_factory=GivenRefreshTokens, compare=False)
+
+
+class Link:
+    """Opens by itself. `changed`: the server says that its list of tools did."""
+
+    def __init__(
+        self,
+        server: Server,
+        egress: Egress,
+        *,
+        idle_seconds: float,
+        opened: Callable[["Link"], None],
+        changed: Callable[["Link"], None],
+    ) -> None:
+        self.server = server
+        self.listed: tuple[ListedTool, ...] = ()
+        self.listed_at = _now()
+        self._egress = egress
+        self._idle_seconds = idle_seconds
+        self._on_open = opened
+        self._on_change = changed
+        self._calls = 0
+        self._used_at = _now()
+        self._over = False
+        self._lost = False
+        self.loss = ""
+        """The reason why Runward ended the session, for operators; empty if there is none."""
+        self._errors = StandardError()
+        self._wake = asyncio.Event()
+        self._slots = asyncio.Semaphore(MAX_CALLS)
+        self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self.task = asyncio.create_task(self._hold(), name=f"mcp {server.spec.name}")
+
+    @property
+    def usable(self) -> bool:
+        return not (self._over or self.task.done())
+
+    @property
+    def is_open(self) -> bool:
+        """It has listed its tools; it may be over by now."""
+        return self._client.done()
+
+    @property
+    def idle(self) -> bool:
+        return self._calls == 0
+
+    @property
+    def used_at(self) -> float:
+        return self._used_at
+
+    async def opened(self) -> None:
+        """Raises McpUnreachableError."""
+        await asyncio.shield(self._client)
+
+    @asynccontextmanager
+    async def using(self) -> "AsyncGenerator[Client]":
+        """The session stays open inside of the block. Raises McpUnreachableError."""
+        self._calls += 1
+        try:
+            client = await asyncio.shield(self._client)
+            async with self._slots:
+                if self._lost:
+                    raise McpUnreachableError("the session ended while the call waited for it")
+                yield client
+        finally:
+            self._calls -= 1
+            self._used_at = _now()
+            if self._over:
+                self._wake.set()
+
+    async def relist(self) -> tuple[ListedTool, ...]:
+        """Raises whatever the SDK raises."""
+        self.listed_at = _now()  # also when it fails: the next call is soon enough
+        async with self.using() as client, asyncio.timeout(LIST_SECONDS):
+            self.listed = await mcp_sdk.list_all(client)
+        return self.listed
+
+    def retire(self) -> None:
+        """No more calls; it closes once those in flight have ended."""
+        self._over = True
+        self._wake.set()
+
+    async def aclose(self) -> None:
+        self._lost = True
+        self.retire()
+        _, late = await asyncio.wait({self.task}, timeout=CLOSE_SECONDS)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    async def _hold(self) -> None:
+        name = self.server.spec.name
+        try:
+            async with AsyncExitStack() as stack:
+                await mcp_sdk.load()
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    client = await stack.enter_async_context(self._connected())
+                    await self._start_listening(client, stack)
+                    self.listed = await mcp_sdk.list_all(client)
+                self.listed_at = self._used_at = _now()
+                self._client.set_result(client)
+                self._on_open(self)
+                await self._until_unused()
+            if self.loss:
+                log.warning("mcp_session_lost", server=name, detail=self.loss)
+        except Exception as error:
+            detail, permanent = _said(error)
+            detail = self.loss or detail
+            if self._client.done():
+                log.info("mcp_session_lost", server=name, detail=detail)
+            else:
+                if last_line := self._errors.last_line:
+                    detail = f"{detail} The last line of its standard error: {last_line}"
+                detail = f"MCP server '{name}': {detail}"
+                self._client.set_exception(McpUnreachableError(detail, permanent=permanent))
+                self._client.exception()  # whoever waits gets it; nobody may
+        finally:
+            self._over = True
+            self._client.cancel()
+
+    def _connected(self) -> "AbstractAsyncContextManager[Client]":
+        server = self.server
+        tokens = None
+        if server.oauth is not None and server.spec.url is not None:
+            tokens = AccessTokens(
+                server.spec.url, server.oauth, server.refresh_tokens, self._egress
+            )
+        return mcp_sdk.connected(
+            server.spec,
+            server.headers,
+            self._egress,
+            tokens,
+            changed=lambda: self._on_change(self),
+            ended=self._ended,
+            errors=self._errors,
+        )
+
+    def _ended(self, reason: str) -> None:
+        self.loss = self.loss or reason
+        self._lost = True
+        self.retire()
+
+    async def _until_unused(self) -> None:
+        while not self._lost and not (self._over and self._calls == 0):
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(self._idle_seconds):
+                    await self._wake.wait()
+            except TimeoutError:
+                if self._calls == 0 and _now() - self._used_at >= self._idle_seconds:
+                    self._over = True
+
+    async def _start_listening(self, client: "Client", stack: AsyncExitStack) -> None:
+        """Returns once changes are heard of, so that none is missed between that and the list."""
+        hears = asyncio.Event()
+        listening = asyncio.create_task(self._listen(client, hears.set))
+
+        async def stop() -> None:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
+        stack.push_async_callback(stop)
+        await hears.wait()
+
+    async def _listen(self, client: "Client", hears: Callable[[], None]) -> None:
+        def changed() -> None:
+            self._on_change(self)
+
+        heard = await mcp_sdk.listen(client, hears=hears, changed=changed)
+        hears()
+        wait = FIRST_LISTEN_SECONDS if heard else LISTEN_AGAIN_SECONDS
+        while True:
+            await asyncio.sleep(wait)
+            began = _now()
+            # Whatever changed in between is read as soon as changes are heard of again.
+            await mcp_sdk.listen(client, hears=changed, changed=changed)
+            lasted = _now() - began >= LISTEN_AGAIN_SECONDS
+            wait = FIRST_LISTEN_SECONDS if lasted else min(2 * wait, LISTEN_AGAIN_SECONDS)
+
+
+def _said(error: BaseException) -> tuple[str, bool]:
+    """The first cause, for operators; and whether trying again cannot help."""
+    while isinstance(error, BaseExceptionGroup):
+        causes: tuple[BaseException, ...] = cast(Any, error).exceptions
+        error = causes[0]
+    if isinstance(error, TimeoutError):
+        return f"it did not answer within {CONNECT_SECONDS:g} seconds.", False
+    if (said := mcp_sdk.said_by(error)) is not None:
+        _, message, data = said
+        return message[:500], isinstance(data, dict) and cast(Any, data).get("permanent") is True
+    return " ".join(f"{type(error).__name__}: {error}".split())[:500], False
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,264 @@
+"""Access tokens for MCP servers (OAuth 2.1 without a person), and the transport that sends them.
+
+The SDK's own provider holds a lock while a request is answered, which would make the calls of one
+session wait for each other; it lends its parts to `runward.tools.mcp_discovery`, and tokens are
+asked for here. They are kept in memory, for one session.
+"""
+
+import asyncio
+import base64
+from typing import Any, Final, Protocol, cast
+from urllib.parse import quote, urlsplit
+
+import httpx2
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from runward.domain.errors import AppError
+from runward.domain.json import cleaned_text
+from runward.domain.mcp_auth import OAuthClient, RefreshClaim
+from runward.domain.secrecy import without_secret
+from runward.egress.client import Egress
+from runward.tools.mcp_discovery import ANSWER_SECONDS, Asking, Endpoint, discover, known_endpoint
+from runward.tools.mcp_http import NotAuthorizedError
+
+RENEW_SECONDS: Final = 30.0
+"""Before it expires a token is replaced; one that lives shortly, at half of its time."""
+CLAIM_SECONDS: Final = 25.0
+"""For which another process may keep the refresh token to itself."""
+MAX_LIFETIME: Final = 365 * 86_400
+"""Seconds. A server may write a number in `expires_in` that no float holds."""
+_LOOK_AGAIN_SECONDS: Final = 0.2
+_MAX_SAID: Final = 300
+
+
+class RefreshTokens(Protocol):
+    """Where the newest refresh token of a server is. `given`: the one that the project gave."""
+
+    async def claim(self, given: str) -> RefreshClaim | None:
+        """None: another process has it now. Raises AppError."""
+        ...
+
+    async def replace(self, claim: RefreshClaim, given: str, token: str) -> None: ...
+
+    async def release(self, claim: RefreshClaim) -> None: ...
+
+
+class GivenRefreshTokens:
+    """Of a server that is not stored yet. `newest`: what it was replaced by."""
+
+    def __init__(self) -> None:
+        self.newest: str | None = None
+
+    async def claim(self, given: str) -> RefreshClaim:
+        return RefreshClaim(0, self.newest or given)
+
+    async def replace(self, claim: RefreshClaim, given: str, token: str) -> None:
+        self.newest = token
+
+    async def release(self, claim: RefreshClaim) -> None:
+        pass
+
+
+class AccessTokens:
+    """Of one session with the MCP server at `url`. All that need one at a time wait for the same
+    request, which goes on when they do not: a refresh token that was replaced must not be lost.
+    Close it with `aclose`."""
+
+    def __init__(
+        self, url: str, client: OAuthClient, refresh_tokens: RefreshTokens, egress: Egress
+    ) -> None:
+        self._url = url
+        self._client = client
+        self._refresh_tokens = refresh_tokens
+        self._asking = Asking(egress)
+        self._endpoint = known_endpoint(url, client)
+        self._token: str | None = None
+        self._renew_at: float | None = None
+        self._fetching: asyncio.Task[str] | None = None
+        self._refusal: NotAuthorizedError | None = None
+
+    async def current(self) -> str | None:
+        """None: where tokens come from is not known before the server has refused a request.
+        Raises NotAuthorizedError."""
+        if self._endpoint is None:
+            return None
+        if self._token is None or (self._renew_at is not None and _now() >= self._renew_at):
+            return await self._fetched(None)
+        return self._token
+
+    async def instead_of(self, token: str | None, refused: httpx2.Response) -> str:
+        """`refused`: the 401 that `token` got. Raises NotAuthorizedError."""
+        if self._token is not None and self._token != token:
+            return self._token
+        return await self._fetched(refused)
+
+    async def aclose(self) -> None:
+        if self._fetching is not None:
+            await asyncio.wait({self._fetching}, timeout=ANSWER_SECONDS)
+        if self._fetching is not None:
+            self._fetching.cancel()
+        await self._asking.aclose()
+
+    async def _fetched(self, refused: httpx2.Response | None) -> str:
+        if self._refusal is not None:
+            raise self._refusal
+        if self._fetching is None:
+            self._fetching = asyncio.create_task(self._fetch(refused))
+            self._fetching.add_done_callback(self._done)
+        return await asyncio.shield(self._fetching)
+
+    def _done(self, task: asyncio.Task[str]) -> None:
+        self._fetching = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, NotAuthorizedError) and error.permanent:
+            self._refusal = error
+
+    async def _fetch(self, refused: httpx2.Response | None) -> str:
+        if self._endpoint is None:
+            assert refused is not None
+            self._endpoint = await discover(self._url, refused, self._client, self._asking)
+        given = self._client.refresh_token
+        if given is None:
+            token = await self._ask(self._endpoint, None)
+        else:
+            token = await self._refreshed(self._endpoint, given)
+        self._token = token.access_token
+        lifetime = token.expires_in
+        if lifetime is not None:
+            lifetime = min(max(lifetime, 0), MAX_LIFETIME)
+            self._renew_at = _now() + lifetime - min(RENEW_SECONDS, lifetime / 2)
+        else:
+            self._renew_at = None
+        return token.access_token
+
+    async def _refreshed(self, endpoint: Endpoint, given: str) -> Any:
+        claim = await self._claimed(given)
+        try:
+            token = await self._ask(endpoint, claim.token)
+        except BaseException:
+            await self._refresh_tokens.release(claim)
+            raise
+        if token.refresh_token in (None, "", claim.token):
+            await self._refresh_tokens.release(claim)
+        else:
+            await self._refresh_tokens.replace(claim, given, token.refresh_token)
+        return token
+
+    async def _claimed(self, given: str) -> RefreshClaim:
+        try:
+            async with asyncio.timeout(CLAIM_SECONDS):
+                while True:
+                    if (claim := await self._refresh_tokens.claim(given)) is not None:
+                        return claim
+                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        except TimeoutError as error:
+            detail = "Another process has not finished with the refresh token."
+            raise NotAuthorizedError(detail) from error
+        except AppError as error:
+            raise NotAuthorizedError(error.detail) from error
+
+    async def _ask(self, endpoint: Endpoint, refresh_token: str | None) -> Any:
+        """RFC 6749, sections 4.4 and 6; RFC 8707. Raises NotAuthorizedError."""
+        from mcp.shared.auth import OAuthToken  # noqa: PLC0415
+
+        client = self._client
+        form = {"grant_type": client.grant, "resource": endpoint.resource}
+        scope = client.scope or (endpoint.scope if refresh_token is None else None)
+        if scope:
+            form["scope"] = scope
+        if refresh_token is not None:
+            form["refresh_token"] = refresh_token
+        headers: dict[str, str] = {}
+        if client.client_secret is None:
+            form["client_id"] = client.client_id
+        elif endpoint.auth_method == "client_secret_post":
+            form |= {"client_id": client.client_id, "client_secret": client.client_secret}
+        else:
+            headers["Authorization"] = _basic(client.client_id, client.client_secret)
+        secure = client.token_url is None and self._url.lower().startswith("https://")
+        answer = await self._asking.ask(
+            "POST", endpoint.token_url, secure=secure, data=form, headers=headers
+        )
+        host = urlsplit(endpoint.token_url).netloc
+        if answer.status_code not in (200, 201):
+            raise _refusal(host, answer, [client.client_secret, refresh_token])
+        try:
+            token = OAuthToken.model_validate_json(answer.content)
+        except ValidationError as error:
+            detail = f"{host} answered with what is no bearer token (RFC 6749, section 5.1)."
+            raise NotAuthorizedError(detail, permanent=True) from error
+        if not token.access_token.isascii() or not token.access_token.isprintable():
+            detail = f"{host} answered with a token that no header can carry."
+            raise NotAuthorizedError(detail, permanent=True)
+        return token
+
+
+class AuthorizingTransport(httpx2.AsyncBaseTransport):
+    """Sends an access token along, and once a new one where the first is refused."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, tokens: AccessTokens) -> None:
+        self._inner = inner
+        self._tokens = tokens
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Raises NotAuthorizedError, and whatever the transport below raises."""
+        token = await self._tokens.current()
+        response = await self._send(request, token)
+        if response.status_code != 401:
+            return response
+        await response.aclose()
+        fresh = await self._tokens.instead_of(token, response)
+        response = await self._send(request, fresh)
+        if response.status_code == 401:
+            await response.aclose()
+            raise NotAuthorizedError(
+                "HTTP 401: the server refused an access token that had just been made for it.",
+                permanent=True,
+            )
+        return response
+
+    async def _send(self, request: httpx2.Request, token: str | None) -> httpx2.Response:
+        if token is not None:
+            request.headers["Authorization"] = f"Bearer {token}"
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._tokens.aclose()
+        await self._inner.aclose()
+
+
+def _basic(client_id: str, client_secret: str) -> str:
+    """RFC 6749, section 2.3.1: both are form-encoded first."""
+    pair = f"{quote(client_id, safe='')}:{quote(client_secret, safe='')}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+
+def _refusal(host: str, answer: httpx2.Response, hidden: list[str | None]) -> NotAuthorizedError:
+    """What it says (RFC 6749, section 5.2), without what it was told in confidence."""
+    status = answer.status_code
+    said = "redirects are not followed" if 300 <= status < 400 else _error(answer.content)
+    for secret in hidden:
+        if secret:
+            said = without_secret(said, secret, "…")
+            said = without_secret(said, quote(secret, safe=""), "…")
+    detail = f"{host} gave no access token: HTTP {status}{said and f', {said}'}."
+    return NotAuthorizedError(detail, permanent=status < 500 and status not in (408, 429))
+
+
+def _error(body: bytes) -> str:
+    try:
+        parsed = from_json(body)
+    except ValueError:
+        return ""
+    if not isinstance(parsed, dict):
+        return ""
+    about = cast(dict[str, Any], parsed)
+    said = [one for key in ("error", "error_description") if isinstance(one := about.get(key), str)]
+    return " ".join(cleaned_text(": ".join(said)).split())[:_MAX_SAID].rstrip(".")
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

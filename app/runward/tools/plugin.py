@@ -1,0 +1,279 @@
+"""One tool of a plugin, checked and ready to be called."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from runward.domain.builtin_names import is_reserved
+from runward.domain.hosted import EXECUTORS
+from runward.domain.json import JsonObject, digest
+from runward.domain.rules import RuleError, compile_rule
+from runward.domain.schema import check_schema
+from runward.domain.tools import ByCallable, ExecutorKind, ToolSpec, When
+from runward.tools.context import PluginError, ToolContext, jsonable
+from runward.tools.declare import BaseTool, FunctionTool, Isolation, Options
+from runward.tools.docstrings import Described, read_docstring
+from runward.tools.function import name_of, read_signature, return_schema
+
+TOOL_STAGES: Final = ("pre_approval", "input", "output")
+_OURS: Final = frozenset({"isolation", "docstring", "output_schema"})
+_NOT_OF_PLUGINS: Final = frozenset({"url", "agent", "output", "headers", "code", "mcp", "hosted"})
+_CALLABLE: Final = {"approval": 2, "enabled": 1}
+"""Options that may be functions, and how many arguments these take."""
+_CHOICES: Final = {"isolation": ("thread", "process"), "executes": tuple(EXECUTORS)} | {
+    "docstring": ("auto", "google", "numpy", "sphinx", "off")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PluginTool:
+    """`begin` binds arguments, and gives back the call itself; it raises ValidationError or
+    ArgumentsError. `on_loop`: the call is a coroutine. `approval` and `enabled` are the author's
+    callables; `reference` is where another process finds the function."""
+
+    spec: ToolSpec
+    begin: Callable[[ToolContext, JsonObject], Callable[[], Any]]
+    on_loop: bool
+    isolation: Isolation
+    reference: str
+    approval: Callable[..., Any] | None
+    enabled: Callable[..., Any] | None
+
+
+def make_tool(item: Any) -> PluginTool:
+    """Of a function, decorated or not, or a BaseTool, object or class. Raises PluginError."""
+    if isinstance(item, type) and issubclass(item, BaseTool):
+        return _of_object(_instance(item))
+    if isinstance(item, BaseTool):
+        return _of_object(item)
+    if isinstance(item, FunctionTool):
+        return _of_function(cast("FunctionTool[..., Any]", item))
+    if inspect.isroutine(cast(object, item)):
+        return _of_function(FunctionTool(cast(Callable[..., Any], item), {}))
+    raise PluginError(f"{item!r:.200} is no tool: neither a function nor a BaseTool")
+
+
+def beginning_of(item: Any) -> Callable[[ToolContext, JsonObject], Callable[[], Any]]:
+    """The `begin` of what was checked before, without its schema."""
+    if isinstance(item, type):
+        item = item()
+    if isinstance(item, BaseTool):
+        return _beginning(item)
+    function = item.function if isinstance(item, FunctionTool) else item
+    return read_signature(function, Described()).call
+
+
+def found_at(reference: str) -> Any:
+    """The function, FunctionTool or BaseTool at `package.module:name`, whose module is imported.
+    Raises LookupError."""
+    module, _, path = reference.partition(":")
+    found: Any = sys.modules[module]
+    for step in path.split("."):
+        try:
+            found = getattr(found, step)
+        except AttributeError:
+            raise LookupError(f"{module} has no {path}") from None
+    return found
+
+
+def _of_function(declared: "FunctionTool[..., Any]") -> PluginTool:
+    function, options = declared.function, declared.options
+    where = name_of(function)
+    if not inspect.isroutine(function):
+        raise PluginError(f"{where} is no tool: it is not a function")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise PluginError(f"{where}: a generator cannot be a tool; return a list")
+    _check_choices(where, options)
+    style = options.get("docstring", "auto")
+    described = read_docstring(function, style)
+    signature = read_signature(function, described)
+    output = options.get("output_schema")
+    if output is True:
+        output = return_schema(function)
+    spec = _spec(
+        where,
+        options,
+        name=declared.name or function.__name__,
+        description=described.text if declared.description is None else declared.description,
+        parameters=signature.schema(),
+        output_schema=output or None,
+        code=_digest(function, options),
+    )
+    return _tool(spec, options, signature.call, function, where)
+
+
+def _of_object(tool: BaseTool) -> PluginTool:
+    where = name_of(type(tool))
+    options = tool.options
+    _check_choices(where, options)
+    for needed in ("name", "parameters"):
+        if not hasattr(tool, needed):
+            raise PluginError(f"{where}: a BaseTool needs the attribute '{needed}'")
+    output = options.get("output_schema")
+    if output is True:
+        output = return_schema(tool.run)
+    spec = _spec(
+        where,
+        options,
+        name=tool.name,
+        description=tool.description or read_docstring(type(tool), "auto").text,
+        parameters=tool.parameters,
+        output_schema=output or None,
+        code=_digest(type(tool), options),
+    )
+
+    return _tool(spec, options, _beginning(tool), tool.run, where)
+
+
+def _beginning(tool: BaseTool) -> Callable[[ToolContext, JsonObject], Callable[[], Any]]:
+    return lambda ctx, arguments: lambda: tool.run(ctx, arguments)
+
+
+def _tool(
+    spec: ToolSpec,
+    options: Options,
+    begin: Callable[[ToolContext, JsonObject], Callable[[], Any]],
+    function: Callable[..., Any],
+    where: str,
+) -> PluginTool:
+    isolation = options.get("isolation", "thread")
+    if isolation == "process":
+        _check_reachable(where)
+    approval, enabled = options.get("approval"), options.get("enabled")
+    return PluginTool(
+        spec=spec,
+        begin=begin,
+        on_loop=inspect.iscoroutinefunction(function),
+        isolation=isolation,
+        reference=where,
+        approval=approval if callable(approval) else None,
+        enabled=enabled if callable(enabled) else None,
+    )
+
+
+def _spec(where: str, options: Options, **contract: Any) -> ToolSpec:
+    """Raises PluginError that says everything that is wrong."""
+    policy = {
+        key: _named(where, key, value) if key in _CALLABLE else value
+        for key, value in options.items()
+        if key not in _OURS
+    }
+    if (kind := options.get("executes")) is not None:
+        policy |= {"approval": policy.get("approval", "always"), "strict": False}
+        contract = _executor(where, kind, contract)
+    try:
+        policy["metadata"] = jsonable(dict(options.get("metadata", {})))
+        contract["parameters"] = jsonable(contract["parameters"])
+        spec = ToolSpec.model_validate({**policy, **contract, "type": "plugin"}, strict=False)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found]
+        raise PluginError(f"{where}: {'; '.join(lines)}") from None
+    except (TypeError, ValueError) as error:
+        raise PluginError(f"{where}: {error}") from None
+    if problems := _problems(spec):
+        raise PluginError(f"{where}: {'; '.join(problems)}")
+    return spec
+
+
+def _executor(where: str, kind: ExecutorKind, contract: dict[str, Any]) -> dict[str, Any]:
+    """Its parameters are those that vendors know, and its own must be able to take them."""
+    known = EXECUTORS[kind]
+    wanted = known.parameters["properties"]
+    own = contract["parameters"].get("properties", {})
+    assert isinstance(wanted, dict)
+    if own.keys() != wanted.keys():
+        raise PluginError(f"{where}: what executes '{kind}' takes {', '.join(wanted)}")
+    description = contract["description"] or known.description
+    return contract | {"parameters": known.parameters, "description": description}
+
+
+def _digest(source: Any, options: Options) -> str | None:
+    """Of the tool's own source and of its callables'; not of what they call. None: there is no
+    source, as of what was compiled."""
+    asked: list[Any] = [options[key] for key in sorted(_CALLABLE.keys() & options.keys())]
+    sources = [source, *(one for one in asked if callable(one))]
+    try:
+        return digest([inspect.getsource(inspect.unwrap(one)) for one in sources])[:23]
+    except (OSError, TypeError):
+        return None
+
+
+def _named(where: str, key: str, value: Any) -> Any:
+    if not callable(value):
+        return value
+    if isinstance(value, type):
+        raise PluginError(f"{where}: {key} must be a function, not the class {value.__name__}")
+    check_callable(where, key, value, _CALLABLE[key])
+    return ByCallable(callable=name_of(value)[:256])
+
+
+def check_callable(where: str, what: str, function: Callable[..., Any], count: int) -> None:
+    """Whether it takes that many arguments. Raises PluginError."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # of a function that is not written in Python
+        return
+    try:
+        signature.bind(*range(count))
+    except TypeError as error:
+        raise PluginError(
+            f"{where}: {what} is called with {count} argument{'s' if count > 1 else ''}, and its "
+            f"function {name_of(function)} does not take them: {error}"
+        ) from None
+
+
+def _problems(spec: ToolSpec) -> list[str]:
+    found = [f"{p.path}: {p.message}" for p in check_schema(spec.parameters, strict=spec.strict)]
+    if is_reserved(spec.name):
+        found.append(f"name: '{spec.name}' is kept for a tool of Runward's own")
+    if spec.output_schema is not None:
+        problems = check_schema(
+            spec.output_schema, strict=False, at="output_schema", object_root=False
+        )
+        found += [f"{p.path}: {p.message}" for p in problems]
+    for field, rule in (("approval.when", spec.approval), ("enabled.when", spec.enabled)):
+        if isinstance(rule, When):
+            try:
+                compile_rule(rule.when)
+            except RuleError as error:
+                found.append(f"{field}: {error}")
+    for index, guardrail in enumerate(spec.guardrails):
+        if guardrail.stage not in TOOL_STAGES:
+            found.append(f"guardrails.{index}.stage: must be one of {', '.join(TOOL_STAGES)}")
+    return found
+
+
+def _check_choices(where: str, options: Options) -> None:
+    """What the type checker would have said, for those who use none."""
+    known = {*ToolSpec.model_fields, *_OURS} - {"name", "description", "parameters", "type"}
+    for key, value in options.items():
+        if key not in known or key in _NOT_OF_PLUGINS:
+            raise PluginError(f"{where}: there is no option '{key}'")
+        if key in _CHOICES and value not in _CHOICES[key]:
+            raise PluginError(f"{where}: {key} must be one of {', '.join(_CHOICES[key])}")
+
+
+def _check_reachable(where: str) -> None:
+    """Whether a fresh process can import it."""
+    module = where.partition(":")[0]
+    try:
+        reachable = module != "__main__" and "<" not in where and found_at(where) is not None
+    except LookupError:
+        reachable = False
+    if not reachable:
+        raise PluginError(
+            f"{where}: isolation='process' needs a function or class at the top of a module that "
+            "can be imported"
+        )
+
+
+def _instance(kind: type[BaseTool]) -> BaseTool:
+    try:
+        return kind()
+    except Exception as error:
+        raise PluginError(f"{name_of(kind)}: cannot be made: {error}") from error

@@ -1,0 +1,300 @@
+"""The plugins of this process: their tools, guardrails and hooks, and the callables that decide
+about their tools."""
+
+import asyncio
+import copy
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias, cast
+
+import structlog
+
+from runward.domain.guards import (
+    Allow,
+    Fail,
+    GoOn,
+    HookAnswer,
+    HookFailed,
+    Instead,
+    Reject,
+    Verdict,
+)
+from runward.domain.ids import Prefix, show
+from runward.domain.json import JsonObject, cleaned, cleaned_text
+from runward.domain.outcomes import Failed, Outcome, Why
+from runward.domain.tools import ToolSpec
+from runward.tools.base import Invocation, Report
+from runward.tools.context import CallFacts, GuardContext, PolicyContext, ToolContext, jsonable
+from runward.tools.loading import Plugins
+from runward.tools.plugin import PluginTool
+from runward.tools.processes import Processes
+from runward.tools.results import raised_at, shown_error
+from runward.tools.running import LeaseLostError, Run, answer, bounded, directly
+from runward.tools.threads import Threads
+
+log = structlog.get_logger()
+
+POLICY_SECONDS: Final = 5.0
+"""How long a callable may take to decide whether a call needs approval, or a tool is shown."""
+POLICY_THREADS: Final = 32
+"""For callables that decide, guardrails and hooks: busy tools do not keep them waiting."""
+
+Asked: TypeAlias = Callable[[JsonObject], Awaitable[Any]]
+"""A guardrail or hook, by its payload."""
+
+
+class PluginHost:
+    """Implements `Tool`. `threads`: how many synchronous functions run at once, and as many
+    processes. `secrets`: what `ctx.secret(name)` gives, by name."""
+
+    def __init__(
+        self, plugins: Plugins, *, threads: int = 32, secrets: Mapping[str, str] | None = None
+    ) -> None:
+        self._plugins = plugins
+        self._secrets: Final = dict(secrets or {})
+        self._threads = Threads(threads)
+        self._deciding = Threads(POLICY_THREADS)
+        self._processes = Processes(threads)
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the code says of its tools."""
+        return tuple(tool.spec for tool in self._plugins.tools.values())
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a tool of that name is loaded."""
+        return name in self._plugins.tools
+
+    def code_of(self, name: str) -> ToolSpec | None:
+        """The tool's spec as the code says it."""
+        tool = self._plugins.tools.get(name)
+        return None if tool is None else tool.spec
+
+    async def invoke(self, call: Invocation) -> Outcome:
+        tool = self._plugins.tools.get(call.tool.name)
+        if tool is None:
+            detail = f"No plugin of this process has a tool '{call.tool.name}'."
+            return Failed(Why.NOT_SENT, detail, permanent=True)
+        facts = _facts(call)
+        report = _on_this_loop(call.report)
+        ctx = ToolContext(facts, secrets=self._secrets, report=report)
+        busy = [tool.isolation == "thread" and not tool.on_loop]
+        if tool.isolation == "process":
+            work = self._processes.run(
+                tool.reference,
+                facts,
+                call.arguments,
+                secrets=self._secrets,
+                report=report,
+                may_send=call.may_send,
+            )
+        else:
+            work = answer(tool.begin, self._runner(tool, call, busy), ctx, call.arguments)
+        outcome = await bounded(work, ctx, seconds=call.seconds, what=tool.spec.name)
+        if busy[0] and isinstance(outcome, Failed) and outcome.why is Why.TIMEOUT:
+            detail = f"No thread was free for the plugin; {self._threads.abandoned} are abandoned."
+            return Failed(Why.NOT_SENT, detail)
+        return outcome
+
+    async def needs_approval(
+        self, spec: ToolSpec, arguments: JsonObject, ctx: PolicyContext
+    ) -> bool:
+        """What the callable of `spec.approval` says; True also where it fails, takes too long, or
+        is not loaded."""
+        tool = self._plugins.tools.get(spec.name)
+        if tool is None or tool.approval is None or tool.spec.approval != spec.approval:
+            return True
+        decided = await self._decide(tool.approval, "approval", spec, ctx, copy.deepcopy(arguments))
+        return decided is not False
+
+    async def is_enabled(self, spec: ToolSpec, ctx: PolicyContext) -> bool:
+        """What the callable of `spec.enabled` says; False also where it fails, takes too long, or
+        is not loaded."""
+        tool = self._plugins.tools.get(spec.name)
+        if tool is None or tool.enabled is None or tool.spec.enabled != spec.enabled:
+            return False
+        return await self._decide(tool.enabled, "enabled", spec, ctx) is True
+
+    @property
+    def guardrail_names(self) -> frozenset[str]:
+        return frozenset(self._plugins.guardrails)
+
+    @property
+    def hook_names(self) -> frozenset[str]:
+        return frozenset(self._plugins.hooks)
+
+    def guardrail(self, name: str) -> Asked | None:
+        """None: no plugin has one of that name."""
+        found = self._plugins.guardrails.get(name)
+        return None if found is None else self._asking(found.function)
+
+    def hook(self, name: str) -> Asked | None:
+        """None: no plugin has one of that name."""
+        found = self._plugins.hooks.get(name)
+        return None if found is None else self._asking(found.function)
+
+    async def run_guardrail(self, name: str, payload: JsonObject) -> Verdict:
+        """Never raises; the caller bounds the time. What is no verdict rejects."""
+        ask = self.guardrail(name)
+        if ask is None:
+            return Reject("", detail="No plugin of this process has that guardrail.")
+        try:
+            return _verdict(await ask(payload))
+        except Exception as error:
+            _log_failure("plugin_guardrail_failed", name, error)
+            return Reject("", detail=shown_error(error))
+
+    async def run_hook(self, name: str, payload: JsonObject) -> HookAnswer:
+        """Never raises; the caller bounds the time."""
+        ask = self.hook(name)
+        if ask is None:
+            return HookFailed("No plugin of this process has that hook.")
+        try:
+            return _hook_answer(await ask(payload))
+        except Exception as error:
+            _log_failure("plugin_hook_failed", name, error)
+            return HookFailed(shown_error(error))
+
+    def close(self) -> None:
+        """Processes end; threads are not waited for, and keep nothing from ending."""
+        self._processes.close()
+
+    def _runner(self, tool: PluginTool, call: Invocation, busy: list[bool]) -> Run:
+        """`busy[0]` is made False when a thread is found."""
+        if tool.on_loop:
+            return directly
+
+        def started() -> None:
+            busy[0] = False
+
+        async def waited() -> None:
+            if not await call.may_send():
+                raise LeaseLostError
+
+        def on_thread(made: Callable[[], Any]) -> Awaitable[Any]:
+            return self._threads.run(made, what=tool.spec.name, started=started, waited=waited)
+
+        return on_thread
+
+    def _asking(self, function: Callable[..., Any]) -> Asked:
+        async def ask(payload: JsonObject) -> Any:
+            return await self._call(function, _guarded(payload), copy.deepcopy(payload))
+
+        return ask
+
+    async def _decide(
+        self, function: Callable[..., Any], what: str, spec: ToolSpec, *args: Any
+    ) -> Any:
+        """None: no answer."""
+        try:
+            async with asyncio.timeout(POLICY_SECONDS):
+                decided = await self._call(function, *args)
+            if isinstance(decided, bool):
+                return decided
+            raise TypeError(f"answered {type(decided).__name__} instead of True or False")
+        except Exception as error:
+            _log_failure(f"plugin_{what}_failed", spec.name, error)
+            return None
+
+    async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """On the loop or on a thread. What ends a process, or a task of its own, is an error."""
+        asking = asyncio.ensure_future(self._called(function, *args))
+        try:
+            await asyncio.wait({asking})
+        finally:
+            asking.cancel()
+        if asking.cancelled():
+            raise RuntimeError("CancelledError, and nobody had cancelled it")
+        error = asking.exception()
+        if error is not None and not isinstance(error, Exception):  # it would end the worker
+            raise RuntimeError(type(error).__name__) from error
+        return asking.result()
+
+    async def _called(self, function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            if inspect.iscoroutinefunction(function):
+                return await function(*args)
+            name = getattr(function, "__name__", "callable")
+            value = await self._deciding.run(lambda: function(*args), what=name)
+            return await value if inspect.isawaitable(value) else value
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise RuntimeError(type(error).__name__) from error
+
+
+def _facts(call: Invocation) -> CallFacts:
+    return CallFacts(
+        run_id=show(Prefix.RUN, call.run_id),
+        call_id=call.call_id,
+        idempotency_key=show(Prefix.CALL, call.call_uuid),
+        attempt=call.attempt,
+        agent=call.agent,
+        session_id=call.session_id,
+        context=dict(call.context or {}),
+        state=dict(call.state),
+        handoffs=call.handoffs,
+        seconds=call.seconds,
+    )
+
+
+def _on_this_loop(report: Report) -> Report:
+    """`report` from any thread."""
+    loop, here = asyncio.get_running_loop(), threading.get_ident()
+
+    def tell(progress: float | None, message: str | None) -> None:
+        if threading.get_ident() == here:
+            report(progress, message)
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(report, progress, message)
+
+    return tell
+
+
+def _guarded(payload: JsonObject) -> GuardContext:
+    context = payload.get("context")
+    return GuardContext(
+        stage=_text(payload, "stage") or _text(payload, "on") or "",
+        run_id=_text(payload, "run_id") or "",
+        agent=_text(payload, "agent"),
+        tool=_text(payload, "tool"),
+        call_id=_text(payload, "call_id"),
+        context=copy.deepcopy(context) if isinstance(context, dict) else {},
+    )
+
+
+def _text(payload: JsonObject, key: str) -> str | None:
+    value = payload.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _verdict(answer: Any) -> Verdict:
+    match answer:
+        case None | True:
+            return Allow()
+        case False:
+            return Reject("")
+        case str(text):
+            return Reject(cleaned_text(text))
+        case Allow() | Reject() | Fail():
+            return answer
+        case _:
+            kind = type(answer).__name__
+            return Reject("", detail=f"It answered {kind}, which is no verdict.")
+
+
+def _hook_answer(answer: Any) -> HookAnswer:
+    if answer is None:
+        return GoOn()
+    if not isinstance(answer, Instead):
+        return HookFailed(f"It answered {type(answer).__name__}; None or Instead(value) is meant.")
+    value, _ = cleaned(jsonable(answer.value))
+    if answer.metadata is None:
+        return Instead(value)
+    metadata, _ = cleaned(jsonable(cast(object, answer.metadata)))
+    if not isinstance(metadata, dict):
+        return HookFailed("The metadata of its Instead is no dict.")
+    return Instead(value, metadata)
+
+
+def _log_failure(event: str, name: str, error: Exception) -> None:
+    log.warning(event, name=name, error=type(error).__name__, at=raised_at(error))

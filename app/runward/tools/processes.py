@@ -1,0 +1,136 @@
+"""Calls of tools with `isolation="process"`: each in a fresh process, which really ends with it.
+
+The request and the answers are JSON; what a function is told and gives back is never pickled.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio import SubprocessTransport, WriteTransport
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, Final, cast
+
+import structlog
+
+from runward.domain.items import parts_from_json
+from runward.domain.json import MAX_DEPTH, JsonObject, compact, parse
+from runward.domain.outcomes import Done, Failed, Outcome, Why
+from runward.tools.base import LEASE_LOST, Report
+from runward.tools.context import CallFacts
+from runward.tools.environment import child_environment
+
+log = structlog.get_logger()
+
+MAX_LINE: Final = 33_554_432
+"""Bytes of one answer, base64 included."""
+MAX_FRAME_DEPTH: Final = MAX_DEPTH + 8
+"""Of one line: a value, and what is around it."""
+
+
+class Processes:
+    """At most `limit` at once; more calls wait their turn, within their own timeouts."""
+
+    def __init__(self, limit: int) -> None:
+        self._slots = asyncio.Semaphore(limit)
+        self._running: set[Process] = set()
+
+    async def run(
+        self,
+        reference: str,
+        facts: CallFacts,
+        arguments: JsonObject,
+        *,
+        secrets: Mapping[str, str],
+        report: Report,
+        may_send: Callable[[], Awaitable[bool]],
+    ) -> Outcome:
+        """`reference`: `package.module:name`. Cancelled: the process and its children are dead."""
+        async with self._slots:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", "runward.tools.isolated"),
+                stdin=PIPE,
+                stdout=PIPE,
+                env=child_environment(),
+                limit=MAX_LINE,
+                start_new_session=True,
+            )
+            self._running.add(process)
+            try:
+                request = {
+                    "reference": reference,
+                    "facts": asdict(facts),
+                    "arguments": arguments,
+                    "secrets": dict(secrets),
+                }
+                if not await may_send():
+                    return LEASE_LOST
+                return await _converse(process, request, report)
+            finally:
+                _kill(process)
+                self._running.discard(process)
+                _close_pipes(process)
+                await process.wait()
+
+    def close(self) -> None:
+        for process in self._running:
+            _kill(process)
+
+
+async def _converse(process: Process, request: Mapping[str, Any], report: Report) -> Outcome:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    started = False
+    with suppress(ConnectionError):  # it ended at once: reading says so too
+        process.stdin.write(compact(request).encode() + b"\n")
+        await process.stdin.drain()
+    while True:
+        try:
+            line = await process.stdout.readline()
+        except ValueError:
+            return Failed(Why.INVALID_RESPONSE, f"The result is larger than {MAX_LINE} bytes.")
+        if not line.endswith(b"\n"):
+            code = await process.wait()
+            detail = f"The tool's process ended with exit code {code} before it answered."
+            return Failed(Why.UNKNOWN if started else Why.NOT_SENT, detail)
+        match cast(Any, parse(line.decode(), max_depth=MAX_FRAME_DEPTH)):
+            case {"progress": [fraction, message]}:
+                report(fraction, message)
+            case {"outcome": outcome}:
+                return _logged(_outcome(outcome), request["reference"])
+            case _:
+                started = True
+
+
+def _logged(outcome: Outcome, reference: str) -> Outcome:
+    if isinstance(outcome, Failed):
+        log.warning("plugin_process_failed", function=reference, why=str(outcome.why))
+    return outcome
+
+
+def _outcome(shown: Any) -> Outcome:
+    fields: dict[str, Any] = dict(shown)
+    if "why" in fields:
+        return Failed(Why(fields.pop("why")), **fields)
+    return Done(parts=parts_from_json(fields.pop("parts")), **fields)
+
+
+def _close_pipes(process: Process) -> None:
+    """Another process may hold their other ends, and asyncio would wait until they are closed."""
+    transport: SubprocessTransport = cast(Any, process)._transport
+    for number in (0, 1):
+        pipe = transport.get_pipe_transport(number)
+        if isinstance(pipe, WriteTransport) and not pipe.is_closing():
+            pipe.abort()
+        elif pipe is not None and not pipe.is_closing():
+            pipe.close()
+
+
+def _kill(process: Process) -> None:
+    """With its group. It has not been waited for, so the number is still its own."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)

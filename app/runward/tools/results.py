@@ -1,0 +1,99 @@
+"""What a plugin function's answer, or its exception, means for the call. Pure."""
+
+import traceback
+from contextlib import suppress
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from runward.domain.bounds import bounded_outcome
+from runward.domain.items import TextPart
+from runward.domain.json import JsonObject, cleaned_text
+from runward.domain.outcomes import Done, Failed, Outcome, Why
+from runward.domain.secrecy import without_secret
+from runward.tools.context import ToolContext, ToolContextError, ToolError, jsonable, wishes_of
+from runward.tools.function import ArgumentsError
+from runward.tools.parts import parts_of
+
+MAX_DETAIL: Final = 2000
+MAX_MESSAGE: Final = 2048
+"""Characters of an operator's detail, and of a tool's own message for the model."""
+MAX_NAMED: Final = 10
+"""Arguments of which a message says what is wrong."""
+_HIDDEN: Final = "…"
+
+
+def outcome_of(value: Any, ctx: ToolContext) -> Outcome:
+    """Of what the function returned."""
+    wishes = wishes_of(ctx)
+    try:
+        parts = parts_of(value)
+        if parts is None:
+            output = jsonable(value)
+        else:
+            output = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+        metadata = _metadata(ctx)
+        state = ctx.state.changes() or None
+    except (ValueError, ToolContextError) as error:
+        detail = cleaned_text(f"The tool returned what cannot be a result: {error}")
+        return Failed(Why.INVALID_RESPONSE, without_secrets(detail, ctx)[:MAX_DETAIL])
+    done = Done(output, parts or (), metadata, state, wishes.transfer_to, wishes.escalate)
+    return bounded_outcome(done)
+
+
+def failure_of(error: BaseException, ctx: ToolContext) -> Failed:
+    """Of what the function raised; `ToolError` alone speaks to the model."""
+    detail = without_secrets(shown_error(error), ctx)
+    message = None
+    if isinstance(error, ToolError):
+        with suppress(Exception):  # an author's __str__
+            message = without_secrets(cleaned_text(str(error)), ctx)[:MAX_MESSAGE]
+    return Failed(Why.ERROR, detail, message=message)
+
+
+def wrong_arguments(error: ValidationError | ArgumentsError) -> Failed:
+    """They fit the schema, but not the function's types."""
+    if isinstance(error, ValidationError):
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        lines = [f"{_path(one['loc'])}: {one['msg']}" for one in found[:MAX_NAMED]]
+    else:
+        lines = [f"arguments.{error}"]
+    message = cleaned_text("The arguments are not valid. " + "; ".join(lines))[:MAX_MESSAGE]
+    return Failed(Why.ERROR, message, message=message, permanent=True)
+
+
+def shown_error(error: BaseException) -> str:
+    """`ValueError: its text`, for an operator."""
+    try:
+        text = str(error)
+    except Exception as other:  # an author's __str__
+        text = f"(its text cannot be shown: {type(other).__name__})"
+    name = type(error).__name__
+    return cleaned_text(f"{name}: {text}" if text else name)[:MAX_DETAIL]
+
+
+def raised_at(error: BaseException) -> str | None:
+    """`file:line`, for the log: what was raised stays out of it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
+
+
+def without_secrets(text: str, ctx: ToolContext) -> str:
+    """What the tool got from `ctx.secret` does not come back in errors."""
+    for secret in wishes_of(ctx).revealed:
+        text = without_secret(text, secret, _HIDDEN)
+    return text
+
+
+def _metadata(ctx: ToolContext) -> JsonObject | None:
+    try:
+        metadata = jsonable(ctx.metadata)
+    except ValueError as error:
+        raise ValueError(f"its metadata: {error}") from None
+    if not isinstance(metadata, dict):
+        raise ValueError("its metadata is not a dict")  # of the tool's value
+    return metadata or None
+
+
+def _path(where: tuple[int | str, ...]) -> str:
+    return ".".join(("arguments", *map(str, where)))

@@ -1,0 +1,185 @@
+"""Users' rules, evaluated in a process of their own that can be killed.
+
+One small process per service process is started by the first rule. It evaluates the rules of one
+turn at a time, within limits of CPU time and memory. A process that exceeds one is ended, and
+every rule that it had not answered fails. A project whose rules are slow is moved to a second
+process for a minute, so that other projects do not wait for it.
+"""
+
+import asyncio
+import json
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+from uuid import UUID
+
+import structlog
+from pydantic import JsonValue
+
+from runward.domain.ids import Prefix, ProjectId, show
+from runward.domain.json import JsonObject, compact
+from runward.domain.rules import RuleFailure
+from runward.tools.environment import child_environment
+from runward.tools.rule_process import CPU_SECONDS, MEMORY_BYTES
+
+log = structlog.get_logger()
+
+WAIT_SECONDS: Final = 10.0
+"""How long rules may wait for a process that evaluates others, and for their answers."""
+SLOW_SECONDS: Final = CPU_SECONDS / 10
+"""CPU time of one turn's rules from which a project counts as slow."""
+SLOW_FOR_SECONDS: Final = 60.0
+
+TOO_SLOW: Final = f"The rules of this turn need more than {CPU_SECONDS:g} seconds of CPU time."
+BUSY: Final = f"The rule was not evaluated within {WAIT_SECONDS:g} seconds."
+_ENDED: Final = f"The rule needs more than {MEMORY_BYTES >> 20} MiB, or could not be evaluated."
+_PROGRAM: Final = Path(__file__).with_name("rule_process.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A rule and the values of the variables that it alone sees: `args` and `tool`."""
+
+    rule: str
+    values: JsonObject
+
+
+Answer: TypeAlias = bool | RuleFailure
+
+
+class RuleEvaluator:
+    def __init__(self) -> None:
+        self._normal = _Lane()
+        self._slow = _Lane()
+        self._slow_until: dict[UUID, float] = {}
+
+    async def decide(
+        self,
+        project_id: ProjectId,
+        questions: Sequence[Question],
+        shared: Mapping[str, JsonValue],
+    ) -> list[Answer]:
+        """One answer per question. `shared`: the values of the variables that all rules see."""
+        if not questions:
+            return []
+        rules = [(one.rule, one.values) for one in questions]
+        answers = await self._ask(project_id, rules, shared)
+        return [RuleFailure(one) if isinstance(one, str) else one for one in answers]
+
+    async def problem(self, project_id: ProjectId, rule: str) -> str | None:
+        """The reason why `rule` does not compile. None: it does."""
+        [answer] = await self._ask(project_id, [(rule, None)], {})
+        return answer if isinstance(answer, str) else None
+
+    async def _ask(
+        self,
+        project_id: UUID,
+        rules: Sequence[tuple[str, JsonObject | None]],
+        shared: Mapping[str, JsonValue],
+    ) -> "list[bool | str]":
+        count = len(rules)
+        try:
+            line = compact({"shared": shared, "rules": rules}).encode() + b"\n"
+        except ValueError as error:  # a lone surrogate
+            return [str(error)] * count
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                if not self._is_slow(project_id):
+                    async with self._normal.turn:
+                        if not self._is_slow(project_id):  # it was not when it began to wait
+                            return await self._ask_in(self._normal, project_id, line, count)
+                async with self._slow.turn:
+                    return await self._ask_in(self._slow, project_id, line, count)
+        except TimeoutError:
+            log.warning(
+                "rules_not_evaluated", project=show(Prefix.PROJECT, project_id), reason=BUSY
+            )
+            return [BUSY] * count
+
+    async def _ask_in(
+        self, lane: "_Lane", project_id: UUID, line: bytes, count: int
+    ) -> "list[bool | str]":
+        answers, seconds = await lane.ask(line, count)
+        if seconds is None or seconds > SLOW_SECONDS:
+            self._mark_slow(project_id)
+        if len(answers) == count:
+            return answers
+        reason = lane.why_it_ended
+        log.warning("rules_not_evaluated", project=show(Prefix.PROJECT, project_id), reason=reason)
+        return answers + [reason] * (count - len(answers))
+
+    def _is_slow(self, project_id: UUID) -> bool:
+        return self._slow_until.get(project_id, 0) > _now()
+
+    def _mark_slow(self, project_id: UUID) -> None:
+        now = _now()
+        self._slow_until = {one: until for one, until in self._slow_until.items() if until > now}
+        self._slow_until[project_id] = now + SLOW_FOR_SECONDS
+
+    async def aclose(self) -> None:
+        await self._normal.end()
+        await self._slow.end()
+
+
+class _Lane:
+    """A process, started when it is needed. `turn` is held while it is asked."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.why_it_ended = ""
+        self._process: Process | None = None
+
+    async def ask(self, line: bytes, count: int) -> "tuple[list[bool | str], float | None]":
+        """The answers, and the CPU time that they took; None: the process ended before all of
+        them were known."""
+        try:
+            process = self._process
+            if process is None or process.returncode is not None:
+                process = self._process = await _start()
+        except OSError as error:
+            self.why_it_ended = f"The process that evaluates rules cannot be started: {error}"
+            return [], None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        answers: list[bool | str] = []
+        try:
+            with suppress(ConnectionError):  # it ended; reading says so too
+                process.stdin.write(line)
+                await process.stdin.drain()
+            while answer := await process.stdout.readline():
+                if len(answers) == count:
+                    return answers, json.loads(answer)
+                answers.append(json.loads(answer))
+        except BaseException:  # its next line would answer another request
+            await self.end()
+            raise
+        code = await process.wait()
+        self._process = None
+        self.why_it_ended = TOO_SLOW if code == -signal.SIGPROF else _ENDED
+        return answers, None
+
+    async def end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def _start() -> Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", str(_PROGRAM)),
+        stdin=PIPE,
+        stdout=PIPE,
+        env=child_environment(),
+        start_new_session=True,
+    )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,97 @@
+"""One call of a plugin function, from its arguments to its outcome, bounded in time."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+import structlog
+from pydantic import ValidationError
+
+from runward.domain.errors import UnavailableError
+from runward.domain.json import JsonObject
+from runward.domain.outcomes import Failed, Outcome, Why
+from runward.tools.base import DATABASE_AWAY, LEASE_LOST
+from runward.tools.context import ToolContext, wishes_of
+from runward.tools.function import ArgumentsError
+from runward.tools.results import failure_of, outcome_of, raised_at, wrong_arguments
+
+log = structlog.get_logger()
+
+GRACE_SECONDS: Final = 0.5
+"""How long a cancelled function may take to clean up before it is left behind."""
+NOT_CANCELLED: Final = "CancelledError: nobody had cancelled the call."
+
+Begin: TypeAlias = Callable[[ToolContext, JsonObject], Callable[[], Any]]
+Run: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Makes the call where it belongs: on the loop, or on a thread."""
+
+
+class LeaseLostError(Exception):
+    """Another worker has the run by now."""
+
+
+async def answer(begin: Begin, run: Run, ctx: ToolContext, arguments: JsonObject) -> Outcome:
+    """Whatever the function does is an outcome, `sys.exit()` too; only being cancelled is not."""
+    try:
+        call = begin(ctx, arguments)
+    except (ValidationError, ArgumentsError) as error:
+        return wrong_arguments(error)
+    except Exception as error:  # an author's own validator
+        return failure_of(error, ctx)
+    try:
+        value = await run(call)
+        if inspect.isawaitable(value):
+            value = await value
+        return outcome_of(value, ctx)
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except LeaseLostError:
+        return LEASE_LOST
+    except UnavailableError:
+        return DATABASE_AWAY
+    except BaseException as error:  # a tool's failure is never ours
+        log.warning(
+            "plugin_tool_failed",
+            call=ctx.idempotency_key,
+            error=type(error).__name__,
+            at=raised_at(error),
+        )
+        return failure_of(error, ctx)
+
+
+async def directly(call: Callable[[], Any]) -> Any:
+    return call()
+
+
+async def bounded(
+    work: Awaitable[Outcome], ctx: ToolContext, *, seconds: float, what: str
+) -> Outcome:
+    """TIMEOUT after `seconds`. What raises CancelledError without being cancelled has failed."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            if task.cancelled():
+                return Failed(Why.ERROR, NOT_CANCELLED)
+            error = task.exception()
+            if isinstance(error, UnavailableError):
+                return DATABASE_AWAY
+            if error is not None and not isinstance(error, Exception):  # it would end the worker
+                return Failed(Why.ERROR, f"{type(error).__name__} was raised.")
+            return task.result()
+        return Failed(Why.TIMEOUT, f"The plugin did not answer within {seconds:.3f} seconds.")
+    finally:
+        wishes_of(ctx).over = True
+        if not task.done():
+            await _end(task, what)
+
+
+async def _end(task: asyncio.Future[Outcome], what: str) -> None:
+    task.cancel()
+    await asyncio.wait({task}, timeout=GRACE_SECONDS)
+    if not task.done():
+        log.warning("plugin_task_left_behind", tool=what)
+        task.add_done_callback(lambda _: log.info("plugin_task_ended", tool=what))
+    elif not task.cancelled():
+        task.exception()  # seen: it came too late

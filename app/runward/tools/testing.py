@@ -1,0 +1,155 @@
+"""For authors of plugins: try a tool as Runward runs it, without a server.
+
+result = await run_tool(convert, {"amount": 3}, state={"rate": 2})
+assert result.output == 6
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from runward.domain.ids import CallId, ProjectId, RunId
+from runward.domain.items import part_to_json
+from runward.domain.json import JsonObject
+from runward.domain.outcomes import Done, Failed, Outcome, Why
+from runward.domain.schema import Validator, strict_form
+from runward.tools.base import Invocation
+from runward.tools.context import PluginError, PolicyContext
+from runward.tools.loading import Plugins
+from runward.tools.plugin import make_tool
+from runward.tools.plugins import PluginHost
+
+__all__ = ["ToolResult", "approval_of", "run_tool", "run_tool_sync", "schema_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """`error` is for an operator and None after a success; `message` what the model reads of it,
+    None where that is a fixed text. `state` is what changed, null for what was removed; `parts`
+    are as the API shows them; `progress` has fractions and messages."""
+
+    output: JsonValue = None
+    error: str | None = None
+    message: str | None = None
+    timed_out: bool = False
+    parts: tuple[JsonObject, ...] = ()
+    state: JsonObject | None = None
+    metadata: JsonObject | None = None
+    transfer_to: str | None = None
+    escalated: bool = False
+    progress: tuple[tuple[float | None, str | None], ...] = ()
+
+
+async def run_tool(
+    tool: Any,
+    arguments: JsonObject,
+    *,
+    context: Mapping[str, JsonValue] | None = None,
+    state: Mapping[str, JsonValue] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    handoffs: Sequence[str] = (),
+    agent: str | None = "assistant",
+    session_id: str | None = None,
+    timeout_seconds: float | None = None,
+) -> ToolResult:
+    """One call of a function, decorated or not, or of a BaseTool. `handoffs`: the agents that it
+    may transfer to. Raises PluginError for what could not be loaded as a plugin."""
+    made = make_tool(tool)
+    spec = made.spec
+    arguments_check = Validator(spec.parameters, strict=spec.strict)
+    if problems := arguments_check.problems(arguments):
+        message = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
+        return ToolResult(error=message, message=message)
+    told: list[tuple[float | None, str | None]] = []
+
+    def report(fraction: float | None, message: str | None) -> None:
+        told.append((fraction, message))
+
+    host = PluginHost(Plugins({spec.name: made}), secrets=secrets)
+    invocation = Invocation(
+        project_id=ProjectId(uuid4()),
+        run_id=RunId(uuid4()),
+        call_id=CallId("call_1"),
+        call_uuid=uuid4(),
+        tool=spec,
+        tool_version=1,
+        agent=agent,
+        arguments=arguments_check.without_nulls(arguments),
+        context=context,
+        attempt=1,
+        fence=1,
+        seconds=timeout_seconds or spec.timeout_seconds or 30.0,
+        callback_url="",
+        callback_token="",
+        secrets=(),
+        session_id=session_id,
+        state=state or {},
+        handoffs=tuple(handoffs),
+        report=report,
+    )
+    try:
+        outcome = await host.invoke(invocation)
+    finally:
+        host.close()
+    await asyncio.sleep(0)  # what a thread reported last
+    return _result(outcome, tuple(told))
+
+
+def run_tool_sync(tool: Any, arguments: JsonObject, **options: Any) -> ToolResult:
+    """`run_tool` for tests without a loop; the same options."""
+    return asyncio.run(run_tool(tool, arguments, **options))
+
+
+def schema_of(tool: Any) -> JsonObject:
+    """What the model is shown of the arguments. Raises PluginError."""
+    spec = make_tool(tool).spec
+    return strict_form(spec.parameters) if spec.strict else spec.parameters
+
+
+async def approval_of(
+    tool: Any,
+    arguments: JsonObject,
+    *,
+    context: JsonObject | None = None,
+    state: Mapping[str, JsonValue] | None = None,
+    agent: str | None = "assistant",
+    turn: int = 1,
+) -> bool:
+    """Whether the tool's own callable asks for a person, as Runward asks it: also where it
+    fails. Raises PluginError for a tool whose approval is no callable."""
+    made = make_tool(tool)
+    if made.approval is None:
+        raise PluginError(f"{made.reference}: its approval is no callable")
+    host = PluginHost(Plugins({made.spec.name: made}))
+    about = PolicyContext(
+        run_id="run_test", agent=agent, turn=turn, context=context or {}, state=state or {}
+    )
+    return await host.needs_approval(made.spec, arguments, about)
+
+
+def _result(outcome: Outcome, told: tuple[tuple[float | None, str | None], ...]) -> ToolResult:
+    match outcome:
+        case Failed():
+            timed_out = outcome.why is Why.TIMEOUT
+            return ToolResult(
+                error=outcome.detail,
+                message=outcome.message,
+                timed_out=timed_out,
+                progress=told,
+            )
+        case Done():
+            return ToolResult(
+                output=outcome.output,
+                parts=tuple(part_to_json(part) for part in outcome.parts),
+                state=outcome.state,
+                metadata=outcome.metadata,
+                transfer_to=outcome.transfer_to,
+                escalated=outcome.escalate,
+                progress=told,
+            )
+        case _:
+            raise AssertionError("a plugin answers at once")

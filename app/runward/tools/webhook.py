@@ -1,0 +1,154 @@
+"""Tools that are somebody's HTTP endpoint: one signed POST is one attempt."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final, TypeAlias, assert_never
+
+from pydantic import JsonValue
+
+from runward.domain.errors import UnavailableError
+from runward.domain.ids import Prefix, ProjectId, show
+from runward.domain.json import JsonObject
+from runward.domain.outcomes import Failed, Outcome, Why
+from runward.domain.tools import SecretRef
+from runward.egress.answers import Answer, Missing, NoAnswer
+from runward.tools.base import LEASE_LOST, Invocation
+from runward.tools.signed_post import SignedPosts
+from runward.tools.webhook_answer import interpret
+from runward.tools.webhook_headers import check_headers, filled_headers, secret_references
+
+ReadSecrets: TypeAlias = Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
+"""Reads the values of a project's secrets by name. One that does not exist is left out. Raises
+UnavailableError."""
+MAX_RESPONSE_BYTES: Final = 1_048_576
+"""At least as much is read of any answer; more where the tool's max_output_bytes says so."""
+OFF_LOOP_BYTES: Final = 65_536
+"""A larger answer is read on a thread: one of 10 MiB with millions of values takes seconds."""
+NOTICE_SECONDS: Final = 5.0
+NOTICE_RESPONSE_BYTES: Final = 1024
+
+_WHY: Final = {
+    Missing.NOT_SENT: Why.NOT_SENT,
+    Missing.INCOMPLETE: Why.UNKNOWN,
+    Missing.TIMEOUT: Why.TIMEOUT,
+}
+
+
+class Webhook:
+    """Implements `Tool`."""
+
+    def __init__(self, posts: SignedPosts, secrets: ReadSecrets) -> None:
+        self._posts = posts
+        self._secrets = secrets
+
+    async def invoke(self, call: Invocation) -> Outcome:
+        limit = max(MAX_RESPONSE_BYTES, call.tool.max_output_bytes)
+        answer = await self._post(call, call_id_of(call), call_body(call), call.seconds, limit)
+        match answer:
+            case Answer(body=body) if len(body) > OFF_LOOP_BYTES:
+                return await asyncio.to_thread(interpret, answer)
+            case Answer():
+                return interpret(answer)
+            case NoAnswer():
+                return Failed(_WHY[answer.missing], answer.detail, permanent=answer.permanent)
+            case Failed():
+                return answer
+            case _:
+                assert_never(answer)
+
+    async def notify_cancelled(self, call: Invocation, reason: str) -> bool:
+        """Tell the tool that nobody waits for its answer any more. Best effort, one attempt;
+        whether it was told. Never raises."""
+        notice_id = f"{call_id_of(call)}_cancelled"
+        body = cancel_notice(call, reason)
+        answer = await self._post(call, notice_id, body, NOTICE_SECONDS, NOTICE_RESPONSE_BYTES)
+        return isinstance(answer, Answer) and 200 <= answer.status < 300
+
+    async def _post(
+        self, call: Invocation, message_id: str, body: JsonObject, seconds: float, limit: int
+    ) -> Answer | NoAnswer | Failed:
+        if call.tool.url is None:
+            return Failed(Why.NOT_SENT, "The tool has no URL.", permanent=True)
+        if not call.secrets:
+            return Failed(Why.NOT_SENT, "The tool has no signing secret.", permanent=True)
+        until = _now() + seconds
+        try:
+            async with asyncio.timeout(seconds):
+                headers = await self._headers(call)
+                may_send = await call.may_send()
+        except (TimeoutError, UnavailableError):
+            return Failed(Why.NOT_SENT, "The secrets that its headers name could not be read.")
+        if isinstance(headers, Failed):
+            return headers
+        if not may_send:
+            return LEASE_LOST
+        return await self._posts.send(
+            call.tool.url,
+            body,
+            message_id=message_id,
+            secrets=call.secrets,
+            seconds=max(0.0, until - _now()),
+            max_response_bytes=limit,
+            headers=headers,
+        )
+
+    async def _headers(self, call: Invocation) -> dict[str, str] | Failed:
+        """With the project's secrets as they are now."""
+        names = set(secret_references(call.tool.headers).values())
+        found: Mapping[str, str] = {}
+        if names:
+            found = await self._secrets(call.project_id, names)
+        if missing := sorted(names - found.keys()):
+            detail = f"There is no secret '{missing[0]}', which a header of the tool names."
+            return Failed(Why.NOT_SENT, detail, permanent=True)
+        headers = filled_headers(call.tool.headers, found)
+        read = {name for name, one in call.tool.headers.items() if isinstance(one, SecretRef)}
+        if problems := check_headers({name: headers[name] for name in read}):
+            detail = " ".join(problems[0])
+            return Failed(Why.NOT_SENT, detail, permanent=True)
+        return headers
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def call_id_of(call: Invocation) -> str:
+    """The id that is unique everywhere and the same for every attempt at the call."""
+    return show(Prefix.CALL, call.call_uuid)
+
+
+def call_body(call: Invocation) -> JsonObject:
+    """What the tool receives. `deadline_ms`: for how long the answer is waited for."""
+    context: JsonValue = dict(call.context) if call.context is not None else None
+    return {
+        "type": "tool_call",
+        **_about(call),
+        "arguments": call.arguments,
+        "context": context,
+        "attempt": call.attempt,
+        "fence": call.fence,
+        "deadline_ms": int(call.seconds * 1000),
+        "callback": {"url": call.callback_url, "token": call.callback_token},
+        **({} if call.input is None else {"input": call.input}),
+    }
+
+
+def cancel_notice(call: Invocation, reason: str) -> JsonObject:
+    return {
+        "type": "tool_call.cancelled",
+        **_about(call),
+        "attempt": call.attempt,
+        "fence": call.fence,
+        "reason": reason,
+    }
+
+
+def _about(call: Invocation) -> JsonObject:
+    return {
+        "run_id": show(Prefix.RUN, call.run_id),
+        "call_id": call.call_id,
+        "tool": call.tool.name,
+        "tool_version": call.tool_version,
+        "agent": call.agent,
+    }

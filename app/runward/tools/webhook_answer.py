@@ -1,0 +1,233 @@
+"""What a webhook's answer means: a result, an error, or "later". Pure; SEMANTICS section 3.
+
+A plain endpoint that answers 200 with JSON or text must work, and nothing that a tool sends may
+break a run: what cannot be stored is replaced and the result marked `sanitised`.
+"""
+
+import codecs
+import json
+import math
+import re
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+import jiter
+from pydantic import JsonValue
+
+from runward.domain.items import Part
+from runward.domain.json import (
+    MAX_VALUES,
+    JsonObject,
+    cleaned_text,
+    compact,
+    holds_too_many_values,
+    is_deeper,
+    may_hold_huge_number,
+)
+from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.tools import RETRYABLE_STATUSES
+from runward.egress.answers import Answer
+from runward.tools.content import read_content
+
+MAX_MESSAGE: Final = 2048
+"""Characters of a tool's own error message that the model gets to read."""
+MAX_DEPTH: Final = 64
+MAX_RETRY_AFTER: Final = 86_400.0
+_MESSAGE_KEYS: Final = ("message", "error", "detail", "title", "output", "content")
+_CODECS: Final = frozenset(
+    {"ascii", "cp1252", "iso8859-1", "iso8859-15", "utf-16", "utf-16-be", "utf-16-le"}
+)
+"""Python's names of the codecs that are read besides UTF-8. Any other charset is read as UTF-8."""
+_CHARSET: Final = re.compile(r'charset="?([^";\s]+)', re.IGNORECASE)
+
+
+class _UnusableError(ValueError):
+    """A body that cannot be a result; the text says why."""
+
+
+def interpret(answer: Answer) -> Outcome:
+    status = answer.status
+    if status == HTTPStatus.ACCEPTED:
+        return Waits()
+    if 200 <= status < 300:
+        try:
+            return _result(answer)
+        except _UnusableError as error:
+            return Failed(Why.INVALID_RESPONSE, f"HTTP {status}: {error}", status=status)
+    if 300 <= status < 400:
+        where = cleaned_text(answer.headers.get("location", "nowhere")).partition("?")[0][:200]
+        detail = f"HTTP {status} to {where}; redirects are not followed."
+        return Failed(Why.ERROR, detail, status=status, permanent=True)
+    return Failed(
+        Why.UNAVAILABLE if status in RETRYABLE_STATUSES else Why.ERROR,
+        f"HTTP {status}, {_kind(answer)[0] or 'no content type'}, {len(answer.body)} bytes.",
+        message=_error_message(answer),
+        status=status,
+        retry_after=_retry_after(answer),
+    )
+
+
+def _result(answer: Answer) -> Outcome:
+    if answer.truncated:
+        raise _UnusableError(f"the body is larger than {len(answer.body)} bytes")
+    if answer.encoding is not None:
+        raise _UnusableError(f"the body's encoding {answer.encoding!r} cannot be undone")
+    if not answer.body.strip():
+        return Done(None)
+    value, sanitised = _read(answer)
+    if isinstance(value, dict) and value.get("is_error") is True:
+        return Failed(
+            Why.ERROR,
+            "The tool answered with is_error.",
+            message=_declared(value),
+            status=answer.status,
+        )
+    output, parts, metadata = value, cast(tuple[Part, ...], ()), cast(JsonObject, {})
+    if isinstance(value, dict) and (content := read_content(value)) is not None:
+        output, parts, metadata = content.text, content.parts, content.metadata
+    if sanitised:
+        metadata = {**metadata, "sanitised": True}
+    return Done(output, parts, metadata or None)
+
+
+def _read(answer: Answer) -> tuple[JsonValue, bool]:
+    """The body as JSON or text, and whether something in it had to be replaced."""
+    kind, charset = _kind(answer)
+    try:
+        text = answer.body.decode(charset)
+    except UnicodeDecodeError:
+        raise _UnusableError(f"the body is not valid {charset}") from None
+    if kind == "application/json" or kind.endswith("+json"):
+        return parse_leniently(text)
+    if kind in ("", "application/octet-stream", "application/x-www-form-urlencoded"):
+        # Nobody said what it is; a plain server that prints JSON means JSON.
+        try:
+            return parse_leniently(text)
+        except _UnusableError:
+            pass
+    clean = cleaned_text(text)
+    return clean, clean != text
+
+
+def parse_leniently(text: str) -> tuple[JsonValue, bool]:
+    """JSON as tools print it. NaN, infinities and numbers that no double holds become null;
+    duplicate keys, NUL and lone surrogates are mended; each is reported."""
+    data = text.encode(errors="surrogatepass")
+    if holds_too_many_values(data):
+        raise _UnusableError(f"the body holds more than {MAX_VALUES:,} values")
+    try:
+        strict = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False)
+    except ValueError:
+        pass
+    else:
+        return (cast(JsonValue, strict), False) if _is_plain(text, strict) else _sane(strict, 0)
+    try:
+        return _sane(json.loads(text), 0)[0], True
+    except (ValueError, RecursionError) as error:
+        raise _UnusableError(f"the body is not valid JSON: {str(error)[:200]}") from None
+
+
+def _is_plain(text: str, value: Any) -> bool:
+    """Whether the text of strict JSON, and its value, hold nothing that has to be looked for."""
+    deep = text.count("[") + text.count("{") > MAX_DEPTH and is_deeper(value, MAX_DEPTH)
+    return not deep and "\\u0000" not in text and not may_hold_huge_number(text)
+
+
+def _sane(value: Any, depth: int) -> tuple[JsonValue, bool]:
+    if depth > MAX_DEPTH:
+        raise _UnusableError(f"the body is nested deeper than {MAX_DEPTH} levels")
+    match value:
+        case str():
+            clean = cleaned_text(value)
+            return clean, clean is not value and clean != value
+        case bool() | None:
+            return value, False
+        case int() | float():
+            fits = math.isfinite(value) if isinstance(value, float) else abs(value) < 10**308
+            return (value, False) if fits else (None, True)
+        case list():
+            items = [_sane(item, depth + 1) for item in cast(list[Any], value)]
+            return [item for item, _ in items], any(changed for _, changed in items)
+        case dict():
+            members = {
+                cleaned_text(key): (_sane(item, depth + 1), cleaned_text(key) != key)
+                for key, item in cast(dict[str, Any], value).items()
+            }
+            changed = any(inner[1] or outer for inner, outer in members.values())
+            return {key: inner[0] for key, (inner, _) in members.items()}, changed
+        case _:
+            raise _UnusableError("the body holds what is no JSON value")
+
+
+def _error_message(answer: Answer) -> str | None:
+    """What the tool says to the model. Pages for people (HTML) and anything unread are nothing
+    for it."""
+    kind, _ = _kind(answer)
+    if answer.encoding is not None or not answer.body.strip():
+        return None
+    if kind == "text/plain":
+        return _capped(cleaned_text(answer.body.decode(errors="replace")))
+    if kind not in ("", "application/json") and not kind.endswith("+json"):
+        return None
+    try:
+        value, _ = parse_leniently(answer.body.decode("utf-8-sig"))
+    except ValueError:
+        return None
+    if isinstance(value, str):
+        return _capped(value)
+    return _declared(value) if isinstance(value, dict) else None
+
+
+def _declared(value: JsonObject) -> str | None:
+    """The first that there is of message, error, detail, title … in the usual shapes."""
+    content = read_content(value)
+    if content is not None and content.text:
+        return _capped(content.text)
+    for key in _MESSAGE_KEYS:
+        found = value.get(key)
+        if isinstance(found, dict) and isinstance(found.get("message"), str):
+            found = found["message"]
+        if isinstance(found, str):
+            if found.strip():
+                return _capped(found)
+        elif isinstance(found, (dict, list)) and found:
+            return _capped(compact(found))
+    return None
+
+
+def _capped(text: str) -> str | None:
+    text = text.strip()
+    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
+
+
+def _retry_after(answer: Answer) -> float | None:
+    """Seconds. A date is taken relative to the answer's own Date, so that no clock of ours
+    matters."""
+    value = answer.headers.get("retry-after", "").strip()
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            until = parsedate_to_datetime(value)
+            seconds = (until - parsedate_to_datetime(answer.headers["date"])).total_seconds()
+        except (ValueError, KeyError, TypeError, OverflowError):
+            return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER) if math.isfinite(seconds) else None
+
+
+def _kind(answer: Answer) -> tuple[str, str]:
+    """Media type, lower case and perhaps empty, and the charset to decode with."""
+    header = answer.headers.get("content-type", "")
+    charset = match[1] if (match := _CHARSET.search(header)) else ""
+    kind = cleaned_text(header.partition(";")[0].strip().lower())[:100]
+    return kind, _codec(charset)
+
+
+def _codec(charset: str) -> str:
+    """Return the codec for a charset, which has many names: `latin1` is `iso-8859-1`."""
+    try:
+        name = codecs.lookup(charset).name
+    except (LookupError, ValueError):
+        name = ""
+    return name if name in _CODECS else "utf-8-sig"

@@ -1,0 +1,78 @@
+"""The headers that a webhook tool may add to its calls, and the secrets that they name."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from runward.domain.errors import FieldError
+from runward.domain.tools import HeaderValue, SecretRef
+
+MAX_VALUE: Final = 4096
+"""Characters of one value."""
+MAX_TOTAL: Final = 16_384
+"""Characters of all names and values."""
+
+RESERVED: Final = frozenset(
+    {
+        # of the connection, not of the request
+        *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect"),
+        *("host", "content-length", "content-encoding", "accept-encoding", "http2-settings"),
+        # Runward's own
+        *("content-type", "user-agent", "idempotency-key"),
+    }
+)
+_RESERVED_PREFIXES: Final = ("proxy-", "webhook-")
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
+
+
+def secret_references(headers: Mapping[str, HeaderValue]) -> dict[str, str]:
+    """The name of each secret that is referred to, by the path of the reference."""
+    return {
+        f"headers.{name[:128]}.secret": value.secret
+        for name, value in headers.items()
+        if isinstance(value, SecretRef)
+    }
+
+
+def filled_headers(
+    headers: Mapping[str, HeaderValue], secrets: Mapping[str, str]
+) -> dict[str, str]:
+    """The values to send. A sealed value is empty. Raises KeyError for a secret that is not among
+    `secrets`."""
+    return {
+        name: value.filled(secrets)
+        if isinstance(value, SecretRef)
+        else value
+        if isinstance(value, str)
+        else ""
+        for name, value in headers.items()
+    }
+
+
+def check_headers(headers: Mapping[str, str], *, at: str = "headers") -> list[FieldError]:
+    """What is wrong with them. Never quotes a value, which may be a credential."""
+    problems: list[FieldError] = []
+    seen: set[str] = set()
+    for name, value in headers.items():
+        if (problem := _problem(name, value, seen)) is not None:
+            problems.append(FieldError(f"{at}.{name[:128]}", problem))
+        seen.add(name.lower())
+    if sum(len(name) + len(value) for name, value in headers.items()) > MAX_TOTAL:
+        problems.append(FieldError(at, f"must not be longer than {MAX_TOTAL} characters together"))
+    return problems
+
+
+def _problem(name: str, value: str, seen: set[str]) -> str | None:
+    lower = name.lower()
+    if not _NAME.fullmatch(name):
+        return "is not a valid header name"
+    if lower in RESERVED or lower.startswith(_RESERVED_PREFIXES):
+        return "is set by Runward or belongs to the connection, and cannot be chosen"
+    if lower in seen:
+        return "is there twice; names of headers do not distinguish case"
+    if len(value) > MAX_VALUE:
+        return f"must not be longer than {MAX_VALUE} characters"
+    if not _VALUE.fullmatch(value) or value != value.strip():
+        return "must be printable ASCII on one line, without spaces around it"
+    return None

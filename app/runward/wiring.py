@@ -1,0 +1,397 @@
+"""The composition root: Settings in, open Services out. It chooses and connects; no logic."""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol, TypeVar
+from uuid import UUID
+
+from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from runward.domain.calls import Call
+from runward.domain.errors import McpUnreachableError, UnavailableError
+from runward.domain.ids import ProjectId, RunId
+from runward.domain.items import Item
+from runward.domain.mcp_servers import ListedTool
+from runward.domain.run import RunStatus
+from runward.domain.scopes import Principal
+from runward.domain.state import RunState
+from runward.egress.client import Egress
+from runward.llm.catalog import ModelCatalog
+from runward.llm.prices import Price, Prices
+from runward.llm.vendors_access import Access, AwsKey, VendorName
+from runward.loop.children import Children
+from runward.loop.leased import Engine, Leases
+from runward.loop.notices import Notices
+from runward.loop.policies import Policies
+from runward.loop.project_models import ProjectModels
+from runward.loop.toolbox import Toolbox
+from runward.settings import Settings
+from runward.store import (
+    callback_tokens,
+    console_sessions,
+    keys,
+    mcp_credentials,
+    mcp_servers,
+    runs,
+    session_items,
+)
+from runward.store.accept import Accepted, AcceptWriter
+from runward.store.authenticate import Authenticator
+from runward.store.callback_tokens import CallRef
+from runward.store.commit import StepWriter
+from runward.store.db import Database, check_address, check_safety, open_database, patiently
+from runward.store.group import GroupCommit
+from runward.store.mcp_credentials import StoredRefreshTokens
+from runward.store.notify import Feed
+from runward.store.quarantine import Quarantine
+from runward.store.relay import Relay
+from runward.store.runs import NewRun
+from runward.store.secrets import read_secrets
+from runward.store.vault import SecretUnreadableError, Vault
+from runward.tools import mcp_sdk, signing
+from runward.tools.agent import AgentTool
+from runward.tools.base import Tool
+from runward.tools.client import ClientTool
+from runward.tools.guards import Guards
+from runward.tools.hosted import HostedTool
+from runward.tools.loading import load_plugins
+from runward.tools.mcp import Mcp
+from runward.tools.mcp_access import ensure_access
+from runward.tools.mcp_link import Server
+from runward.tools.plugins import PluginHost
+from runward.tools.rules import RuleEvaluator
+from runward.tools.signed_post import SignedPosts
+from runward.tools.webhook import ReadSecrets, Webhook
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+def _adopt_nothing(state: RunState) -> None:
+    raise AssertionError(f"run {state.id} was leased to a process that does not work")
+
+
+@dataclass(slots=True)
+class Services:
+    """What the API and the worker are made of. The last fields are what the API needs of a
+    worker in the same process; where there is none they do nothing."""
+
+    database: Database
+    direct_url: str
+    """The database's own address where `database` goes through PgBouncer: for LISTEN and leases."""
+    autocommit: AsyncEngine
+    vault: Vault
+    feed: Feed
+    toolbox: Toolbox
+    plugins: PluginHost
+    mcp: Mcp
+    policies: Policies
+    models: ModelCatalog
+    egress: Egress
+    engine: Engine
+    accept: Callable[[NewRun], Awaitable[Accepted]]
+    authenticate: Callable[[str], Awaitable[Principal | None]]
+    console_sessions: Authenticator
+    own_backends: set[int]
+    lease: timedelta
+    public_url: str
+    max_body_bytes: int
+    streams_per_key: int
+    streams: Counter[UUID] = field(default_factory=Counter[UUID])
+    """Open event streams of each API key, and requests to /mcp that may take their time."""
+    mcp_wait: timedelta = timedelta(seconds=300)
+    """How long a tool call over /mcp waits for its run."""
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    reserve_slot: Callable[[], bool] = lambda: False
+    free_slot: Callable[[], None] = _nothing
+    adopt: Callable[[RunState], None] = _adopt_nothing
+    wake_worker: Callable[[], None] = _nothing
+    watch_project: Callable[[ProjectId], None] = _nothing
+    quarantine: Quarantine = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.quarantine = Quarantine(self.database.pool)
+
+    def forget(self, project_id: UUID | None, *, tell: bool = True) -> None:
+        """Read again what is kept of the project: something about it changed. None: about any."""
+        self.toolbox.forget(project_id, tell=tell)
+        self.policies.forget(project_id)
+        self.engine.models.forget(project_id)
+        self.mcp.forget(project_id)
+
+    def open_direct(self) -> Database:
+        """Open a pool of one connection to `direct_url`, which PgBouncer answers too if no other
+        address is set."""
+        behind = self.database.through_pgbouncer and self.direct_url == self.database.url
+        return open_database(self.direct_url, pool_size=1, through_pgbouncer=behind)
+
+
+@asynccontextmanager
+async def open_services(settings: Settings, database_url: str) -> AsyncGenerator[Services]:
+    async with AsyncExitStack() as stack:
+        database = await _database(settings, database_url, stack)
+        vault = _vault(settings)
+        own_backends: set[int] = set()
+        steps = StepWriter(database.pool, settings.lease_seconds, own_backends)
+        stack.push_async_callback(steps.close)
+        accepts = AcceptWriter(database.pool, settings.lease_seconds)
+        stack.push_async_callback(accepts.close)
+        egress = _closed_with(stack, _egress(settings))
+        models = _closed_with(stack, _models(settings, egress))
+        secrets = _secrets(database, vault)
+        plugins = stack.enter_context(closing(_plugins(settings, os.environ)))
+        mcp = _closed_with(stack, _mcp(settings, database, vault, egress))
+        feed, toolbox = Feed(Relay(database.autocommit)), Toolbox(database.pool, vault)
+        posts = SignedPosts(egress)
+        webhook = Webhook(posts, _sendable(secrets))
+        public_url = settings.base_url
+        engine = Engine(
+            commit=await stack.enter_async_context(GroupCommit(steps.write)),
+            load=_loader(database),
+            toolbox=toolbox,
+            history=_histories(database),
+            children=Children(database.pool),
+            models=ProjectModels(models, secrets, egress.check_target),
+            prices=_prices(settings),
+            executors=_executors(webhook, plugins, mcp),
+            plugins=plugins,
+            rules=_closed_with(stack, RuleEvaluator()),
+            guards=Guards(posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook),
+            policies=Policies(database.pool, vault),
+            feed=feed,
+            notices=await stack.enter_async_context(Notices(toolbox, webhook)),
+            callback=_callbacks(vault, public_url),
+            secrets=secrets,
+            tool_timeout=settings.tool_timeout_seconds,
+            leases=Leases(database.pool, settings.lease_seconds),
+        )
+        yield Services(
+            database=database,
+            direct_url=_direct_url(settings, database_url),
+            autocommit=database.autocommit,
+            vault=vault,
+            feed=feed,
+            toolbox=toolbox,
+            plugins=plugins,
+            mcp=mcp,
+            policies=engine.policies,
+            models=models,
+            egress=egress,
+            engine=engine,
+            accept=await stack.enter_async_context(GroupCommit(accepts.write)),
+            authenticate=Authenticator(database.pool, vault.key_digest, keys.authenticate),
+            console_sessions=_console_sessions(database, vault),
+            own_backends=set() if database.through_pgbouncer else own_backends,  # shared there
+            lease=settings.lease_seconds,
+            public_url=public_url,
+            max_body_bytes=settings.max_body_bytes,
+            streams_per_key=settings.streams_per_key,
+        )
+
+
+def _console_sessions(database: Database, vault: Vault) -> Authenticator:
+    return Authenticator(database.pool, vault.session_digest, console_sessions.authenticate)
+
+
+class _Closes(Protocol):
+    async def aclose(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Closes)
+
+
+def _closed_with(stack: AsyncExitStack, one: C) -> C:
+    stack.push_async_callback(one.aclose)
+    return one
+
+
+async def _database(settings: Settings, url: str, stack: AsyncExitStack) -> Database:
+    database = open_database(
+        url, pool_size=settings.database_connections, through_pgbouncer=settings.pgbouncer
+    )
+    stack.push_async_callback(database.close)
+    await check_safety(database)
+    if settings.listen_url:  # leases are renewed there
+        await check_address(settings.listen_url.get_secret_value(), "RUNWARD_LISTEN_URL")
+    return database
+
+
+def _vault(settings: Settings) -> Vault:
+    assert settings.secret_key is not None
+    return Vault(settings.secret_key.get_secret_value())
+
+
+def _secrets(
+    database: Database, vault: Vault
+) -> Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]:
+    async def read(project_id: ProjectId, names: Collection[str]) -> Mapping[str, str]:
+        async with database.pool.connect() as tx:
+            return await read_secrets(tx, vault, project_id, names)
+
+    return lambda project_id, names: patiently(lambda: read(project_id, names))
+
+
+def _sendable(secrets: ReadSecrets) -> ReadSecrets:
+    async def read(project_id: ProjectId, names: Collection[str]) -> Mapping[str, str]:
+        try:
+            return await secrets(project_id, names)
+        except SecretUnreadableError as error:
+            raise UnavailableError(str(error)) from error
+
+    return read
+
+
+def _direct_url(settings: Settings, database_url: str) -> str:
+    return settings.listen_url.get_secret_value() if settings.listen_url else database_url
+
+
+def _executors(webhook: Webhook, plugins: PluginHost, mcp: Mcp) -> Mapping[str, Tool]:
+    """By type of tool."""
+    made: dict[str, Tool] = {
+        "webhook": webhook,
+        "plugin": plugins,
+        "agent": AgentTool(),
+        "client": ClientTool(),
+        "hosted": HostedTool(),
+    }
+    return {**made, "mcp": mcp} if mcp_sdk.is_installed() else made
+
+
+def _models(settings: Settings, egress: Egress) -> ModelCatalog:
+    return ModelCatalog(
+        openai_api_key=_told(settings.openai_api_key),
+        openai_base_url=settings.openai_base_url,
+        vendors=_vendors(settings),
+        checked=egress.transport,
+    )
+
+
+def _vendors(settings: Settings) -> dict[VendorName, Access]:
+    """Those that there is a key for, or, but for Bedrock, an address."""
+    reached: dict[VendorName, Access] = {
+        "anthropic": Access(_told(settings.anthropic_api_key), settings.anthropic_base_url),
+        "gemini": Access(_told(settings.gemini_api_key), settings.gemini_base_url),
+    }
+    bedrock = Access(
+        _told(settings.aws_bearer_token_bedrock),
+        settings.bedrock_base_url,
+        settings.aws_region,
+        _aws_key(settings),
+    )
+    if bedrock.secret:
+        reached["bedrock"] = bedrock
+    return {name: one for name, one in reached.items() if one.secret or one.base_url}
+
+
+def _aws_key(settings: Settings) -> AwsKey | None:
+    key_id, secret = settings.aws_access_key_id, _told(settings.aws_secret_access_key)
+    if key_id is None or secret is None:
+        return None
+    return AwsKey(key_id, secret, _told(settings.aws_session_token))
+
+
+def _told(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret else None
+
+
+def _prices(settings: Settings) -> Prices:
+    return Prices({name: Price(**dict(one)) for name, one in settings.model_prices.items()})
+
+
+def _egress(settings: Settings) -> Egress:
+    return Egress(
+        allow_private=settings.allow_private_targets, allowed_ports=settings.allowed_ports
+    )
+
+
+def _plugins(settings: Settings, environment: Mapping[str, str]) -> PluginHost:
+    """Raises PluginError. Plugins may ask for the operator's secrets by name; the service's own
+    key is none of them."""
+    prefix = "RUNWARD_SECRET_"
+    operators = {
+        name.removeprefix(prefix): value
+        for name, value in environment.items()
+        if name.startswith(prefix) and name != "RUNWARD_SECRET_KEY"
+    }
+    loaded = load_plugins(settings.plugins)
+    return PluginHost(loaded, threads=settings.plugin_threads, secrets=operators)
+
+
+def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -> Mcp:
+    async def read(project_id: ProjectId, name: str) -> Server | None:
+        async with database.pool.connect() as tx:
+            found = await mcp_servers.get_server(tx, project_id, name)
+            if found is None:
+                return None
+            try:
+                given = found.credentials(vault)
+                filled = await mcp_credentials.fill(tx, vault, project_id, name, given)
+            except SecretUnreadableError as error:
+                raise McpUnreachableError(f"MCP server '{name}': {error}.") from error
+        ensure_access(found.spec, filled)
+        tokens = StoredRefreshTokens(database.pool, vault, project_id, name, found.id)
+        return Server(
+            project_id,
+            found.id,
+            found.version,
+            found.spec,
+            filled.headers,
+            filled.oauth,
+            tokens,
+        )
+
+    async def take(server: Server, listed: Sequence[ListedTool]) -> int:
+        async with database.pool.begin() as tx:
+            key = (server.project_id, server.spec.name, server.id, server.version)
+            return await mcp_servers.take_list(tx, vault, key, listed, signing.make_secret)
+
+    return Mcp(
+        egress,
+        commands=settings.mcp_commands,
+        load=lambda project_id, name: patiently(lambda: read(project_id, name)),
+        take=lambda server, listed: patiently(lambda: take(server, listed)),
+    )
+
+
+def _loader(
+    database: Database,
+) -> Callable[[ProjectId, RunId, int], Awaitable[RunState | None]]:
+    async def read(project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
+        async with database.pool.connect() as tx:
+            return await runs.load(tx, project_id, run_id)
+
+    async def load(project_id: ProjectId, run_id: RunId, fence: int) -> RunState | None:
+        found = await patiently(lambda: read(project_id, run_id))
+        if found is None or found[0] is not RunStatus.IN_PROGRESS or found[1].fence != fence:
+            return None
+        return found[1]
+
+    return load
+
+
+def _histories(
+    database: Database,
+) -> Callable[[RunState], Awaitable[tuple[tuple[Item, ...], ...]]]:
+    async def history(state: RunState) -> tuple[tuple[Item, ...], ...]:
+        place = state.place
+        assert place is not None and place.number is not None
+        async with database.pool.connect() as tx:
+            return await session_items.history(tx, state.project_id, place.session_id, place.number)
+
+    return history
+
+
+def _callbacks(vault: Vault, public_url: str) -> Callable[[RunState, Call], tuple[str, str]]:
+    def callback(state: RunState, call: Call) -> tuple[str, str]:
+        ref = CallRef(state.project_id, state.id, call.uuid, call.attempt)
+        token = callback_tokens.make(vault, ref)
+        return f"{public_url}/v1/callbacks/{token}", token
+
+    return callback

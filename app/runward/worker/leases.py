@@ -1,0 +1,149 @@
+"""Keep leases alive from a thread of its own, so that a busy event loop cannot lose them.
+
+A loop that does not move at all must not hold its runs for ever: the thread then ends the process.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from runward.store import sweep
+from runward.store.claims import Held
+from runward.store.db import DATABASE_ERRORS, Database, is_outage, log_fields
+
+log = structlog.get_logger()
+
+BEATS_PER_LEASE: Final = 3
+MIN_STALL_SECONDS: Final = 10.0
+"""A loop counts as stalled after its lease, but not earlier than this: a process that starts on a
+slow machine may be busy for a while."""
+STALLED_EXIT_CODE: Final = 70
+"""EX_SOFTWARE of sysexits.h."""
+STOP_SECONDS: Final = 5
+
+
+class HeartbeatStoppedError(Exception):
+    """Nobody renews the leases any more, so the worker has to stop."""
+
+
+def end_process(seconds: float, place: str) -> None:
+    """End this process at once. Nothing else can: its event loop does not run."""
+    with suppress(OSError, ValueError):  # nobody reads the log any more
+        log.critical(
+            "event_loop_stalled",
+            message="The event loop did not move for longer than a lease, so the process ends."
+            " A supervisor must start it again. Other workers take over its runs.",
+            seconds=round(seconds, 1),
+            stuck_at=place,
+            exit_code=STALLED_EXIT_CODE,
+        )
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(STALLED_EXIT_CODE)
+
+
+class Heartbeat:
+    """`open_database` gives a pool for the thread, which calls `held` and `dropped`, in
+    this order. `held` names every lease that this process works under, `dropped` those that it
+    no longer works under. `lost` is called in the event loop that started this.
+    `stalled` is told for how long the loop has not moved, and where it is stuck."""
+
+    def __init__(
+        self,
+        open_database: Callable[[], Database],
+        lease: timedelta,
+        *,
+        held: Callable[[], Sequence[Held]],
+        lost: Callable[[Iterable[Held]], None],
+        dropped: Callable[[], Sequence[Held]] = tuple,
+        stalled: Callable[[float, str], None] = end_process,
+    ) -> None:
+        self._open_database = open_database
+        self._lease = lease
+        self._read_held = held
+        self._read_dropped = dropped
+        self._report_lost = lost
+        self._report_stall = stalled
+        self._moves = 0
+        self._stop = threading.Event()
+        self._failure: Exception | None = None
+        self._forgiven: set[Held] = set()
+
+    async def run(self) -> None:
+        """Until cancelled. Raises HeartbeatStoppedError where the thread has ended by itself."""
+        loop = asyncio.get_running_loop()
+        thread = threading.Thread(
+            target=self._run_thread,
+            args=[loop, threading.get_ident()],
+            name="lease-heartbeat",
+            daemon=True,
+        )
+        thread.start()
+        try:
+            while thread.is_alive():
+                self._moves += 1
+                await asyncio.sleep(min(1.0, self._lease.total_seconds() / BEATS_PER_LEASE / 2))
+            raise HeartbeatStoppedError from self._failure
+        finally:
+            self._stop.set()
+            await asyncio.to_thread(thread.join, STOP_SECONDS)
+
+    def _run_thread(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
+        try:
+            asyncio.run(self._beat(loop, loop_thread))
+        except Exception as error:  # raised in `run`
+            self._failure = error
+
+    async def _beat(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
+        database = self._open_database()
+        lease = self._lease.total_seconds()
+        interval = lease / BEATS_PER_LEASE
+        moves, idle, wait = self._moves, 0.0, interval
+        try:
+            while not self._stop.wait(wait):
+                # A process that was frozen wakes up here once, and counts one interval.
+                idle = idle + interval if self._moves == moves else 0.0
+                moves, wait = self._moves, interval
+                if idle >= max(lease, MIN_STALL_SECONDS):
+                    self._report_stall(idle, _place_of(loop_thread))
+                try:
+                    async with asyncio.timeout(interval):
+                        await self._renew(database, loop)
+                except DATABASE_ERRORS as error:
+                    if not is_outage(error):
+                        raise
+                    if isinstance(error, TimeoutError):
+                        wait = 0.0  # on a new connection, before the leases run out
+                    log.warning("heartbeat_failed", **log_fields(error))
+        finally:
+            await database.close()
+
+    async def _renew(self, database: Database, loop: asyncio.AbstractEventLoop) -> None:
+        held = self._read_held()
+        dropped = self._read_dropped()
+        self._forgiven &= {*held, *dropped}
+        if not held and not dropped:
+            return
+        async with database.pool.begin() as tx:
+            lost = await sweep.renew_leases(tx, self._lease, held, dropped)
+            unforgiven = [one for one in lost if one not in self._forgiven]
+            if unforgiven:
+                await sweep.forgive(tx, unforgiven)
+        if lost:
+            self._forgiven |= set(lost)
+            loop.call_soon_threadsafe(self._report_lost, lost)
+
+
+def _place_of(thread: int) -> str:
+    """The innermost frame of a thread: its file, line and function."""
+    frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage]
+    if frame is None:
+        return "unknown"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"

@@ -1,0 +1,295 @@
+"""The process around the loop: claim, keep leases, sweep, and hand back on the way out."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from runward.domain.errors import RunUnreadableError
+from runward.domain.ids import Prefix, show
+from runward.domain.state import RunState
+from runward.loop.execute import Execution
+from runward.store import claims
+from runward.store.changes import Known
+from runward.store.db import DATABASE_ERRORS, is_outage, log_fields
+from runward.store.sweep import Held
+from runward.wiring import Services
+from runward.worker.leases import Heartbeat
+from runward.worker.reaper import Reaper
+from runward.worker.watch import Watch
+
+log = structlog.get_logger()
+
+LAST_TRIES: Final = 3
+"""For claims that failed, as the worker ends."""
+POLL_SECONDS: Final = 1.0
+"""NOTIFY is only a hint, and a claim skips runs that are locked at that moment."""
+
+
+class Worker:
+    """Up to `concurrency` runs at once, as tasks of one event loop."""
+
+    def __init__(
+        self, services: Services, *, concurrency: int, lease: timedelta, drain: timedelta
+    ) -> None:
+        self._services = services
+        self._concurrency = concurrency
+        self._lease = lease
+        self._drain = drain
+        self._executions: dict[UUID, Execution] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._lost: set[Held] = set()
+        """Leases of executions that have ended, until the heartbeat has seen that they are lost."""
+        self._watch = Watch(
+            services.database,
+            carried=self._known,
+            on_run=self.nudge,
+            on_project=self._project_changed,
+            on_new=self._project_is_new,
+        )
+        self._draining = False
+        self._reserved = 0
+        self._claim_one_by_one = False
+        """After a claim that failed: one of the runs may be why."""
+        self._unheard: dict[UUID, float] = {}
+        """The marks of claims that failed, and when their leases will have run out."""
+
+    def reserve(self) -> bool:
+        """Room for a run that is about to be accepted already leased to this process. True: it
+        is kept until `adopt` or `free`."""
+        if self._draining or self._room <= 0:
+            return False
+        self._reserved += 1
+        return True
+
+    def free(self) -> None:
+        """The run was not accepted after all."""
+        self._reserved -= 1
+        self._wake.set()
+
+    @property
+    def _room(self) -> int:
+        return self._concurrency - len(self._executions) - self._reserved
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop`, and then as long as the drain takes."""
+        services = self._services
+        heartbeat = Heartbeat(
+            services.open_direct,
+            self._lease,
+            held=self._held,
+            dropped=lambda: list(self._lost),
+            lost=self._on_lost,
+        )
+        reaper = Reaper(
+            services.database,
+            services.vault,
+            services.quarantine,
+            self._lease,
+            services.engine.notices.tell,
+        )
+        claiming = asyncio.create_task(self._claim_forever(), name="claim")
+        background = [
+            asyncio.create_task(heartbeat.run(), name="heartbeat"),
+            asyncio.create_task(reaper.run(), name="reaper"),
+            asyncio.create_task(self._watch.run(), name="watch"),
+            claiming,
+        ]
+        stopping = asyncio.create_task(_until(stop))
+        log.info("worker_started", concurrency=self._concurrency)
+        try:
+            done, _ = await asyncio.wait(
+                [*background, stopping], return_when=asyncio.FIRST_COMPLETED
+            )
+            await self._hand_back(claiming)
+            for task in done:
+                task.result()  # a background task ends by itself only where it raises
+        finally:
+            for task in [*background, stopping, *self._tasks]:
+                task.cancel()
+            await asyncio.gather(*background, stopping, *self._tasks, return_exceptions=True)
+            await self._give_back_last()
+            log.info("worker_stopped")
+
+    def adopt(self, state: RunState) -> None:
+        """Execute a run that was accepted into a reserved place."""
+        self._reserved -= 1
+        self._start(state)
+
+    def _start(self, state: RunState, claimed_at: float | None = None) -> None:
+        self._watch.carry(state.project_id)
+        execution = Execution(self._services.engine, state, claimed_at)
+        if (former := self._executions.get(state.id)) is not None:
+            self._lost.add(_lease_of(former))
+            former.lose()  # it ran out unnoticed, and this process has claimed the run again
+        if self._draining:
+            execution.drain()
+        self._executions[state.id] = execution
+        task = asyncio.create_task(self._execute(execution), name=f"run {state.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def watch_project(self, project_id: UUID) -> None:
+        """A client of the project was let in here."""
+        self._watch.carry(project_id)
+
+    def wake(self) -> None:
+        """There may be something to claim."""
+        self._wake.set()
+
+    def nudge(self, run_id: UUID | None) -> None:
+        """A run was changed by somebody; None: any may have been."""
+        if run_id is None:
+            for execution in self._executions.values():
+                execution.nudge()
+        elif (execution := self._executions.get(run_id)) is not None:
+            execution.nudge()
+
+    def tools_changed(self, project_id: UUID | None) -> None:
+        for execution in self._executions.values():
+            if project_id in (None, execution.project_id):
+                execution.nudge()
+
+    def _project_is_new(self, project_id: UUID) -> None:
+        self._services.forget(project_id, tell=False)
+        self.tools_changed(project_id)
+
+    def _project_changed(self, project_id: UUID) -> None:
+        self._services.forget(project_id)
+        self.tools_changed(project_id)
+
+    def _known(self) -> list[Known]:
+        return [Known(one.project_id, *one.lease, one.version) for one in self._executions.values()]
+
+    async def _execute(self, execution: Execution) -> None:
+        run_id, fence = execution.lease
+        try:
+            with self._services.feed.carrying(run_id):
+                await execution.run()
+        except RunUnreadableError as error:
+            await self._quarantine(error)
+        except Exception:
+            # The lease runs out, the run is claimed again, and quarantined if that goes on.
+            log.exception("execution_failed", run=show(Prefix.RUN, run_id), fence=fence)
+        finally:
+            if self._executions.get(run_id) is execution:
+                if execution.lost:
+                    self._lost.add(_lease_of(execution))
+                del self._executions[run_id]
+            if self._room == 1 or self._draining:
+                self._wake.set()
+
+    async def _quarantine(self, error: RunUnreadableError) -> None:
+        try:
+            await self._services.quarantine.end(error.project_id, error.run_id)
+        except DATABASE_ERRORS as failure:  # its lease runs out, and its next claim does it
+            log.warning("quarantine_failed", **log_fields(failure))
+
+    async def _claim_forever(self) -> None:
+        """Until draining. A claim that is in flight then is still taken in: its runs are leased
+        to this process, and nobody else can hand them back."""
+        while not self._draining:
+            self._wake.clear()
+            claimed = 0
+            try:
+                await self._give_back()
+                claimed = await self._claim()
+                self._claim_one_by_one = False
+            except DATABASE_ERRORS as error:
+                if self._claim_one_by_one and not is_outage(error):
+                    raise  # it is no run's fault
+                self._claim_one_by_one = True
+                log.warning("claim_failed", **log_fields(error))
+            if not claimed:
+                try:
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+
+    async def _claim(self) -> int:
+        if self._room <= 0:
+            return 0
+        services, began = self._services, asyncio.get_running_loop().time()
+        engine, mark = services.autocommit, claims.make_mark()
+        try:
+            if self._claim_one_by_one:
+                claimed = await claims.claim_one_by_one(engine, self._room, self._lease, mark)
+            else:
+                async with engine.connect() as tx:
+                    claimed = await claims.claim(tx, self._room, self._lease, mark)
+        except (*DATABASE_ERRORS, asyncio.CancelledError):
+            now = asyncio.get_running_loop().time()
+            self._unheard[mark] = now + self._lease.total_seconds()
+            raise
+        for state in claimed.states:
+            self._start(state, began)
+            services.feed.hint(state.id)
+        for held in claimed.unreadable:
+            await self._quarantine(RunUnreadableError(held.project_id, held.run_id))
+        return len(claimed.states) + len(claimed.unreadable)
+
+    async def _give_back_last(self) -> None:
+        """The same as the worker ends, but only for a moment: at worst the leases run out."""
+        for _ in range(LAST_TRIES):
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    if not self._unheard or await self._give_back():
+                        return
+            except DATABASE_ERRORS as error:
+                log.warning("give_back_failed", **log_fields(error))
+            await asyncio.sleep(POLL_SECONDS / LAST_TRIES)
+
+    async def _give_back(self) -> int:
+        """Give back what claims that failed may have leased. PostgreSQL may finish such a claim
+        after it has failed here, so this looks until its leases have run out. Return how many runs
+        were given back."""
+        if not self._unheard:
+            return 0
+        marks, now = dict(self._unheard), asyncio.get_running_loop().time()
+        async with self._services.autocommit.connect() as tx:
+            given = await claims.give_back(tx, list(marks))
+        if given:
+            log.info("claims_given_back", runs=len(given))
+        self._unheard = {mark: until for mark, until in marks.items() if until > now}
+        return len(given)
+
+    async def _hand_back(self, claiming: asyncio.Task[None]) -> None:
+        """Model calls are dropped, tool calls in flight may finish; then every run goes back,
+        also those that are just being claimed or accepted."""
+        self._draining = True
+        self._wake.set()
+        log.info("draining", runs=len(self._executions))
+        for execution in self._executions.values():
+            execution.drain()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._drain.total_seconds()):
+                await asyncio.wait([claiming])
+                while self._executions or self._reserved:
+                    self._wake.clear()
+                    await self._wake.wait()
+
+    def _held(self) -> Sequence[Held]:
+        """Called in the heartbeat's thread; each copy is one operation under the interpreter's
+        lock. What was claimed a moment ago is in there, however busy the event loop is."""
+        return [_lease_of(one) for one in list(self._executions.values())]
+
+    def _on_lost(self, leases: Iterable[Held]) -> None:
+        for held in leases:
+            self._lost.discard(held)
+            execution = self._executions.get(held.run_id)
+            if execution is not None and execution.lease == (held.run_id, held.fence):
+                execution.lose()
+
+
+def _lease_of(execution: Execution) -> Held:
+    return Held(execution.project_id, *execution.lease)
+
+
+async def _until(stop: asyncio.Event) -> None:
+    await stop.wait()
