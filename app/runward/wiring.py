@@ -13,14 +13,14 @@ from uuid import UUID
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from runward.domain.calls import Call
 from runward.domain.errors import McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.items import Item
-from runward.domain.mcp_servers import ListedTool
-from runward.domain.run import RunStatus
-from runward.domain.scopes import Principal
-from runward.domain.state import RunState
+from runward.domain.registry.mcp_servers import ListedTool
+from runward.domain.registry.scopes import Principal
+from runward.domain.run.calls import Call
+from runward.domain.run.items import Item
+from runward.domain.run.state import RunState
+from runward.domain.run.status import RunStatus
 from runward.egress.client import Egress
 from runward.llm.catalog import ModelCatalog
 from runward.llm.prices import Price, Prices

@@ -12,8 +12,8 @@ from alembic import context, op
 
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
-from runward.domain.mcp_auth import Credentials
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.mcp_auth import Credentials
+from runward.domain.registry.tools import ToolSpec
 from runward.store.header_values import SecretKeyNeededError, seal_headers
 from runward.store.mcp_credentials import Sealed, seal
 from runward.store.readiness import ensure_key

@@ -29,7 +29,7 @@ from runward.api.routes import router
 from runward.api.services import Using
 from runward.domain import errors
 from runward.domain.ids import KeyId, Prefix, ProjectId, show
-from runward.domain.scopes import Principal, Scope
+from runward.domain.registry.scopes import Principal, Scope
 from runward.store.vault import SecretUnreadableError
 from runward.wiring import Services
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runward.domain.texts import tool_gone
+from runward.domain.run.texts import tool_gone
 from tests.api.project import Project, at_once, call, of_type, result_of, types_of
 from tests.support.client import Json
 from tests.support.model_server import calls, text

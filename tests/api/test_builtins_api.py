@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from runward.domain import texts
+from runward.domain.run import texts
 from tests.api.project import Project, call, result_of
 from tests.support.client import Json
 from tests.support.model_server import Call, calls, text

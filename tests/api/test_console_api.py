@@ -11,9 +11,9 @@ from fastapi import Request
 from starlette.types import Message
 
 from runward.console import pages, session
-from runward.domain.approvals import STATUS_AFTER
 from runward.domain.errors import RequestTimeoutError
-from runward.domain.run import RunStatus
+from runward.domain.run.approvals import STATUS_AFTER
+from runward.domain.run.status import RunStatus
 from tests.api.project import ALL_SCOPES, Project, call
 from tests.support.client import Json
 from tests.support.model_server import calls, text

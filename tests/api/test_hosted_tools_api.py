@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runward.domain.hosted import EXECUTORS
+from runward.domain.registry.provider_tools import EXECUTORS
 from tests.api.project import Project
 from tests.support.client import Json
 

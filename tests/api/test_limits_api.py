@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from runward.domain import texts
+from runward.domain.run import texts
 from tests.api.project import PATIENCE_SECONDS, Project, call, of_type, result_of
 from tests.support.client import Json
 from tests.support.model_server import Answer, Call, ModelRequest, Reply, calls, text

@@ -15,11 +15,11 @@ from runward.api.models.start_run import StartRun
 from runward.api.models.tools import HIDDEN, PatchTool, Tool, patched
 from runward.api.paging import Page
 from runward.api.routes import router
-from runward.domain.agents import AgentConfig
-from runward.domain.approvals import Decision
-from runward.domain.items import MediaPart, Message, TextPart
-from runward.domain.resolve import Callback, Resolution
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.approvals import Decision
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.items import MediaPart, Message, TextPart
+from runward.domain.run.resolve import Callback, Resolution
 
 PAY = {"name": "pay", "parameters": {"type": "object"}, "url": "https://x.example", "headers": {}}
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from runward.domain import texts
+from runward.domain.run import texts
 from tests.api import raw_tool
 from tests.api.project import (
     PATIENCE_SECONDS,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runward.domain.schema import Validator
+from runward.domain.schema.validator import Validator
 from tests.browser.conftest import Opens
 from tests.support.client import Json
 

@@ -10,16 +10,16 @@ from uuid import UUID, uuid4
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from runward.domain.agents import AgentConfig
 from runward.domain.ids import ApprovalId, RunId
-from runward.domain.items import Message
-from runward.domain.plan import Turn, take_response
-from runward.domain.response import ModelResponse, RequestedCall
-from runward.domain.run import Move
-from runward.domain.settle import conclude, start
-from runward.domain.state import Changes, RunState, Segment, SegmentKind
-from runward.domain.toolbox import Tool, compile_tool
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.items import Message
+from runward.domain.run.plan import Turn, take_response
+from runward.domain.run.response import ModelResponse, RequestedCall
+from runward.domain.run.settle import conclude, start
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.status import Move
+from runward.domain.run.tools import Tool, compile_tool
 from runward.store import claims, keys, registry, runs
 from runward.store.accept import AcceptWriter
 from runward.store.commit import Committed, Ending, Step, StepWriter, Written

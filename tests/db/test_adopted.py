@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from runward.api.accepting import accept_at_once
-from runward.domain.agents import AgentConfig, Limits
-from runward.domain.items import Message
-from runward.domain.state import RunState, Segment, SegmentKind
+from runward.domain.run.config import AgentConfig, Limits
+from runward.domain.run.items import Message
+from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.store.accept import Accepted
 from runward.store.runs import NewRun
 from tests.db.store import MODEL, Store, new_run

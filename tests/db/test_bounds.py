@@ -12,19 +12,19 @@ from sqlalchemy import text
 from runward.api.accepting import new_run
 from runward.api.models.start_run import StartRun
 from runward.api.resolving import Resolved
-from runward.domain import bounds
-from runward.domain.approvals import Edit
-from runward.domain.calls import CallOutcome, CallPhase
 from runward.domain.errors import ConflictError
 from runward.domain.ids import CallId, KeyId
-from runward.domain.items import HostedCall, MediaPart, Message, Native, Reasoning, TextPart
-from runward.domain.outcomes import Done, Outcome
-from runward.domain.plan import UnusableResponseError, take_response
-from runward.domain.resolve import CallbackCompleted, InputRequired
-from runward.domain.response import ModelResponse, Output, RequestedCall, Usage
-from runward.domain.scopes import Principal
-from runward.domain.settle import AwaitCallback, AwaitResult, conclude, judge
-from runward.domain.state import Changes, RunState
+from runward.domain.registry.scopes import Principal
+from runward.domain.run import bounds
+from runward.domain.run.approvals import Edit
+from runward.domain.run.calls import CallOutcome, CallPhase
+from runward.domain.run.items import HostedCall, MediaPart, Message, Native, Reasoning, TextPart
+from runward.domain.run.outcomes import Done, Outcome
+from runward.domain.run.plan import UnusableResponseError, take_response
+from runward.domain.run.resolve import CallbackCompleted, InputRequired
+from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
+from runward.domain.run.settle import AwaitCallback, AwaitResult, conclude, judge
+from runward.domain.run.state import Changes, RunState
 from runward.store import client_results, continuing, outside
 from runward.store.callback_tokens import CallRef
 from runward.store.db import Tx

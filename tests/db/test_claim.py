@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
-from runward.domain.approvals import Approve, Reject
-from runward.domain.calls import CallPhase
 from runward.domain.ids import CallId, RunId
-from runward.domain.run import Move
-from runward.domain.state import Changes, RunState
+from runward.domain.run.approvals import Approve, Reject
+from runward.domain.run.calls import CallPhase
+from runward.domain.run.state import Changes, RunState
+from runward.domain.run.status import Move
 from runward.store import claims, outside, sweep
 from runward.store.commit import Ending
 from runward.store.db import open_database

@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from runward.api import stream
 from runward.domain.ids import KeyId
-from runward.domain.scopes import Principal, Scope
+from runward.domain.registry.scopes import Principal, Scope
 from runward.settings import Settings
 from runward.store import console_sessions, keys
 from runward.store.console_sessions import (

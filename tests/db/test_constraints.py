@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import DBAPIError
 
-from runward.domain.run import TERMINAL
+from runward.domain.run.status import TERMINAL
 from runward.store.db import UnsafeDatabaseError, check_safety, open_database, sqlstate
 from tests.db.store import Store, pay, step
 

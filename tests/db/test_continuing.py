@@ -1,10 +1,10 @@
 """What a run that goes on takes over, in one transaction."""
 
-from runward.domain.calls import CallOutcome, Result
-from runward.domain.items import Message
 from runward.domain.json import JsonObject
-from runward.domain.run import Move
-from runward.domain.state import SegmentKind
+from runward.domain.run.calls import CallOutcome, Result
+from runward.domain.run.items import Message
+from runward.domain.run.state import SegmentKind
+from runward.domain.run.status import Move
 from runward.store import continuing
 from runward.store.commit import Ending
 from runward.store.runs import ACCEPT, NewRun, accept_values

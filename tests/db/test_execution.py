@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import pytest
 
-from runward.domain.agents import Limits
-from runward.domain.calls import CallOutcome, Reason
-from runward.domain.guards import Allow, Verdict
 from runward.domain.ids import CallId
-from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from runward.domain.response import Usage
-from runward.domain.sessions import OnConflict
-from runward.domain.settle import start
-from runward.domain.state import Changes, Member
+from runward.domain.registry.guards import Allow, Verdict
+from runward.domain.run.calls import CallOutcome, Reason
+from runward.domain.run.config import Limits
+from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.response import Usage
+from runward.domain.run.sessions import OnConflict
+from runward.domain.run.settle import start
+from runward.domain.run.state import Changes, Member
 from runward.llm import failures
 from runward.llm.base import (
     Abilities,

@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from runward.domain.calls import Call, CallPhase, Reason
 from runward.domain.ids import CallId
-from runward.domain.run import Move
-from runward.domain.settle import close_open_calls
-from runward.domain.state import Changes, RunState
+from runward.domain.run.calls import Call, CallPhase, Reason
+from runward.domain.run.settle import close_open_calls
+from runward.domain.run.state import Changes, RunState
+from runward.domain.run.status import Move
 from runward.store import commit, sweep
 from runward.store.commit import Committed, Ending, Moved, Step, Written
 from runward.store.db import sqlstate

@@ -11,8 +11,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from runward.domain.ids import RunId
-from runward.domain.run import Move
-from runward.domain.state import Event
+from runward.domain.run.state import Event
+from runward.domain.run.status import Move
 from runward.store.commit import Ending
 from runward.store.drafts import Piece
 from runward.store.events import StoredEvent, shown_now

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from runward.domain.agents import AgentConfig
 from runward.domain.ids import CallId, RunId
-from runward.domain.state import Lineage
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.state import Lineage
 from runward.store import idempotency, outside, runs
 from runward.store.accept import Accepted
 from runward.store.group import GroupCommit

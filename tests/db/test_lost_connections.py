@@ -15,8 +15,8 @@ from asyncpg import exceptions as pg  # pyright: ignore[reportMissingTypeStubs]
 from sqlalchemy import exc, text
 from sqlalchemy.engine import make_url
 
-from runward.domain.agents import AgentConfig
-from runward.domain.run import Move
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.status import Move
 from runward.store import db
 from runward.store.commit import Beyond, Committed, Ending
 from tests.db.proxy import Break, Proxy

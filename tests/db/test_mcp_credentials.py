@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from runward.domain.mcp_auth import Credentials, OAuth, OAuthClient
-from runward.domain.mcp_servers import McpServerSpec
-from runward.domain.tools import SecretRef
+from runward.domain.registry.mcp_auth import Credentials, OAuth, OAuthClient
+from runward.domain.registry.mcp_servers import McpServerSpec
+from runward.domain.registry.tools import SecretRef
 from runward.egress.client import Egress
 from runward.store.mcp_credentials import StoredRefreshTokens, seal
 from runward.store.mcp_servers import add_server, get_server

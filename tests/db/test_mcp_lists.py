@@ -3,7 +3,7 @@ registration that has changed."""
 
 from uuid import uuid4
 
-from runward.domain.mcp_servers import ListedTool, McpServerSpec
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.settings import Settings
 from runward.store.mcp_credentials import Sealed
 from runward.store.mcp_servers import add_server, change_server, get_server

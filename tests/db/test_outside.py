@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import text
 
 from runward.domain import errors as e
-from runward.domain.abandoned import Abandoned, Closed
-from runward.domain.approvals import Approve, Decision, Edit, Reject, Remember, Respond
-from runward.domain.calls import CallOutcome, CallPhase
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, show
-from runward.domain.resolve import (
+from runward.domain.run.abandoned import Abandoned, Closed
+from runward.domain.run.approvals import Approve, Decision, Edit, Reject, Remember, Respond
+from runward.domain.run.calls import CallOutcome, CallPhase
+from runward.domain.run.resolve import (
     CallbackCompleted,
     CallbackFailed,
     Progress,
@@ -21,9 +21,9 @@ from runward.domain.resolve import (
     ResolvedFailed,
     ResolvedRetry,
 )
-from runward.domain.run import Move
-from runward.domain.settle import AwaitCallback, AwaitResolution
-from runward.domain.state import RunState
+from runward.domain.run.settle import AwaitCallback, AwaitResolution
+from runward.domain.run.state import RunState
+from runward.domain.run.status import Move
 from runward.store import approvals, outside, sweep, views
 from runward.store.approvals import Approval
 from runward.store.callback_tokens import CallRef

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from sqlalchemy import event, text
 
-from runward.domain.agents import AgentConfig
-from runward.domain.calls import CallPhase
 from runward.domain.ids import RunId, SessionId
-from runward.domain.run import RunStatus
-from runward.domain.state import RunState
+from runward.domain.run.calls import CallPhase
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.state import RunState
+from runward.domain.run.status import RunStatus
 from runward.store import approvals, events, keys, outside, runs, sweep, tool_history, views
 from runward.store.accept import AcceptWriter
 from runward.store.db import Tx

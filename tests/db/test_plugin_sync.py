@@ -6,7 +6,7 @@ from uuid import UUID
 
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
 from runward.store import keys, plugin_sync, registry
 from runward.store.db import Tx
 from runward.tools import signing

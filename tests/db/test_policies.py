@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import event, text
 
 from runward.api.tool_calls import call_back
-from runward.domain.guards import WebhookGuardrail
 from runward.domain.ids import CallId
-from runward.domain.resolve import CallbackCompleted
+from runward.domain.registry.guards import WebhookGuardrail
+from runward.domain.run.resolve import CallbackCompleted
 from runward.loop.policies import Policies
 from runward.settings import Settings
 from runward.store import callback_tokens, policies

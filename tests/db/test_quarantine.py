@@ -9,8 +9,8 @@ import pytest
 
 from runward.api.cancelling import cancel
 from runward.domain import errors as e
-from runward.domain.run import Move
-from runward.domain.state import RunState
+from runward.domain.run.state import RunState
+from runward.domain.run.status import Move
 from runward.settings import Settings
 from runward.store import approvals, claims, runs, sweep, views
 from runward.store.commit import Ending

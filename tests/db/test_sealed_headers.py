@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import NullPool, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from runward.domain.mcp_auth import Credentials, OAuth
-from runward.domain.mcp_servers import McpServerSpec
-from runward.domain.tools import SecretRef, ToolSpec
+from runward.domain.registry.mcp_auth import Credentials, OAuth
+from runward.domain.registry.mcp_servers import McpServerSpec
+from runward.domain.registry.tools import SecretRef, ToolSpec
 from runward.store import keys, mcp_servers, migrations, registry
 from runward.store.header_values import SecretKeyNeededError, open_headers
 from runward.store.mcp_credentials import seal

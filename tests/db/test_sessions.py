@@ -10,9 +10,9 @@ from sqlalchemy import event, text
 
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId, SessionId
-from runward.domain.items import Item, Message
 from runward.domain.json import JsonObject
-from runward.domain.sessions import MAX_STATE_BYTES, OnConflict
+from runward.domain.run.items import Item, Message
+from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict
 from runward.store import session_items, sessions
 from runward.store.db import Tx
 from runward.store.ids import mint

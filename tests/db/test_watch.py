@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
-from runward.domain.mcp_servers import McpServerSpec
+from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.serve import watch_projects
 from runward.store import changes, mcp_servers
 from runward.store.changes import Known

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from sqlalchemy import make_url, text
 
-from runward.domain.agents import AgentConfig
 from runward.domain.ids import RunId
-from runward.domain.items import Message
-from runward.domain.outcomes import Done, Outcome
-from runward.domain.run import Move
-from runward.domain.state import RunState, Segment, SegmentKind
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.items import Message
+from runward.domain.run.outcomes import Done, Outcome
+from runward.domain.run.state import RunState, Segment, SegmentKind
+from runward.domain.run.status import Move
 from runward.loop.leased import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
 from runward.settings import Settings
 from runward.store import sweep

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runward.domain.response import Usage
+from runward.domain.run.response import Usage
 from runward.llm.prices import Price, Prices
 from runward.settings import Settings
 from tests.api.project import Project

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from aiohttp import web
 
-from runward.domain.mcp_auth import OAuthClient
+from runward.domain.registry.mcp_auth import OAuthClient
 from runward.egress.answers import NoAnswer
 from runward.egress.client import Egress
 from runward.llm.base import ModelError, ModelRequest

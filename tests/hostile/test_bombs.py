@@ -14,8 +14,8 @@ import pytest
 
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
-from runward.domain.schema import Validator, check_schema
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.schema.validator import Validator, check_schema
 from runward.llm.offline_arguments import fill
 from runward.llm.vendors_tools import Definitions
 from runward.tools.rules import Question, RuleEvaluator

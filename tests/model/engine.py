@@ -5,15 +5,12 @@ from datetime import timedelta
 from typing import Any, Final, cast
 from uuid import UUID
 
-from runward.domain.calls import Call
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.resolve import (
-    CallbackCompleted,
-    InputRequired,
-)
-from runward.domain.state import ChildRun, RunState
-from runward.domain.team import opening, outcome_of
-from runward.domain.toolbox import Tool
+from runward.domain.run.calls import Call
+from runward.domain.run.resolve import CallbackCompleted, InputRequired
+from runward.domain.run.state import ChildRun, RunState
+from runward.domain.run.team import opening, outcome_of
+from runward.domain.run.tools import Tool
 from runward.loop.leased import Engine
 from runward.loop.policies import NO_POLICY
 from runward.loop.toolbox import Armed, ToolSet

@@ -7,8 +7,8 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from runward.domain.response import ModelResponse
-from runward.domain.state import RunState
+from runward.domain.run.response import ModelResponse
+from runward.domain.run.state import RunState
 from runward.loop import equipped as equipped_module
 from runward.loop import execute, turn
 from runward.loop.guarding import Guarding

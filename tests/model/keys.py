@@ -7,10 +7,10 @@ from enum import Enum
 from typing import Any, Final, cast
 from uuid import UUID
 
-from runward.domain.agents import AgentConfig
-from runward.domain.calls import Call
-from runward.domain.state import Event, RunState
-from runward.domain.toolbox import Tool
+from runward.domain.run.calls import Call
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.state import Event, RunState
+from runward.domain.run.tools import Tool
 from runward.store.commit import Step
 
 _SKIPPED: Final[Mapping[type, frozenset[str]]] = {

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from runward.domain import approvals, decide, settle
-from runward.domain.approvals import ApprovalStatus
-from runward.domain.calls import WAITING, CallPhase
-from runward.domain.decide import Park, RunTools, Wait
-from runward.domain.run import MOVES, Edge, Move, RunStatus
-from runward.domain.settle import AwaitCallback
-from runward.domain.state import Changes
+from runward.domain.run import approvals, decide, settle
+from runward.domain.run.approvals import ApprovalStatus
+from runward.domain.run.calls import WAITING, CallPhase
+from runward.domain.run.decide import Park, RunTools, Wait
+from runward.domain.run.settle import AwaitCallback
+from runward.domain.run.state import Changes
+from runward.domain.run.status import MOVES, Edge, Move, RunStatus
 from runward.loop import execute
 from runward.loop.execute import Execution
 from runward.loop.leased import LeasedRun, LeaseLostError

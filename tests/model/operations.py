@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from runward.domain.approvals import Decision
 from runward.domain.errors import AppError
 from runward.domain.ids import ApprovalId, CallId, RunId
-from runward.domain.items import Message
-from runward.domain.resolve import Answer, Callback, Resolution
-from runward.domain.run import RunStatus
+from runward.domain.run.approvals import Decision
+from runward.domain.run.items import Message
+from runward.domain.run.resolve import Answer, Callback, Resolution
+from runward.domain.run.status import RunStatus
 from runward.store import (
     approvals,
     client_results,

@@ -5,14 +5,14 @@ from datetime import timedelta
 from typing import Any, Final, cast
 from uuid import UUID
 
-from runward.domain.approvals import Decision
-from runward.domain.calls import Call
 from runward.domain.errors import AppError
 from runward.domain.ids import ApprovalId, CallId, RunId
-from runward.domain.items import Message
-from runward.domain.run import RunStatus
-from runward.domain.state import Changes, RunState
-from runward.domain.toolbox import Tool
+from runward.domain.run.approvals import Decision
+from runward.domain.run.calls import Call
+from runward.domain.run.items import Message
+from runward.domain.run.state import Changes, RunState
+from runward.domain.run.status import RunStatus
+from runward.domain.run.tools import Tool
 from runward.store import claims, client_results, outside, registry, runs, sweep
 from runward.store.callback_tokens import CallRef
 from runward.store.claims import Held

@@ -5,10 +5,10 @@ This module uses no table of Runward's code. It lists the statuses and their ord
 
 from typing import Final
 
-from runward.domain.approvals import ApprovalStatus
-from runward.domain.calls import CallPhase
 from runward.domain.ids import CallId
-from runward.domain.run import RunStatus
+from runward.domain.run.approvals import ApprovalStatus
+from runward.domain.run.calls import CallPhase
+from runward.domain.run.status import RunStatus
 from runward.loop.execute import INTERNAL
 from runward.store.commit import Step
 from tests.model.rows import ApprovalRow, Rows, RunRow

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from runward.domain.agents import AgentConfig
-from runward.domain.approvals import ApprovalStatus
-from runward.domain.calls import Call
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
-from runward.domain.run import RunStatus
-from runward.domain.state import ApprovalRequest, Lineage, Segment
-from runward.domain.toolbox import Tool
+from runward.domain.run.approvals import ApprovalStatus
+from runward.domain.run.calls import Call
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.state import ApprovalRequest, Lineage, Segment
+from runward.domain.run.status import RunStatus
+from runward.domain.run.tools import Tool
 from runward.store.keys import DEFAULT_PROJECT
 
 PROJECT: Final[ProjectId] = DEFAULT_PROJECT

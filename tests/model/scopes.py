@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from runward.domain.agents import AgentConfig
-from runward.domain.approvals import Approve, Decision, Edit, Reject, Respond
 from runward.domain.ids import RunId
-from runward.domain.items import Message
-from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from runward.domain.response import ModelResponse, RequestedCall
-from runward.domain.state import Lineage, Member, Segment, SegmentKind
-from runward.domain.toolbox import Tool
+from runward.domain.run.approvals import Approve, Decision, Edit, Reject, Respond
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.items import Message
+from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.response import ModelResponse, RequestedCall
+from runward.domain.run.state import Lineage, Member, Segment, SegmentKind
+from runward.domain.run.tools import Tool
 from tests.model.rows import RunRow, Tools
 from tests.unit.domain_cases import tool
 

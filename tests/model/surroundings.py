@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from runward.domain.approvals import ApprovalStatus
-from runward.domain.calls import Call, CallPhase
 from runward.domain.ids import ApprovalId, CallId, RunId
-from runward.domain.resolve import (
+from runward.domain.run.approvals import ApprovalStatus
+from runward.domain.run.calls import Call, CallPhase
+from runward.domain.run.resolve import (
     CallbackCompleted,
     InputRequired,
     ResolvedCompleted,
     ResolvedRetry,
 )
-from runward.domain.toolbox import Tool, compile_tool
+from runward.domain.run.tools import Tool, compile_tool
 from runward.store.claims import MAX_CLAIMS
 from tests.model.operations import Refused
 from tests.model.properties import ENDED, require

@@ -4,16 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from runward.domain.abandoned import Closed
-from runward.domain.approvals import ApprovalStatus
-from runward.domain.calls import Call, CallOutcome, CallPhase
 from runward.domain.ids import RunId
-from runward.domain.outcomes import Done, Failed, Why
-from runward.domain.resolve import (
-    CallbackCompleted,
-    InputRequired,
-)
-from runward.domain.run import RunStatus
+from runward.domain.run.abandoned import Closed
+from runward.domain.run.approvals import ApprovalStatus
+from runward.domain.run.calls import Call, CallOutcome, CallPhase
+from runward.domain.run.outcomes import Done, Failed, Why
+from runward.domain.run.resolve import CallbackCompleted, InputRequired
+from runward.domain.run.status import RunStatus
 from runward.store.commit import Committed, Step
 from tests.model import properties as must
 from tests.model.properties import ENDED, require

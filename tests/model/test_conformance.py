@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import TextClause, text
 from sqlalchemy.exc import DBAPIError
 
-from runward.domain.state import RunState
+from runward.domain.run.state import RunState
 from runward.store import claims, commit, runs, sweep
 from runward.store.commit import Committed, Moved
 from tests.db.store import Store

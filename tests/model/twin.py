@@ -11,12 +11,12 @@ from types import SimpleNamespace, TracebackType
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
-from runward.domain.approvals import ApprovalStatus, Remember
-from runward.domain.calls import Call, CallPhase
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
-from runward.domain.run import MOVES, TERMINAL, Move, RunStatus
-from runward.domain.state import Changes, Child, Lineage, Remembered, RunState, Segment
+from runward.domain.run.approvals import ApprovalStatus, Remember
+from runward.domain.run.calls import Call, CallPhase
+from runward.domain.run.state import Changes, Child, Lineage, Remembered, RunState, Segment
+from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.store import claims, commit
 from runward.store.approvals import Approval
 from runward.store.commit import Step, Written

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, cast
 from uuid import UUID
 
-from runward.domain.calls import Call
 from runward.domain.ids import CallId
-from runward.domain.outcomes import Outcome
-from runward.domain.state import Changes, RunState
-from runward.domain.toolbox import Tool
+from runward.domain.run.calls import Call
+from runward.domain.run.outcomes import Outcome
+from runward.domain.run.state import Changes, RunState
+from runward.domain.run.tools import Tool
 from runward.loop.execute import Execution
 from runward.loop.leased import LeaseLostError
 from runward.loop.run_tools import CallsInFlight, _unfailing  # pyright: ignore[reportPrivateUsage]

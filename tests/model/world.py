@@ -6,13 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from runward.domain.calls import Call, CallPhase
 from runward.domain.ids import CallId, RunId
-from runward.domain.resolve import (
-    CallbackCompleted,
-    InputRequired,
-)
-from runward.domain.toolbox import Tool
+from runward.domain.run.calls import Call, CallPhase
+from runward.domain.run.resolve import CallbackCompleted, InputRequired
+from runward.domain.run.tools import Tool
 from runward.store.commit import Moved, Step
 from tests.model import properties as must
 from tests.model.engine import engine_of

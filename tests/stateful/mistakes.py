@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from runward.api import idempotency
-from runward.domain import approvals as rules
-from runward.domain.approvals import Approve, Edit
+from runward.domain.run import approvals as rules
+from runward.domain.run.approvals import Approve, Edit
 from runward.loop import execute
 from runward.loop.toolbox import Toolbox
 from runward.store import approvals, outside, runs

@@ -6,17 +6,25 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
-from runward.domain.agents import AgentConfig
-from runward.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
-from runward.domain.items import Message
 from runward.domain.json import JsonObject
-from runward.domain.plan import Turn, take_response
-from runward.domain.response import ModelResponse, RequestedCall, Usage
-from runward.domain.run import RunStatus
-from runward.domain.state import Changes, Child, Member, Remembered, RunState, Segment, SegmentKind
-from runward.domain.toolbox import Tool, compile_tool
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.items import Message
+from runward.domain.run.plan import Turn, take_response
+from runward.domain.run.response import ModelResponse, RequestedCall, Usage
+from runward.domain.run.state import (
+    Changes,
+    Child,
+    Member,
+    Remembered,
+    RunState,
+    Segment,
+    SegmentKind,
+)
+from runward.domain.run.status import RunStatus
+from runward.domain.run.tools import Tool, compile_tool
 
 AGENT: Final = "clerk"
 URL: Final = "https://tools.example/x"

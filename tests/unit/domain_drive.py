@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from runward.domain.approvals import (
+from runward.domain.ids import CallId, RunId
+from runward.domain.run.approvals import (
     Approve,
     Decision,
     Edit,
@@ -17,9 +18,9 @@ from runward.domain.approvals import (
     expire,
     remembered,
 )
-from runward.domain.calls import Call, CallPhase, Reason
-from runward.domain.conversation import conversation
-from runward.domain.decide import (
+from runward.domain.run.calls import Call, CallPhase, Reason
+from runward.domain.run.conversation import conversation
+from runward.domain.run.decide import (
     Action,
     AskModel,
     Finish,
@@ -29,12 +30,11 @@ from runward.domain.decide import (
     Wait,
     next_action,
 )
-from runward.domain.ids import CallId, RunId
-from runward.domain.items import Message
-from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from runward.domain.plan import Turn, UnusableResponseError, take_response
-from runward.domain.recheck import recheck
-from runward.domain.resolve import (
+from runward.domain.run.items import Message
+from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.plan import Turn, UnusableResponseError, take_response
+from runward.domain.run.recheck import recheck
+from runward.domain.run.resolve import (
     CallbackCompleted,
     CallbackFailed,
     ResolvedCompleted,
@@ -43,10 +43,8 @@ from runward.domain.resolve import (
     call_back,
     resolve,
 )
-from runward.domain.response import ModelResponse, RequestedCall, Usage
-from runward.domain.run import RunStatus, ending_event
-from runward.domain.schema import Validator
-from runward.domain.settle import (
+from runward.domain.run.response import ModelResponse, RequestedCall, Usage
+from runward.domain.run.settle import (
     StartChild,
     TryAgain,
     close_open_calls,
@@ -58,8 +56,17 @@ from runward.domain.settle import (
     start,
     timed_out,
 )
-from runward.domain.state import Changes, Child, ChildRun, Event, RunState, Segment, SegmentKind
-from runward.domain.team import (
+from runward.domain.run.state import (
+    Changes,
+    Child,
+    ChildRun,
+    Event,
+    RunState,
+    Segment,
+    SegmentKind,
+)
+from runward.domain.run.status import RunStatus, ending_event
+from runward.domain.run.team import (
     hand_over,
     handoff_tools,
     opening,
@@ -67,7 +74,8 @@ from runward.domain.team import (
     start_child,
     with_usage_of,
 )
-from runward.domain.toolbox import Tool, asked
+from runward.domain.run.tools import Tool, asked
+from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import AGENT, Mint, child, member, tool
 
 Choose: TypeAlias = Callable[[Sequence[Any]], Any]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AwareDatetime, BaseModel, Field, NaiveDatetime
 
-from runward.domain.schema import Validator
+from runward.domain.schema.validator import Validator
 from runward.tools import PluginError, tool
 from runward.tools.plugin import make_tool
 from runward.tools.testing import run_tool_sync, schema_of

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runward.domain.console_access import ensure_own_page, token_of
 from runward.domain.errors import ForbiddenError
+from runward.domain.registry.console_access import ensure_own_page, token_of
 
 OWN = {"sec-fetch-site": "same-origin"}
 CSRF = {"x-runward-csrf": "1"}

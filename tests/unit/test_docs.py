@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from runward.api.problems import FRAMEWORK, status_of
-from runward.domain import texts
-from runward.domain.approvals import ApprovalStatus
-from runward.domain.calls import Reason
 from runward.domain.errors import AppError
-from runward.domain.events import STORED, TRANSIENT
-from runward.domain.run import TERMINAL, RunStatus
-from runward.domain.scopes import Scope
-from runward.domain.tools import RETRYABLE_STATUSES
+from runward.domain.events.event_types import STORED, TRANSIENT
+from runward.domain.registry.scopes import Scope
+from runward.domain.registry.tools import RETRYABLE_STATUSES
+from runward.domain.run import texts
+from runward.domain.run.approvals import ApprovalStatus
+from runward.domain.run.calls import Reason
+from runward.domain.run.status import TERMINAL, RunStatus
 from runward.llm.table import table
 from runward.llm.vendors import VendorModel
 from runward.llm.vendors_access import Access, VendorName

@@ -6,8 +6,10 @@ from uuid import UUID
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from runward.domain import texts
-from runward.domain.approvals import (
+from runward.domain.ids import ApprovalId, CallId
+from runward.domain.json import digest
+from runward.domain.run import texts
+from runward.domain.run.approvals import (
     ApprovalStatus,
     Decided,
     Decision,
@@ -16,11 +18,9 @@ from runward.domain.approvals import (
     expire,
     remembered,
 )
-from runward.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
-from runward.domain.ids import ApprovalId, CallId
-from runward.domain.json import digest
-from runward.domain.plan import covering
-from runward.domain.state import Changes, RunState
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from runward.domain.run.plan import covering
+from runward.domain.run.state import Changes, RunState
 from tests.unit.domain_cases import AGENT, URL, call, event, state, tool, types
 
 DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from runward.domain.bounds import (
+from runward.domain.json import MAX_DEPTH, MAX_VALUES, UnstorableError, holds_too_many_values, parse
+from runward.domain.run.bounds import (
     MAX_ARGUMENT_VALUES,
     MAX_CALL_ID,
     MAX_MESSAGE,
@@ -22,14 +23,21 @@ from runward.domain.bounds import (
     bounded_progress,
     bounded_response,
 )
-from runward.domain.calls import CallOutcome, CallPhase, Reason, Result
-from runward.domain.items import HostedCall, MediaPart, Message, Native, Part, Reasoning, TextPart
-from runward.domain.json import MAX_DEPTH, MAX_VALUES, UnstorableError, holds_too_many_values, parse
-from runward.domain.outcomes import Done, Failed, Outcome, Why
-from runward.domain.plan import UnusableResponseError, take_response
-from runward.domain.response import ModelResponse, Output, RequestedCall, Usage
-from runward.domain.settle import conclude, judge, settle
-from runward.domain.state import Changes
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.items import (
+    HostedCall,
+    MediaPart,
+    Message,
+    Native,
+    Part,
+    Reasoning,
+    TextPart,
+)
+from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.plan import UnusableResponseError, take_response
+from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
+from runward.domain.run.settle import conclude, judge, settle
+from runward.domain.run.state import Changes
 from runward.store.records import as_json
 from tests.unit.domain_cases import call, event, response, state, taken, tool, turn_with, wants
 

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from runward.domain import texts
-from runward.domain.agents import MAX_SHOWN
-from runward.domain.builtin_names import RESERVED, is_reserved
-from runward.domain.builtins import (
+from runward.domain.json import JsonObject, compact
+from runward.domain.registry.builtin_names import RESERVED, is_reserved
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run import texts
+from runward.domain.run.builtins import (
     BUILTINS,
     MAX_OUTPUT,
     MAX_READ_BYTES,
@@ -19,14 +20,13 @@ from runward.domain.builtins import (
     offered,
     shown,
 )
-from runward.domain.calls import Call, CallOutcome, CallPhase, Result
-from runward.domain.json import JsonObject, compact
-from runward.domain.outcomes import Done, Failed, Outcome, Why
-from runward.domain.schema import strict_form
-from runward.domain.settle import completed
-from runward.domain.state import RunState
-from runward.domain.toolbox import is_enabled, needs_approval
-from runward.domain.tools import ToolSpec
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
+from runward.domain.run.config import MAX_SHOWN
+from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.settle import completed
+from runward.domain.run.state import RunState
+from runward.domain.run.tools import is_enabled, needs_approval
+from runward.domain.schema.validator import strict_form
 from tests.unit.domain_cases import call, state, tool
 
 TEXT = "".join(f"Zeile {i}: häßlich €\n" for i in range(5000))

@@ -4,23 +4,19 @@ from typing import Any
 
 import pytest
 
-from runward.domain import texts
-from runward.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
-from runward.domain.decide import Finish, Park, RunTools, Wait, next_action
 from runward.domain.ids import CallId, RunId
-from runward.domain.items import Message
 from runward.domain.json import JsonObject
-from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from runward.domain.response import Usage
-from runward.domain.run import TERMINAL, RunStatus
-from runward.domain.sessions import MAX_STATE_BYTES, fits
-from runward.domain.settle import StartChild, close_open_calls, conclude, judge, recover, share
-from runward.domain.state import (
-    Changes,
-    Child,
-    ChildRun,
-)
-from runward.domain.team import (
+from runward.domain.run import texts
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.decide import Finish, Park, RunTools, Wait, next_action
+from runward.domain.run.items import Message
+from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.response import Usage
+from runward.domain.run.sessions import MAX_STATE_BYTES, fits
+from runward.domain.run.settle import StartChild, close_open_calls, conclude, judge, recover, share
+from runward.domain.run.state import Changes, Child, ChildRun
+from runward.domain.run.status import TERMINAL, RunStatus
+from runward.domain.run.team import (
     is_good,
     opening,
     outcome_of,
@@ -29,7 +25,7 @@ from runward.domain.team import (
     too_much_state,
     with_usage_of,
 )
-from runward.domain.toolbox import Tool
+from runward.domain.run.tools import Tool
 from tests.unit.domain_cases import (
     Mint,
     call,

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from runward.domain import texts
-from runward.domain.abandoned import Abandoned, Closed, abandoned, together
-from runward.domain.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
-from runward.domain.outcomes import Failed, Waits, Why
-from runward.domain.resolve import (
+from runward.domain.run import texts
+from runward.domain.run.abandoned import Abandoned, Closed, abandoned, together
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
+from runward.domain.run.outcomes import Failed, Waits, Why
+from runward.domain.run.resolve import (
     MAX_INPUT_BYTES,
     Answer,
     Callback,
@@ -24,7 +24,7 @@ from runward.domain.resolve import (
     rounds,
     was_asked,
 )
-from runward.domain.settle import (
+from runward.domain.run.settle import (
     AwaitResult,
     TryAgain,
     close_open_calls,
@@ -34,7 +34,7 @@ from runward.domain.settle import (
     settle,
     start,
 )
-from runward.domain.state import Changes
+from runward.domain.run.state import Changes
 from tests.unit.domain_cases import call, event, phase_of, reason_of, state, tool, types
 
 CALLBACK: TypeAdapter[Callback] = TypeAdapter(Callback)

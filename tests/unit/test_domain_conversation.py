@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.domain import texts
-from runward.domain.calls import Call, CallOutcome, CallPhase, Result
-from runward.domain.conversation import conversation, without_refused
 from runward.domain.ids import CallId
-from runward.domain.items import Item, MediaPart, Message, TextPart, ToolCall, ToolResult
-from runward.domain.state import RunState, Segment, SegmentKind
+from runward.domain.run import texts
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
+from runward.domain.run.conversation import conversation, without_refused
+from runward.domain.run.items import Item, MediaPart, Message, TextPart, ToolCall, ToolResult
+from runward.domain.run.state import RunState, Segment, SegmentKind
 from tests.unit.domain_cases import AGENT, DONE, call, settled, state, taken, tool, wants
 
 HELLO = Segment(SegmentKind.INPUT, 0, AGENT, (Message("user", "Hello."),))

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from runward.domain.calls import CallOutcome, CallPhase, Reason
-from runward.domain.decide import AskModel, Finish, Park, RunTools, Wait, next_action
 from runward.domain.ids import CallId
-from runward.domain.items import Message, ToolCall
-from runward.domain.response import Usage
-from runward.domain.run import RunStatus
-from runward.domain.schema import Validator
-from runward.domain.state import RunState, Segment, SegmentKind
-from runward.domain.tools import Concurrency
+from runward.domain.registry.tools import Concurrency
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason
+from runward.domain.run.decide import AskModel, Finish, Park, RunTools, Wait, next_action
+from runward.domain.run.items import Message, ToolCall
+from runward.domain.run.response import Usage
+from runward.domain.run.state import RunState, Segment, SegmentKind
+from runward.domain.run.status import RunStatus
+from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import AGENT, DONE, call, failed, row_of, said, state
 
 READY, STARTED, SETTLED = CallPhase.READY, CallPhase.STARTED, CallPhase.SETTLED

@@ -8,8 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.domain.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
-from runward.domain.decide import (
+from runward.domain.ids import CallId
+from runward.domain.registry.tools import Concurrency
+from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.decide import (
     Action,
     AskModel,
     Finish,
@@ -19,14 +21,12 @@ from runward.domain.decide import (
     Wait,
     next_action,
 )
-from runward.domain.ids import CallId
-from runward.domain.items import Message, ToolCall
-from runward.domain.response import Usage
-from runward.domain.run import RunStatus
-from runward.domain.schema import Validator
-from runward.domain.state import Changes, RunState, Segment, SegmentKind
-from runward.domain.team import hand_over
-from runward.domain.tools import Concurrency
+from runward.domain.run.items import Message, ToolCall
+from runward.domain.run.response import Usage
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.status import RunStatus
+from runward.domain.run.team import hand_over
+from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import AGENT, call, member, state
 
 TOOLS: list[str] = ["a", "b", "c", "d"]

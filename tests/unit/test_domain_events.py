@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runward.domain.calls import ENDING_EVENTS, CallOutcome
-from runward.domain.events import MAX_VALUE_BYTES, STORED, TRANSIENT, fitting
-from runward.domain.run import TERMINAL, ending_event
+from runward.domain.events.event_types import MAX_VALUE_BYTES, STORED, TRANSIENT, fitting
+from runward.domain.run.calls import ENDING_EVENTS, CallOutcome
+from runward.domain.run.status import TERMINAL, ending_event
 
 EMITTING = ("app/runward/domain", "app/runward/loop", "app/runward/store", "app/runward/api")
 TYPE = re.compile(r"(run|message|reasoning|tool_call|agent|state|input|usage|model)(\.[a-z_]+)+")
@@ -20,7 +20,7 @@ IN_SQL = re.compile(rf"'({TYPE.pattern})'")
 @cache
 def sources() -> tuple[ast.Module, ...]:
     paths = (path for folder in EMITTING for path in sorted(Path(folder).rglob("*.py")))
-    listing = Path("app/runward/domain/events.py")
+    listing = Path("app/runward/domain/events/event_types.py")
     return tuple(ast.parse(path.read_text()) for path in paths if path != listing)
 
 

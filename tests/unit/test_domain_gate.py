@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from runward.domain import texts
-from runward.domain.calls import CallOutcome, CallPhase, Reason, Result
-from runward.domain.decide import Finish, next_action
-from runward.domain.guards import Allow, Fail, Reject, Verdict
 from runward.domain.json import digest
-from runward.domain.plan import Turn, covering, requests_of, take_response
-from runward.domain.response import RequestedCall
-from runward.domain.run import RunStatus
-from runward.domain.state import Changes, RunState
-from runward.domain.toolbox import Tool, asked
+from runward.domain.registry.guards import Allow, Fail, Reject, Verdict
+from runward.domain.run import texts
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.decide import Finish, next_action
+from runward.domain.run.plan import Turn, covering, requests_of, take_response
+from runward.domain.run.response import RequestedCall
+from runward.domain.run.state import Changes, RunState
+from runward.domain.run.status import RunStatus
+from runward.domain.run.tools import Tool, asked
 from tests.unit.domain_cases import (
     AGENT,
     call,

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from runward.domain.agents import AgentKind, History
-from runward.domain.history import (
+from runward.domain.ids import CallId
+from runward.domain.run.config import AgentKind, History
+from runward.domain.run.history import (
     BYTES_A_TOKEN,
     ITEM_BYTES,
     MAX_EXCERPT,
@@ -23,8 +24,15 @@ from runward.domain.history import (
     shown,
     to_keep,
 )
-from runward.domain.ids import CallId
-from runward.domain.items import Item, MediaPart, Message, Reasoning, TextPart, ToolCall, ToolResult
+from runward.domain.run.items import (
+    Item,
+    MediaPart,
+    Message,
+    Reasoning,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
 
 ALL = History()
 

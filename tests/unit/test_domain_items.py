@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runward.domain.ids import CallId
-from runward.domain.items import (
+from runward.domain.json import compact, parse
+from runward.domain.run.items import (
     HostedCall,
     Item,
     MediaPart,
@@ -23,7 +24,6 @@ from runward.domain.items import (
     parts_from_json,
     text_of,
 )
-from runward.domain.json import compact, parse
 
 MAYBE = st.none() | st.text(max_size=5)
 MEDIA = st.builds(

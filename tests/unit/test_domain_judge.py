@@ -8,18 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.domain import texts
-from runward.domain.calls import CallOutcome, CallPhase, Reason, Result
-from runward.domain.items import TextPart
-from runward.domain.outcomes import Done, Failed, Waits, Why
-from runward.domain.settle import (
-    AwaitCallback,
-    AwaitResolution,
-    TryAgain,
-    Verdict,
-    judge,
-)
-from runward.domain.tools import RETRYABLE_STATUSES
+from runward.domain.registry.tools import RETRYABLE_STATUSES
+from runward.domain.run import texts
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.items import TextPart
+from runward.domain.run.outcomes import Done, Failed, Waits, Why
+from runward.domain.run.settle import AwaitCallback, AwaitResolution, TryAgain, Verdict, judge
 from tests.unit.domain_cases import call, tool
 
 STARTED = call("c1", CallPhase.STARTED)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from runward.domain.mcp_auth import Credentials, OAuth, OAuthClient, oauth_problems
-from runward.domain.tools import SecretRef
+from runward.domain.registry.mcp_auth import Credentials, OAuth, OAuthClient, oauth_problems
+from runward.domain.registry.tools import SecretRef
 from runward.tools.mcp_access import access_problems
 
 URL = "https://mcp.example.com/mcp"

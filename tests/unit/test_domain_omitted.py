@@ -1,7 +1,7 @@
 """Large arguments that an answer leaves out."""
 
 from runward.domain.json import JsonObject, compact
-from runward.domain.omitted import MAX_NAMED, Omitted, omit_large
+from runward.domain.run.large_arguments import MAX_NAMED, Omitted, omit_large
 
 
 def test_nothing_is_left_out_without_a_limit() -> None:

@@ -8,21 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.domain import texts
-from runward.domain.bounds import MAX_CALL_ID, bounded_name
-from runward.domain.calls import CallOutcome, CallPhase, Reason, Result
-from runward.domain.conversation import conversation
-from runward.domain.decide import AskModel, Finish, RunTools, next_action
 from runward.domain.ids import CallId
-from runward.domain.items import Message, Reasoning, ToolCall, ToolResult
-from runward.domain.plan import (
-    STOP_AT,
-    UnusableResponseError,
-    take_response,
-)
-from runward.domain.response import RequestedCall, Usage
-from runward.domain.run import RunStatus
-from runward.domain.state import RunState, Segment, SegmentKind
+from runward.domain.run import texts
+from runward.domain.run.bounds import MAX_CALL_ID, bounded_name
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.conversation import conversation
+from runward.domain.run.decide import AskModel, Finish, RunTools, next_action
+from runward.domain.run.items import Message, Reasoning, ToolCall, ToolResult
+from runward.domain.run.plan import STOP_AT, UnusableResponseError, take_response
+from runward.domain.run.response import RequestedCall, Usage
+from runward.domain.run.state import RunState, Segment, SegmentKind
+from runward.domain.run.status import RunStatus
 from tests.unit.domain_cases import (
     AGENT,
     call,

@@ -6,13 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from runward.domain import texts
-from runward.domain.approvals import ApprovalStatus
-from runward.domain.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
 from runward.domain.ids import ApprovalId
-from runward.domain.recheck import recheck
-from runward.domain.state import Changes, RunState
-from runward.domain.toolbox import Tool
+from runward.domain.run import texts
+from runward.domain.run.approvals import ApprovalStatus
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from runward.domain.run.recheck import recheck
+from runward.domain.run.state import Changes, RunState
+from runward.domain.run.tools import Tool
 from tests.unit.domain_cases import (
     URL,
     Mint,

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from runward.domain import texts
-from runward.domain.calls import CallOutcome, CallPhase, Reason, Result
-from runward.domain.outcomes import Done, Failed, Outcome, Why
-from runward.domain.resolve import (
+from runward.domain.run import texts
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.resolve import (
     Callback,
     CallbackCompleted,
     CallbackFailed,
@@ -21,7 +21,7 @@ from runward.domain.resolve import (
     resolve,
     says_the_same,
 )
-from runward.domain.state import Changes, RunState
+from runward.domain.run.state import Changes, RunState
 from tests.unit.domain_cases import call, event, state, tool, types
 
 RESOLUTION: TypeAdapter[Resolution] = TypeAdapter(Resolution)

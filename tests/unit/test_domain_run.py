@@ -2,7 +2,7 @@
 
 import pytest
 
-from runward.domain.run import MOVES, SETTLED, TERMINAL, Move, RunStatus, ending_event
+from runward.domain.run.status import MOVES, SETTLED, TERMINAL, Move, RunStatus, ending_event
 
 
 def test_every_move_is_an_edge_of_the_table() -> None:

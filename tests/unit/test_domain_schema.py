@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from runward.domain.json import JsonObject
-from runward.domain.schema import (
+from runward.domain.schema.strict import NullRemover
+from runward.domain.schema.subschemas import MAX_STEPS, Effort, Subschemas, follow, pointer_of
+from runward.domain.schema.validator import (
     Problem,
     SchemaError,
     Validator,
@@ -13,8 +15,6 @@ from runward.domain.schema import (
     parse_arguments,
     strict_form,
 )
-from runward.domain.schema_strict import NullRemover
-from runward.domain.schema_walk import MAX_STEPS, Effort, Subschemas, follow, pointer_of
 
 CARD: JsonObject = {
     "type": "object",

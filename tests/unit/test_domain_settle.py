@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from runward.domain import texts
-from runward.domain.calls import CallOutcome, CallPhase, Reason, Result
-from runward.domain.events import MAX_VALUE_BYTES
+from runward.domain.events.event_types import MAX_VALUE_BYTES
 from runward.domain.ids import CallId
-from runward.domain.settle import (
+from runward.domain.run import texts
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.settle import (
     AwaitCallback,
     AwaitResolution,
     TryAgain,
@@ -23,7 +23,7 @@ from runward.domain.settle import (
     settle,
     start,
 )
-from runward.domain.state import Changes
+from runward.domain.run.state import Changes
 from tests.unit.domain_cases import call, event, row_of, state, tool, types
 
 STARTED = call("c1", CallPhase.STARTED)

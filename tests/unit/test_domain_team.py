@@ -5,17 +5,16 @@ from typing import Any
 
 import pytest
 
-from runward.domain import texts
-from runward.domain.agents import RunConfig
-from runward.domain.calls import CallPhase
-from runward.domain.conversation import conversation
-from runward.domain.decide import AskModel, Finish, HandOver, Park, RunTools, next_action
 from runward.domain.ids import CallId
-from runward.domain.items import Message, ToolResult
-from runward.domain.response import RequestedCall
-from runward.domain.run import RunStatus
-from runward.domain.schema import Validator
-from runward.domain.state import (
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run import texts
+from runward.domain.run.calls import CallPhase
+from runward.domain.run.config import RunConfig
+from runward.domain.run.conversation import conversation
+from runward.domain.run.decide import AskModel, Finish, HandOver, Park, RunTools, next_action
+from runward.domain.run.items import Message, ToolResult
+from runward.domain.run.response import RequestedCall
+from runward.domain.run.state import (
     Changes,
     RunState,
     Segment,
@@ -23,7 +22,8 @@ from runward.domain.state import (
     created,
     tool_names_of,
 )
-from runward.domain.team import (
+from runward.domain.run.status import RunStatus
+from runward.domain.run.team import (
     MADE,
     hand_over,
     handoff_tools,
@@ -31,7 +31,7 @@ from runward.domain.team import (
     next_agent,
     transfer_name,
 )
-from runward.domain.tools import ToolSpec
+from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import (
     AGENT,
     DONE,

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 
-from runward.domain import ids, texts
-from runward.domain.agents import AgentConfig
-from runward.domain.calls import CallPhase
+from runward.domain import ids
 from runward.domain.errors import (
     FieldError,
     InsufficientScopeError,
@@ -21,11 +19,14 @@ from runward.domain.errors import (
 )
 from runward.domain.ids import CallId, KeyId, Prefix, ProjectId
 from runward.domain.json import canonical, cleaned, compact, digest, parse, same
-from runward.domain.response import Usage
-from runward.domain.scopes import READ_RUNS, Principal, Scope
-from runward.domain.state import ApprovalRequest, Changes, Segment, SegmentKind
-from runward.domain.toolbox import asked, is_enabled, needs_approval
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.scopes import READ_RUNS, Principal, Scope
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run import texts
+from runward.domain.run.calls import CallPhase
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.response import Usage
+from runward.domain.run.state import ApprovalRequest, Changes, Segment, SegmentKind
+from runward.domain.run.tools import asked, is_enabled, needs_approval
 from tests.unit.domain_cases import AGENT, call, state, tool
 
 TEXT = st.text()

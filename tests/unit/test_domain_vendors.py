@@ -5,14 +5,20 @@ from typing import Any
 
 import pytest
 
-from runward.domain import texts
-from runward.domain.agents import History
-from runward.domain.calls import CallPhase, Reason
-from runward.domain.conversation import conversation
-from runward.domain.history import search, shown
-from runward.domain.hosted import EXECUTORS, MCP_REQUEST, default_approval, parameters_of
 from runward.domain.ids import CallId
-from runward.domain.items import (
+from runward.domain.registry.provider_tools import (
+    EXECUTORS,
+    MCP_REQUEST,
+    default_approval,
+    parameters_of,
+)
+from runward.domain.registry.tools import Hosted
+from runward.domain.run import texts
+from runward.domain.run.calls import CallPhase, Reason
+from runward.domain.run.config import History
+from runward.domain.run.conversation import conversation
+from runward.domain.run.history import search, shown
+from runward.domain.run.items import (
     HostedCall,
     Item,
     MediaPart,
@@ -22,12 +28,11 @@ from runward.domain.items import (
     TextPart,
     ToolCall,
 )
-from runward.domain.plan import take_response
-from runward.domain.response import ModelResponse, RequestedCall
-from runward.domain.schema import Validator
-from runward.domain.settle import recover
-from runward.domain.state import YES_OR_NO, Changes
-from runward.domain.tools import Hosted
+from runward.domain.run.plan import take_response
+from runward.domain.run.response import ModelResponse, RequestedCall
+from runward.domain.run.settle import recover
+from runward.domain.run.state import YES_OR_NO, Changes
+from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import (
     call,
     event,

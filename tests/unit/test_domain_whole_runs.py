@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runward.domain.calls import CallOutcome, CallPhase, Reason
-from runward.domain.conversation import conversation
-from runward.domain.items import Message, ToolCall, ToolResult
-from runward.domain.run import TERMINAL, RunStatus, ending_event
-from runward.domain.schema import Validator
-from runward.domain.state import Event, SegmentKind
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason
+from runward.domain.run.conversation import conversation
+from runward.domain.run.items import Message, ToolCall, ToolResult
+from runward.domain.run.state import Event, SegmentKind
+from runward.domain.run.status import TERMINAL, RunStatus, ending_event
+from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import AGENT, member, state
 from tests.unit.domain_drive import HELPER, SCHEMA, Choose, Drive
 

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from runward.domain.calls import CallOutcome, CallPhase, Reason, Result
-from runward.domain.decide import Action, Delegate, Finish, Park, RunTools, next_action
 from runward.domain.ids import CallId
-from runward.domain.items import MediaPart, Message, TextPart
 from runward.domain.json import JsonObject
-from runward.domain.plan import Turn, take_response
-from runward.domain.response import Usage
-from runward.domain.run import RunStatus
-from runward.domain.schema import Validator
-from runward.domain.state import Changes, RunState, Segment, SegmentKind
-from runward.domain.team import hand_over, handoff_tools, step_tools
-from runward.domain.workflow import opening_text
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.decide import Action, Delegate, Finish, Park, RunTools, next_action
+from runward.domain.run.items import MediaPart, Message, TextPart
+from runward.domain.run.plan import Turn, take_response
+from runward.domain.run.response import Usage
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.status import RunStatus
+from runward.domain.run.team import hand_over, handoff_tools, step_tools
+from runward.domain.run.workflow import opening_text
+from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import (
     AGENT,
     Mint,

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from runward.domain.hosted import EXECUTORS
+from runward.domain.registry.provider_tools import EXECUTORS
 from runward.tools.plugin import make_tool
 from runward.tools.testing import run_tool_sync
 

@@ -13,7 +13,7 @@ from runward.api.children_events import Position
 from runward.api.params import MAX_CURSOR, Cursor
 from runward.domain.errors import InvalidRequestError
 from runward.domain.ids import RunId
-from runward.domain.run import RunStatus
+from runward.domain.run.status import RunStatus
 from runward.store.events import StoredEvent
 from runward.store.family_events import FamilyPage, Relative
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from runward.domain import texts
-from runward.domain.calls import Call, CallOutcome, CallPhase, Reason, Result
-from runward.domain.guards import (
+from runward.domain.json import JsonObject
+from runward.domain.registry.guards import (
     Allow,
     Fail,
     GoOn,
@@ -24,12 +23,13 @@ from runward.domain.guards import (
     Reject,
     Verdict,
 )
-from runward.domain.items import MediaPart, Message
-from runward.domain.json import JsonObject
-from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from runward.domain.response import Usage
-from runward.domain.settle import judge
-from runward.domain.state import RunState, Segment, SegmentKind
+from runward.domain.run import texts
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.items import MediaPart, Message
+from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.response import Usage
+from runward.domain.run.settle import judge
+from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.egress.client import Egress
 from runward.loop.guarding import AskedCall, Guarding, instead_of_model
 from runward.loop.policies import Policy

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook as Verifier
 
-from runward.domain import texts
-from runward.domain.guards import (
+from runward.domain.json import JsonObject
+from runward.domain.registry.guards import (
     Allow,
     Fail,
     GoOn,
@@ -31,7 +31,7 @@ from runward.domain.guards import (
     WebhookGuardrail,
     WebhookHook,
 )
-from runward.domain.json import JsonObject
+from runward.domain.run import texts
 from runward.egress.client import Egress
 from runward.tools.guards import MAX_MESSAGE_BYTES, MAX_VERDICT_BYTES, Guards, Question
 from runward.tools.signed_post import SignedPosts

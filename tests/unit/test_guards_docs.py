@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from runward.domain import texts
-from runward.domain.agents import AgentConfig
-from runward.domain.guards import Instead, Reject
 from runward.domain.json import JsonObject
-from runward.domain.rules import RuleError, RuleFailure, compile_rule
-from runward.domain.toolbox import compile_tool, rule_values
-from runward.domain.tools import ToolSpec, When
+from runward.domain.registry.guards import Instead, Reject
+from runward.domain.registry.rules import RuleError, RuleFailure, compile_rule
+from runward.domain.registry.tools import ToolSpec, When
+from runward.domain.run import texts
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.tools import compile_tool, rule_values
 from runward.tools import GuardContext
 from tests.docs.blocks import blocks
 from tests.unit.test_docs import DOCS, ROOT, read

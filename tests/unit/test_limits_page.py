@@ -3,19 +3,14 @@
 import re
 from inspect import getsource
 
-from runward.domain import decide
-from runward.domain.agents import MAX_SHOWN, MAX_TOOLS, Limits
-from runward.domain.builtin_names import TRANSFER
-from runward.domain.builtins import (
-    BUILTINS,
-    MAX_READ_BYTES,
-    MIN_READ_BYTES,
-    READ_BYTES,
-)
-from runward.domain.schema import MAX_EXPANSION, MAX_SCHEMA_BYTES
+from runward.domain.registry.builtin_names import TRANSFER
+from runward.domain.run import decide
+from runward.domain.run.builtins import BUILTINS, MAX_READ_BYTES, MIN_READ_BYTES, READ_BYTES
+from runward.domain.run.config import MAX_SHOWN, MAX_TOOLS, Limits
+from runward.domain.run.tool_search import MAX_FOUND
+from runward.domain.schema.subschemas import MAX_COMPARED
+from runward.domain.schema.validator import MAX_EXPANSION, MAX_SCHEMA_BYTES
 from runward.domain.schema_patterns import BACKTRACKS, PATTERN_BYTES, PATTERN_STEPS, PATTERNS_BYTES
-from runward.domain.schema_walk import MAX_COMPARED
-from runward.domain.tool_search import MAX_FOUND
 from tests.unit.test_docs import DOCS, read, rows
 
 PAGE = "limits.md"

@@ -15,12 +15,12 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from runward.domain import json as json_value
-from runward.domain.conversation import conversation
 from runward.domain.json import MAX_VALUES, JsonObject
-from runward.domain.mcp_servers import ListedTool, McpServerSpec, offered
-from runward.domain.schema import Validator, check_schema, parse_arguments
-from runward.domain.schema_strict import NullRemover, closed, strict_form, strict_problems
-from runward.domain.schema_walk import Effort, Subschemas
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, offered
+from runward.domain.run.conversation import conversation
+from runward.domain.schema.strict import NullRemover, closed, strict_form, strict_problems
+from runward.domain.schema.subschemas import Effort, Subschemas
+from runward.domain.schema.validator import Validator, check_schema, parse_arguments
 from runward.llm.base import ModelError
 from runward.llm.failures import MAX_CALLS
 from runward.llm.frames import EventLines

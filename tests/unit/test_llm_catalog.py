@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from runward.domain.items import Message
+from runward.domain.run.items import Message
 from runward.llm.base import Model, ModelRequest
 from runward.llm.catalog import MAX_OWN, ModelCatalog, Models, UnknownModelError
 from runward.llm.offline import Offline

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runward.domain.ids import CallId
-from runward.domain.items import (
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.items import (
     HostedCall,
     Item,
     MediaPart,
@@ -17,7 +18,6 @@ from runward.domain.items import (
     ToolCall,
     ToolResult,
 )
-from runward.domain.tools import ToolSpec
 from runward.llm.base import ModelRequest
 from runward.llm.openai_chat_request import function_tool, messages, request_body
 from runward.llm.openai_functions import Functions, is_strict

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runward.domain.response import ModelResponse, Usage
+from runward.domain.run.response import ModelResponse, Usage
 from runward.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS
 from runward.llm.frames import EventLines

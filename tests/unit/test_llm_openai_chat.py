@@ -13,9 +13,9 @@ import httpx2
 import pytest
 from aiohttp import web
 
-from runward.domain.items import Message
-from runward.domain.response import ModelResponse
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.items import Message
+from runward.domain.run.response import ModelResponse
 from runward.llm import openai_line
 from runward.llm.base import Delta, ModelError, ModelRequest, TextDelta
 from runward.llm.failures import http_failure, retry_after

@@ -11,9 +11,11 @@ from openai.types.responses.response_create_params import (
 )
 from pydantic import TypeAdapter
 
-from runward.domain.hosted import EXECUTORS
 from runward.domain.ids import CallId
-from runward.domain.items import (
+from runward.domain.json import JsonObject, compact
+from runward.domain.registry.provider_tools import EXECUTORS
+from runward.domain.registry.tools import ExecutorKind, Hosted, HostedKind, ToolSpec, When
+from runward.domain.run.items import (
     HostedCall,
     Item,
     MediaPart,
@@ -24,8 +26,6 @@ from runward.domain.items import (
     ToolCall,
     ToolResult,
 )
-from runward.domain.json import JsonObject, compact
-from runward.domain.tools import ExecutorKind, Hosted, HostedKind, ToolSpec, When
 from runward.llm.base import ModelRequest
 from runward.llm.openai_functions import Functions
 from runward.llm.openai_responses_native import (

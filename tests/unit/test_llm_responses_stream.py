@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from runward.domain.items import HostedCall, Message, Native, Reasoning
-from runward.domain.response import ModelResponse, RequestedCall, Usage
-from runward.domain.tools import Hosted, ToolSpec
+from runward.domain.registry.tools import Hosted, ToolSpec
+from runward.domain.run.items import HostedCall, Message, Native, Reasoning
+from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS, MAX_OUTPUT_ITEMS
 from runward.llm.openai_functions import Functions

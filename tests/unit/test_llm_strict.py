@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AnyUrl, BaseModel, Field
 
-from runward.domain.items import Message
 from runward.domain.json import JsonObject, compact
-from runward.domain.schema import Validator, check_schema
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.items import Message
+from runward.domain.schema.validator import Validator, check_schema
 from runward.llm.base import ModelRequest
 from runward.llm.openai_chat_request import function_tool, request_body
 from runward.llm.openai_functions import Functions, losses

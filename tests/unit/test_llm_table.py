@@ -3,8 +3,8 @@
 import pytest
 from pydantic import JsonValue
 
-from runward.domain.items import Message
 from runward.domain.json import JsonObject
+from runward.domain.run.items import Message
 from runward.llm import openai_chat, openai_responses
 from runward.llm.abilities import OF_RUNWARD
 from runward.llm.base import ModelRequest

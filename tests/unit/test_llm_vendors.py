@@ -11,9 +11,9 @@ from pydantic_ai import ModelResponse as PydanticResponse
 from pydantic_ai import TextPart, ToolCallPart
 
 from runward.domain.ids import CallId
-from runward.domain.items import Message, Native, Reasoning, ToolResult
 from runward.domain.json import compact
-from runward.domain.response import Loss, RequestedCall, Usage
+from runward.domain.run.items import Message, Native, Reasoning, ToolResult
+from runward.domain.run.response import Loss, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS
 from runward.llm.vendors_access import VendorName

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from pydantic_ai.exceptions import UserError
 
-from runward.domain.response import Loss
+from runward.domain.run.response import Loss
 from runward.llm.base import ModelError
 from runward.llm.vendors_failures import model_error
 from tests.support.chat_rules import Body

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from runward.domain.items import HostedCall, Message, Native, Reasoning
-from runward.domain.response import ModelResponse
-from runward.domain.tools import Hosted, HostedKind, ToolSpec
+from runward.domain.registry.tools import Hosted, HostedKind, ToolSpec
+from runward.domain.run.items import HostedCall, Message, Native, Reasoning
+from runward.domain.run.response import ModelResponse
 from runward.llm.base import ModelError, ModelRequest, ReasoningDelta
 from runward.llm.vendors import VendorModel
 from runward.llm.vendors_access import Access, VendorName

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from runward.domain.ids import CallId
-from runward.domain.items import (
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.items import (
     HostedCall,
     MediaPart,
     Message,
@@ -17,8 +18,7 @@ from runward.domain.items import (
     ToolCall,
     ToolResult,
 )
-from runward.domain.response import Loss
-from runward.domain.tools import ToolSpec
+from runward.domain.run.response import Loss
 from runward.llm.base import ModelError
 from runward.llm.vendors_access import VendorName
 from tests.support.chat_rules import Body

@@ -13,14 +13,14 @@ import pytest
 from aiohttp import web
 from pydantic import JsonValue
 
-from runward.domain import mcp_servers
 from runward.domain.errors import FieldError, McpUnreachableError, NameTakenError
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
-from runward.domain.mcp_servers import ListedTool, McpServerSpec, ToolFilter, offered
-from runward.domain.outcomes import Done, Failed, Outcome, Why
-from runward.domain.schema import check_schema
-from runward.domain.tools import FromServer, ToolSpec
+from runward.domain.registry import mcp_servers
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, ToolFilter, offered
+from runward.domain.registry.tools import FromServer, ToolSpec
+from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.schema.validator import check_schema
 from runward.egress.client import Egress
 from runward.tools import mcp_http
 from runward.tools.base import LEASE_LOST, Invocation

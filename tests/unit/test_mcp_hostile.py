@@ -10,7 +10,7 @@ from aiohttp import web
 
 from runward.domain.errors import McpUnreachableError
 from runward.domain.json import MAX_VALUES
-from runward.domain.outcomes import Done, Failed, Why
+from runward.domain.run.outcomes import Done, Failed, Why
 from runward.tools.base import LEASE_LOST
 from runward.tools.mcp_link import Server
 from tests.hostile.mcp_peer import TOOL, McpPeer, rpc

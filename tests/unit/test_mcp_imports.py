@@ -9,7 +9,7 @@ import asyncio, json, sys, threading
 from ipaddress import ip_network
 from uuid import uuid4
 from runward.domain.errors import McpUnreachableError
-from runward.domain.mcp_servers import McpServerSpec
+from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.egress.client import Egress
 from runward.tools.mcp import Mcp
 from runward.tools.mcp_link import Server

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from aiohttp import web
 
-from runward.domain.mcp_auth import OAuthClient
+from runward.domain.registry.mcp_auth import OAuthClient
 from runward.egress.client import Egress
 from runward.tools.mcp_http import NotAuthorizedError
 from runward.tools.mcp_oauth import AccessTokens, AuthorizingTransport, GivenRefreshTokens

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runward.domain.ids import CallId
-from runward.domain.items import Item, Message, TextPart, ToolCall, ToolResult
-from runward.domain.response import ModelResponse
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.items import Item, Message, TextPart, ToolCall, ToolResult
+from runward.domain.run.response import ModelResponse
 from runward.llm.base import ArgumentsDelta, Delta, ModelRequest, TextDelta
 from runward.llm.offline import LABEL, MAX_QUOTE, MAX_TEXT, Offline
 from runward.llm.offline_arguments import fill

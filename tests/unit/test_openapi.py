@@ -17,10 +17,12 @@ from runward.api.contract.examples import REQUESTS
 from runward.api.contract.names import NAMED, unnamed
 from runward.api.contract.schemas import event_name
 from runward.api.routers import contract
-from runward.domain import events
-from runward.domain.guards import Moment, Stage
+from runward.domain.events import event_types
 from runward.domain.ids import CallId, ProjectId, RunId
-from runward.domain.items import (
+from runward.domain.json import JsonObject
+from runward.domain.registry.guards import Moment, Stage
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.items import (
     HostedCall,
     Item,
     MediaPart,
@@ -31,8 +33,6 @@ from runward.domain.items import (
     ToolCall,
     ToolResult,
 )
-from runward.domain.json import JsonObject
-from runward.domain.tools import ToolSpec
 from runward.loop import guard_payloads
 from runward.tools.base import Invocation
 from runward.tools.webhook import call_body, cancel_notice
@@ -166,11 +166,11 @@ def test_what_an_answer_shows_is_always_there(document: Json) -> None:
 
 def test_events_are_told_apart_by_their_type(document: Json) -> None:
     schemas: Json = document["components"]["schemas"]
-    assert event_data.STORED.keys() == events.STORED.keys()
-    assert event_data.TRANSIENT.keys() == events.TRANSIENT.keys()
+    assert event_data.STORED.keys() == event_types.STORED.keys()
+    assert event_data.TRANSIENT.keys() == event_types.TRANSIENT.keys()
     for union, types in (
-        ("Event", [*events.STORED]),
-        ("StreamedEvent", [*events.STORED, *events.TRANSIENT]),
+        ("Event", [*event_types.STORED]),
+        ("StreamedEvent", [*event_types.STORED, *event_types.TRANSIENT]),
     ):
         mapping = schemas[union]["discriminator"]["mapping"]
         assert mapping == {type_: f"#/components/schemas/{event_name(type_)}" for type_ in types}

@@ -15,12 +15,12 @@ import pytest
 from pydantic import BaseModel
 
 from runward.domain.errors import UnavailableError
-from runward.domain.guards import Allow, Fail, GoOn, HookFailed, Instead, Reject
 from runward.domain.ids import CallId, ProjectId, RunId
-from runward.domain.items import MediaPart, TextPart
 from runward.domain.json import JsonObject
-from runward.domain.outcomes import Done, Failed, Outcome, Why
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.guards import Allow, Fail, GoOn, HookFailed, Instead, Reject
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.items import MediaPart, TextPart
+from runward.domain.run.outcomes import Done, Failed, Outcome, Why
 from runward.tools import (
     BaseTool,
     Content,

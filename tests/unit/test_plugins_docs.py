@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
 from runward.tools.declare import Options
 from runward.tools.loading import load_plugins
 

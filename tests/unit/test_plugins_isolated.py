@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runward.domain.json import JsonObject
-from runward.domain.outcomes import Done, Failed, Why
+from runward.domain.run.outcomes import Done, Failed, Why
 from runward.tools import PluginError, tool
 from runward.tools.environment import INHERITED
 from runward.tools.loading import collect

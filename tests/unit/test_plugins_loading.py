@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from runward.domain.tools import ByCallable, Concurrency, Retry, When
-from runward.domain.tools import Text as Message
+from runward.domain.registry.tools import ByCallable, Concurrency, Retry, When
+from runward.domain.registry.tools import Text as Message
 from runward.tools import PluginError, tool
 from runward.tools.loading import Plugins, load_plugins
 from runward.tools.plugin import make_tool

@@ -7,7 +7,7 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from runward.domain.response import Usage
+from runward.domain.run.response import Usage
 from runward.llm.prices import Price, Prices
 from runward.settings import ModelPrice, Settings
 
@@ -79,7 +79,7 @@ import sys, threading
 def refuse(event, args):
     assert not event.startswith("socket."), event
 sys.addaudithook(refuse)
-from runward.domain.response import Usage
+from runward.domain.run.response import Usage
 from runward.llm.prices import Prices
 assert "genai_prices" not in sys.modules
 Prices().cost_usd("offline:rules", Usage(1, 1))

@@ -4,8 +4,8 @@ import pytest
 
 from runward.api.responses.models import CreateResponse
 from runward.api.responses.starting import registered_of
-from runward.domain.agents import MAX_TOOLS, AgentConfig
 from runward.domain.errors import InvalidRequestError
+from runward.domain.run.config import MAX_TOOLS, AgentConfig
 from runward.store import codec
 
 

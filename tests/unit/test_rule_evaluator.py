@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
-from runward.domain.rules import RuleFailure
-from runward.domain.toolbox import asked
+from runward.domain.registry.rules import RuleFailure
+from runward.domain.run.tools import asked
 from runward.loop.toolbox import Armed, ToolSet, approvals_asked, enabled_now
 from runward.tools import rule_process
 from runward.tools.loading import collect

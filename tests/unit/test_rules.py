@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
-from runward.domain.rules import RuleError, RuleFailure, compile_rule
+from runward.domain.registry.rules import RuleError, RuleFailure, compile_rule
 
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 

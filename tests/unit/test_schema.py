@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runward.domain.json import JsonObject
-from runward.domain.schema import (
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.tools import compile_tool
+from runward.domain.schema.validator import (
     MAX_SCHEMA_BYTES,
     Problem,
     SchemaError,
@@ -18,8 +20,6 @@ from runward.domain.schema import (
     parse_arguments,
     strict_form,
 )
-from runward.domain.toolbox import compile_tool
-from runward.domain.tools import ToolSpec
 
 ORDER: JsonObject = {
     "type": "object",

@@ -8,7 +8,7 @@ import pytest
 from runward.api.responses import sealing
 from runward.domain.errors import InvalidRequestError
 from runward.domain.ids import ProjectId
-from runward.domain.items import Message
+from runward.domain.run.items import Message
 from runward.store.vault import Vault
 
 PROJECT = ProjectId(UUID(int=1))

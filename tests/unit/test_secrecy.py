@@ -3,10 +3,10 @@
 import pytest
 from aiohttp import web
 
-from runward.domain.items import HostedCall
 from runward.domain.json import JsonObject
-from runward.domain.response import ModelResponse
-from runward.domain.secrecy import LEAST_PART, without_secret
+from runward.domain.registry.redaction import LEAST_PART, without_secret
+from runward.domain.run.items import HostedCall
+from runward.domain.run.response import ModelResponse
 from runward.llm.base import ModelError
 from runward.llm.failures import MAX_REASON, reported_failure
 from runward.loop.hosted_secrets import Armed

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.domain.agents import MAX_SHOWN
-from runward.domain.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.json import JsonObject, compact
-from runward.domain.state import RunState
-from runward.domain.tool_search import MAX_FOUND, loaded, search, searching, shown
-from runward.domain.toolbox import Tool
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
+from runward.domain.run.config import MAX_SHOWN
+from runward.domain.run.state import RunState
+from runward.domain.run.tool_search import MAX_FOUND, loaded, search, searching, shown
+from runward.domain.run.tools import Tool
 from tests.support.operations import counted_scans
 from tests.unit.domain_cases import call, state, tool
 

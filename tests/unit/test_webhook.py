@@ -20,10 +20,10 @@ from standardwebhooks import WebhookVerificationError
 
 from runward.domain.errors import UnavailableError
 from runward.domain.ids import CallId, ProjectId, RunId
-from runward.domain.items import MediaPart, TextPart
 from runward.domain.json import cleaned, compact
-from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.items import MediaPart, TextPart
+from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
 from runward.egress.answers import Answer
 from runward.egress.client import Egress
 from runward.tools.base import LEASE_LOST, Invocation

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from runward.domain.items import Item, Message, ToolCall
-from runward.domain.response import ModelResponse, RequestedCall
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.items import Item, Message, ToolCall
+from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.llm.abilities import fitted
 from runward.llm.base import Delta, ModelRequest
 from runward.llm.vendors import VendorModel

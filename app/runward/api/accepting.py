@@ -12,13 +12,13 @@ from runward.api.idempotency import Once
 from runward.api.models.start_run import StartRun
 from runward.api.resolving import Resolved, resolve
 from runward.domain import errors as e
-from runward.domain.bounds import bytes_of, check_room
 from runward.domain.ids import Prefix, RunId, SessionId, parse, show
-from runward.domain.items import Item
-from runward.domain.run import RunStatus
-from runward.domain.scopes import Principal
-from runward.domain.sessions import OnConflict
-from runward.domain.state import Changes, Place, RunState, Segment, SegmentKind, created
+from runward.domain.registry.scopes import Principal
+from runward.domain.run.bounds import bytes_of, check_room
+from runward.domain.run.items import Item
+from runward.domain.run.sessions import OnConflict
+from runward.domain.run.state import Changes, Place, RunState, Segment, SegmentKind, created
+from runward.domain.run.status import RunStatus
 from runward.store import codec, idempotency, sessions, views
 from runward.store.accept import Accepted
 from runward.store.db import Tx, sqlstate

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from runward.domain import errors as e
-from runward.domain.agents import AgentConfig, NamedTool
-from runward.domain.builtins import BUILTINS
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
-from runward.domain.schema import check_schema
+from runward.domain.run.builtins import BUILTINS
+from runward.domain.run.config import AgentConfig, NamedTool
+from runward.domain.schema.validator import check_schema
 from runward.llm.abilities import refused_settings
 from runward.llm.base import Abilities
 from runward.llm.catalog import Models, UnknownModelError

@@ -6,7 +6,7 @@ from runward.api.models.runs import (
 )
 from runward.api.run_render import actor, omitted_arguments
 from runward.domain.ids import Prefix, show
-from runward.domain.omitted import omit_large
+from runward.domain.run.large_arguments import omit_large
 from runward.store import approvals
 
 

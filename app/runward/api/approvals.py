@@ -14,8 +14,8 @@ from runward.api.params import ApprovalPath, IdempotencyKey, MaxArgumentsBytes
 from runward.api.routes import router
 from runward.api.services import Using
 from runward.domain import errors as e
-from runward.domain.approvals import ApprovalStatus, Decision
 from runward.domain.ids import Prefix, RunId, parse, show
+from runward.domain.run.approvals import ApprovalStatus, Decision
 from runward.store import approvals, outside
 from runward.store.db import Tx
 

@@ -8,9 +8,9 @@ from fastapi import Depends, Request
 
 from runward.api.given import Given
 from runward.api.services import services_of
-from runward.domain import console_access
 from runward.domain.errors import ForbiddenError, InsufficientScopeError, UnauthenticatedError
-from runward.domain.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope
+from runward.domain.registry import console_access
+from runward.domain.registry.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope
 
 MAX_TOKEN_BYTES: Final = 1024
 

@@ -5,7 +5,7 @@ from typing import Final
 from runward.api.services import Services
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.run import Move
+from runward.domain.run.status import Move
 from runward.store import outside
 
 MAX_UNREADABLE: Final = 100

@@ -25,8 +25,8 @@ from runward.api.stream import (
 from runward.api.waiting import LOOK_SECONDS
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.run import SETTLED, TERMINAL
-from runward.domain.scopes import Principal
+from runward.domain.registry.scopes import Principal
+from runward.domain.run.status import SETTLED, TERMINAL
 from runward.store.drafts import Piece
 from runward.store.events import StoredEvent
 from runward.store.family_events import FamilyPage, read_family_after

@@ -8,7 +8,7 @@ from runward.api.models.inputs import items_of
 from runward.api.models.start_run import ContinueRun
 from runward.domain import errors as e
 from runward.domain.ids import RunId, SessionId
-from runward.domain.scopes import Principal
+from runward.domain.registry.scopes import Principal
 from runward.store import continuing
 from runward.store.runs import NewRun
 from runward.wiring import Services

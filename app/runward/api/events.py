@@ -16,7 +16,7 @@ from runward.api.stream import event_stream
 from runward.api.waiting import LOOK_SECONDS
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId
-from runward.domain.run import TERMINAL
+from runward.domain.run.status import TERMINAL
 from runward.store import events, views
 from runward.store.events import StoredEvent
 from runward.wiring import Services

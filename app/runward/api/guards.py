@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from runward.domain.errors import FieldError, InvalidRequestError
-from runward.domain.guards import (
+from runward.domain.registry.guards import (
     Guardrail,
     Hook,
     PluginGuardrail,

@@ -15,9 +15,9 @@ from runward.api.models.service import Alive, Capabilities, Ready
 from runward.api.routes import router
 from runward.api.services import Using
 from runward.domain import errors as e
-from runward.domain.agents import AgentKind
-from runward.domain.builtins import BUILTINS
-from runward.domain.guards import Moment, RunStage, ToolStage
+from runward.domain.registry.guards import Moment, RunStage, ToolStage
+from runward.domain.run.builtins import BUILTINS
+from runward.domain.run.config import AgentKind
 from runward.store import readiness
 from runward.store.db import DATABASE_ERRORS, READ_ONLY, is_outage, sqlstate
 

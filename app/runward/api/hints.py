@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from pydantic import TypeAdapter
 
-from runward.domain.synonyms import OURS
+from runward.domain.registry.synonyms import OURS
 from runward.llm.settings import all_settings
 
 _DEPTH: Final = 2

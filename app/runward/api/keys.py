@@ -13,7 +13,7 @@ from runward.api.routes import router
 from runward.api.services import Using
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId
-from runward.domain.scopes import Principal
+from runward.domain.registry.scopes import Principal
 from runward.store import keys, plugin_sync
 from runward.store.db import Tx
 from runward.tools import signing

@@ -8,9 +8,9 @@ from runward.api.models.mcp_servers import PatchMcpServer
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
-from runward.domain.mcp_auth import Credentials, Filled
-from runward.domain.mcp_servers import ListedTool, McpServerSpec
-from runward.domain.tools import When
+from runward.domain.registry.mcp_auth import Credentials, Filled
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
+from runward.domain.registry.tools import When
 from runward.egress.targets import TargetError
 from runward.store import mcp_credentials
 from runward.store.ids import mint

@@ -19,11 +19,11 @@ from runward.api.mcp_refusals import RefusedError
 from runward.api.mcp_waiting import Report, outcome
 from runward.api.models.start_run import StartRun
 from runward.domain import errors as e
-from runward.domain import texts
 from runward.domain.ids import Prefix, RunId, parse
 from runward.domain.json import JsonObject, cleaned_text, compact, digest
-from runward.domain.schema import Validator
-from runward.domain.scopes import Principal
+from runward.domain.registry.scopes import Principal
+from runward.domain.run import texts
+from runward.domain.schema.validator import Validator
 from runward.store import views
 from runward.store.ids import mint
 from runward.wiring import Services

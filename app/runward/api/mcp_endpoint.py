@@ -28,8 +28,8 @@ from runward.api.stream import HEARTBEAT_SECONDS, counted, counted_stream, while
 from runward.domain import errors as e
 from runward.domain import strict_json
 from runward.domain.json import JsonObject
-from runward.domain.scopes import READ_RUNS, Principal
-from runward.domain.scopes import Scope as KeyScope
+from runward.domain.registry.scopes import READ_RUNS, Principal
+from runward.domain.registry.scopes import Scope as KeyScope
 from runward.wiring import Services
 
 NOT_INSTALLED: Final = "MCP is not installed with this service: the extra `mcp`."

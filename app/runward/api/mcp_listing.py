@@ -12,7 +12,7 @@ from runward.api.mcp_refusals import RefusedError
 from runward.api.mcp_results import RESULT_TOOL, output_schema
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
-from runward.domain.tools import NAME_PATTERN, ToolSpec
+from runward.domain.registry.tools import NAME_PATTERN, ToolSpec
 from runward.store import agents, registry
 from runward.store.agents import RegisteredAgent
 from runward.store.registry import RegisteredTool

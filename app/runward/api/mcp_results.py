@@ -10,9 +10,9 @@ from pydantic import JsonValue
 
 from runward.api import run_render
 from runward.domain.ids import Prefix, RunId, show
-from runward.domain.items import MediaPart, Part, TextPart
 from runward.domain.json import JsonObject, compact
-from runward.domain.run import RunStatus
+from runward.domain.run.items import MediaPart, Part, TextPart
+from runward.domain.run.status import RunStatus
 from runward.store.approvals import Approval
 from runward.store.views import CallView, RunView, Waiting
 

@@ -24,7 +24,7 @@ from runward.api.routes import router
 from runward.api.services import Using
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
-from runward.domain.mcp_servers import ListedTool
+from runward.domain.registry.mcp_servers import ListedTool
 from runward.store import mcp_credentials, mcp_servers
 from runward.store.db import Tx
 from runward.store.mcp_servers import RegisteredServer

@@ -9,10 +9,10 @@ from pydantic_core import from_json
 from runward.api import mcp_results
 from runward.api.waiting import LOOK_SECONDS
 from runward.domain import errors as e
-from runward.domain.calls import CallPhase
 from runward.domain.ids import Prefix, ProjectId, RunId, show
 from runward.domain.json import JsonObject
-from runward.domain.run import TERMINAL, RunStatus
+from runward.domain.run.calls import CallPhase
+from runward.domain.run.status import TERMINAL, RunStatus
 from runward.store import events, views
 from runward.store.approvals import Approval
 from runward.store.db import Tx

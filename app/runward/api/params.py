@@ -11,7 +11,7 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from runward.domain import errors as e
 from runward.domain.ids import ApprovalId, CallId, KeyId, Prefix, ProjectId, RunId, SessionId, parse
-from runward.domain.tools import NAME_PATTERN
+from runward.domain.registry.tools import NAME_PATTERN
 
 MAX_WAIT_SECONDS: Final = 60.0
 MAX_SEQUENCE: Final = 2**31 - 1

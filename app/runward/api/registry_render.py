@@ -5,11 +5,11 @@ from runward.api.models.keys import Key, Project
 from runward.api.models.mcp_servers import McpServer
 from runward.api.models.tool_history import CallError, RecentCall
 from runward.api.models.tools import Tool
-from runward.domain.calls import CallOutcome
 from runward.domain.ids import Prefix, show
-from runward.domain.mcp_auth import Credentials
-from runward.domain.mcp_servers import offered
-from runward.domain.scopes import Scope
+from runward.domain.registry.mcp_auth import Credentials
+from runward.domain.registry.mcp_servers import offered
+from runward.domain.registry.scopes import Scope
+from runward.domain.run.calls import CallOutcome
 from runward.store import keys
 from runward.store.agents import RegisteredAgent
 from runward.store.mcp_servers import RegisteredServer

@@ -8,11 +8,11 @@ from runward.api.agent_checks import check_agent, check_hosted
 from runward.api.guards import ensure_guards
 from runward.api.models.start_run import StartRun
 from runward.domain import errors as e
-from runward.domain.agents import AgentConfig, Limits
-from runward.domain.builtins import BUILTINS
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
-from runward.domain.state import Member, tool_names_of
+from runward.domain.run.builtins import BUILTINS
+from runward.domain.run.config import AgentConfig, Limits
+from runward.domain.run.state import Member, tool_names_of
 from runward.store import agents
 from runward.store.agents import TeamTooLargeError
 from runward.wiring import Services

@@ -18,9 +18,9 @@ from runward.api.models.runs import (
     ToolCall,
     Usage,
 )
-from runward.domain.calls import CallPhase
 from runward.domain.ids import Prefix, RunId, show
-from runward.domain.omitted import Omitted, omit_large
+from runward.domain.run.calls import CallPhase
+from runward.domain.run.large_arguments import Omitted, omit_large
 from runward.store import approvals, keys
 from runward.store.views import CallView, RunView, Waiting
 

@@ -24,12 +24,12 @@ from runward.api.services import Using
 from runward.api.stream import Frames, frames_from_start, stream_of_new
 from runward.api.waiting import until_settled
 from runward.domain import errors as e
-from runward.domain.conversation import attributed
 from runward.domain.ids import Prefix, ProjectId, RunId, show
-from runward.domain.items import item_to_json
 from runward.domain.json import JsonObject
-from runward.domain.run import SETTLED, TERMINAL
-from runward.domain.scopes import Principal
+from runward.domain.registry.scopes import Principal
+from runward.domain.run.conversation import attributed
+from runward.domain.run.items import item_to_json
+from runward.domain.run.status import SETTLED, TERMINAL
 from runward.store import outside, run_search, runs, views
 from runward.store.db import Tx
 from runward.store.keys import Actor

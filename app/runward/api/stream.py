@@ -12,8 +12,8 @@ from starlette.types import Receive, Scope, Send
 
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.run import SETTLED, TERMINAL
-from runward.domain.scopes import Principal
+from runward.domain.registry.scopes import Principal
+from runward.domain.run.status import SETTLED, TERMINAL
 from runward.store import console_sessions, events, keys, views
 from runward.store.db import Tx
 from runward.store.drafts import Piece

@@ -18,7 +18,7 @@ from runward.api.routes import router
 from runward.api.services import Using
 from runward.domain import errors as e
 from runward.domain.ids import CallId, ProjectId, RunId
-from runward.domain.resolve import Callback, Resolution
+from runward.domain.run.resolve import Callback, Resolution
 from runward.store import callback_tokens, client_results, outside, policies, views
 from runward.store.db import Tx
 

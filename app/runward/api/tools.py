@@ -26,14 +26,14 @@ from runward.api.params import IdempotencyKey, ToolPath
 from runward.api.routes import router
 from runward.api.services import Using
 from runward.domain import errors as e
-from runward.domain.bounds import bounded_outcome
-from runward.domain.builtin_names import is_reserved
 from runward.domain.errors import FieldError
 from runward.domain.ids import CallId, ProjectId, RunId
-from runward.domain.schema import check_schema
-from runward.domain.scopes import Principal
-from runward.domain.toolbox import Tool as CompiledTool
-from runward.domain.tools import ToolSpec, When
+from runward.domain.registry.builtin_names import is_reserved
+from runward.domain.registry.scopes import Principal
+from runward.domain.registry.tools import ToolSpec, When
+from runward.domain.run.bounds import bounded_outcome
+from runward.domain.run.tools import Tool as CompiledTool
+from runward.domain.schema.validator import check_schema
 from runward.egress.targets import TargetError
 from runward.store import mcp_servers, plugin_sync, registry
 from runward.store.db import Tx

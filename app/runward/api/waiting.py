@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.run import SETTLED
+from runward.domain.run.status import SETTLED
 from runward.store import views
 from runward.store.events import StoredEvent
 from runward.store.notify import Follower

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from runward.domain import console_access
 from runward.domain import errors as e
-from runward.domain.console_access import COOKIE, HTTPS_COOKIE
 from runward.domain.ids import Prefix, show
+from runward.domain.registry import console_access
+from runward.domain.registry.console_access import COOKIE, HTTPS_COOKIE
 from runward.store import console_sessions
 from runward.wiring import Services
 

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from runward.domain.json import parse
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
 from runward.store import keys, readiness, registry
 from runward.store.db import Tx, open_database
 from runward.store.keys import DEFAULT_PROJECT

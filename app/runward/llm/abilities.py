@@ -10,8 +10,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from runward.domain.items import HostedCall, Item, MediaPart, Message, Reasoning, ToolCall
-from runward.domain.response import Loss
+from runward.domain.run.items import HostedCall, Item, MediaPart, Message, Reasoning, ToolCall
+from runward.domain.run.response import Loss
 from runward.llm.base import Abilities, ModelRequest, ToolChoice
 
 OF_RUNWARD: Final = frozenset(

@@ -6,10 +6,10 @@ from typing import Literal, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
-from runward.domain.items import Item
 from runward.domain.json import JsonObject
-from runward.domain.response import ModelResponse, RequestedCall, Usage
-from runward.domain.tools import ExecutorKind, HostedKind, ToolSpec
+from runward.domain.registry.tools import ExecutorKind, HostedKind, ToolSpec
+from runward.domain.run.items import Item
+from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 
 __all__ = [
     "Abilities",

@@ -7,8 +7,8 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from pydantic_core import from_json
 
-from runward.domain.bounds import bounded_count
 from runward.domain.json import MAX_VALUES, cleaned_text
+from runward.domain.run.bounds import bounded_count
 from runward.llm.failures import invalid_response, too_many_values
 
 Frame: TypeAlias = Mapping[str, Any]

@@ -1,6 +1,6 @@
 """Images and files as model vendors take them."""
 
-from runward.domain.items import MediaPart
+from runward.domain.run.items import MediaPart
 
 
 def data_url(part: MediaPart, default_type: str) -> str:

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from runward.domain.items import Item, Message, ToolCall, ToolResult, text_of
 from runward.domain.json import JsonObject, compact
-from runward.domain.response import ModelResponse, RequestedCall, Usage
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.items import Item, Message, ToolCall, ToolResult, text_of
+from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import Abilities, ArgumentsDelta, ModelRequest, OnDelta, TextDelta
 from runward.llm.offline_arguments import fill, words
 from runward.llm.offline_calls import only_calls, written_calls

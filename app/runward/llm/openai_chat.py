@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from runward.domain.response import ModelResponse
+from runward.domain.run.response import ModelResponse
 from runward.llm.base import Abilities, ModelRequest, OnDelta
 from runward.llm.openai_chat_request import function_tool, request_body
 from runward.llm.openai_chat_response import Merge

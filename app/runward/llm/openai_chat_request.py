@@ -11,8 +11,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from runward.domain import texts
-from runward.domain.items import (
+from runward.domain.json import JsonObject
+from runward.domain.run import texts
+from runward.domain.run.items import (
     Content,
     HostedCall,
     Item,
@@ -23,7 +24,6 @@ from runward.domain.items import (
     ToolCall,
     ToolResult,
 )
-from runward.domain.json import JsonObject
 from runward.llm.base import ModelRequest, ToolChoice
 from runward.llm.media import data_url
 from runward.llm.openai_functions import Functions, output_format

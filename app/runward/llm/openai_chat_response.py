@@ -10,9 +10,9 @@ from typing import Any, Final, cast
 
 from pydantic_core import from_json
 
-from runward.domain.items import Reasoning
 from runward.domain.json import cleaned_text, compact
-from runward.domain.response import ModelResponse, RequestedCall, Usage
+from runward.domain.run.items import Reasoning
+from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from runward.llm.failures import (
     MAX_CALLS,

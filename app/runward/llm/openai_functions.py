@@ -6,11 +6,11 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from runward.domain import texts
 from runward.domain.json import JsonObject
-from runward.domain.response import Loss
-from runward.domain.schema import strict_form
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run import texts
+from runward.domain.run.response import Loss
+from runward.domain.schema.validator import strict_form
 from runward.llm.base import ModelRequest
 from runward.llm.strict_modes import STRICT_MODES
 from runward.llm.strict_subset import UnenforceableError, enforced

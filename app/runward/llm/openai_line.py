@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 from pydantic_core import to_json
 
 from runward.domain.json import JsonObject
-from runward.domain.response import ModelResponse
-from runward.domain.secrecy import without_secret
+from runward.domain.registry.redaction import without_secret
+from runward.domain.run.response import ModelResponse
 from runward.egress.connections import RefusedAddressError
 from runward.llm import failures
 from runward.llm.base import ModelError

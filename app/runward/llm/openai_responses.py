@@ -7,7 +7,7 @@ time, with the model's reasoning as it was sealed, and no response goes on from 
 from dataclasses import replace
 from typing import Final
 
-from runward.domain.response import ModelResponse
+from runward.domain.run.response import ModelResponse
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
 from runward.llm.openai_functions import Functions, losses
 from runward.llm.openai_line import OpenAILine, Transports

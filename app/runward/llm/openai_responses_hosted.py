@@ -5,8 +5,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from runward.domain.items import HostedCall
 from runward.domain.json import JsonObject
+from runward.domain.run.items import HostedCall
 from runward.llm.openai_responses_native import objects, parsed
 from runward.llm.openai_responses_tools import VENDOR, Offered
 

@@ -12,9 +12,9 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from runward.domain.items import MediaPart, Part, TextPart, ToolCall, ToolResult, text_of
 from runward.domain.json import JsonObject, compact, parse
-from runward.domain.tools import ExecutorKind
+from runward.domain.registry.tools import ExecutorKind
+from runward.domain.run.items import MediaPart, Part, TextPart, ToolCall, ToolResult, text_of
 from runward.llm.media import data_url
 
 KINDS: Final[Mapping[str, ExecutorKind]] = {
@@ -33,7 +33,8 @@ SCREENSHOT: Final = "computer_screenshot"
 
 
 def arguments_of(item: JsonObject) -> str:
-    """What the model asks for, as the kind's arguments (`runward.domain.hosted`)."""
+    """What the model asks for, as the kind's arguments
+    (`runward.domain.registry.provider_tools`)."""
     match item:
         case {"type": "shell_call", "action": dict(action)}:
             return compact({key: value for key, value in action.items() if value is not None})

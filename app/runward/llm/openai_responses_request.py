@@ -10,8 +10,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from runward.domain import texts
-from runward.domain.items import (
+from runward.domain.json import JsonObject
+from runward.domain.run import texts
+from runward.domain.run.items import (
     Content,
     HostedCall,
     Item,
@@ -25,7 +26,6 @@ from runward.domain.items import (
     ToolResult,
     text_of,
 )
-from runward.domain.json import JsonObject
 from runward.llm.base import ModelRequest
 from runward.llm.media import data_url
 from runward.llm.openai_functions import OutputFormat, output_format

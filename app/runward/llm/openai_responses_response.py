@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from runward.domain.items import Message, Native, Reasoning
 from runward.domain.json import MAX_VALUES, JsonObject, cleaned, cleaned_text
-from runward.domain.response import ModelResponse, Output, RequestedCall, Usage
+from runward.domain.run.items import Message, Native, Reasoning
+from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from runward.llm.failures import (
     MAX_CALLS,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
-from runward.domain.tools import ExecutorKind, Hosted, HostedKind, ToolSpec
+from runward.domain.registry.tools import ExecutorKind, Hosted, HostedKind, ToolSpec
 from runward.llm.base import ToolChoice
 from runward.llm.openai_functions import Functions
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from runward.domain.response import Usage
+from runward.domain.run.response import Usage
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from runward.domain.synonyms import OURS
+from runward.domain.registry.synonyms import OURS
 
 Check: TypeAlias = Callable[[JsonValue], bool]
 

@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject, compact
-from runward.domain.schema_walk import Pointer, pointer_of, rebuilt, walk
+from runward.domain.schema.subschemas import Pointer, pointer_of, rebuilt, walk
 from runward.llm.strict_modes import StrictMode
 
 _TOLD: Final = frozenset(

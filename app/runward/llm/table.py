@@ -4,7 +4,7 @@ and docs/models.md holds it."""
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
-from runward.domain.tools import ExecutorKind, HostedKind
+from runward.domain.registry.tools import ExecutorKind, HostedKind
 from runward.llm import openai_chat, openai_responses, vendors
 from runward.llm.abilities import OF_RUNWARD
 from runward.llm.base import Abilities

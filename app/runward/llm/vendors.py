@@ -10,7 +10,7 @@ import asyncio
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from runward.domain.response import ModelResponse
+from runward.domain.run.response import ModelResponse
 from runward.llm import failures
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
 from runward.llm.closing import close_with

@@ -12,8 +12,8 @@ from pydantic_ai import ModelMessage, ModelResponse, RequestUsage
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.models import Model
 
-from runward.domain.response import Loss
-from runward.domain.response import ModelResponse as Answer
+from runward.domain.run.response import Loss
+from runward.domain.run.response import ModelResponse as Answer
 from runward.llm.base import ModelError, ModelRequest, OnDelta
 from runward.llm.failures import broken_stream, invalid_response
 from runward.llm.vendors_access import Access, VendorName

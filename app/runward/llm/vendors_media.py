@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from pydantic_ai import BinaryContent, DocumentUrl, ImageUrl, UploadedFile
 
-from runward.domain.items import MediaPart
+from runward.domain.run.items import MediaPart
 from runward.llm.base import ModelError
 from runward.llm.vendors_access import VendorName
 

@@ -20,10 +20,10 @@ from pydantic_ai import (
 from pydantic_ai.messages import Citation
 from pydantic_ai.models import Model
 
-from runward.domain import texts
-from runward.domain.items import HostedCall, Native, Reasoning
 from runward.domain.json import JsonObject
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run import texts
+from runward.domain.run.items import HostedCall, Native, Reasoning
 from runward.llm.vendors_access import VendorName
 
 _PARTS: Final = TypeAdapter(list[ModelResponsePart])

@@ -13,9 +13,9 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.native_tools import AbstractNativeTool, CodeExecutionTool, WebSearchTool
 from pydantic_ai.output import OutputObjectDefinition
 
-from runward.domain.items import ToolCall
-from runward.domain.response import Loss
-from runward.domain.tools import Hosted
+from runward.domain.registry.tools import Hosted
+from runward.domain.run.items import ToolCall
+from runward.domain.run.response import Loss
 from runward.llm.base import ModelError, ModelRequest
 from runward.llm.strict_subset import UnenforceableError
 from runward.llm.vendors_access import VendorName

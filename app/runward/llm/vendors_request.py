@@ -27,8 +27,8 @@ from pydantic_ai import (
 )
 from pydantic_ai.models import Model
 
-from runward.domain import texts
-from runward.domain.items import (
+from runward.domain.run import texts
+from runward.domain.run.items import (
     Content,
     HostedCall,
     Item,
@@ -39,7 +39,7 @@ from runward.domain.items import (
     ToolCall,
     ToolResult,
 )
-from runward.domain.items import TextPart as Text
+from runward.domain.run.items import TextPart as Text
 from runward.llm.vendors_access import VendorName
 from runward.llm.vendors_media import sent
 from runward.llm.vendors_parts import details_of, hosted_parts, text_part, thinking_part

@@ -24,11 +24,11 @@ from pydantic_ai import (
 )
 from pydantic_ai.messages import ModelResponseStreamEvent
 
-from runward.domain.items import MediaPart, Message
 from runward.domain.json import cleaned_text, compact
-from runward.domain.response import ModelResponse as Answer
-from runward.domain.response import Output, RequestedCall, Usage
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.items import MediaPart, Message
+from runward.domain.run.response import ModelResponse as Answer
+from runward.domain.run.response import Output, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from runward.llm.failures import (
     MAX_CALLS,

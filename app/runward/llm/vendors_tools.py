@@ -7,10 +7,10 @@ from pydantic import JsonValue
 from pydantic_ai import ToolDefinition
 
 from runward.domain.json import JsonObject
-from runward.domain.response import Loss
-from runward.domain.schema_strict import closed
-from runward.domain.schema_walk import rebuilt
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.response import Loss
+from runward.domain.schema.strict import closed
+from runward.domain.schema.subschemas import rebuilt
 from runward.llm.strict_modes import STRICT_MODES
 from runward.llm.strict_subset import UnenforceableError, enforced
 from runward.llm.vendors_access import VendorName

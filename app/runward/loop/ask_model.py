@@ -10,18 +10,18 @@ from typing import Final, TypeAlias
 import structlog
 from pydantic_core import PydanticSerializationError
 
-from runward.domain import texts
-from runward.domain.agents import NamedTool
-from runward.domain.bounds import MAX_CALL_ID, bounded_name, bounded_response
-from runward.domain.conversation import conversation
-from runward.domain.decide import AskModel
-from runward.domain.history import shown
 from runward.domain.ids import Prefix, show
-from runward.domain.items import Message
 from runward.domain.json import JsonObject, UnstorableError, cleaned_text
-from runward.domain.response import Loss, ModelResponse
-from runward.domain.state import RunState, tool_calls_of
-from runward.domain.toolbox import Tool
+from runward.domain.run import texts
+from runward.domain.run.bounds import MAX_CALL_ID, bounded_name, bounded_response
+from runward.domain.run.config import NamedTool
+from runward.domain.run.conversation import conversation
+from runward.domain.run.decide import AskModel
+from runward.domain.run.history import shown
+from runward.domain.run.items import Message
+from runward.domain.run.response import Loss, ModelResponse
+from runward.domain.run.state import RunState, tool_calls_of
+from runward.domain.run.tools import Tool
 from runward.llm import failures
 from runward.llm.abilities import fitted
 from runward.llm.base import (

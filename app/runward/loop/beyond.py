@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from runward.domain.json import JsonObject
-from runward.domain.run import MOVES, TERMINAL, Move
-from runward.domain.state import (
+from runward.domain.run.state import (
     Changes,
     ChildRun,
     Lineage,
@@ -14,6 +13,7 @@ from runward.domain.state import (
     SegmentKind,
     created,
 )
+from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store import codec
 from runward.store.commit import Beyond, Ending
 from runward.store.runs import NewRun

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from runward.domain import builtins, history
-from runward.domain.outcomes import Outcome
-from runward.domain.state import RunState
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run import builtins, history
+from runward.domain.run.outcomes import Outcome
+from runward.domain.run.state import RunState
 from runward.tools.base import Invocation
 
 

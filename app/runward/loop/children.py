@@ -2,15 +2,15 @@
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from runward.domain import texts
-from runward.domain.abandoned import Closed
-from runward.domain.calls import Call
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.outcomes import Failed, Outcome, Why
-from runward.domain.state import Child, ChildRun, Member, RunState
-from runward.domain.team import MAX_DEPTH, opening, outcome_of
-from runward.domain.toolbox import Tool
-from runward.domain.tools import OutputOfTool
+from runward.domain.registry.tools import OutputOfTool
+from runward.domain.run import texts
+from runward.domain.run.abandoned import Closed
+from runward.domain.run.calls import Call
+from runward.domain.run.outcomes import Failed, Outcome, Why
+from runward.domain.run.state import Child, ChildRun, Member, RunState
+from runward.domain.run.team import MAX_DEPTH, opening, outcome_of
+from runward.domain.run.tools import Tool
 from runward.store import agents, outside, views
 from runward.store.agents import TeamTooLargeError
 from runward.store.db import patiently

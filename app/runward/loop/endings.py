@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Final
 
-from runward.domain.calls import CallPhase, Reason
-from runward.domain.decide import Finish, Park
-from runward.domain.events import MAX_VALUE_BYTES
+from runward.domain.events.event_types import MAX_VALUE_BYTES
 from runward.domain.ids import CallId, Prefix, show
 from runward.domain.json import JsonObject
-from runward.domain.run import Move, RunStatus, ending_event
-from runward.domain.settle import close_open_calls, cut
-from runward.domain.state import Changes, RunState
+from runward.domain.run.calls import CallPhase, Reason
+from runward.domain.run.decide import Finish, Park
+from runward.domain.run.settle import close_open_calls, cut
+from runward.domain.run.state import Changes, RunState
+from runward.domain.run.status import Move, RunStatus, ending_event
 from runward.store.commit import Ending
 
 _MOVES: Final[Mapping[RunStatus, Move]] = {

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from runward.domain import team
-from runward.domain.bounds import bounded_progress
-from runward.domain.builtins import BUILTINS, shown
-from runward.domain.calls import Call
 from runward.domain.ids import CallId
-from runward.domain.schema import Validator, stored_validator
-from runward.domain.state import RunState
-from runward.domain.toolbox import Tool
+from runward.domain.run import team
+from runward.domain.run.bounds import bounded_progress
+from runward.domain.run.builtins import BUILTINS, shown
+from runward.domain.run.calls import Call
+from runward.domain.run.state import RunState
+from runward.domain.run.tools import Tool
+from runward.domain.schema.validator import Validator, stored_validator
 from runward.loop.builtins import Builtin
 from runward.loop.guarding import Guarding
 from runward.loop.leased import Engine, LeasedRun

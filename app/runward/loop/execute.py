@@ -1,7 +1,7 @@
 """Carry one leased run as far as it goes: load, decide, do, commit, decide again.
 
 The run's state stays in memory while the lease is held; every step is one commit. Nothing here
-decides: that is `runward.domain.decide`.
+decides: that is `runward.domain.run.decide`.
 """
 
 import asyncio
@@ -11,10 +11,12 @@ from typing import Any, Final, TypeVar, assert_never
 
 import structlog
 
-from runward.domain import team, texts
-from runward.domain.bounds import bounded_outcome
-from runward.domain.calls import Call, CallPhase
-from runward.domain.decide import (
+from runward.domain.ids import CallId, Prefix, show
+from runward.domain.registry.guards import Allow
+from runward.domain.run import team, texts
+from runward.domain.run.bounds import bounded_outcome
+from runward.domain.run.calls import Call, CallPhase
+from runward.domain.run.decide import (
     Action,
     AskModel,
     Delegate,
@@ -25,17 +27,15 @@ from runward.domain.decide import (
     Wait,
     next_action,
 )
-from runward.domain.guards import Allow
-from runward.domain.ids import CallId, Prefix, show
-from runward.domain.items import Message
-from runward.domain.outcomes import Done, Outcome
-from runward.domain.plan import Turn, UnusableResponseError, take_response
-from runward.domain.recheck import recheck
-from runward.domain.resolve import ANSWERABLE, outcome_of_callback
-from runward.domain.response import ModelResponse
-from runward.domain.run import Move, RunStatus
-from runward.domain.settle import StartChild, conclude, judge, put_back, recover, share, start
-from runward.domain.state import Changes, ChildRun, RunState, Segment, SegmentKind, use
+from runward.domain.run.items import Message
+from runward.domain.run.outcomes import Done, Outcome
+from runward.domain.run.plan import Turn, UnusableResponseError, take_response
+from runward.domain.run.recheck import recheck
+from runward.domain.run.resolve import ANSWERABLE, outcome_of_callback
+from runward.domain.run.response import ModelResponse
+from runward.domain.run.settle import StartChild, conclude, judge, put_back, recover, share, start
+from runward.domain.run.state import Changes, ChildRun, RunState, Segment, SegmentKind, use
+from runward.domain.run.status import Move, RunStatus
 from runward.loop import endings, turn
 from runward.loop.ask_model import Downgraded, Note
 from runward.loop.equipped import EquippedRun

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from runward.domain.calls import Call, Result
-from runward.domain.guards import Moment, Stage
 from runward.domain.ids import Prefix, show
-from runward.domain.items import Item, Part, item_to_json, part_to_json
 from runward.domain.json import JsonObject, parse
-from runward.domain.response import ModelResponse, RequestedCall
-from runward.domain.state import RunState, new_input
+from runward.domain.registry.guards import Moment, Stage
+from runward.domain.run.calls import Call, Result
+from runward.domain.run.items import Item, Part, item_to_json, part_to_json
+from runward.domain.run.response import ModelResponse, RequestedCall
+from runward.domain.run.state import RunState, new_input
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
-from runward.domain import texts
-from runward.domain.calls import Call, Result
-from runward.domain.guards import (
+from runward.domain.ids import Prefix, show
+from runward.domain.json import JsonObject, canonical, digest
+from runward.domain.registry.guards import (
     Allow,
     Fail,
     GoOn,
@@ -26,12 +26,12 @@ from runward.domain.guards import (
     Stage,
     Verdict,
 )
-from runward.domain.ids import Prefix, show
-from runward.domain.items import Item
-from runward.domain.json import JsonObject, canonical, digest
-from runward.domain.outcomes import Done, Failed, Why
-from runward.domain.response import ModelResponse
-from runward.domain.state import RunState
+from runward.domain.run import texts
+from runward.domain.run.calls import Call, Result
+from runward.domain.run.items import Item
+from runward.domain.run.outcomes import Done, Failed, Why
+from runward.domain.run.response import ModelResponse
+from runward.domain.run.state import RunState
 from runward.loop import guard_payloads as payloads
 from runward.loop.guard_payloads import Seen
 from runward.loop.policies import Policy

@@ -8,11 +8,11 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from runward.domain.items import Content, HostedCall, Message, Native, Reasoning, TextPart
 from runward.domain.json import JsonObject
-from runward.domain.response import Loss, ModelResponse, Output
-from runward.domain.secrecy import without_secret
-from runward.domain.tools import Hosted, ToolSpec
+from runward.domain.registry.redaction import without_secret
+from runward.domain.registry.tools import Hosted, ToolSpec
+from runward.domain.run.items import Content, HostedCall, Message, Native, Reasoning, TextPart
+from runward.domain.run.response import Loss, ModelResponse, Output
 from runward.llm.abilities import kept_choice
 from runward.llm.base import (
     ArgumentsDelta,

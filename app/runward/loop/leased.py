@@ -11,12 +11,12 @@ from typing import Any, Final
 import structlog
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from runward.domain.abandoned import abandoned
-from runward.domain.calls import Call
 from runward.domain.ids import Prefix, ProjectId, RunId, show
-from runward.domain.items import Item
-from runward.domain.run import Move
-from runward.domain.state import Changes, RunState
+from runward.domain.run.abandoned import abandoned
+from runward.domain.run.calls import Call
+from runward.domain.run.items import Item
+from runward.domain.run.state import Changes, RunState
+from runward.domain.run.status import Move
 from runward.llm.prices import Prices
 from runward.loop.beyond import beyond
 from runward.loop.breaker import Breakers

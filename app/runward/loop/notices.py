@@ -8,8 +8,8 @@ from typing import Final
 
 import structlog
 
-from runward.domain.abandoned import Abandoned
 from runward.domain.ids import Prefix, show
+from runward.domain.run.abandoned import Abandoned
 from runward.loop.toolbox import Armed, Toolbox
 from runward.tools.base import Invocation
 from runward.tools.webhook import NOTICE_SECONDS, Webhook

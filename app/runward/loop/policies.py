@@ -6,8 +6,8 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from runward.domain.guards import Guardrail, Hook
 from runward.domain.ids import ProjectId
+from runward.domain.registry.guards import Guardrail, Hook
 from runward.loop.kept import KeptByProject
 from runward.store import policies
 from runward.store.vault import Vault

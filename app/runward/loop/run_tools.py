@@ -12,12 +12,13 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 import structlog
 
-from runward.domain.agents import Limits
-from runward.domain.bounds import bounded_outcome
-from runward.domain.calls import Call, CallPhase, Result
 from runward.domain.ids import CallId, Prefix, show
-from runward.domain.outcomes import Failed, Outcome, Waits, Why
-from runward.domain.settle import (
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.bounds import bounded_outcome
+from runward.domain.run.calls import Call, CallPhase, Result
+from runward.domain.run.config import Limits
+from runward.domain.run.outcomes import Failed, Outcome, Waits, Why
+from runward.domain.run.settle import (
     AwaitCallback,
     AwaitResolution,
     AwaitResult,
@@ -25,8 +26,7 @@ from runward.domain.settle import (
     TryAgain,
     judge,
 )
-from runward.domain.state import RunState
-from runward.domain.tools import ToolSpec
+from runward.domain.run.state import RunState
 from runward.loop.guarding import Guarding
 from runward.loop.policies import Policy
 from runward.loop.toolbox import Armed

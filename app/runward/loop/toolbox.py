@@ -12,12 +12,12 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from runward.domain.calls import Call
 from runward.domain.ids import Prefix, ProjectId, show
 from runward.domain.json import JsonObject, compact
-from runward.domain.state import RunState
-from runward.domain.toolbox import Asked, Tool, asked, compile_tool, is_enabled, rule_values
-from runward.domain.tools import ByCallable, HostedKind, When
+from runward.domain.registry.tools import ByCallable, HostedKind, When
+from runward.domain.run.calls import Call
+from runward.domain.run.state import RunState
+from runward.domain.run.tools import Asked, Tool, asked, compile_tool, is_enabled, rule_values
 from runward.store import registry
 from runward.store.vault import Vault
 from runward.tools import signing

@@ -4,13 +4,22 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from runward.domain.decide import AskModel, Finish
-from runward.domain.guards import Allow, Fail, GoOn, HookFailed, Instead, Reject, Stage, Verdict
-from runward.domain.plan import Turn, requests_of
-from runward.domain.response import ModelResponse
-from runward.domain.run import RunStatus
-from runward.domain.state import RunState
-from runward.domain.toolbox import Tool, needs_approval
+from runward.domain.registry.guards import (
+    Allow,
+    Fail,
+    GoOn,
+    HookFailed,
+    Instead,
+    Reject,
+    Stage,
+    Verdict,
+)
+from runward.domain.run.decide import AskModel, Finish
+from runward.domain.run.plan import Turn, requests_of
+from runward.domain.run.response import ModelResponse
+from runward.domain.run.state import RunState
+from runward.domain.run.status import RunStatus
+from runward.domain.run.tools import Tool, needs_approval
 from runward.llm.base import ModelError
 from runward.loop.ask_model import Note, ask_model, request_for
 from runward.loop.guarding import AskedCall, Guarding, instead_of_model

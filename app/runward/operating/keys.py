@@ -11,7 +11,7 @@ from runward.cli.connection import Json
 from runward.cli.keys import print_keys, print_made, print_revoked
 from runward.domain.ids import Prefix, parse
 from runward.domain.json import cleaned_text
-from runward.domain.scopes import Scope
+from runward.domain.registry.scopes import Scope
 from runward.first_minute.kept import secret_key_of
 from runward.operating.environment import database_url, read_settings, run, shared, stop
 from runward.settings import Settings

@@ -8,10 +8,10 @@ from typing import Any, Final
 from sqlalchemy import bindparam, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from runward.domain.agents import AgentConfig
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
-from runward.domain.state import Member
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.state import Member
 from runward.store.codec import config_from_json, config_to_json
 from runward.store.db import Tx
 from runward.store.tables import agent_versions, agents

@@ -1,5 +1,5 @@
 """Approvals as rows: the inbox, and writing decisions down. Deciding is
-`runward.domain.approvals`."""
+`runward.domain.run.approvals`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +24,10 @@ from sqlalchemy import (
     update,
 )
 
-from runward.domain.approvals import ApprovalStatus, Decided, DecisionKind, Remember
 from runward.domain.ids import ApprovalId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
-from runward.domain.state import Remembered
+from runward.domain.run.approvals import ApprovalStatus, Decided, DecisionKind, Remember
+from runward.domain.run.state import Remembered
 from runward.store.db import Tx
 from runward.store.ids import mint
 from runward.store.keys import Actor, starter_columns, starter_from_row

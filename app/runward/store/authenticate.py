@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from runward.domain.scopes import Principal
+from runward.domain.registry.scopes import Principal
 from runward.store.db import Tx
 
 REMEMBERED_SECONDS: Final = 2.0

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, show
-from runward.domain.state import RunState
+from runward.domain.run.state import RunState
 from runward.store.db import DATABASE_ERRORS, Tx, gave_up, is_outage, log_fields
 from runward.store.runs import STATE, load, state_from
 

@@ -2,10 +2,10 @@
 answer to what a tool asks."""
 
 from runward.domain import errors as e
-from runward.domain.bounds import check_room
-from runward.domain.calls import Call, CallPhase
 from runward.domain.ids import CallId, ProjectId, RunId
-from runward.domain.resolve import (
+from runward.domain.run.bounds import check_room
+from runward.domain.run.calls import Call, CallPhase
+from runward.domain.run.resolve import (
     Answer,
     CallbackCompleted,
     checks_results,
@@ -14,8 +14,8 @@ from runward.domain.resolve import (
     given_before,
     keep,
 )
-from runward.domain.state import Changes
-from runward.domain.team import MADE
+from runward.domain.run.state import Changes
+from runward.domain.run.team import MADE
 from runward.store.db import Tx
 from runward.store.locked import go_on, locked, tool_of
 from runward.store.vault import Vault

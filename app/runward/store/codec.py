@@ -8,14 +8,15 @@ from uuid import UUID
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import from_json
 
-from runward.domain.agents import AgentConfig, Limits, RunConfig
-from runward.domain.bounds import bytes_of
-from runward.domain.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
-from runward.domain.conversation import conversation, without_refused
-from runward.domain.guards import Stage
-from runward.domain.history import to_keep
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
-from runward.domain.items import (
+from runward.domain.json import JsonObject
+from runward.domain.registry.guards import Stage
+from runward.domain.run.bounds import bytes_of
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
+from runward.domain.run.config import AgentConfig, Limits, RunConfig
+from runward.domain.run.conversation import conversation, without_refused
+from runward.domain.run.history import to_keep
+from runward.domain.run.items import (
     Item,
     Message,
     item_from_json,
@@ -23,10 +24,8 @@ from runward.domain.items import (
     part_to_json,
     parts_from_json,
 )
-from runward.domain.json import JsonObject
-from runward.domain.response import Usage
-from runward.domain.run import RunStatus
-from runward.domain.state import (
+from runward.domain.run.response import Usage
+from runward.domain.run.state import (
     Child,
     Lineage,
     Member,
@@ -36,6 +35,7 @@ from runward.domain.state import (
     Segment,
     SegmentKind,
 )
+from runward.domain.run.status import RunStatus
 
 _CONFIG: Final = TypeAdapter(AgentConfig)
 _RUN_CONFIG: Final = TypeAdapter(RunConfig)

@@ -16,12 +16,12 @@ from sqlalchemy import CursorResult, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from runward.domain.guards import Stage
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
-from runward.domain.response import Usage
-from runward.domain.run import MOVES, TERMINAL, Move
-from runward.domain.state import Changes, Lineage, Place
+from runward.domain.registry.guards import Stage
+from runward.domain.run.response import Usage
+from runward.domain.run.state import Changes, Lineage, Place
+from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store import family
 from runward.store.db import DATABASE_ERRORS, Tx, backend_pid, is_outage, log_fields
 from runward.store.group import Result

@@ -12,7 +12,7 @@ from typing import Final
 from sqlalchemy import delete, func, insert, select
 
 from runward.domain.ids import KeyId, ProjectId
-from runward.domain.scopes import Principal, Scope
+from runward.domain.registry.scopes import Principal, Scope
 from runward.store.db import Tx
 from runward.store.keys import DEFAULT_PROJECT
 from runward.store.tables import api_keys, console_sessions, projects

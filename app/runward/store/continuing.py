@@ -7,14 +7,21 @@ from typing import Any, Final
 from sqlalchemy import text
 
 from runward.domain import errors as e
-from runward.domain.agents import AgentConfig, Limits
-from runward.domain.bounds import check_room
-from runward.domain.calls import Reason
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, show
-from runward.domain.items import Item
-from runward.domain.run import RunStatus
-from runward.domain.state import Changes, RunState, Segment, SegmentKind, created, tool_calls_of
+from runward.domain.run.bounds import check_room
+from runward.domain.run.calls import Reason
+from runward.domain.run.config import AgentConfig, Limits
+from runward.domain.run.items import Item
+from runward.domain.run.state import (
+    Changes,
+    RunState,
+    Segment,
+    SegmentKind,
+    created,
+    tool_calls_of,
+)
+from runward.domain.run.status import RunStatus
 from runward.store import codec, runs, sessions
 from runward.store.db import Tx
 from runward.store.ids import mint

@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from runward.domain.ids import Prefix, ProjectId, RunId, show
 from runward.domain.json import compact
-from runward.domain.run import TERMINAL, ending_event
-from runward.domain.state import Event
+from runward.domain.run.state import Event
+from runward.domain.run.status import TERMINAL, ending_event
 from runward.store.db import Tx
 
 LAST: Final = frozenset(ending_event(status) for status in TERMINAL)

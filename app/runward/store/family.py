@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
-from runward.domain.state import Lineage, Place
+from runward.domain.run.state import Lineage, Place
 from runward.store import sessions
 from runward.store.db import Tx
 from runward.store.records import run_hint

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.json import compact
-from runward.domain.run import RunStatus
+from runward.domain.run.status import RunStatus
 from runward.store.db import Tx
 from runward.store.events import StoredEvent, shown
 

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from runward.domain.errors import OperatorError
-from runward.domain.tools import HeaderValue, Sealed, ToolSpec
+from runward.domain.registry.tools import HeaderValue, Sealed, ToolSpec
 from runward.store.vault import Vault
 
 _COLUMN: Final = "tool_versions.headers"

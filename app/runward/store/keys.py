@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, FromClause, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from runward.domain.ids import KeyId, ProjectId
-from runward.domain.scopes import Principal, Scope
+from runward.domain.registry.scopes import Principal, Scope
 from runward.store.db import Tx
 from runward.store.ids import mint
 from runward.store.tables import api_keys, projects

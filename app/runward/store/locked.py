@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from runward.domain import errors as e
-from runward.domain.abandoned import Closed, abandoned
-from runward.domain.calls import Call, Reason
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.json import JsonObject
-from runward.domain.run import MOVES, TERMINAL, Move, RunStatus, ending_event
-from runward.domain.settle import close_open_calls
-from runward.domain.state import Changes, RunState
-from runward.domain.team import MADE, function_tools
-from runward.domain.toolbox import Tool, compile_tool
+from runward.domain.run.abandoned import Closed, abandoned
+from runward.domain.run.calls import Call, Reason
+from runward.domain.run.settle import close_open_calls
+from runward.domain.run.state import Changes, RunState
+from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus, ending_event
+from runward.domain.run.team import MADE, function_tools
+from runward.domain.run.tools import Tool, compile_tool
 from runward.store import codec, family, registry, runs
 from runward.store.db import Tx
 from runward.store.vault import Vault

@@ -15,8 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from runward.domain.errors import McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
-from runward.domain.mcp_auth import Credentials, Filled, OAuth, RefreshClaim
-from runward.domain.tools import SecretRef
+from runward.domain.registry.mcp_auth import Credentials, Filled, OAuth, RefreshClaim
+from runward.domain.registry.tools import SecretRef
 from runward.store.db import DATABASE_ERRORS, Tx, is_outage, patiently
 from runward.store.secrets import read_secrets
 from runward.store.tables import mcp_servers

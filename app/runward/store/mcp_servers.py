@@ -17,9 +17,9 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from runward.domain.errors import NameTakenError
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject, same
-from runward.domain.mcp_auth import Credentials
-from runward.domain.mcp_servers import ListedTool, McpServerSpec, offered
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.mcp_auth import Credentials
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, offered
+from runward.domain.registry.tools import ToolSpec
 from runward.store import registry
 from runward.store.db import Tx
 from runward.store.ids import mint

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from runward.domain import approvals as rules
 from runward.domain import errors as e
-from runward.domain.abandoned import Closed, abandoned, together
-from runward.domain.approvals import ApprovalStatus, Approve, Decision, Edit, Reject
-from runward.domain.bounds import check_room
-from runward.domain.calls import Call, CallOutcome, CallPhase, Reason
 from runward.domain.errors import FieldError
-from runward.domain.events import MAX_PER_RUN
+from runward.domain.events.event_types import MAX_PER_RUN
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, show
-from runward.domain.items import Item
 from runward.domain.json import JsonObject, same
-from runward.domain.resolve import (
+from runward.domain.run import approvals as rules
+from runward.domain.run.abandoned import Closed, abandoned, together
+from runward.domain.run.approvals import ApprovalStatus, Approve, Decision, Edit, Reject
+from runward.domain.run.bounds import check_room
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason
+from runward.domain.run.items import Item
+from runward.domain.run.resolve import (
     MAX_ROUNDS,
     Callback,
     CallbackCompleted,
@@ -35,10 +35,10 @@ from runward.domain.resolve import (
     says_the_same,
     was_asked,
 )
-from runward.domain.run import MOVES, TERMINAL, Move, RunStatus
-from runward.domain.settle import conclude, timed_out
-from runward.domain.state import Changes, RunState, Segment, SegmentKind
-from runward.domain.toolbox import Tool
+from runward.domain.run.settle import conclude, timed_out
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
+from runward.domain.run.tools import Tool
 from runward.store import approvals, claims, runs, sweep, views
 from runward.store.approvals import Approval
 from runward.store.callback_tokens import CallRef

@@ -15,7 +15,7 @@ from sqlalchemy import func, insert, select, text, update
 
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject, compact, same
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
 from runward.store import registry
 from runward.store.db import Tx
 from runward.store.ids import mint

@@ -10,8 +10,8 @@ from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import Double, cast, func, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from runward.domain.guards import Guardrail, Guardrails, Hook, Hooks
 from runward.domain.ids import ProjectId
+from runward.domain.registry.guards import Guardrail, Guardrails, Hook, Hooks
 from runward.store.db import Tx
 from runward.store.registry import ROTATION_OVERLAP
 from runward.store.tables import project_policies

@@ -10,13 +10,13 @@ import structlog
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from runward.domain import texts
-from runward.domain.calls import ENDING_EVENTS, CallOutcome, Reason
 from runward.domain.errors import RunUnreadableError
 from runward.domain.ids import CallId, Prefix, ProjectId, RunId, SessionId, show
 from runward.domain.json import JsonObject, compact
-from runward.domain.run import MOVES, Move, ending_event
-from runward.domain.state import Lineage, Place
+from runward.domain.run import texts
+from runward.domain.run.calls import ENDING_EVENTS, CallOutcome, Reason
+from runward.domain.run.state import Lineage, Place
+from runward.domain.run.status import MOVES, Move, ending_event
 from runward.store import family, runs
 from runward.store.db import Tx
 from runward.store.records import run_hint

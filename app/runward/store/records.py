@@ -13,7 +13,7 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from runward.domain.ids import RunId
-from runward.domain.state import Changes
+from runward.domain.run.state import Changes
 from runward.store import codec
 
 RECORDS: Final = """

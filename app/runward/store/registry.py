@@ -10,7 +10,7 @@ from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from runward.domain.ids import ProjectId
-from runward.domain.tools import HostedKind, ToolSpec
+from runward.domain.registry.tools import HostedKind, ToolSpec
 from runward.store.db import Tx
 from runward.store.header_values import open_headers, seal_headers
 from runward.store.ids import mint

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from runward.domain.ids import ProjectId, RunId, SessionId
-from runward.domain.run import RunStatus
+from runward.domain.run.status import RunStatus
 from runward.store.db import Tx
 from runward.store.tables import runs
 from runward.store.views import PARKED, RUN_COLUMNS, RunView, run_from_row

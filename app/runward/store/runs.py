@@ -10,11 +10,11 @@ from sqlalchemy import RowMapping, text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain import errors as e
-from runward.domain.agents import AgentConfig
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.json import JsonObject
-from runward.domain.run import MOVES, TERMINAL, Move, RunStatus
-from runward.domain.state import Changes, Lineage, Member, Place, RunState, tool_names_of
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.state import Changes, Lineage, Member, Place, RunState, tool_names_of
+from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.store import codec
 from runward.store.db import Tx, is_outage
 from runward.store.records import RECORDS, Records, as_json, run_hint

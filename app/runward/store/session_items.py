@@ -6,8 +6,8 @@ from typing import Final
 from sqlalchemy import text
 
 from runward.domain.ids import ProjectId, RunId, SessionId
-from runward.domain.items import Item, item_from_json
 from runward.domain.json import JsonObject
+from runward.domain.run.items import Item, item_from_json
 from runward.store.db import Tx
 
 MAX_RUNS: Final = 200

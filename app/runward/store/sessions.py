@@ -19,7 +19,7 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
-from runward.domain.sessions import MAX_STATE_BYTES, OnConflict, fits, merged
+from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits, merged
 from runward.store.db import Tx
 from runward.store.ids import mint
 from runward.store.tables import session_items, sessions

@@ -27,11 +27,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from runward.domain.approvals import ApprovalStatus
-from runward.domain.calls import CallPhase
-from runward.domain.run import TERMINAL, RunStatus
-from runward.domain.sessions import OnConflict
-from runward.domain.state import SegmentKind
+from runward.domain.run.approvals import ApprovalStatus
+from runward.domain.run.calls import CallPhase
+from runward.domain.run.sessions import OnConflict
+from runward.domain.run.state import SegmentKind
+from runward.domain.run.status import TERMINAL, RunStatus
 from runward.store.columns import AT, NOW, metadata, of_run, one_of, project
 from runward.store.registry_tables import (
     agent_versions,

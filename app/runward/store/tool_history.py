@@ -7,8 +7,8 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from runward.domain.calls import CallOutcome, CallPhase, Reason
 from runward.domain.ids import ProjectId, RunId
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason
 from runward.store.db import Tx
 
 LAST: Final = 100

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, literal_column, select, text
 
-from runward.domain.approvals import ApprovalStatus
-from runward.domain.calls import WAITING, Call, CallOutcome, CallPhase
 from runward.domain.ids import CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
-from runward.domain.run import RunStatus
+from runward.domain.run.approvals import ApprovalStatus
+from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase
+from runward.domain.run.status import RunStatus
 from runward.store import codec
 from runward.store.approvals import Approval, approval_from_row
 from runward.store.db import UNREADABLE, Tx

@@ -1,7 +1,7 @@
 """Tools and what executes them. These names are for authors of plugins: docs/plugins.md."""
 
-from runward.domain.guards import Fail, Instead, Reject
-from runward.domain.tools import Concurrency, Retry, When
+from runward.domain.registry.guards import Fail, Instead, Reject
+from runward.domain.registry.tools import Concurrency, Retry, When
 from runward.tools.context import (
     GuardContext,
     PluginError,

@@ -1,6 +1,6 @@
 """Tools that are another agent: the loop starts a child run in its own next step."""
 
-from runward.domain.outcomes import Outcome, Waits
+from runward.domain.run.outcomes import Outcome, Waits
 from runward.tools.base import Invocation
 
 

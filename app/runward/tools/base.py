@@ -9,8 +9,8 @@ from pydantic import JsonValue
 
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
-from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
 
 __all__ = ["Done", "Failed", "Invocation", "Outcome", "Tool", "Waits", "Why"]
 

@@ -1,6 +1,6 @@
 """Tools that whoever uses the API runs: nothing is sent, the run says what is to be done."""
 
-from runward.domain.outcomes import Outcome, Waits
+from runward.domain.run.outcomes import Outcome, Waits
 from runward.tools.base import Invocation
 
 

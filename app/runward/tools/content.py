@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from runward.domain.items import MediaPart, Part, TextPart
 from runward.domain.json import JsonObject
+from runward.domain.run.items import MediaPart, Part, TextPart
 
 MAX_PARTS: Final = 256
 

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from runward.domain.bounds import bounded_progress
 from runward.domain.json import JsonObject, same
+from runward.domain.run.bounds import bounded_progress
 
 _HIDDEN: Final = "…"
 

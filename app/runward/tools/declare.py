@@ -18,9 +18,16 @@ from typing import (
 
 from pydantic import JsonValue
 
-from runward.domain.guards import Fail, Guardrail, Instead, Reject
 from runward.domain.json import JsonObject
-from runward.domain.tools import Concurrency, ExecutorKind, OnFailure, OnUnknown, Retry, When
+from runward.domain.registry.guards import Fail, Guardrail, Instead, Reject
+from runward.domain.registry.tools import (
+    Concurrency,
+    ExecutorKind,
+    OnFailure,
+    OnUnknown,
+    Retry,
+    When,
+)
 from runward.tools.context import GuardContext, PolicyContext, ToolContext
 
 P = ParamSpec("P")

@@ -24,7 +24,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchema
 from pydantic_core import SchemaError, core_schema
 
 from runward.domain.json import JsonObject, compact
-from runward.domain.schema_walk import rebuilt
+from runward.domain.schema.subschemas import rebuilt
 from runward.tools.context import PluginError, ToolContext
 from runward.tools.docstrings import Described
 from runward.tools.typed_dicts import readable

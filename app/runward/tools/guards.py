@@ -12,9 +12,9 @@ from typing import Final, TypeAlias, assert_never
 import structlog
 from pydantic import JsonValue
 
-from runward.domain import texts
 from runward.domain.errors import AppError
-from runward.domain.guards import (
+from runward.domain.json import JsonObject, cleaned_text
+from runward.domain.registry.guards import (
     Allow,
     Fail,
     GoOn,
@@ -30,8 +30,8 @@ from runward.domain.guards import (
     WebhookGuardrail,
     WebhookHook,
 )
-from runward.domain.json import JsonObject, cleaned_text
-from runward.domain.settle import cut
+from runward.domain.run import texts
+from runward.domain.run.settle import cut
 from runward.domain.strict_json import parse
 from runward.egress.answers import Answer, Missing, NoAnswer
 from runward.tools.signed_post import SignedPosts

@@ -1,6 +1,6 @@
 """Calls of tools that a model's vendor runs: the vendor asks whether it may, and nothing else."""
 
-from runward.domain.outcomes import Done, Outcome
+from runward.domain.run.outcomes import Done, Outcome
 from runward.tools.base import Invocation
 
 

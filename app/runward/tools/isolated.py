@@ -16,9 +16,9 @@ from typing import IO, Any, Final
 import structlog
 from pydantic_core import from_json
 
-from runward.domain.items import part_to_json
 from runward.domain.json import JsonObject, compact
-from runward.domain.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.items import part_to_json
+from runward.domain.run.outcomes import Done, Failed, Outcome, Why
 from runward.tools.context import CallFacts, ToolContext
 from runward.tools.plugin import beginning_of, found_at
 from runward.tools.results import shown_error

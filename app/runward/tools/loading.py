@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, Final, cast
 
-from runward.domain.guards import PluginGuardrail
+from runward.domain.registry.guards import PluginGuardrail
 from runward.tools.context import PluginError
 from runward.tools.declare import BaseTool, FunctionTool, NamedGuardrail, NamedHook
 from runward.tools.plugin import PluginTool, check_callable, make_tool

@@ -11,8 +11,8 @@ import structlog
 from runward.domain.errors import AppError, McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId
 from runward.domain.json import cleaned_text
-from runward.domain.mcp_servers import ListedTool, McpServerSpec
-from runward.domain.outcomes import Failed, Outcome, Why
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
+from runward.domain.run.outcomes import Failed, Outcome, Why
 from runward.egress.client import Egress
 from runward.tools import mcp_sdk
 from runward.tools.base import DATABASE_AWAY, LEASE_LOST, Invocation

@@ -4,8 +4,8 @@ that changed later."""
 from typing import Final
 
 from runward.domain.errors import FieldError, McpUnreachableError
-from runward.domain.mcp_auth import Filled, oauth_problems
-from runward.domain.mcp_servers import McpServerSpec
+from runward.domain.registry.mcp_auth import Filled, oauth_problems
+from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.tools.webhook_headers import check_headers
 
 _RESERVED_PREFIX: Final = "mcp-"

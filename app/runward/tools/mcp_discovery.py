@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import BaseModel, Field, ValidationError
 
-from runward.domain.mcp_auth import AuthMethod, OAuthClient
+from runward.domain.registry.mcp_auth import AuthMethod, OAuthClient
 from runward.egress.answers import reason_of
 from runward.egress.client import Egress
 from runward.egress.connections import RefusedAddressError

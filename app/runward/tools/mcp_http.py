@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from runward.domain.json import MAX_VALUES, holds_too_many_values
-from runward.domain.mcp_servers import MAX_TOOLS
+from runward.domain.registry.mcp_servers import MAX_TOOLS
 from runward.egress.answers import reason_of
 from runward.egress.connections import RefusedAddressError
 

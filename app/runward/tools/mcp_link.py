@@ -15,8 +15,8 @@ import structlog
 
 from runward.domain.errors import McpUnreachableError
 from runward.domain.ids import ProjectId
-from runward.domain.mcp_auth import OAuthClient
-from runward.domain.mcp_servers import ListedTool, McpServerSpec
+from runward.domain.registry.mcp_auth import OAuthClient
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.egress.client import Egress
 from runward.tools import mcp_sdk
 from runward.tools.mcp_oauth import AccessTokens, GivenRefreshTokens, RefreshTokens

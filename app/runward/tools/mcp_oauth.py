@@ -16,8 +16,8 @@ from pydantic_core import from_json
 
 from runward.domain.errors import AppError
 from runward.domain.json import cleaned_text
-from runward.domain.mcp_auth import OAuthClient, RefreshClaim
-from runward.domain.secrecy import without_secret
+from runward.domain.registry.mcp_auth import OAuthClient, RefreshClaim
+from runward.domain.registry.redaction import without_secret
 from runward.egress.client import Egress
 from runward.tools.mcp_discovery import ANSWER_SECONDS, Asking, Endpoint, discover, known_endpoint
 from runward.tools.mcp_http import NotAuthorizedError

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
-from runward.domain.bounds import bounded_outcome
-from runward.domain.items import MediaPart, Part, TextPart
 from runward.domain.json import cleaned_text
-from runward.domain.outcomes import Done, Failed, Outcome, Why
-from runward.domain.tools import RETRYABLE_STATUSES
+from runward.domain.registry.tools import RETRYABLE_STATUSES
+from runward.domain.run.bounds import bounded_outcome
+from runward.domain.run.items import MediaPart, Part, TextPart
+from runward.domain.run.outcomes import Done, Failed, Outcome, Why
 from runward.tools.content import MAX_PARTS
 from runward.tools.mcp_http import LOST, NOT_SENT, STATUS, UNREADABLE
 

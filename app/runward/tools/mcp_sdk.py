@@ -17,7 +17,7 @@ from runward.domain.json import (
     cleaned_text,
     holds_too_many_values,
 )
-from runward.domain.mcp_servers import MAX_TOOLS, ListedTool, McpServerSpec
+from runward.domain.registry.mcp_servers import MAX_TOOLS, ListedTool, McpServerSpec
 from runward.egress.client import Egress
 from runward.tools.mcp_http import MAX_MESSAGE_BYTES, TOO_MANY_VALUES, AnsweringTransport
 from runward.tools.mcp_oauth import AccessTokens, AuthorizingTransport

@@ -4,7 +4,7 @@ import base64
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
-from runward.domain.items import MediaPart, Part, TextPart
+from runward.domain.run.items import MediaPart, Part, TextPart
 
 MAX_PARTS: Final = 256
 

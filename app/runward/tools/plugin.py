@@ -8,12 +8,12 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from runward.domain.builtin_names import is_reserved
-from runward.domain.hosted import EXECUTORS
 from runward.domain.json import JsonObject, digest
-from runward.domain.rules import RuleError, compile_rule
-from runward.domain.schema import check_schema
-from runward.domain.tools import ByCallable, ExecutorKind, ToolSpec, When
+from runward.domain.registry.builtin_names import is_reserved
+from runward.domain.registry.provider_tools import EXECUTORS
+from runward.domain.registry.rules import RuleError, compile_rule
+from runward.domain.registry.tools import ByCallable, ExecutorKind, ToolSpec, When
+from runward.domain.schema.validator import check_schema
 from runward.tools.context import PluginError, ToolContext, jsonable
 from runward.tools.declare import BaseTool, FunctionTool, Isolation, Options
 from runward.tools.docstrings import Described, read_docstring

@@ -10,7 +10,9 @@ from typing import Any, Final, TypeAlias, cast
 
 import structlog
 
-from runward.domain.guards import (
+from runward.domain.ids import Prefix, show
+from runward.domain.json import JsonObject, cleaned, cleaned_text
+from runward.domain.registry.guards import (
     Allow,
     Fail,
     GoOn,
@@ -20,10 +22,8 @@ from runward.domain.guards import (
     Reject,
     Verdict,
 )
-from runward.domain.ids import Prefix, show
-from runward.domain.json import JsonObject, cleaned, cleaned_text
-from runward.domain.outcomes import Failed, Outcome, Why
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.outcomes import Failed, Outcome, Why
 from runward.tools.base import Invocation, Report
 from runward.tools.context import CallFacts, GuardContext, PolicyContext, ToolContext, jsonable
 from runward.tools.loading import Plugins

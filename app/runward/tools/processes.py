@@ -16,9 +16,9 @@ from typing import Any, Final, cast
 
 import structlog
 
-from runward.domain.items import parts_from_json
 from runward.domain.json import MAX_DEPTH, JsonObject, compact, parse
-from runward.domain.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.items import parts_from_json
+from runward.domain.run.outcomes import Done, Failed, Outcome, Why
 from runward.tools.base import LEASE_LOST, Report
 from runward.tools.context import CallFacts
 from runward.tools.environment import child_environment

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from runward.domain.bounds import bounded_outcome
-from runward.domain.items import TextPart
 from runward.domain.json import JsonObject, cleaned_text
-from runward.domain.outcomes import Done, Failed, Outcome, Why
-from runward.domain.secrecy import without_secret
+from runward.domain.registry.redaction import without_secret
+from runward.domain.run.bounds import bounded_outcome
+from runward.domain.run.items import TextPart
+from runward.domain.run.outcomes import Done, Failed, Outcome, Why
 from runward.tools.context import ToolContext, ToolContextError, ToolError, jsonable, wishes_of
 from runward.tools.function import ArgumentsError
 from runward.tools.parts import parts_of

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from runward.domain.rules import Rule, RuleError, RuleFailure, compile_rule
+from runward.domain.registry.rules import Rule, RuleError, RuleFailure, compile_rule
 
 CPU_SECONDS: Final = 0.25
 """For the rules of one request."""

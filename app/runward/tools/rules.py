@@ -23,7 +23,7 @@ from pydantic import JsonValue
 
 from runward.domain.ids import Prefix, ProjectId, show
 from runward.domain.json import JsonObject, compact
-from runward.domain.rules import RuleFailure
+from runward.domain.registry.rules import RuleFailure
 from runward.tools.environment import child_environment
 from runward.tools.rule_process import CPU_SECONDS, MEMORY_BYTES
 

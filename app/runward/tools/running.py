@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from runward.domain.errors import UnavailableError
 from runward.domain.json import JsonObject
-from runward.domain.outcomes import Failed, Outcome, Why
+from runward.domain.run.outcomes import Failed, Outcome, Why
 from runward.tools.base import DATABASE_AWAY, LEASE_LOST
 from runward.tools.context import ToolContext, wishes_of
 from runward.tools.function import ArgumentsError

@@ -13,10 +13,10 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from runward.domain.ids import CallId, ProjectId, RunId
-from runward.domain.items import part_to_json
 from runward.domain.json import JsonObject
-from runward.domain.outcomes import Done, Failed, Outcome, Why
-from runward.domain.schema import Validator, strict_form
+from runward.domain.run.items import part_to_json
+from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.schema.validator import Validator, strict_form
 from runward.tools.base import Invocation
 from runward.tools.context import PluginError, PolicyContext
 from runward.tools.loading import Plugins

@@ -9,8 +9,8 @@ from pydantic import JsonValue
 from runward.domain.errors import UnavailableError
 from runward.domain.ids import Prefix, ProjectId, show
 from runward.domain.json import JsonObject
-from runward.domain.outcomes import Failed, Outcome, Why
-from runward.domain.tools import SecretRef
+from runward.domain.registry.tools import SecretRef
+from runward.domain.run.outcomes import Failed, Outcome, Why
 from runward.egress.answers import Answer, Missing, NoAnswer
 from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.signed_post import SignedPosts

@@ -15,7 +15,6 @@ from typing import Any, Final, cast
 import jiter
 from pydantic import JsonValue
 
-from runward.domain.items import Part
 from runward.domain.json import (
     MAX_VALUES,
     JsonObject,
@@ -25,8 +24,9 @@ from runward.domain.json import (
     is_deeper,
     may_hold_huge_number,
 )
-from runward.domain.outcomes import Done, Failed, Outcome, Waits, Why
-from runward.domain.tools import RETRYABLE_STATUSES
+from runward.domain.registry.tools import RETRYABLE_STATUSES
+from runward.domain.run.items import Part
+from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
 from runward.egress.answers import Answer
 from runward.tools.content import read_content
 

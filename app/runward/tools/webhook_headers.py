@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from runward.domain.errors import FieldError
-from runward.domain.tools import HeaderValue, SecretRef
+from runward.domain.registry.tools import HeaderValue, SecretRef
 
 MAX_VALUE: Final = 4096
 """Characters of one value."""

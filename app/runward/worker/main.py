@@ -11,7 +11,7 @@ import structlog
 
 from runward.domain.errors import RunUnreadableError
 from runward.domain.ids import Prefix, show
-from runward.domain.state import RunState
+from runward.domain.run.state import RunState
 from runward.loop.execute import Execution
 from runward.store import claims
 from runward.store.changes import Known

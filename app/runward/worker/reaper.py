@@ -9,9 +9,9 @@ from uuid import UUID
 
 import structlog
 
-from runward.domain.abandoned import Abandoned, Closed
 from runward.domain.errors import AppError, RunUnreadableError
 from runward.domain.ids import Prefix, show
+from runward.domain.run.abandoned import Abandoned, Closed
 from runward.store import outside, sessions, sweep
 from runward.store.db import DATABASE_ERRORS, Database, Tx, gave_up, is_outage, log_fields
 from runward.store.quarantine import Quarantine

@@ -6,10 +6,10 @@ from pydantic import JsonValue
 from typing_extensions import TypedDict
 
 from runward.api.contract.said import said
-from runward.domain.approvals import ApprovalStatus, DecisionKind
-from runward.domain.calls import Reason
 from runward.domain.json import JsonObject
-from runward.domain.tools import ToolType
+from runward.domain.registry.tools import ToolType
+from runward.domain.run.approvals import ApprovalStatus, DecisionKind
+from runward.domain.run.calls import Reason
 
 CallProgress: TypeAlias = Literal[
     "accepted",

@@ -252,7 +252,7 @@ STORED: Final[Mapping[str, Any]] = {
     "model.retried": ModelRetriedData,
     "model.downgraded": ModelDowngradedData,
 }
-"""The types of `runward.domain.events.STORED`."""
+"""The types of `runward.domain.events.event_types.STORED`."""
 
 TRANSIENT: Final[Mapping[str, Any]] = {
     "message.delta": PieceData,
@@ -260,4 +260,4 @@ TRANSIENT: Final[Mapping[str, Any]] = {
     "tool_call.arguments.delta": ArgumentsPieceData,
     "message.restarted": RestartedData,
 }
-"""The types of `runward.domain.events.TRANSIENT`."""
+"""The types of `runward.domain.events.event_types.TRANSIENT`."""

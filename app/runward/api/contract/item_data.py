@@ -7,8 +7,8 @@ from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
 from runward.api.contract.said import said
-from runward.domain.items import Role
 from runward.domain.json import JsonObject
+from runward.domain.run.items import Role
 
 
 @said

@@ -13,15 +13,15 @@ from runward.api.models.actions import RequiredAction
 from runward.api.models.inputs import Input, InputPart
 from runward.api.responses.inputs import ItemIn, PartIn
 from runward.api.responses.models import JsonSchemaIn, PlainText, ToolIn
-from runward.domain.agents import AgentKind
-from runward.domain.approvals import Decision, DecisionKind
-from runward.domain.guards import Guardrail, Hook, Moment, RunStage, ToolStage
-from runward.domain.items import Role
 from runward.domain.json import JsonObject
-from runward.domain.mcp_auth import AuthMethod
-from runward.domain.resolve import Callback, Resolution
-from runward.domain.sessions import OnConflict
-from runward.domain.tools import ExecutorKind, HostedKind, OnUnknown, ToolType
+from runward.domain.registry.guards import Guardrail, Hook, Moment, RunStage, ToolStage
+from runward.domain.registry.mcp_auth import AuthMethod
+from runward.domain.registry.tools import ExecutorKind, HostedKind, OnUnknown, ToolType
+from runward.domain.run.approvals import Decision, DecisionKind
+from runward.domain.run.config import AgentKind
+from runward.domain.run.items import Role
+from runward.domain.run.resolve import Callback, Resolution
+from runward.domain.run.sessions import OnConflict
 
 Json: TypeAlias = dict[str, Any]
 

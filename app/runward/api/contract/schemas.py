@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 from runward.api.contract import event_data, webhook_data
 from runward.api.contract.item_data import ITEMS
 from runward.api.models.actions import RequiredAction
-from runward.domain import events
-from runward.domain.guards import Guardrail, Hook
+from runward.domain.events import event_types
+from runward.domain.registry.guards import Guardrail, Hook
 
 Json: TypeAlias = dict[str, Any]
 
@@ -87,16 +87,16 @@ def _add_events(schemas: Json) -> None:
     stored: Json = schemas["Event"]
     fields: Json = stored["properties"]
     transient = {"properties": {name: fields[name] for name in ("type", "run_id", "data")}}
-    for type_, text in events.STORED.items():
+    for type_, text in event_types.STORED.items():
         schemas[event_name(type_)] = _event(type_, text, event_data.STORED[type_], stored)
-    for type_, text in events.TRANSIENT.items():
+    for type_, text in event_types.TRANSIENT.items():
         schemas[event_name(type_)] = _event(type_, text, event_data.TRANSIENT[type_], transient)
     example, description = stored["examples"], stored["description"]
-    schemas["Event"] = _union(events.STORED) | {
+    schemas["Event"] = _union(event_types.STORED) | {
         "description": f"{description} Ignore types that you do not know: new ones may come.",
         "examples": example,
     }
-    schemas["StreamedEvent"] = _union({**events.STORED, **events.TRANSIENT}) | {
+    schemas["StreamedEvent"] = _union({**event_types.STORED, **event_types.TRANSIENT}) | {
         "description": "What stands behind `data:` in a stream. Those without a `sequence` are "
         "pieces of what comes whole later, and are never stored."
     }

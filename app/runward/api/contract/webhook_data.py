@@ -15,8 +15,8 @@ from runward.api.contract.item_data import (
     ToolResultItem,
 )
 from runward.api.contract.said import said
-from runward.domain.guards import Moment, Stage
 from runward.domain.json import JsonObject
+from runward.domain.registry.guards import Moment, Stage
 
 Item: TypeAlias = MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem
 

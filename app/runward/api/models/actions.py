@@ -6,8 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, JsonValue
 
 from runward.api.models.base import Shown
-from runward.domain.approvals import DecisionKind
 from runward.domain.json import JsonObject
+from runward.domain.run.approvals import DecisionKind
 
 
 class ApprovalAction(Shown):

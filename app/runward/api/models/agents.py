@@ -8,8 +8,8 @@ from pydantic import ConfigDict, Field, JsonValue, create_model
 from pydantic.fields import FieldInfo
 
 from runward.api.models.base import AT, Asked, Metadata, example
-from runward.domain.agents import AgentConfig, AgentKind
-from runward.domain.tools import ToolName
+from runward.domain.registry.tools import ToolName
+from runward.domain.run.config import AgentConfig, AgentKind
 
 _CLERK: Final[dict[str, Any]] = {
     "name": "clerk",

@@ -1,4 +1,4 @@
-"""An approval, as answers show it. What may be decided is in `runward.domain.approvals`."""
+"""An approval, as answers show it. What may be decided is in `runward.domain.run.approvals`."""
 
 from datetime import datetime
 from typing import Literal
@@ -7,8 +7,8 @@ from pydantic import ConfigDict, Field
 
 from runward.api.models.base import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
 from runward.api.models.runs import Actor, OmittedArgument
-from runward.domain.approvals import ApprovalStatus, DecisionKind
 from runward.domain.json import JsonObject
+from runward.domain.run.approvals import ApprovalStatus, DecisionKind
 
 
 class StartedRun(Shown):

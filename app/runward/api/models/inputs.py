@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from runward.api.models.base import Asked
-from runward.domain.items import MediaPart, Message, Part, TextPart
+from runward.domain.run.items import MediaPart, Message, Part, TextPart
 
 MAX_ITEMS = 1000
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 
 from runward.api.models.base import AT, KEY_ID, PROJECT_ID, Asked, Moment, Shown, example
-from runward.domain.scopes import Scope
+from runward.domain.registry.scopes import Scope
 
 MAX_NAME: Final = 200
 """Characters."""

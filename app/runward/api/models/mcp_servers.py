@@ -9,9 +9,9 @@ from pydantic.fields import FieldInfo
 
 from runward.api.models.base import AT, MCP_SERVER_ID, Asked, Shown, example
 from runward.api.models.tools import HIDDEN, shown_headers
-from runward.domain.mcp_auth import Credentials, OAuth
-from runward.domain.mcp_servers import McpServerSpec, Skipped, ToolFilter
-from runward.domain.tools import SecretRef
+from runward.domain.registry.mcp_auth import Credentials, OAuth
+from runward.domain.registry.mcp_servers import McpServerSpec, Skipped, ToolFilter
+from runward.domain.registry.tools import SecretRef
 
 _FILES: Final[dict[str, Any]] = {
     "name": "files",

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from runward.api.models.base import AT, Asked, Shown, example
-from runward.domain.guards import Guardrail, Guardrails, Hook, Hooks
+from runward.domain.registry.guards import Guardrail, Guardrails, Hook, Hooks
 
 _POLICY: Final[dict[str, Any]] = {
     "hooks": [

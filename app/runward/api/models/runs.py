@@ -7,9 +7,9 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from runward.api.models.actions import CallbackWait, RequiredAction
 from runward.api.models.base import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
-from runward.domain.calls import CallOutcome, CallPhase, Reason
 from runward.domain.json import JsonObject
-from runward.domain.run import RunStatus
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason
+from runward.domain.run.status import RunStatus
 
 
 class Usage(Shown):

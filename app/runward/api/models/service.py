@@ -5,9 +5,9 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from runward.api.models.base import Shown, example
-from runward.domain.agents import AgentKind
-from runward.domain.guards import Moment, RunStage, ToolStage
-from runward.domain.scopes import Scope
+from runward.domain.registry.guards import Moment, RunStage, ToolStage
+from runward.domain.registry.scopes import Scope
+from runward.domain.run.config import AgentKind
 
 
 class Alive(Shown):

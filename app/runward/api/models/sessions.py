@@ -7,7 +7,7 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from runward.api.models.base import AT, RUN_ID, Asked, Metadata, Shown, example
 from runward.domain.json import JsonObject
-from runward.domain.sessions import MAX_STATE_BYTES, OnConflict, fits
+from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits
 
 SESSION_ID: Final = "sess_019a5f1e7a4d7e209c3b5d7f9a1c3e5d"
 

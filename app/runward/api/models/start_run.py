@@ -6,7 +6,10 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from runward.api.models.base import Asked, Metadata, example
 from runward.api.models.inputs import Input, items_of
-from runward.domain.agents import (
+from runward.domain.json import JsonObject
+from runward.domain.registry.guards import Guardrails, Hooks
+from runward.domain.registry.tools import ToolName
+from runward.domain.run.config import (
     MAX_TOOLS,
     AgentConfig,
     AgentKind,
@@ -17,11 +20,8 @@ from runward.domain.agents import (
     ToolChoice,
     ToolUseBehavior,
 )
-from runward.domain.guards import Guardrails, Hooks
-from runward.domain.items import Message
-from runward.domain.json import JsonObject
-from runward.domain.resolve import Answer, CallbackCompleted, CallbackFailed
-from runward.domain.tools import ToolName
+from runward.domain.run.items import Message
+from runward.domain.run.resolve import Answer, CallbackCompleted, CallbackFailed
 
 _OF_THE_RUN = {
     "agent",

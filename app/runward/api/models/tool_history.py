@@ -7,7 +7,7 @@ from pydantic import ConfigDict
 
 from runward.api.models.base import AT, RUN_ID, Shown, example
 from runward.api.paging import Page
-from runward.domain.calls import CallOutcome, CallPhase
+from runward.domain.run.calls import CallOutcome, CallPhase
 
 _CALL = {
     "id": "call_019a5f1e8c537e648f3a7d9cbc5f4e82",

@@ -10,10 +10,9 @@ from pydantic.fields import FieldInfo
 
 from runward.api.models.base import AT, TOOL_ID, Asked, example
 from runward.domain.errors import FieldError, InvalidRequestError
-from runward.domain.hosted import EXECUTORS, default_approval, parameters_of
 from runward.domain.json import JsonObject
-from runward.domain.outcomes import Done, Failed, Outcome, Waits
-from runward.domain.tools import (
+from runward.domain.registry.provider_tools import EXECUTORS, default_approval, parameters_of
+from runward.domain.registry.tools import (
     ByCallable,
     ExecutorKind,
     HeaderValue,
@@ -22,6 +21,7 @@ from runward.domain.tools import (
     ToolSpec,
     ToolType,
 )
+from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
 
 _PAY: Final[JsonObject] = {
     "name": "pay",

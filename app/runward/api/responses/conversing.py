@@ -9,7 +9,8 @@ from runward.api.responses import inputs
 from runward.api.responses.inputs import Content, InputIn, ItemIn, PartIn
 from runward.domain.errors import FieldError, InvalidRequestError
 from runward.domain.ids import CallId
-from runward.domain.items import (
+from runward.domain.json import compact
+from runward.domain.run.items import (
     Item,
     MediaPart,
     Message,
@@ -19,8 +20,7 @@ from runward.domain.items import (
     ToolResult,
     text_of,
 )
-from runward.domain.json import compact
-from runward.domain.schema import parse_arguments
+from runward.domain.schema.validator import parse_arguments
 
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
 _URL: Final = re.compile(r"https?://\S{1,2040}")

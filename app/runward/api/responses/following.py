@@ -23,15 +23,15 @@ from runward.api.responses.log import Log
 from runward.api.responses.models import CreateResponse
 from runward.api.responses.starting import check_goes_on
 from runward.domain import errors as e
-from runward.domain.agents import RunConfig
-from runward.domain.approvals import ApprovalStatus, Approve, Reject
-from runward.domain.conversation import conversation
 from runward.domain.errors import FieldError
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, parse, show
-from runward.domain.items import Item, Message
-from runward.domain.resolve import CallbackCompleted
-from runward.domain.run import TERMINAL
-from runward.domain.scopes import Principal, Scope
+from runward.domain.registry.scopes import Principal, Scope
+from runward.domain.run.approvals import ApprovalStatus, Approve, Reject
+from runward.domain.run.config import RunConfig
+from runward.domain.run.conversation import conversation
+from runward.domain.run.items import Item, Message
+from runward.domain.run.resolve import CallbackCompleted
+from runward.domain.run.status import TERMINAL
 from runward.store import approvals, client_results, codec, outside, policies, runs
 from runward.store.db import Tx
 from runward.store.views import RunView

@@ -5,8 +5,9 @@ from typing import Any, assert_never
 
 from runward.api.responses.following import asked_by
 from runward.api.responses.log import Log
-from runward.domain.calls import Call, CallOutcome, Reason
-from runward.domain.items import (
+from runward.domain.json import compact
+from runward.domain.run.calls import Call, CallOutcome, Reason
+from runward.domain.run.items import (
     Content,
     HostedCall,
     Item,
@@ -19,8 +20,7 @@ from runward.domain.items import (
     ToolResult,
     text_of,
 )
-from runward.domain.json import compact
-from runward.domain.state import RunState, SegmentKind
+from runward.domain.run.state import RunState, SegmentKind
 
 
 def given_at_first(run: str, state: RunState) -> list[dict[str, Any]]:

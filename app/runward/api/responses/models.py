@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from runward.api.models.base import example
 from runward.api.responses.inputs import InputIn, ItemIn, Theirs
 from runward.domain.json import JsonObject
-from runward.domain.tools import ToolName
+from runward.domain.registry.tools import ToolName
 
 SERVER: Final = "runward"
 """The `server_label` of tools that Runward runs."""

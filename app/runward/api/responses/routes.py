@@ -28,8 +28,8 @@ from runward.api.services import Using
 from runward.api.stream import Frames, counted_stream, stream_of_new
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
-from runward.domain.items import Item
-from runward.domain.scopes import Principal
+from runward.domain.registry.scopes import Principal
+from runward.domain.run.items import Item
 from runward.store import runs
 from runward.store.ids import mint
 from runward.wiring import Services

@@ -18,16 +18,16 @@ from runward.api.responses.models import (
 )
 from runward.api.responses.shapes import kept_of
 from runward.domain import errors as e
-from runward.domain.agents import MAX_TOOLS, Limits, NamedTool, RunConfig
-from runward.domain.builtin_names import is_reserved
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse
-from runward.domain.items import Item
 from runward.domain.json import JsonObject
-from runward.domain.schema import check_schema
-from runward.domain.scopes import Principal
-from runward.domain.state import Member
-from runward.domain.tools import ToolSpec
+from runward.domain.registry.builtin_names import is_reserved
+from runward.domain.registry.scopes import Principal
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run.config import MAX_TOOLS, Limits, NamedTool, RunConfig
+from runward.domain.run.items import Item
+from runward.domain.run.state import Member
+from runward.domain.schema.validator import check_schema
 from runward.wiring import Services
 
 DEADLINE_SECONDS: Final = 30 * 86_400.0

@@ -1,0 +1,148 @@
+"""What a project gives Runward to log in to an MCP server with, and which of its secrets that
+names. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field
+
+from runward.domain.errors import FieldError
+from runward.domain.registry.tools import Frozen, SecretRef
+
+_PRINTABLE: Final = r"^[\x20-\x7e]+$"
+"""RFC 6749, appendix A: what ids, secrets and tokens of OAuth are made of."""
+_SCOPE: Final = r"^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$"
+
+Grant: TypeAlias = Literal["client_credentials", "refresh_token"]
+AuthMethod: TypeAlias = Literal["client_secret_basic", "client_secret_post"]
+
+
+OAuthSecret: TypeAlias = (
+    Annotated[str, Field(min_length=1, max_length=16_384, pattern=_PRINTABLE)] | SecretRef
+)
+
+
+class OAuth(Frozen):
+    """Access tokens by OAuth 2.1, without a person: by the client's own credentials, or by a
+    refresh token that somebody has fetched before."""
+
+    client_id: Annotated[str, Field(min_length=1, max_length=2048, pattern=_PRINTABLE)]
+    client_secret: OAuthSecret | None = None
+    """Alone it means the grant `client_credentials`."""
+    refresh_token: OAuthSecret | None = None
+    """With it tokens are asked for by the grant `refresh_token`."""
+    token_url: Annotated[str, Field(max_length=2048)] | None = None
+    """Where tokens are asked for; null: where the server says."""
+    issuer: Annotated[str, Field(max_length=2048)] | None = None
+    """Where the server says where: only this authorization server gets the credentials."""
+    scope: Annotated[str, Field(max_length=4096, pattern=_SCOPE)] | None = None
+    """Separated by spaces; null: what the server asks for."""
+    token_endpoint_auth_method: AuthMethod | None = None
+    """How the client's secret is sent; null: as the authorization server likes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """`OAuth` with the values of the secrets that it names."""
+
+    client_id: str
+    client_secret: str | None = field(default=None, repr=False)
+    refresh_token: str | None = field(default=None, repr=False)
+    token_url: str | None = None
+    issuer: str | None = None
+    scope: str | None = None
+    auth_method: AuthMethod | None = None
+
+    @property
+    def grant(self) -> Grant:
+        return "client_credentials" if self.refresh_token is None else "refresh_token"
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshClaim:
+    """The right to use the newest refresh token, which may be good for one use. `version` counts
+    how often it was replaced."""
+
+    version: int
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """`Credentials` with the values of the secrets that they name."""
+
+    headers: dict[str, str] = field(repr=False)
+    oauth: OAuthClient | None
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """As a project gave them: values, and references to its secrets."""
+
+    headers: Mapping[str, str | SecretRef] = field(repr=False)
+    oauth: OAuth | None = field(default=None, repr=False)
+
+    def references(self) -> Iterator[tuple[str, str]]:
+        """The path of each reference, and the secret that it names."""
+        for path, value in self._secrets():
+            if isinstance(value, SecretRef):
+                yield f"{path}.secret", value.secret
+
+    def values_in(self) -> set[str]:
+        """The fields that hold a value, and so are bound to whom they were given for."""
+        held = (path for path, value in self._secrets() if isinstance(value, str))
+        return {path.partition(".")[0] for path in held}
+
+    def filled(self, secrets: Mapping[str, str]) -> Filled:
+        """Raises KeyError for a secret that is not among them."""
+        oauth = self.oauth
+        headers = {name: _value(one, secrets) for name, one in self.headers.items()}
+        if oauth is None:
+            return Filled(headers, None)
+        client = OAuthClient(
+            oauth.client_id,
+            None if oauth.client_secret is None else _value(oauth.client_secret, secrets),
+            None if oauth.refresh_token is None else _value(oauth.refresh_token, secrets),
+            oauth.token_url,
+            oauth.issuer,
+            oauth.scope,
+            oauth.token_endpoint_auth_method,
+        )
+        return Filled(headers, client)
+
+    def _secrets(self) -> Iterator[tuple[str, str | SecretRef]]:
+        for name, value in self.headers.items():
+            yield f"headers.{name[:128]}", value
+        if self.oauth is not None:
+            for name in ("client_secret", "refresh_token"):
+                if (given := getattr(self.oauth, name)) is not None:
+                    yield f"oauth.{name}", given
+
+
+def oauth_problems(client: OAuthClient) -> list[FieldError]:
+    """What is wrong with it, whatever the authorization server thinks."""
+    secrets = {
+        "oauth.client_secret": client.client_secret,
+        "oauth.refresh_token": client.refresh_token,
+    }
+    problems = [
+        FieldError(path, "must be printable ASCII on one line")
+        for path, value in secrets.items()
+        if value is not None and not re.fullmatch(_PRINTABLE, value)
+    ]
+    if client.client_secret is None and client.refresh_token is None:
+        problems.append(
+            FieldError(
+                "oauth.client_secret",
+                "is needed, or a refresh_token; logging in with a browser is not offered",
+            )
+        )
+    if client.token_url is not None and client.issuer is not None:
+        problems.append(FieldError("oauth.issuer", "says nothing beside a token_url; leave it out"))
+    return problems
+
+
+def _value(given: str | SecretRef, secrets: Mapping[str, str]) -> str:
+    return given if isinstance(given, str) else given.filled(secrets)

@@ -1,0 +1,184 @@
+"""MCP servers: what a project says of one, and how what it lists becomes tools. Pure."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field, JsonValue
+
+from runward.domain.errors import NameTakenError
+from runward.domain.json import MAX_DEPTH, JsonObject, compact, digest
+from runward.domain.registry.builtin_names import is_reserved
+from runward.domain.registry.tools import (
+    Approval,
+    FromServer,
+    Frozen,
+    Seconds,
+    ToolName,
+    ToolSpec,
+    When,
+)
+from runward.domain.schema.validator import check_schema
+
+MAX_TOOLS: Final = 512
+"""Of one server; a longer list is not taken."""
+MAX_NAME: Final = 64
+MAX_DESCRIPTION: Final = 16_384
+MAX_ANNOTATIONS_BYTES: Final = 4096
+MAX_CHECKED: Final = 16_384
+"""Schemas of listed tools whose problems are remembered."""
+_checked: Final[dict[bytes, str | None]] = {}
+"""The problem of each, by the digest of the schemas."""
+
+ServerApproval: TypeAlias = Literal["never", "always"] | When
+McpName = Annotated[str, Field(min_length=1, max_length=256)]
+"""A tool's name as its server says it."""
+Argument = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00]*$")]
+PREFIX_PATTERN: Final = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
+
+
+class ToolFilter(Frozen):
+    """Which of the server's tools are taken, by the names that the server gives them."""
+
+    allow: Annotated[tuple[McpName, ...], Field(max_length=MAX_TOOLS)] | None = None
+    """Only these; null: all."""
+    deny: Annotated[tuple[McpName, ...], Field(max_length=MAX_TOOLS)] = ()
+    """Never these."""
+
+    def takes(self, name: str) -> bool:
+        return name not in self.deny and (self.allow is None or name in self.allow)
+
+
+class McpServerSpec(Frozen):
+    """One registered server: an address to call, or a command to start."""
+
+    name: ToolName
+    url: Annotated[str, Field(max_length=2048)] | None = None
+    command: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    args: Annotated[tuple[Argument, ...], Field(max_length=64)] = ()
+    tools: ToolFilter = ToolFilter()
+    prefix: Annotated[str, Field(pattern=PREFIX_PATTERN)] | None = None
+    approval: ServerApproval | None = None
+    timeout_seconds: Seconds | None = None
+
+    @property
+    def target(self) -> JsonObject:
+        """What is called; another one is another server, whatever its name."""
+        return {"url": self.url, "command": self.command, "args": list(self.args)}
+
+
+class ListedTool(Frozen):
+    """What a server said of one of its tools; stored as the list was last seen."""
+
+    name: str
+    title: str | None = None
+    description: str = ""
+    parameters: JsonObject
+    output_schema: JsonObject | None = None
+    annotations: dict[str, JsonValue] = Field(default_factory=dict)
+    only_as_task: bool = False
+    """`execution.taskSupport: "required"` of the protocol of 2025-11-25."""
+    too_deep: bool = False
+    """Its schemas or annotations are nested too deep to be stored, and are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A tool of the server that cannot be one here, and why."""
+
+    tool: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    specs: tuple[ToolSpec, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def offered(server: McpServerSpec, listed: Iterable[ListedTool]) -> Offered:
+    """The tools that the server's list makes. Raises NameTakenError where two of them would get
+    the same name."""
+    specs: dict[str, ToolSpec] = {}
+    skipped: list[Skipped] = []
+    for tool in listed:
+        if not server.tools.takes(tool.name):
+            continue
+        if (reason := _unusable(server, tool)) is not None:
+            skipped.append(Skipped(tool.name[:256], reason))
+            continue
+        spec = _spec(server, tool)
+        if (other := specs.get(spec.name)) is not None:
+            assert other.mcp is not None
+            raise NameTakenError(
+                f"The server's tools '{other.mcp.tool}' and '{tool.name}' would both be named "
+                f"'{spec.name}'; leave one out with tools.deny."
+            )
+        specs[spec.name] = spec
+    return Offered(tuple(specs.values()), tuple(skipped))
+
+
+def registry_name(server: McpServerSpec, tool: str) -> str:
+    """`prefix_tool`, made to fit the names that every vendor takes."""
+    prefix = server.prefix or server.name
+    return re.sub(r"[^A-Za-z0-9_-]", "_", f"{prefix}_{tool}")[:MAX_NAME]
+
+
+def default_approval(tool: ListedTool) -> Approval:
+    """Where the server's registration says nothing, only a tool that says that it reads and no
+    more is called unasked."""
+    return "never" if tool.annotations.get("readOnlyHint") is True else "always"
+
+
+def _unusable(server: McpServerSpec, tool: ListedTool) -> str | None:
+    if not 0 < len(tool.name) <= 256:
+        return "its name is empty or too long"
+    if tool.too_deep:
+        return f"its schemas or annotations are nested deeper than {MAX_DEPTH} levels"
+    if tool.only_as_task:
+        return "it can only be called as a task of the protocol, which Runward does not do"
+    if is_reserved(registry_name(server, tool.name)):
+        return "its name here would be one that is reserved for Runward's own tools"
+    return _schema_problem(tool)
+
+
+def _schema_problem(tool: ListedTool) -> str | None:
+    """Remembered, since a server is shown more often than it lists, and checking the schemas of
+    MAX_TOOLS tools takes a second."""
+    schemas = compact([tool.parameters, tool.output_schema]).encode()
+    key = blake2b(schemas, digest_size=16).digest()
+    if key in _checked:
+        return _checked[key]
+    problems = check_schema(tool.parameters, strict=False)
+    if not problems and tool.output_schema is not None:
+        problems = check_schema(
+            tool.output_schema, strict=False, at="output_schema", object_root=False
+        )
+    if len(_checked) >= MAX_CHECKED:
+        _checked.clear()
+    reason = f"{problems[0].path} {problems[0].message}"[:500] if problems else None
+    _checked[key] = reason
+    return reason
+
+
+def _spec(server: McpServerSpec, tool: ListedTool) -> ToolSpec:
+    about: JsonObject = {"title": tool.title} if tool.title else {}
+    if tool.annotations and len(compact(tool.annotations).encode()) <= MAX_ANNOTATIONS_BYTES:
+        about["annotations"] = tool.annotations
+    return ToolSpec(
+        name=registry_name(server, tool.name),
+        description=tool.description[:MAX_DESCRIPTION],
+        parameters=tool.parameters,
+        output_schema=tool.output_schema,
+        type="mcp",
+        url=server.url,
+        strict=False,
+        timeout_seconds=server.timeout_seconds,
+        approval=default_approval(tool) if server.approval is None else server.approval,
+        metadata={"mcp": about} if about else {},
+        # Of a command: another one is another version, like another url.
+        code=None if server.command is None else digest(server.target)[:64],
+        mcp=FromServer(server=server.name, tool=tool.name),
+    )

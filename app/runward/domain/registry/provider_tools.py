@@ -1,0 +1,109 @@
+"""Tools that vendors know by kind. Pure.
+
+Hosted ones are run by the model's vendor; executors (a shell, a patcher of files, a computer) are
+run here, by a webhook or a plugin of that kind. A model whose vendor knows the kind of an executor
+is given the vendor's own tool, which it was trained on; any other model sees a function with the
+same arguments. Arguments and results are shaped like those of OpenAI's Responses API
+(`shell_call.action`, `apply_patch_call`, `computer_call`).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from runward.domain.json import JsonObject
+from runward.domain.registry.tools import Approval, ExecutorKind, Hosted
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    description: str
+    parameters: JsonObject
+
+
+def _object(required: tuple[str, ...] = (), **properties: JsonObject) -> JsonObject:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_TEXT: Final[JsonObject] = {"type": "string"}
+_WHOLE: Final[JsonObject] = {"type": ["integer", "null"], "minimum": 1}
+
+EXECUTORS: Final[dict[ExecutorKind, Executor]] = {
+    "shell": Executor(
+        "Runs shell commands, one after the other, and answers with what each wrote to standard "
+        "output and standard error and how it ended.",
+        _object(
+            ("commands",),
+            commands={"type": "array", "items": _TEXT, "minItems": 1},
+            timeout_ms=_WHOLE | {"description": "For each command."},
+            max_output_length=_WHOLE | {"description": "Characters kept of each output."},
+        ),
+    ),
+    "apply_patch": Executor(
+        "Creates, updates or deletes one file. A diff is in the V4A format: lines that begin with "
+        "a space, + or -, in sections that begin with @@.",
+        _object(
+            ("operation",),
+            operation={
+                "anyOf": [
+                    _object(
+                        ("type", "path", "diff"),
+                        type={"type": "string", "enum": ["create_file", "update_file"]},
+                        path=_TEXT,
+                        diff=_TEXT,
+                    ),
+                    _object(
+                        ("type", "path"),
+                        type={"type": "string", "enum": ["delete_file"]},
+                        path=_TEXT,
+                    ),
+                ]
+            },
+        ),
+    ),
+    "computer": Executor(
+        "Does actions on a screen in their order (click, double_click, drag, keypress, move, "
+        "screenshot, scroll, type, wait), and answers with a picture of it.",
+        _object(
+            ("actions",),
+            actions={
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"type": _TEXT},
+                    "required": ["type"],
+                },
+            },
+            pending_safety_checks={
+                "type": ["array", "null"],
+                "items": {"type": "object"},
+                "description": "What the vendor wants a person to look at first.",
+            },
+        ),
+    ),
+}
+
+MCP_REQUEST: Final = _object(
+    ("name", "arguments"),
+    server_label=_TEXT | {"description": "The server's label."},
+    name=_TEXT | {"description": "The tool that the vendor is to call."},
+    arguments={"type": "object"},
+)
+"""The arguments of a call that asks whether the vendor may call a tool of a hosted MCP server."""
+
+
+def parameters_of(hosted: Hosted) -> JsonObject:
+    """Only hosted MCP servers ask for anything here."""
+    return MCP_REQUEST if hosted.kind == "mcp" else _object()
+
+
+def default_approval(
+    *, hosted: Hosted | None = None, executes: ExecutorKind | None = None
+) -> Approval:
+    """What a registration that says nothing means."""
+    asks = executes is not None or (hosted is not None and hosted.kind == "mcp")
+    return "always" if asks else "never"

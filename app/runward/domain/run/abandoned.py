@@ -1,0 +1,48 @@
+"""Calls that were sent and whose answer nobody waits for any more, so that their tools are told."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from runward.domain.ids import ProjectId, RunId
+from runward.domain.run.calls import Call, CallOutcome
+from runward.domain.run.state import Changes, RunState
+
+_WITHOUT_ANSWER: Final = frozenset({CallOutcome.CANCELLED, CallOutcome.TIMED_OUT})
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    project_id: ProjectId
+    run_id: RunId
+    agent: str | None
+    call: Call
+
+    @property
+    def reason(self) -> str:
+        """For the tool: `run_cancelled`, `run_ended` or `timed_out`."""
+        assert self.call.result is not None
+        return self.call.result.reason or self.call.result.outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What somebody outside has settled. `abandoned` are told once that is committed."""
+
+    abandoned: tuple[Abandoned, ...] = ()
+
+
+def abandoned(state: RunState, changes: Changes) -> tuple[Abandoned, ...]:
+    """Of the calls that this step settles. A call is settled once, so it is among them once."""
+    return tuple(
+        Abandoned(state.project_id, state.id, state.agent, call)
+        for call in changes.updated.values()
+        if call.result is not None
+        and call.result.outcome in _WITHOUT_ANSWER
+        and call.attempt > 0
+        and call.version is not None
+    )
+
+
+def together(closed: Iterable[Closed]) -> Closed:
+    return Closed(tuple(call for one in closed for call in one.abandoned))

@@ -1,0 +1,195 @@
+"""Approvals: what a person may decide about one call, and what each decision does to it."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Annotated, Final, Literal, TypeAlias, assert_never
+
+from pydantic import Field, JsonValue
+
+from runward.domain.events.event_types import fitting
+from runward.domain.ids import ApprovalId, Prefix, show
+from runward.domain.json import JsonObject, digest
+from runward.domain.registry.tools import Frozen
+from runward.domain.run import texts
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from runward.domain.run.settle import completed, settle
+from runward.domain.run.state import Changes, Remembered, RunState
+from runward.domain.run.tools import Tool
+
+
+class ApprovalStatus(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EDITED = "edited"
+    RESPONDED = "responded"
+    EXPIRED = "expired"  # nobody answered in time
+    WITHDRAWN = "withdrawn"  # the run ended first
+    VOID = "void"  # the tool changed since it was asked; it was asked again
+
+
+class Remember(Frozen):
+    """The decision also covers later calls of the same tool version by the same agent."""
+
+    scope: Literal["run", "session"]
+    exact_arguments: bool = False
+    expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
+
+
+class _Decision(Frozen):
+    digest: Annotated[str, Field(max_length=128)] | None = None
+    """Of the call as it was shown; another one is refused with 409."""
+
+
+class Approve(_Decision):
+    decision: Literal["approve"]
+    remember: Remember | None = None
+
+
+class Reject(_Decision):
+    decision: Literal["reject"]
+    message: Annotated[str, Field(max_length=4096)] | None = None
+    remember: Remember | None = None
+
+
+class Edit(_Decision):
+    decision: Literal["edit"]
+    arguments: JsonObject
+    message: Annotated[str, Field(max_length=4096)] | None = None
+
+
+class Respond(_Decision):
+    decision: Literal["respond"]
+    output: JsonValue
+
+
+DecisionKind: TypeAlias = Literal["approve", "reject", "edit", "respond"]
+Decision: TypeAlias = Annotated[Approve | Reject | Edit | Respond, Field(discriminator="decision")]
+
+STATUS_AFTER: Final[Mapping[str, ApprovalStatus]] = {
+    "approve": ApprovalStatus.APPROVED,
+    "reject": ApprovalStatus.REJECTED,
+    "edit": ApprovalStatus.EDITED,
+    "respond": ApprovalStatus.RESPONDED,
+}
+
+
+def as_kept(decision: Decision) -> JsonObject:
+    """What two decisions are compared by: all but the digest, an output of null included."""
+    kept: JsonObject = decision.model_dump(mode="json", exclude={"digest"}, exclude_none=True)
+    return kept | {"output": decision.output} if isinstance(decision, Respond) else kept
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What became of an approval: kept beside it, and compared when a second decision comes."""
+
+    approval_id: ApprovalId
+    status: ApprovalStatus
+    decision: JsonObject
+    call: Call
+
+
+def decide(
+    state: RunState,
+    changes: Changes,
+    call: Call,
+    tool: Tool,
+    decision: Decision,
+    by: str,
+    *,
+    expired: Collection[ApprovalId] = (),
+) -> tuple[RunState, list[Decided]]:
+    """`call` waits for this decision; with `remember` it covers its pending siblings too, but for
+    those whose approvals have `expired`."""
+    state, first = _decide_one(state, changes, call, tool, decision, by)
+    decided = [first]
+    if isinstance(decision, Approve | Reject) and decision.remember is not None:
+        memory = remembered(decision, call, state.agent)
+        for other in state.open_calls:
+            waits = other.phase is CallPhase.AWAITING_APPROVAL and other.approval_id not in expired
+            if waits and _covers(memory, other):
+                state, one = _decide_one(state, changes, other, tool, decision, by)
+                decided.append(one)
+    return state, decided
+
+
+def remembered(decision: Approve | Reject, call: Call, agent: str | None) -> Remembered:
+    assert decision.remember is not None and call.version is not None
+    exact = decision.remember.exact_arguments
+    return Remembered(
+        decision=decision.decision,
+        tool=call.tool,
+        version=call.version,
+        agent=agent,
+        arguments_digest=digest(call.arguments) if exact else None,
+        message=decision.message if isinstance(decision, Reject) else None,
+    )
+
+
+def _covers(memory: Remembered, call: Call) -> bool:
+    same_tool = (memory.tool, memory.version) == (call.tool, call.version)
+    return same_tool and memory.arguments_digest in (None, digest(call.arguments))
+
+
+def _decide_one(
+    state: RunState, changes: Changes, call: Call, tool: Tool, decision: Decision, by: str
+) -> tuple[RunState, Decided]:
+    assert call.approval_id is not None
+    status = STATUS_AFTER[decision.decision]
+    body: JsonObject = as_kept(decision)
+    about: JsonObject = {
+        "approval_id": show(Prefix.APPROVAL, call.approval_id),
+        "call_id": call.id,
+        "tool": call.tool,
+        "decision": decision.decision,
+        "status": status,
+        "decided_by": by,
+    }
+    if isinstance(decision, Edit | Reject) and decision.message:
+        about |= {"message": decision.message}
+    match decision:
+        case Approve():
+            call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
+        case Edit():
+            arguments = tool.arguments.without_nulls(decision.arguments)
+            new_digest = call_digest(call.tool, call.version, tool.spec.url, arguments)
+            call = replace(
+                call,
+                phase=CallPhase.READY,
+                original=call.asked,
+                arguments=arguments,
+                digest=new_digest,
+                approved_digest=new_digest,
+            )
+            about |= {**fitting("arguments", arguments), "digest": new_digest}
+        case Reject() | Respond():
+            pass
+        case _:
+            assert_never(decision)
+    changes.add("tool_call.approval_decided", **about)
+    changes.put(call)
+    state = state.with_call(call)
+    match decision:
+        case Reject(message=message):
+            text = message or tool.spec.reject_message or texts.NOT_APPROVED
+            result = Result(CallOutcome.REJECTED, text, Reason.DECLINED)
+            state = settle(state, changes, call, result)
+        case Respond(output=output):
+            result = replace(completed(output, tool.spec.max_output_bytes), reason=Reason.RESPONDED)
+            state = settle(state, changes, call, result)
+        case Approve() | Edit():
+            pass
+        case _:
+            assert_never(decision)
+    assert call.approval_id is not None
+    return state, Decided(call.approval_id, status, body, state.calls[call.id])
+
+
+def expire(state: RunState, changes: Changes, call: Call) -> RunState:
+    """Nobody answered in time; the model is told just that."""
+    assert call.approval_id is not None
+    changes.closed_approvals[call.approval_id] = ApprovalStatus.EXPIRED
+    result = Result(CallOutcome.REJECTED, texts.NOBODY_ANSWERED, Reason.APPROVAL_EXPIRED)
+    return settle(state, changes, call, result)

@@ -1,0 +1,279 @@
+"""The bounds of everything that models, tools, plugins and MCP servers return.
+
+Nothing enters a run before it has passed here. Text that PostgreSQL cannot hold is replaced,
+numbers that no double holds become null, and a value that is nested too deep or too large is
+refused. Request bodies meet the same bounds in `runward.domain.strict_json`.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final, TypeVar, assert_never, cast
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from runward.domain.errors import ConflictError
+from runward.domain.json import (
+    MAX_VALUES,
+    UnstorableError,
+    cleaned,
+    cleaned_text,
+    holds_more,
+    is_in_range,
+)
+from runward.domain.run.calls import Result
+from runward.domain.run.items import (
+    Content,
+    HostedCall,
+    MediaPart,
+    Message,
+    Native,
+    Part,
+    TextPart,
+)
+from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
+
+MAX_RESULT_BYTES: Final = 11 * 1_048_576
+"""Of one result as JSON: the largest output that a tool may have, and what is around it."""
+MAX_RESPONSE_BYTES: Final = 32 * 1_048_576
+"""Of one model response as JSON."""
+MAX_ARGUMENT_VALUES: Final = 1_048_576
+"""Of the arguments of all calls of one response. Commas and brackets in texts count, too. One call
+alone, whose arguments have at most so many characters, cannot hold more."""
+MAX_RUN_BYTES: Final = 64 * 1_048_576
+"""Of all that one run holds: its items and its tool calls."""
+MAX_NAME: Final = 64
+"""Characters of a tool's name. Every provider takes such a name back."""
+MAX_CALL_ID: Final = 512
+"""Characters. A longer id is replaced by one of ours."""
+MAX_TOKENS: Final = 10**12
+"""Of one response. The sums of a run fit the database's integers."""
+MAX_MESSAGE: Final = 4096
+"""Characters of a progress message."""
+MAX_DETAIL: Final = 4096
+MAX_URL: Final = 8192
+MAX_FILENAME: Final = 255
+_URL: Final = re.compile(r"(?:https?|s3)://[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
+_DATA_URL: Final = re.compile(r"data:[\w.+/-]*(?:;[\w.+=-]+)*;base64,(.*)", re.ASCII | re.DOTALL)
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
+_MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
+
+_NUL: Final = b"\\u0000"
+
+T = TypeVar("T")
+
+
+def bounded_outcome(outcome: Outcome) -> Outcome:
+    """Return the outcome as it can be stored; a result that cannot be is a failed call."""
+    match outcome:
+        case Waits():
+            return outcome
+        case Failed(detail=detail, message=message):
+            told = None if message is None else cleaned_text(message)
+            return replace(outcome, detail=cleaned_text(detail)[:MAX_DETAIL], message=told)
+        case Done():
+            try:
+                return _bounded_done(outcome)
+            except UnstorableError as error:
+                return Failed(Why.INVALID_RESPONSE, f"The result cannot be stored: {error}.")
+        case _:
+            assert_never(outcome)
+
+
+def bounded_result(result: Result) -> tuple[Result, int]:
+    """Return the result as it can be stored, and its size as JSON. What a tool returned was
+    bounded before; the words of guardrails and hooks may not have been."""
+    try:
+        raw = to_json(result, inf_nan_mode="null")
+        if _NUL not in raw:
+            return result, len(raw)
+    except ValueError:  # a lone surrogate
+        pass
+    detail = None if result.detail is None else cleaned_text(result.detail)
+    result = replace(result, output=cleaned(result.output)[0], detail=detail)
+    return result, bytes_of(result)
+
+
+def bounded_response(response: ModelResponse, *, stored: int = 0) -> ModelResponse:
+    """Return the response as it can be stored in a run that holds `stored` bytes. Raises
+    UnstorableError."""
+    if holds_more([value for one in response.output for value in _held(one)], MAX_VALUES):
+        raise UnstorableError(f"it holds more than {MAX_VALUES:,} values")
+    output = tuple(_bounded_output(one) for one in response.output)
+    size = bytes_of(output)
+    if size > MAX_RESPONSE_BYTES:
+        raise UnstorableError(f"it has {size} bytes of at most {MAX_RESPONSE_BYTES}")
+    if _argument_values(output) > MAX_ARGUMENT_VALUES:
+        raise UnstorableError(f"its calls hold more than {MAX_ARGUMENT_VALUES:,} values")
+    if stored + size > MAX_RUN_BYTES:
+        raise UnstorableError(f"the run would hold more than {MAX_RUN_BYTES} bytes with it")
+    return replace(response, output=output, usage=bounded_usage(response.usage))
+
+
+def _argument_values(output: Iterable[Output]) -> int:
+    """Return how many values are parsed at most. Longer arguments are not."""
+    texts = (one.arguments for one in output if isinstance(one, RequestedCall))
+    parsed = (text for text in texts if len(text) <= MAX_ARGUMENT_VALUES)
+    return sum(text.count(",") + text.count("[") + text.count("{") for text in parsed)
+
+
+def check_room(added: object, *, stored: int = 0) -> None:
+    """Raise ConflictError if a run that holds `stored` bytes has no room for what is added."""
+    if stored + bytes_of(added) > MAX_RUN_BYTES:
+        raise ConflictError(f"A run may hold {MAX_RUN_BYTES} bytes; it would have more with this.")
+
+
+def bounded_usage(usage: Usage) -> Usage:
+    return Usage(
+        bounded_count(usage.input),
+        bounded_count(usage.output),
+        bounded_count(usage.cached_input),
+        bounded_count(usage.reasoning),
+        max(0.0, usage.cost) if is_in_range(usage.cost) else 0.0,
+    )
+
+
+def bounded_count(number: object) -> int:
+    """Return a number of tokens. A whole number may be written as a float; anything that is no
+    number counts as 0."""
+    if isinstance(number, bool) or not isinstance(number, int | float) or number != number:  # noqa: PLR0124  # NaN
+        return 0
+    return int(min(max(number, 0), MAX_TOKENS))
+
+
+def bounded_name(name: str) -> str:
+    """Return a tool's name as a model wrote it. A name that is too long or that cannot be stored is
+    replaced by its readable beginning and a digest, so that different names stay different."""
+    if len(name) <= MAX_NAME and "\ufffd" not in cleaned_text(name):
+        return name
+    told = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{_NOT_IN_NAMES.sub('_', name)[: MAX_NAME - len(told) - 1]}_{told}"
+
+
+def bounded_progress(
+    progress: float | None, message: str | None
+) -> tuple[float | None, str | None]:
+    """Return how far a call is, from 0 to 1, and its message."""
+    if progress is not None:
+        progress = min(1.0, max(0.0, progress)) if is_in_range(progress) else None
+    return progress, None if message is None else cleaned_text(message)[:MAX_MESSAGE]
+
+
+def bounded_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Return the parts that a model can be shown. A sentence takes the place of an image or a file
+    that cannot be shown, so that the rest of the result is kept."""
+    return tuple(_bounded_part(part) for part in parts)
+
+
+def bytes_of(value: object) -> int:
+    """Return the size of a cleaned value as JSON."""
+    return len(to_json(value, inf_nan_mode="null"))
+
+
+def _bounded_done(done: Done) -> Done:
+    kept = replace(
+        done,
+        output=cleaned(done.output)[0],
+        parts=bounded_parts(done.parts),
+        metadata=_object(done.metadata),
+        state=_object(done.state),
+    )
+    size = bytes_of((kept.output, kept.parts, kept.metadata, kept.state))
+    if size > MAX_RESULT_BYTES:
+        raise UnstorableError(f"it has {size} bytes of at most {MAX_RESULT_BYTES}")
+    return kept
+
+
+def _bounded_output(one: Output) -> Output:
+    match one:
+        case RequestedCall():
+            return replace(
+                one,
+                call_id=cleaned_text(one.call_id),
+                name=bounded_name(one.name),
+                arguments=cleaned_text(one.arguments),
+                native=_native(one.native),
+            )
+        case Message():
+            return replace(one, content=_content(one.content), native=_native(one.native))
+        case HostedCall():
+            return replace(
+                one,
+                call_id=cleaned_text(one.call_id)[:MAX_CALL_ID],
+                name=bounded_name(one.name),
+                kind=bounded_name(one.kind),
+                arguments=_object(one.arguments),
+                output=cleaned(one.output)[0],
+                data=_object(one.data),
+            )
+        case _:
+            return replace(one, data=_object(one.data))
+
+
+def _held(one: Output) -> list[JsonValue]:
+    """What an output holds as the provider's own JSON."""
+    if isinstance(one, RequestedCall | Message):
+        return [] if one.native is None else [one.native.data]
+    return [one.data]
+
+
+def _content(content: Content) -> Content:
+    return cleaned_text(content) if isinstance(content, str) else bounded_parts(content)
+
+
+def _native(native: Native | None) -> Native | None:
+    return native and replace(native, data=_object(native.data))
+
+
+def _object(value: T) -> T:
+    return cast(T, cleaned(cast(JsonValue, value))[0])
+
+
+def _bounded_part(part: Part) -> Part:
+    if isinstance(part, TextPart):
+        return TextPart(cleaned_text(part.text))
+    if part.data is not None:
+        part = replace(part, data="".join(part.data.split()))
+    if (problem := _problem(part)) is not None:
+        return TextPart(f"(One {part.type} of this result is left out: {problem}.)")
+    media_type, filename = part.media_type, part.filename
+    if media_type is not None:
+        media_type = media_type.partition(";")[0].strip()
+        media_type = media_type if _MEDIA_TYPE.fullmatch(media_type) else None
+    if filename is not None:
+        filename = cleaned_text(filename)[:MAX_FILENAME]
+    return replace(part, media_type=media_type, filename=filename)
+
+
+def _problem(part: MediaPart) -> str | None:
+    """Return why a model cannot be shown the part."""
+    if part.data is not None:
+        return None if _is_base64(part.data) else "its data is not valid base64"
+    url = part.url or ""
+    if (inline := _DATA_URL.fullmatch(url)) is not None:
+        return None if _is_base64(inline[1]) else "its data is not valid base64"
+    return None if _is_url(url) else "its URL is not a valid http or https address"
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def _is_url(url: str) -> bool:
+    if len(url) > MAX_URL or not _URL.fullmatch(url):
+        return False
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False

@@ -1,0 +1,194 @@
+"""The tools that Runward itself brings along. They read what a run already has, so calling one
+again harms nobody; they count as calls like any other."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from runward.domain.ids import CallId
+from runward.domain.json import JsonObject, compact
+from runward.domain.registry.builtin_names import READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS
+from runward.domain.registry.tools import ToolSpec
+from runward.domain.run import texts, tool_search
+from runward.domain.run.config import MAX_SHOWN
+from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.state import RunState
+from runward.domain.run.tools import Tool, compile_tool
+
+VERSION: Final = 0
+"""Of every built-in tool; registered ones begin at 1."""
+READ_BYTES, MIN_READ_BYTES, MAX_READ_BYTES = 8192, 16, 65_536
+"""Of one `read_result`: usually, at least, at most."""
+FOUND_TOOLS: Final = 8
+FOUND_MESSAGES, MAX_FOUND_MESSAGES = 10, 50
+MAX_QUERY: Final = 1024
+"""Characters of what is searched for."""
+MAX_OUTPUT: Final = 1_048_576
+"""Bytes. What is read is never cut again, however much JSON's escapes make of it."""
+
+
+def _text(description: str) -> JsonObject:
+    return {
+        "type": "string",
+        "description": description,
+        "minLength": 1,
+        "maxLength": MAX_QUERY,
+    }
+
+
+def _number(description: str, *, least: int, most: int | None = None) -> JsonObject:
+    bounds: JsonObject = {"minimum": least} if most is None else {"minimum": least, "maximum": most}
+    return {"type": "integer", "description": description, **bounds}
+
+
+def _builtin(name: str, description: str, required: str, **properties: JsonObject) -> Tool:
+    parameters: JsonObject = {
+        "type": "object",
+        "properties": cast(JsonObject, properties),
+        "required": [required],
+        "additionalProperties": False,
+    }
+    spec = ToolSpec(
+        name=name,
+        description=description,
+        parameters=parameters,
+        type="builtin",
+        idempotent=True,
+        max_output_bytes=MAX_OUTPUT,
+    )
+    return compile_tool(spec, VERSION)
+
+
+BUILTINS: Final[Mapping[str, Tool]] = {
+    tool.name: tool
+    for tool in (
+        _builtin(
+            READ_RESULT,
+            "Reads the whole result of an earlier call, where only its beginning and its end were "
+            "shown. `next_offset` in the answer says where to go on, null that this was the end.",
+            "call_id",
+            call_id=_text("Whose result: the id of the call."),
+            offset=_number("Where to begin, in bytes. 0 if left out.", least=0),
+            limit=_number(
+                f"How many bytes to read. {READ_BYTES} if left out.",
+                least=MIN_READ_BYTES,
+                most=MAX_READ_BYTES,
+            ),
+            find=_text("Begin where this text occurs next, at or after the offset."),
+        ),
+        _builtin(
+            SEARCH_HISTORY,
+            "Searches the earlier conversation of this session, also what is not shown any more.",
+            "query",
+            query=_text("What to look for, in a few words."),
+            limit=_number(
+                f"How many matches at most. {FOUND_MESSAGES} if left out.",
+                least=1,
+                most=MAX_FOUND_MESSAGES,
+            ),
+        ),
+        _builtin(
+            SEARCH_TOOLS,
+            "Finds tools by what they do. There are more tools than are shown: search here before "
+            "saying that something cannot be done. What is found can be called from then on.",
+            "query",
+            query=_text("What the tool should do, in a few words, or its exact name."),
+            limit=_number(
+                f"How many tools at most. {FOUND_TOOLS} if left out.",
+                least=1,
+                most=tool_search.MAX_FOUND,
+            ),
+        ),
+    )
+}
+
+
+def offered(state: RunState, enabled: Mapping[str, Tool]) -> dict[str, Tool]:
+    """The built-in tools that the agent is shown in this turn: those that it names, `read_result`
+    once a result was cut, `search_tools` with more `enabled` tools than are shown."""
+    names = {name for name in state.config.tools if name in BUILTINS}
+    results = (call.result for call in state.calls.values() if call.result is not None)
+    if any(result.full is not None for result in results):
+        names.add(READ_RESULT)
+    if tool_search.searching(state, enabled):
+        names.add(SEARCH_TOOLS)
+    return {name: tool for name, tool in BUILTINS.items() if name in names}
+
+
+def shown(
+    state: RunState, enabled: Mapping[str, Tool], others: Mapping[str, Tool] | None = None
+) -> dict[str, Tool]:
+    """All that a model is shown in this turn: of the `enabled` registered tools those that are
+    loaded, `others` that Runward made for the agent, and the built-in ones. A searching agent is
+    shown MAX_SHOWN in all, or as many as there are of the last two."""
+    extra = {**(others or {}), **offered(state, enabled)}
+    room = max(0, MAX_SHOWN - len(extra))
+    return {**tool_search.shown(state, enabled, room), **extra}
+
+
+def invoke(
+    name: str,
+    arguments: JsonObject,
+    state: RunState,
+    *,
+    tools: Mapping[str, ToolSpec],
+    search_history: Callable[[str, int], JsonValue],
+) -> Outcome:
+    """`arguments` fit the tool's schema. `tools` are those that `search_tools` looks through;
+    `search_history` gets the query and how many matches at most."""
+    if name == READ_RESULT:
+        return _read_result(arguments, state)
+    query = str(arguments["query"])
+    if name == SEARCH_HISTORY:
+        return Done(search_history(query, _integer(arguments, "limit", FOUND_MESSAGES)))
+    assert name == SEARCH_TOOLS
+    return _search_tools(query, tools, _integer(arguments, "limit", FOUND_TOOLS))
+
+
+def _read_result(arguments: JsonObject, state: RunState) -> Outcome:
+    call_id = CallId(str(arguments["call_id"]))
+    call = state.calls.get(call_id)
+    if call is None or call.result is None:
+        return _refused(texts.no_result(call_id))
+    whole = call.result.output if call.result.full is None else call.result.full
+    raw = (whole if isinstance(whole, str) else compact(whole)).encode()
+    begin = _integer(arguments, "offset", 0)
+    if "find" in arguments:
+        begin = raw.find(str(arguments["find"]).encode(), begin)
+        if begin < 0:
+            return _refused(texts.NOT_IN_RESULT)
+    begin = _character_at(raw, begin)
+    end = _character_at(raw, begin + _integer(arguments, "limit", READ_BYTES))
+    return Done(
+        {
+            "text": raw[begin:end].decode(),
+            "offset": begin,
+            "bytes": len(raw),
+            "next_offset": end if end < len(raw) else None,
+        }
+    )
+
+
+def _character_at(raw: bytes, offset: int) -> int:
+    """Where the character begins that the byte at `offset` belongs to."""
+    offset = min(offset, len(raw))
+    while offset < len(raw) and raw[offset] & 0xC0 == 0x80:
+        offset -= 1
+    return offset
+
+
+def _search_tools(query: str, tools: Mapping[str, ToolSpec], limit: int) -> Outcome:
+    found: list[JsonValue] = [*tool_search.search(query, tools, limit)]
+    note = texts.TOOLS_FOUND if found else texts.NO_TOOL_FOUND
+    return Done({"tools": found, "note": note})
+
+
+def _refused(message: str) -> Failed:
+    return Failed(Why.ERROR, message, message, permanent=True)
+
+
+def _integer(arguments: JsonObject, name: str, default: int) -> int:
+    value = arguments.get(name, default)
+    assert isinstance(value, int | float)  # to JSON, 8.0 is an integer too
+    return int(value)

@@ -1,0 +1,84 @@
+"""The conversation as the model is to see it: every call followed by exactly one result."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from runward.domain.ids import CallId
+from runward.domain.json import compact
+from runward.domain.registry.guards import Stage
+from runward.domain.run import texts
+from runward.domain.run.calls import Call, CallOutcome, Reason, Result
+from runward.domain.run.items import Item, Message, TextPart, ToolResult
+from runward.domain.run.plan import WARN_AT, identical_before
+from runward.domain.run.state import RunState, Segment, new_input, tool_calls_of
+
+
+def conversation(state: RunState) -> tuple[Item, ...]:
+    """Results stand directly after the response that asked for them, in the model's order,
+    whenever they came."""
+    return tuple(item for item, _ in attributed(state))
+
+
+def attributed(state: RunState) -> Iterator[tuple[Item, Segment]]:
+    """Each item with the segment that it belongs to."""
+    answered: set[CallId] = set()
+    for segment in state.segments:
+        for item in segment.items:
+            yield item, segment
+        for asked in tool_calls_of(segment):
+            call = state.calls[asked.call_id]
+            if call.result is not None:
+                yield _result(state, call, again=call.id in answered), segment
+                answered.add(call.id)
+
+
+def without_refused(state: RunState, stage: Stage | None) -> RunState:
+    """The run without what a guardrail of that stage refused, as its session keeps it: without the
+    input that the model was not shown, or without the last response's words and its calls' results.
+    The calls themselves stay, since they were made."""
+    match stage:
+        case "run_input":
+            return _without_items(state, new_input(state))
+        case "run_output" if state.last_response is not None:
+            return _without_answer(state, state.last_response)
+        case _:
+            return state
+
+
+def _without_items(state: RunState, refused: Collection[Segment]) -> RunState:
+    ids = {id(one) for one in refused}  # equal input may have come before
+    segments = (replace(one, items=()) if id(one) in ids else one for one in state.segments)
+    return replace(state, segments=tuple(segments))
+
+
+def _without_answer(state: RunState, last: Segment) -> RunState:
+    asked = tool_calls_of(last)
+    items = tuple(one for one in last.items if asked and not isinstance(one, Message))
+    segments = tuple(replace(one, items=items) if one is last else one for one in state.segments)
+    state = replace(state, segments=segments)
+    for call in (state.calls[one.call_id] for one in asked):
+        if call.result is not None and not call.result.is_error:
+            withheld = Result(CallOutcome.FAILED, texts.OUTPUT_GUARDED, Reason.GUARDRAIL)
+            state = state.with_call(replace(call, result=withheld))
+    return state
+
+
+def _result(state: RunState, call: Call, *, again: bool) -> ToolResult:
+    assert call.result is not None
+    result = ToolResult(
+        call.id, call.result.output, is_error=call.result.is_error, parts=call.result.parts
+    )
+    notes: list[str] = []
+    if again:
+        notes.append(texts.STORED)
+    if call.original is not None:
+        notes.append(texts.edited(compact(call.arguments)))
+    if identical_before(state, call) + 1 == WARN_AT:
+        notes.append(texts.REPEATED_WARNING)
+    if call.result.full is not None:
+        notes.append(texts.cut_result(call.id))
+    if not notes:
+        return result
+    noted = "\n".join([*notes, result.text])
+    parts = (TextPart("\n".join(notes)), *result.parts) if result.parts else ()
+    return replace(result, output=noted, parts=parts)

@@ -1,0 +1,348 @@
+"""What a run does next: the whole control flow of the agent loop, and no IO.
+
+Starting a run, resuming it after an approval and recovering it after a crash are the same
+path: load the state, ask `next_action`, do it, commit the result, ask again.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Final, TypeAlias, assert_never
+
+from pydantic import JsonValue
+
+from runward.domain.ids import CallId
+from runward.domain.json import cleaned, compact, parse
+from runward.domain.registry.guards import Stage
+from runward.domain.registry.tools import Concurrency
+from runward.domain.run.builtins import BUILTINS
+from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.config import FixedOutput, StopAt
+from runward.domain.run.items import Message
+from runward.domain.run.response import ModelResponse
+from runward.domain.run.state import RunState, SegmentKind, tool_calls_of
+from runward.domain.run.status import RunStatus
+from runward.domain.run.team import next_agent
+from runward.domain.run.workflow import Over, Steps, next_step
+from runward.domain.schema.validator import Problem, Validator
+
+FREE: Final = Concurrency(limit=64)
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """`repair` says what was wrong with the answer that is to be given again; `tools_off` asks
+    for a closing summary."""
+
+    repair: tuple[Problem, ...] = ()
+    tools_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delegate:
+    """Start the next steps of a workflow: `response` is what a model would have said."""
+
+    response: ModelResponse
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """The run goes on as another agent."""
+
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunTools:
+    """Start these calls now. There is at least one."""
+
+    start: tuple[CallId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait for the calls that are in flight. `stopping`: the run is about to end, so no call is
+    retried."""
+
+    stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Nothing can run until someone outside settles one of these."""
+
+    waiting: tuple[CallId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """`output` is None only where the run ends without one."""
+
+    status: RunStatus
+    output: JsonValue = None
+    parsed: JsonValue = None
+    code: str | None = None
+    """For `failed` the error's code, for `incomplete` the reason."""
+    message: str | None = None
+    refused: Stage | None = None
+    """The stage of a guardrail that refused the run's input or output."""
+
+
+Action: TypeAlias = AskModel | Delegate | HandOver | RunTools | Wait | Park | Finish
+
+
+def next_action(
+    state: RunState,
+    *,
+    overdue: bool = False,
+    busy: bool = False,
+    caps: Mapping[str, Concurrency] | None = None,
+    schema: Validator | None = None,
+) -> Action:
+    """`overdue`: the run's deadline has passed. `busy`: something that came back from elsewhere
+    is being looked at. `caps`: how many calls of each tool may be in flight. `schema`: of the
+    final output, where the agent has one."""
+    calls = state.turn_calls
+    stop = _must_stop(state, calls, overdue=overdue)
+    running = busy or any(call.phase is CallPhase.STARTED for call in calls)
+    if stop is None and (ready := _startable(calls, state, caps or {})):
+        return RunTools(ready)
+    if running:
+        return Wait(stopping=stop is not None)
+    if stop is not None:
+        finishing = stop.status is RunStatus.CANCELLED and state.open_children
+        return Park(tuple(call.id for call in state.open_children)) if finishing else stop
+    if waiting := tuple(call.id for call in calls if call.phase in WAITING):
+        return Park(waiting)
+    return _after_results(state, calls, schema)
+
+
+def _must_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Finish | None:
+    """Why nothing more may start, once what was sent has come back."""
+    for call in calls:
+        if call.result is not None and call.result.fails_run:
+            reason = call.result.reason
+            code = "tool_timeout" if call.result.outcome is CallOutcome.TIMED_OUT else "tool_error"
+            if reason in (Reason.INVALID_ARGUMENTS, Reason.GUARDRAIL):
+                code = reason
+            detail = call.result.detail or _as_text(call.result.output)
+            return Finish(RunStatus.FAILED, code=code, message=f"Tool '{call.tool}': {detail}")
+    if overdue:
+        return Finish(RunStatus.INCOMPLETE, code="deadline", message="The deadline has passed.")
+    if state.cancel_after_turn:
+        return Finish(RunStatus.CANCELLED)
+    return None
+
+
+def _startable(
+    calls: tuple[Call, ...], state: RunState, caps: Mapping[str, Concurrency]
+) -> tuple[CallId, ...]:
+    """The ready calls that fit under the caps of the run, of their tool and of its group; a
+    serial call waits for all before it and holds back all after it."""
+    in_flight = [call for call in calls if call.phase is CallPhase.STARTED]
+    used = Counter(_group(call, caps) for call in in_flight)
+    room = state.config.limits.max_parallel_tool_calls - len(in_flight)
+    start: list[CallId] = []
+    unsettled_before = False
+    for call in calls:
+        cap = caps.get(call.tool, FREE)
+        if cap.serial and call.phase is not CallPhase.SETTLED:
+            if call.phase is CallPhase.READY and not unsettled_before and not in_flight:
+                start.append(call.id)
+            break
+        if call.phase is CallPhase.READY and room > 0 and used[_group(call, caps)] < cap.limit:
+            used[_group(call, caps)] += 1
+            room -= 1
+            start.append(call.id)
+        unsettled_before |= call.phase is not CallPhase.SETTLED
+    return tuple(start)
+
+
+def _group(call: Call, caps: Mapping[str, Concurrency]) -> tuple[str, str]:
+    group = caps.get(call.tool, FREE).group
+    return ("tool", call.tool) if group is None else ("group", group)
+
+
+def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
+    """Every call has its result: stop, answer, or ask the model again."""
+    if _refused(state, calls, Reason.REPEATED):
+        return _incomplete("repeated_calls", "The model repeated the same call five times.")
+    if state.config.kind != "llm":
+        return _next_step(state, schema)
+    return _go_on(state, calls, schema)
+
+
+def _go_on(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
+    """Of an agent with a model."""
+    own = calls if _has_last_word(state) else ()
+    if (escalated := _escalation(own)) is not None:
+        return _finish_with(state, state.last_text or escalated.whole, schema)
+    if (agent := next_agent(state)) is not None:
+        return HandOver(agent)
+    if (stopped := _stopping_result(state, own)) is not None:
+        return _finish_with(state, stopped.whole, schema)
+    if _has_answered(state):
+        return _answer(state, schema)
+    if _refused(state, calls, Reason.LIMIT):
+        return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
+    return _ask_within_limits(state)
+
+
+def _escalation(calls: tuple[Call, ...]) -> Result | None:
+    """The first result whose tool said that this agent is done."""
+    results = (call.result for call in calls if call.result is not None)
+    return next((result for result in results if result.escalate), None)
+
+
+def _next_step(state: RunState, schema: Validator | None) -> Action:
+    """Of a workflow."""
+    if any(_because(call, Reason.LIMIT) for call in state.turn_calls):
+        return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
+    step = next_step(state)
+    match step:
+        case Steps(response=response):
+            return _spent(state) or Delegate(response)
+        case Over(failed=str(failed)):
+            return Finish(RunStatus.FAILED, code="step_failed", message=failed)
+        case Over():
+            return _end_of_workflow(step, schema)
+        case _:
+            assert_never(step)
+
+
+def _end_of_workflow(over: Over, schema: Validator | None) -> Finish:
+    """Nobody can be asked for a better output."""
+    parsed, problems = _parsed(over.output, schema)
+    if problems:
+        return _misfit(over.output, problems)
+    return Finish(RunStatus.COMPLETED, over.output, parsed=parsed, code=over.reason)
+
+
+def _answer(state: RunState, schema: Validator | None) -> Action:
+    """The model answered without asking for calls."""
+    text = state.last_text
+    if any(isinstance(item, Message) and item.refusal for item in state.segments[-1].items):
+        return Finish(RunStatus.INCOMPLETE, text, code="refusal", message="The model refused.")
+    if state.turn > state.config.limits.max_turns:  # the closing summary
+        return Finish(RunStatus.COMPLETED, text, code="max_turns")
+    return _finish_with(state, text, schema)
+
+
+def _finish_with(state: RunState, output: JsonValue, schema: Validator | None) -> Action:
+    """Complete with `output`, or ask for a better one where the schema refuses it."""
+    if schema is None:
+        return Finish(RunStatus.COMPLETED, output)
+    parsed, problems = _parsed(output, schema)
+    if not problems:
+        return Finish(RunStatus.COMPLETED, _as_text(output), parsed=parsed)
+    if _repairs(state) >= state.config.repair_attempts:
+        return _misfit(output, problems)
+    limited = _ask_within_limits(state)
+    return AskModel(repair=problems) if limited == AskModel() else limited
+
+
+def _repairs(state: RunState) -> int:
+    """How often the agent that has the run now was asked for a better output since it has it."""
+    said = [one for one in state.segments if one.kind is not SegmentKind.INPUT]
+    own = takewhile(lambda one: one.agent == state.agent, reversed(said))
+    return sum(one.kind is SegmentKind.REPAIR for one in own)
+
+
+def _parsed(output: JsonValue, schema: Validator | None) -> tuple[JsonValue, tuple[Problem, ...]]:
+    """`output` as the schema's value, and what is wrong with it. What PostgreSQL cannot hold is
+    replaced: a JSON text may have it escaped."""
+    if schema is None:
+        return None, ()
+    try:
+        parsed = cleaned(parse(output))[0] if isinstance(output, str) else output
+    except ValueError as error:
+        return None, (Problem("output", f"is not JSON: {error}"),)
+    return parsed, tuple(schema.problems(parsed))
+
+
+def _misfit(output: JsonValue, problems: tuple[Problem, ...]) -> Finish:
+    wrong = f"The output does not match the schema: {problems[0].path} {problems[0].message}"
+    return _incomplete("output_schema", wrong, output)
+
+
+def _ask_within_limits(state: RunState) -> Action:
+    config = state.config
+    limits = config.limits
+    if (spent := _spent(state)) is not None:
+        return spent
+    if state.turn < limits.max_turns:
+        return AskModel()
+    message = f"The run made as many model calls as it may ({limits.max_turns})."
+    match config.on_max_turns:
+        case "summarise" if state.turn == limits.max_turns:
+            return AskModel(tools_off=True)
+        case "fail":
+            return Finish(RunStatus.FAILED, code="max_turns", message=message)
+        case "incomplete" | "summarise":  # or it asked for calls instead of summarising
+            return _incomplete("max_turns", message)
+        case FixedOutput(output=output):
+            return Finish(RunStatus.COMPLETED, output=output, code="max_turns")
+        case _:
+            assert_never(config.on_max_turns)
+
+
+def _spent(state: RunState) -> Finish | None:
+    """Whether a budget is used up that is not counted in turns or calls."""
+    limits, usage = state.config.limits, state.usage
+    if limits.max_tokens is not None and usage.total >= limits.max_tokens:
+        return _incomplete("max_tokens", f"The run used {usage.total} tokens.")
+    if limits.max_cost_usd is not None and usage.cost >= limits.max_cost_usd:
+        return _incomplete("max_cost_usd", f"The run cost {usage.cost:.6f} US dollars.")
+    return None
+
+
+def _stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
+    """The result that ends the run by `tool_use_behavior`: the first good one, in call order. That
+    of a built-in tool is for the model, unless `stop_at` names the tool."""
+    match state.config.tool_use_behavior:
+        case "run_llm_again":
+            return None
+        case "stop_on_first_tool":
+            names = None
+        case StopAt(stop_at=stop_at):
+            names = stop_at
+        case _:
+            assert_never(state.config.tool_use_behavior)
+    for call in calls:
+        stops = call.tool not in BUILTINS if names is None else call.tool in names
+        if stops and call.result is not None and not call.result.is_error:
+            return call.result
+    return None
+
+
+def _has_last_word(state: RunState) -> bool:
+    """Nothing came in after the response, and it is by the agent that has the run now."""
+    last = state.segments[-1] if state.segments else None
+    if last is None or last.kind is not SegmentKind.RESPONSE:
+        return False
+    return last.agent == state.agent
+
+
+def _has_answered(state: RunState) -> bool:
+    """The last word is the model's, and it asked for nothing."""
+    return _has_last_word(state) and not tool_calls_of(state.segments[-1])
+
+
+def _refused(state: RunState, calls: tuple[Call, ...], reason: Reason) -> bool:
+    """Not where somebody has said something since, or has continued the run: then the model is
+    asked once more, which reads that its call was refused."""
+    heard = bool(state.segments) and state.segments[-1].kind is SegmentKind.INPUT
+    return not heard and any(_because(call, reason) for call in calls)
+
+
+def _because(call: Call, reason: Reason) -> bool:
+    return call.result is not None and call.result.reason is reason
+
+
+def _incomplete(reason: str, message: str, output: JsonValue = None) -> Finish:
+    return Finish(RunStatus.INCOMPLETE, output, code=reason, message=message)
+
+
+def _as_text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else compact(value)

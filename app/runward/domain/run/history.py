@@ -1,0 +1,247 @@
+"""Earlier runs of a session: what is kept of a run, what a model is shown of it, and a search.
+
+A history is one sequence of items for each earlier run, the oldest run first.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Final, assert_never
+
+from pydantic import JsonValue
+
+from runward.domain.ids import CallId
+from runward.domain.json import compact
+from runward.domain.run.config import History, RunKind
+from runward.domain.run.items import (
+    Content,
+    HostedCall,
+    Item,
+    Message,
+    Part,
+    Reasoning,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    text_of,
+)
+from runward.domain.run.settle import cut
+
+BYTES_A_TOKEN: Final = 4
+MEDIA_BYTES: Final = 4_000
+"""What an image or a file counts as, whatever its size."""
+ITEM_BYTES: Final = 16
+"""What any item counts as beside its text."""
+
+MAX_WORDS: Final = 16
+"""Of a query; the rest is not looked for."""
+MAX_WORD: Final = 64
+"""Characters of a word of a query that are looked for. Finding one in repetitive texts takes their
+length times its own."""
+MAX_FOUND: Final = 50
+MAX_EXCERPT: Final = 400
+"""Characters."""
+MAX_SEARCHED: Final = 4_194_304
+"""Characters that one search reads, the newest first."""
+_BEFORE: Final = 120
+"""Characters of an excerpt that stand before what was found."""
+
+
+def to_keep(items: Sequence[Item], output: JsonValue, kind: RunKind) -> tuple[Item, ...]:
+    """What of an ended run later runs can see: each call with one result; of a workflow, whose
+    inner conversations are its child runs' own, what it was asked and what it answered."""
+    if kind == "llm":
+        return tuple(_paired(items))
+    asked = tuple(takewhile(lambda item: isinstance(item, Message), items))
+    text = output if isinstance(output, str) else compact(output)
+    answered = (Message("assistant", text),) if output is not None and text else ()
+    return asked + answered
+
+
+def shown(
+    history: Sequence[Sequence[Item]], policy: History, taken: Iterable[CallId] = ()
+) -> tuple[Item, ...]:
+    """What a model reads before the run's own conversation, whose calls have the ids `taken`.
+    System messages are always among it; no call is without its result, no result without its
+    call, and no id is there twice."""
+    items = list(_distinct((_paired(run) for run in history), taken))
+    if policy.trim_tool_outputs is not None:
+        items = [_trimmed(item, policy.trim_tool_outputs) for item in items]
+    begins = [n for n, item in enumerate(items) if _is(item, "user")]
+    first = 0
+    if policy.max_turns == 0:
+        first = len(items)
+    elif policy.max_turns is not None and policy.max_turns < len(begins):
+        first = begins[-policy.max_turns]
+    if policy.max_tokens is not None:
+        first = max(first, _fitting(items, begins, policy.max_tokens * BYTES_A_TOKEN))
+    return tuple(item for n, item in enumerate(items) if n >= first or _is(item, "system"))
+
+
+def _fitting(items: Sequence[Item], begins: Sequence[int], budget: int) -> int:
+    """Where the newest turns begin that fit together, beside all system messages."""
+    left = budget - sum(_bytes(item) for item in items if _is(item, "system"))
+    first, end = len(items), len(items)
+    for begin in reversed([0, *begins]):
+        left -= sum(_bytes(item) for item in items[begin:end] if not _is(item, "system"))
+        if left < 0:
+            break
+        first, end = begin, begin
+    return first
+
+
+def _is(item: Item, role: str) -> bool:
+    return isinstance(item, Message) and item.role == role
+
+
+def _paired(items: Iterable[Item]) -> Iterator[Item]:
+    """Without calls that have no result in their turn, and with one result for each."""
+    whole = tuple(items)
+    waiting: dict[CallId, int] = {}
+    kept: set[int] = set()
+    answered: set[CallId] = set()
+    for n, item in enumerate(whole):
+        match item:
+            case Message(role="user"):
+                waiting.clear()
+            case ToolCall(call_id=call_id) if call_id not in answered:
+                waiting.setdefault(call_id, n)
+            case ToolResult(call_id=call_id) if call_id in waiting:
+                kept |= {waiting.pop(call_id), n}
+                answered.add(call_id)
+            case _:
+                pass
+    for n, item in enumerate(whole):
+        if n in kept or not isinstance(item, ToolCall | ToolResult):
+            yield item
+
+
+def _distinct(history: Iterable[Iterable[Item]], taken: Iterable[CallId]) -> Iterator[Item]:
+    """An id is the model's own and unique in its run alone: where a later run has it again, it
+    is made another one."""
+    used = set(taken)
+    counts: Counter[CallId] = Counter()
+    for run in history:
+        here: dict[CallId, CallId] = {}
+        for item in run:
+            if not isinstance(item, ToolCall | ToolResult):
+                yield item
+                continue
+            if item.call_id not in here:
+                here[item.call_id] = _unused(item.call_id, used, counts)
+            yield replace(item, call_id=here[item.call_id])
+
+
+def _unused(call_id: CallId, used: set[CallId], counts: Counter[CallId]) -> CallId:
+    """The id itself, or with the next number that makes it unique. `counts`: the last number that
+    was tried for each id."""
+    unique = call_id
+    while unique in used:
+        counts[call_id] += 1
+        unique = CallId(f"{call_id}_{counts[call_id] + 1}")
+    used.add(unique)
+    return unique
+
+
+def _trimmed(item: Item, max_bytes: int) -> Item:
+    if not isinstance(item, ToolResult):
+        return item
+    if item.parts and sum(map(_part_bytes, item.parts)) > max_bytes:
+        item = replace(item, parts=())
+    if max_bytes < 2 and (size := len(item.text.encode())) > max_bytes:  # no head, no tail
+        return replace(item, output=f"… {size} bytes left out …")
+    return replace(item, output=cut(item.output, max_bytes)[0])
+
+
+def _bytes(item: Item) -> int:
+    """Roughly, of what a vendor is sent."""
+    match item:
+        case Message(content=content):
+            size = _content_bytes(content)
+        case ToolCall(name=name, arguments=arguments):
+            size = len(name) + len(arguments.encode())
+        case ToolResult(parts=parts):
+            size = sum(map(_part_bytes, parts)) if parts else len(item.text.encode())
+        case Reasoning(data=data) | HostedCall(data=data):
+            size = len(compact(data).encode())
+        case _:
+            assert_never(item)
+    return ITEM_BYTES + size
+
+
+def _content_bytes(content: Content) -> int:
+    if isinstance(content, str):
+        return len(content.encode())
+    return sum(map(_part_bytes, content))
+
+
+def _part_bytes(part: Part) -> int:
+    return len(part.text.encode()) if isinstance(part, TextPart) else MEDIA_BYTES
+
+
+# Searching.
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    runs_ago: int
+    role: str
+    text: str
+    words: int
+    at: int
+
+
+def search(history: Sequence[Sequence[Item]], query: str, limit: int) -> JsonValue:
+    """Items that have all words of the query, whatever their case, or if there is none, those
+    that have any; the newest first. `runs_ago` 1 is the run before this one."""
+    words = list(dict.fromkeys(word[:MAX_WORD] for word in query.lower().split()))[:MAX_WORDS]
+    found = list(_matches(history, words))
+    whole = [one for one in found if one.words == len(words)]
+    best = (whole or found)[: max(1, min(limit, MAX_FOUND))]
+    results: list[JsonValue] = [
+        {"runs_ago": one.runs_ago, "role": one.role, "text": _excerpt(one)} for one in best
+    ]
+    return {"results": results, "found": len(whole or found)}
+
+
+def _matches(history: Sequence[Sequence[Item]], words: Sequence[str]) -> Iterator[_Found]:
+    left = MAX_SEARCHED
+    for runs_ago, run in enumerate(reversed(history), start=1):
+        for item in reversed(run):
+            role, text = _searched(item)
+            if len(text) > left:
+                return
+            left -= len(text)
+            lowered = text.lower()
+            places = [at for word in words if (at := lowered.find(word)) >= 0]
+            if places:
+                yield _Found(runs_ago, role, text, len(places), min(places))
+
+
+def _searched(item: Item) -> tuple[str, str]:
+    """Who says it, and what; a vendor's reasoning is not for others."""
+    match item:
+        case Message(role=role, content=content):
+            return role, text_of(content)
+        case ToolCall(name=name, arguments=arguments):
+            return "tool_call", f"{name} {arguments}"
+        case ToolResult():
+            return "tool_result", item.text
+        case HostedCall(name=name, arguments=arguments, output=output):
+            return "hosted_call", f"{name} {compact(arguments)} {compact(output)}"
+        case Reasoning():
+            return "reasoning", ""
+        case _:
+            assert_never(item)
+
+
+def _excerpt(found: _Found) -> str:
+    """At most MAX_EXCERPT characters, with what was found in them."""
+    if len(found.text) <= MAX_EXCERPT:
+        return found.text
+    begin = max(0, min(found.at - _BEFORE, len(found.text) - MAX_EXCERPT + 1))
+    head = "…" if begin else ""
+    room = MAX_EXCERPT - len(head)
+    rest = found.text[begin:]
+    return head + (rest if len(rest) <= room else rest[: room - 1] + "…")

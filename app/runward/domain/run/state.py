@@ -1,0 +1,306 @@
+"""A run as the loop holds it while it is leased, and the changes that a step makes to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from pydantic import JsonValue
+
+from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
+from runward.domain.json import JsonObject
+from runward.domain.run.calls import Call, CallPhase
+from runward.domain.run.config import AgentConfig, functions_of
+from runward.domain.run.items import Item, Message, ToolCall
+from runward.domain.run.response import Usage
+from runward.domain.run.status import TERMINAL, RunStatus
+
+ALL_DECISIONS: Final = ("approve", "reject", "edit", "respond")
+YES_OR_NO: Final = ("approve", "reject")
+"""Where a vendor carries the call out: it can be allowed or not, but not be changed."""
+
+
+class SegmentKind(StrEnum):
+    INPUT = "input"  # from the caller
+    REPAIR = "repair"  # from the loop: what was wrong with the model's answer
+    RESPONSE = "response"  # from the model
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Items that entered the conversation together. The results of a response's calls are not
+    among them: they are joined in from the ledger, directly after it."""
+
+    kind: SegmentKind
+    turn: int
+    agent: str | None
+    items: tuple[Item, ...]
+    seen: int | None = None
+    """Of a response: how many segments the model had been shown. What came in meanwhile stands
+    after it, since it did not know of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An agent as it was when the run started."""
+
+    config: AgentConfig
+    version: int
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """How far the child run of an open call is, when it was loaded."""
+
+    run_id: RunId
+    status: RunStatus
+    output: JsonValue = None
+    parsed: JsonValue = None
+    error: JsonObject | None = None
+    usage: Usage = field(default_factory=Usage)
+    escalated: bool = False
+
+    @property
+    def ended(self) -> bool:
+        return self.status in TERMINAL
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Of a run in its session, which carries one run at a time. `number` counts the session's
+    runs; a child run has the session of its parent and no place of its own."""
+
+    session_id: SessionId
+    number: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where a child run comes from: the runs above it, and the agents from the first of them down
+    to it."""
+
+    parent: RunId
+    call_id: CallId
+    ancestors: tuple[RunId, ...]
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A decision that also covers later calls of the same tool version."""
+
+    decision: str
+    tool: str
+    version: int
+    agent: str | None
+    arguments_digest: str | None
+    message: str | None
+    seconds_left: float | None = None
+    """Until it expires, when the run was loaded. None: it does not expire."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    project_id: ProjectId
+    id: RunId
+    fence: int
+    version: int
+    agent: str | None
+    config: AgentConfig
+    pinned: Mapping[str, int]
+    """Tool name -> the lowest version this run may use: the current one when it was accepted."""
+    context: JsonObject | None
+    last_seq: int = 0
+    """The number of the last event, when it was loaded."""
+    turn: int = 0
+    usage: Usage = field(default_factory=Usage)
+    segments: tuple[Segment, ...] = ()
+    calls: Mapping[CallId, Call] = field(default_factory=dict[CallId, Call])
+    remembered: tuple[Remembered, ...] = ()
+    team: Mapping[str, Member] = field(default_factory=dict[str, Member])
+    """Everyone that the run may be handed over to, by name."""
+    created_by: UUID | None = None
+    lineage: Lineage | None = None
+    children: Mapping[CallId, Child] = field(default_factory=dict[CallId, Child])
+    place: Place | None = None
+    history: tuple[tuple[Item, ...], ...] = ()
+    """What the session's earlier runs left, the oldest first."""
+    shared: JsonObject = field(default_factory=dict[str, JsonValue])
+    """The state of the session, or of the run where it has none."""
+    cancel_after_turn: bool = False
+    seconds_left: float | None = None
+    """Until the run's deadline, when it was loaded."""
+    stored_bytes: int = 0
+    """Of the run's items and calls as JSON, for `runward.domain.run.bounds.MAX_RUN_BYTES`."""
+
+    @property
+    def last_response(self) -> Segment | None:
+        responses = (one for one in reversed(self.segments) if one.kind is SegmentKind.RESPONSE)
+        return next(responses, None)
+
+    @property
+    def open_children(self) -> tuple[Call, ...]:
+        return tuple(c for c in self.calls.values() if c.phase is CallPhase.AWAITING_CHILD)
+
+    def handed_to(self, name: str) -> "RunState":
+        """The run goes on as another agent, within the limits that it was started with."""
+        config = self.team[name].config
+        limits = {"limits": self.config.limits}
+        return replace(self, agent=name, config=config.model_copy(update=limits))
+
+    @property
+    def turn_calls(self) -> tuple[Call, ...]:
+        """The calls of the last response, in the model's order."""
+        return tuple(call for call in self.calls.values() if call.turn == self.turn)
+
+    @property
+    def last_text(self) -> str:
+        """The text of the last response, empty if it had none."""
+        texts = [
+            item.content
+            for item in (self.last_response.items if self.last_response else ())
+            if isinstance(item, Message) and isinstance(item.content, str)
+        ]
+        return "".join(texts)
+
+    def with_call(self, call: Call) -> "RunState":
+        return replace(self, calls={**self.calls, call.id: call})
+
+    @property
+    def open_calls(self) -> tuple[Call, ...]:
+        return tuple(c for c in self.calls.values() if c.phase is not CallPhase.SETTLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry of a run's log, before it has its number. The types are listed in
+    `runward.domain.events.event_types`."""
+
+    type: str
+    data: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """A person is asked about one call. Seconds count from the commit."""
+
+    id: ApprovalId
+    call: Call
+    agent: str | None
+    url: str | None
+    expires_seconds: float
+    allowed: tuple[str, ...] = ALL_DECISIONS
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRun:
+    """A run that is started with the step that needs its output."""
+
+    id: RunId
+    call_id: CallId
+    agent: str
+    member: Member
+    team: Mapping[str, Member]
+    input: tuple[Item, ...]
+    context: JsonObject | None
+    deadline_seconds: float | None
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is to be written about a run, collected until the next commit. The calls are whole
+    rows: `inserted` are new, `updated` were there; the last state of each counts."""
+
+    events: list[Event] = field(default_factory=list[Event])
+    segments: list[Segment] = field(default_factory=list[Segment])
+    inserted: dict[CallId, Call] = field(default_factory=dict[CallId, Call])
+    updated: dict[CallId, Call] = field(default_factory=dict[CallId, Call])
+    approvals: list[ApprovalRequest] = field(default_factory=list[ApprovalRequest])
+    closed_approvals: dict[ApprovalId, str] = field(default_factory=dict[ApprovalId, str])
+    children: list[ChildRun] = field(default_factory=list[ChildRun])
+    shared: JsonObject = field(default_factory=dict[str, JsonValue])
+    """What calls changed of the shared state; null for what they removed."""
+    progress: bool = False
+    """A response or a result: the run is not stuck in a crash loop."""
+
+    def put(self, call: Call) -> None:
+        """A new state of a call, whether its row exists already or is inserted with this step."""
+        rows = self.inserted if call.id in self.inserted else self.updated
+        rows[call.id] = call
+
+    def add(self, type_: str, **data: JsonValue) -> None:
+        self.events.append(Event(type_, data))
+
+    def copy(self) -> "Changes":
+        """For a step that may be refused: what it adds is not in the original."""
+        return Changes(
+            list(self.events),
+            list(self.segments),
+            dict(self.inserted),
+            dict(self.updated),
+            list(self.approvals),
+            dict(self.closed_approvals),
+            list(self.children),
+            dict(self.shared),
+            self.progress,
+        )
+
+    @property
+    def only_events(self) -> bool:
+        """Nothing, or nothing but what the log is to say."""
+        rows = self.segments or self.inserted or self.updated or self.children
+        return not (rows or self.approvals or self.closed_approvals or self.shared)
+
+    @property
+    def empty(self) -> bool:
+        return not self.events and self.only_events
+
+
+def created(changes: Changes, agent: str | None, config: AgentConfig, **about: JsonValue) -> None:
+    """The first event of a run."""
+    models: list[JsonValue] = list(config.models)
+    model = models[0] if len(models) == 1 else models or None
+    tools: list[JsonValue] = [*config.tools, *(one.name for one in functions_of(config))]
+    changes.add("run.created", agent=agent, model=model, tools=tools, **about)
+
+
+def use(state: RunState, changes: Changes, usage: Usage, **about: JsonValue) -> RunState:
+    """Count what a model request or a child run has used."""
+    total = state.usage + usage
+    changes.add(
+        "usage.updated",
+        turn=state.turn,
+        **about,
+        input_tokens=total.input,
+        output_tokens=total.output,
+        cached_tokens=total.cached_input,
+        reasoning_tokens=total.reasoning,
+        total_tokens=total.total,
+        cost_usd=round(total.cost, 9),
+    )
+    return replace(state, usage=total)
+
+
+def tool_names_of(config: AgentConfig, team: Mapping[str, Member]) -> tuple[str, ...]:
+    """The registered tools that a run may use, whoever of its team carries it on."""
+    named = [config.tools, *(member.config.tools for member in team.values())]
+    return tuple(dict.fromkeys(name for names in named for name in names))
+
+
+def new_input(state: RunState) -> tuple[Segment, ...]:
+    """The input that came in since the model was asked last."""
+    shown = 0
+    for number, segment in enumerate(state.segments):
+        if segment.kind is SegmentKind.RESPONSE:
+            shown = number if segment.seen is None else segment.seen
+    return tuple(one for one in state.segments[shown:] if one.kind is SegmentKind.INPUT)
+
+
+def tool_calls_of(segment: Segment) -> tuple[ToolCall, ...]:
+    """Those that the run's own model asked for. Calls among the input are somebody else's, have
+    their results beside them, and are in no ledger."""
+    if segment.kind is SegmentKind.INPUT:
+        return ()
+    return tuple(item for item in segment.items if isinstance(item, ToolCall))

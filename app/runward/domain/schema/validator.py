@@ -1,0 +1,287 @@
+"""JSON Schemas of tools: checked at registration, compiled once, asked at every call.
+
+Paths are dotted: `parameters.properties.amount.type` in a schema, `arguments.items.0.amount` in
+a call. Nothing outside a schema is ever fetched.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import Final, TypeAlias, cast
+
+import jsonschema_rs
+from pydantic import JsonValue
+
+from runward.domain.errors import FieldError
+from runward.domain.json import JsonObject, UnstorableError, cleaned, compact, parse
+from runward.domain.schema.explain import MAX_PROBLEMS, MAX_SHOWN, Explanation, shown
+from runward.domain.schema.strict import NullRemover, closed, strict_form, strict_problems
+from runward.domain.schema.subschemas import (
+    MAX_CHAIN,
+    Effort,
+    LongChainError,
+    Pointer,
+    Subschemas,
+    expansion,
+    follow,
+    is_excessive,
+    pointer_of,
+    walk,
+)
+from runward.domain.schema_patterns import PatternError, Patterns, refuse_remote
+
+__all__ = [
+    "Problem",
+    "SchemaError",
+    "Validator",
+    "check_schema",
+    "parse_arguments",
+    "stored_validator",
+    "strict_form",
+]
+
+Problem: TypeAlias = FieldError
+
+MAX_SCHEMA_BYTES: Final = 65_536
+MAX_SCHEMA_DEPTH: Final = 100
+"""Objects and arrays inside each other."""
+MAX_EXPANSION: Final = 100_000
+"""Subschemas, once every reference is replaced by its target."""
+MAX_ARGUMENTS_DEPTH: Final = 64
+MAX_ARGUMENTS: Final = 1_048_576
+"""Characters of what a model gave as the arguments of one call."""
+
+_DRAFTS: Final = (
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-04/schema",
+)
+_INDIRECT: Final = ("$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
+_TOO_LARGE: Final = (
+    "has too many values to be checked against a schema as large as this; send fewer at once"
+)
+_TOO_LONG: Final = (
+    "has texts that are too long, or too many, for the patterns of the schema; send shorter texts"
+)
+_TYPES: Final = "array, boolean, integer, null, number, object, string"
+
+
+class SchemaError(ValueError):
+    """A schema that registration would have refused. `pointer`: what is wrong in it."""
+
+    def __init__(self, message: str, pointer: Pointer = ()) -> None:
+        super().__init__(message)
+        self.pointer = pointer
+
+
+def check_schema(
+    schema: JsonValue, *, strict: bool, at: str = "parameters", object_root: bool = True
+) -> list[Problem]:
+    """What is wrong with a schema, to be said at registration. `object_root`: it describes the
+    arguments of a call, which are always an object."""
+    if not isinstance(schema, dict):
+        return [Problem(at, f"must be a JSON Schema, an object; it is {shown(schema)}")]
+    if _depth(schema) > MAX_SCHEMA_DEPTH:
+        return [Problem(at, f"must not be nested deeper than {MAX_SCHEMA_DEPTH} levels")]
+    if (size := len(compact(schema).encode())) > MAX_SCHEMA_BYTES:
+        return [Problem(at, f"must not be larger than {MAX_SCHEMA_BYTES} bytes; it has {size}")]
+    for find in (_meta_problems, _reference_problems, _compile_problems):
+        if found := list(_at(at, find(schema))):
+            return found
+    if object_root and schema.get("type") != "object":
+        kind = shown(schema.get("type")) if "type" in schema else "missing"
+        return [Problem(f"{at}.type", f'must be "object" at the root; it is {kind}')]
+    return list(_at(at, strict_problems(schema))) if strict else []
+
+
+class Validator:
+    """`strict`: `schema` is checked as schema_strict says. `at` begins every path.
+
+    Raises SchemaError. Keeps what it compiles, so make one for each version of a tool. A value
+    that would take too long to check is not valid."""
+
+    def __init__(self, schema: JsonObject, *, strict: bool = False, at: str = "arguments") -> None:
+        schema = {key: value for key, value in schema.items() if key != "$id"}
+        self._schema = closed(schema) if strict else schema
+        self._strict = strict
+        self._at = at
+        self._patterns = Patterns()
+        self._validator = _compile(self._schema, self._patterns)
+        self._parts = Subschemas(self._schema, self._patterns)
+        self._size = _size(self._schema, self._patterns)
+
+    def without_nulls(self, value: JsonObject) -> JsonObject:
+        """`value` as it is checked and to be sent: in a strict tool without the nulls that stand
+        for optional properties left out."""
+        self._patterns.begin()
+        if not self._strict or is_excessive(self._size, value) or self._validator.is_valid(value):
+            return value
+        return cast(JsonObject, NullRemover(self._parts, Effort(value)).clean(value))
+
+    def problems(self, value: JsonValue) -> list[Problem]:
+        """At most MAX_PROBLEMS. Empty: `without_nulls(value)` fits."""
+        if is_excessive(self._size, value):
+            return [Problem(self._at, _TOO_LARGE)]
+        if isinstance(value, dict):
+            value = self.without_nulls(value)
+        self._patterns.begin()
+        is_valid = self._validator.is_valid(value)
+        if self._patterns.is_spent:
+            return [Problem(self._at, _TOO_LONG)]
+        return [] if is_valid else Explanation(self._parts, Effort(value)).explain(value, self._at)
+
+
+class Refusal(Validator):
+    """Stands for a schema that was registered before it went beyond a limit."""
+
+    def __init__(self, reason: str, at: str) -> None:
+        self._problem = Problem(at, f"cannot be checked: {reason}")
+
+    def without_nulls(self, value: JsonObject) -> JsonObject:
+        return value
+
+    def problems(self, value: JsonValue) -> list[Problem]:
+        return [self._problem]
+
+
+def stored_validator(schema: JsonObject, *, strict: bool = False, at: str) -> Validator:
+    """The Validator of a registered schema. One that registration would refuse today accepts no
+    value."""
+    try:
+        return Validator(schema, strict=strict, at=at)
+    except SchemaError as error:
+        return Refusal(f"the registered schema is not accepted any more: {error}", at)
+
+
+def parse_arguments(raw: str) -> JsonObject | list[Problem]:
+    """The arguments that a model gave for a call: `{}` for an empty text. What PostgreSQL cannot
+    hold is replaced."""
+    at = "arguments"
+    if not raw.strip():
+        return {}
+    if len(raw) > MAX_ARGUMENTS:
+        return [Problem(at, f"must not be longer than {MAX_ARGUMENTS} characters")]
+    try:
+        value = parse(raw, max_depth=2 * MAX_ARGUMENTS_DEPTH)  # the check below says it better
+    except ValueError as error:
+        return [Problem(at, f"are not valid JSON: {_shortened(str(error))}")]
+    if not isinstance(value, dict):
+        return [Problem(at, f"must be a JSON object; it is {shown(value)}")]
+    if _depth(value) > MAX_ARGUMENTS_DEPTH:
+        return [Problem(at, f"must not be nested deeper than {MAX_ARGUMENTS_DEPTH} levels")]
+    try:
+        return cast(JsonObject, cleaned(value)[0])
+    except UnstorableError as error:
+        return [Problem(at, f"cannot be stored: {error}")]
+
+
+def _compile(schema: JsonObject, patterns: Patterns) -> jsonschema_rs.Validator:
+    try:
+        return patterns.validator(schema)
+    except jsonschema_rs.ValidationError as error:
+        pointer = tuple(str(step) for step in error.instance_path)
+        message = error.message.rpartition(f"{PatternError.__name__}: ")[2]
+        raise SchemaError(_shortened(message), pointer) from None
+    except ValueError as error:
+        raise SchemaError(_shortened(str(error))) from None
+
+
+def _size(schema: JsonObject, patterns: Patterns) -> int:
+    try:
+        return expansion(schema, patterns)
+    except LongChainError:
+        text = f"it refers through more than {MAX_CHAIN} references in a row; refer directly"
+    except LookupError as error:
+        text = f"it refers to {_shortened(str(error))}, which does not exist"
+    raise SchemaError(text)
+
+
+@lru_cache(maxsize=2 * len(_DRAFTS))
+def _meta_validator(draft: str) -> jsonschema_rs.Validator:
+    """Kept, since compiling it takes longer than most schemas take to check."""
+    return jsonschema_rs.validator_for({"$schema": draft, "$ref": draft}, retriever=refuse_remote)
+
+
+def _meta_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
+    draft = schema.get("$schema", _DRAFTS[0])
+    if not isinstance(draft, str) or draft.removesuffix("#") not in _DRAFTS:
+        yield ("$schema",), f"must be one of {', '.join(_DRAFTS)}, or left out"
+        return
+    seen: set[Pointer] = set()
+    for error in _meta_validator(draft).iter_errors(schema):
+        pointer = tuple(str(step) for step in error.instance_path)
+        if pointer in seen:
+            continue
+        seen.add(pointer)
+        if pointer and pointer[-1] == "type":
+            yield pointer, f"must be one of {_TYPES}, or an array of them"
+        else:
+            yield pointer, _shortened(error.message)
+
+
+def _reference_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
+    for pointer, node in walk(schema):
+        for keyword in (*_INDIRECT, *(("$id",) if pointer else ())):
+            if keyword in node:
+                yield (*pointer, keyword), 'is not supported; refer with "$ref": "#/$defs/…"'
+        reference = node.get("$ref")
+        if not isinstance(reference, str):
+            continue
+        target = pointer_of(reference)
+        if target is None:
+            yield (
+                (*pointer, "$ref"),
+                "must point into the schema itself (#/$defs/…); nothing is ever fetched",
+            )
+            continue
+        try:
+            follow(schema, target)
+        except LookupError:
+            yield (*pointer, "$ref"), f"points to {_shortened(reference)}, which does not exist"
+
+
+def _compile_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
+    patterns = Patterns()
+    try:
+        size = _size(schema, patterns)
+    except SchemaError as error:
+        yield (), f"cannot be used: {error}"
+        return
+    if size > MAX_EXPANSION:
+        yield (
+            (),
+            f"describes more than {MAX_EXPANSION} subschemas once its references are followed; "
+            "refer less often to what itself refers to much",
+        )
+        return
+    try:
+        _compile(schema, patterns)
+    except SchemaError as error:
+        yield error.pointer, f"cannot be used: {error}"
+
+
+def _at(at: str, found: Iterator[tuple[Pointer, str]]) -> Iterator[Problem]:
+    for pointer, message in islice(found, MAX_PROBLEMS):
+        yield Problem(".".join((at, *(_shortened(step) for step in pointer))), message)
+
+
+def _depth(value: JsonValue) -> int:
+    """Not recursive: the depth is what is being measured. Looks no deeper than needed."""
+    level, depth = [value], 0
+    while containers := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        if depth > max(MAX_SCHEMA_DEPTH, MAX_ARGUMENTS_DEPTH):
+            break
+        level = [
+            below
+            for item in containers
+            for below in (item.values() if isinstance(item, dict) else item)
+        ]
+    return depth
+
+
+def _shortened(text: str) -> str:
+    half = MAX_SHOWN
+    return text if len(text) <= 2 * half else f"{text[:half]} … {text[-half:]}"
