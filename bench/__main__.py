@@ -25,7 +25,7 @@ from bench.processes import PROJECT, ProcessError
 from bench.report import Findings, markdown
 from bench.streams import Streamer
 from bench.work import WrongAnswerError
-from runward.store.embedded_home import EmbeddedError
+from runward.store.postgres.embedded_home import EmbeddedError
 
 PARTS: Final = ("runs", "approvals", "streams", "parked", "readers", "starts")
 RESULTS: Final = PROJECT / "bench" / "RESULTS.md"

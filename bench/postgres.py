@@ -15,7 +15,7 @@ import asyncpg
 from sqlalchemy.engine import URL, make_url
 
 from bench import machine
-from runward.store import embedded
+from runward.store.postgres import embedded
 
 _SETTINGS: Final = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
 _BYTES: Final = """

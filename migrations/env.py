@@ -8,11 +8,11 @@ from alembic import context
 from sqlalchemy import Connection, NullPool
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from runward.store import embedded
-from runward.store.addresses import read_url
-from runward.store.db import DRIVER
 from runward.store.migrations import default_differs
-from runward.store.tables import metadata
+from runward.store.postgres import embedded
+from runward.store.postgres.addresses import read_url
+from runward.store.postgres.db import DRIVER
+from runward.store.postgres.tables import metadata
 
 
 def migrate(connection: Connection) -> None:

@@ -23,9 +23,11 @@ from runward.api.routers import ROUTERS
 from runward.console import pages, session
 from runward.domain.errors import OperatorError
 from runward.settings import Settings
-from runward.store import keys, plugin_sync, readiness
-from runward.store.addresses import read_url
-from runward.store.notify import Listener
+from runward.store import readiness
+from runward.store.access import keys
+from runward.store.live.listener import Listener
+from runward.store.postgres.addresses import read_url
+from runward.store.registry import plugin_sync
 from runward.tools import signing
 from runward.wiring import Services, open_services
 from runward.worker.main import Worker

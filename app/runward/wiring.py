@@ -32,28 +32,28 @@ from runward.loop.policies import Policies
 from runward.loop.project_models import ProjectModels
 from runward.loop.toolbox import Toolbox
 from runward.settings import Settings
-from runward.store import (
-    callback_tokens,
-    console_sessions,
-    keys,
-    mcp_credentials,
-    mcp_servers,
-    runs,
-    session_items,
+from runward.store.access import callback_tokens, console_sessions, keys
+from runward.store.access.authenticate import Authenticator
+from runward.store.access.callback_tokens import CallRef
+from runward.store.access.secrets import read_secrets
+from runward.store.access.vault import SecretUnreadableError, Vault
+from runward.store.live.listener import Feed
+from runward.store.live.relay import Relay
+from runward.store.postgres.db import (
+    Database,
+    check_address,
+    check_safety,
+    open_database,
+    patiently,
 )
-from runward.store.accept import Accepted, AcceptWriter
-from runward.store.authenticate import Authenticator
-from runward.store.callback_tokens import CallRef
-from runward.store.commit import StepWriter
-from runward.store.db import Database, check_address, check_safety, open_database, patiently
-from runward.store.group import GroupCommit
-from runward.store.mcp_credentials import StoredRefreshTokens
-from runward.store.notify import Feed
-from runward.store.quarantine import Quarantine
-from runward.store.relay import Relay
-from runward.store.runs import NewRun
-from runward.store.secrets import read_secrets
-from runward.store.vault import SecretUnreadableError, Vault
+from runward.store.registry import mcp_credentials, mcp_servers
+from runward.store.registry.mcp_credentials import StoredRefreshTokens
+from runward.store.runs import queries, session_items
+from runward.store.runs.accept import Accepted, AcceptWriter
+from runward.store.runs.gate import StepWriter
+from runward.store.runs.group import GroupCommit
+from runward.store.runs.quarantine import Quarantine
+from runward.store.runs.queries import NewRun
 from runward.tools import mcp_sdk, signing
 from runward.tools.agent import AgentTool
 from runward.tools.base import Tool
@@ -365,7 +365,7 @@ def _loader(
 ) -> Callable[[ProjectId, RunId, int], Awaitable[RunState | None]]:
     async def read(project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
         async with database.pool.connect() as tx:
-            return await runs.load(tx, project_id, run_id)
+            return await queries.load(tx, project_id, run_id)
 
     async def load(project_id: ProjectId, run_id: RunId, fence: int) -> RunState | None:
         found = await patiently(lambda: read(project_id, run_id))

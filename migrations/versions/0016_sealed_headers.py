@@ -14,10 +14,10 @@ from runward.domain.ids import ProjectId
 from runward.domain.json import compact
 from runward.domain.registry.mcp_auth import Credentials
 from runward.domain.registry.tools import ToolSpec
-from runward.store.header_values import SecretKeyNeededError, seal_headers
-from runward.store.mcp_credentials import Sealed, seal
+from runward.store.access.vault import Vault
 from runward.store.readiness import ensure_key
-from runward.store.vault import Vault
+from runward.store.registry.header_values import SecretKeyNeededError, seal_headers
+from runward.store.registry.mcp_credentials import Sealed, seal
 
 revision = "0016"
 down_revision = "0015"

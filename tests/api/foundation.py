@@ -30,7 +30,7 @@ from runward.api.services import Using
 from runward.domain import errors
 from runward.domain.ids import KeyId, Prefix, ProjectId, show
 from runward.domain.registry.scopes import Principal, Scope
-from runward.store.vault import SecretUnreadableError
+from runward.store.access.vault import SecretUnreadableError
 from runward.wiring import Services
 
 READER, WRITER, OPERATOR, BROKEN = "reader-key", "writer-key", "operator-kéy", "broken-key"

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from runward.store.notify import KEEPALIVE_SECONDS
+from runward.store.live.listener import KEEPALIVE_SECONDS
 from tests.chaos.database import Database
 from tests.chaos.processes import Process, Processes
 from tests.chaos.relay import Relay

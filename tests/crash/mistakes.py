@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from runward.api import idempotency
 from runward.loop import execute
-from runward.store import commit, sweep
+from runward.store.runs import gate, sweep
 
 
 def a_lost_call_is_sent_again() -> None:
@@ -32,10 +32,10 @@ def a_lost_call_is_sent_again() -> None:
 def a_step_is_written_twice() -> None:
     """The gate does not ask whether it has seen the write before."""
     for name in ("STEP", "STEP_ALONE"):
-        statement = str(getattr(commit, name))
+        statement = str(getattr(gate, name))
         changed = re.sub(r"AND \(l\.last_write_id IS NULL.*\)\n", "\n", statement)
         assert changed != statement
-        setattr(commit, name, text(changed))
+        setattr(gate, name, text(changed))
 
 
 def a_lost_lease_is_never_freed() -> None:

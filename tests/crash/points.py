@@ -111,7 +111,7 @@ def _found(_values: Values, found: Any) -> bool:
     return bool(found)
 
 
-COMMIT = "runward.store.commit:StepWriter"
+COMMIT = "runward.store.runs.gate:StepWriter"
 FIRST, LATER = range(1, 2), range(2, 10_000)
 
 
@@ -128,7 +128,7 @@ def _lone(kind: str, before: Stage, after: Stage, story: Story = "plain") -> lis
     return [
         Point(f"lone.{kind}.unsent", f"{COMMIT}._in_transaction", "before", before,
               _alone(kind), story=story),
-        Point(f"lone.{kind}.uncommitted", "runward.store.commit:_read", "after", before,
+        Point(f"lone.{kind}.uncommitted", "runward.store.runs.gate:_read", "after", before,
               _alone(kind), story=story, locks=True),
         Point(f"lone.{kind}.unanswered", f"{COMMIT}._in_transaction", "after", after,
               _alone(kind), story=story, answered=True),
@@ -159,14 +159,14 @@ def _due(name: str, function: str, stage: Stage, story: Story) -> list[Point]:
 
 
 POINTS: tuple[Point, ...] = (
-    Point("claim.before", "runward.store.claims:claim", "before", "unstarted"),
-    Point("claim.committed", "runward.store.claims:claim", "after", "unstarted", _claims(FIRST),
+    Point("claim.before", "runward.store.runs.claims:claim", "before", "unstarted"),
+    Point("claim.committed", "runward.store.runs.claims:claim", "after", "unstarted", _claims(FIRST),
           answered=True),
-    Point("claim_again.committed", "runward.store.claims:claim", "after", "unstarted", _claims(LATER),
+    Point("claim_again.committed", "runward.store.runs.claims:claim", "after", "unstarted", _claims(LATER),
           answered=True),
     Point("heartbeat.before", "runward.worker.leases:Heartbeat._renew", "before", "sent", _holds,
           story="held"),
-    Point("heartbeat.uncommitted", "runward.store.sweep:renew_leases", "after", "sent", story="held"),
+    Point("heartbeat.uncommitted", "runward.store.runs.sweep:renew_leases", "after", "sent", story="held"),
     Point("heartbeat.committed", "runward.worker.leases:Heartbeat._renew", "after", "sent", _holds,
           story="held"),
     Point("model.first.before", "runward.loop.ask_model:_attempt", "before", "unstarted", _of_turn(0)),
@@ -187,29 +187,29 @@ POINTS: tuple[Point, ...] = (
     Point("plugin.answered", "runward.tools.plugins:PluginHost.invoke", "after", "sent"),
     Point("mcp.before", "runward.tools.mcp:_call", "before", "unsent"),
     Point("mcp.answered", "runward.tools.mcp:_call", "after", "sent"),
-    Point("accept.before", "runward.store.accept:AcceptWriter.write", "before", "unstarted",
+    Point("accept.before", "runward.store.runs.accept:AcceptWriter.write", "before", "unstarted",
           process="api"),
-    Point("accept.committed", "runward.store.accept:AcceptWriter.write", "after", "unstarted",
+    Point("accept.committed", "runward.store.runs.accept:AcceptWriter.write", "after", "unstarted",
           process="api", answered=True),
-    *_outside("decision", "runward.store.outside:decide", "runward.api.approvals:once",
+    *_outside("decision", "runward.store.runs.transitions:decide", "runward.api.approvals:once",
               ("unstarted", "unstarted"), "plain"),
-    *_outside("callback", "runward.store.outside:take_callback", "runward.api.tool_calls:answer",
+    *_outside("callback", "runward.store.runs.transitions:take_callback", "runward.api.tool_calls:answer",
               ("sent", "recorded"), "plain"),
-    *_outside("client_result", "runward.store.client_results:give", "runward.api.tool_calls:once",
+    *_outside("client_result", "runward.store.runs.client_results:give", "runward.api.tool_calls:once",
               ("sent", "recorded"), "plain"),
-    *_outside("cancel", "runward.store.outside:cancel", "runward.api.runs:cancel",
+    *_outside("cancel", "runward.store.runs.transitions:cancel", "runward.api.runs:cancel",
               ("sent", "sent"), "cancel"),
     Point("notice.before", "runward.loop.notices:Notices._send", "before", "sent", process="api",
           story="cancel"),
     Point("notice.sent", "runward.loop.notices:Notices._send", "after", "sent", process="api",
           story="cancel"),
-    Point("sweep.before", "runward.store.sweep:free_expired_leases", "before", "sent", story="sweep"),
-    Point("sweep.uncommitted", "runward.store.sweep:free_expired_leases", "after", "sent", _found,
+    Point("sweep.before", "runward.store.runs.sweep:free_expired_leases", "before", "sent", story="sweep"),
+    Point("sweep.uncommitted", "runward.store.runs.sweep:free_expired_leases", "after", "sent", _found,
           story="sweep", locks=True),
     Point("sweep.committed", "runward.worker.reaper:Reaper._alone", "after", "sent",
           _ids, story="sweep"),
-    *_due("expire_approval", "runward.store.outside:expire_approval", "unstarted", "expire_approval"),
-    *_due("expire_call", "runward.store.outside:expire_callback", "sent", "expire_call"),
-    *_due("expire_run", "runward.store.outside:expire_run", "unstarted", "expire_run"),
+    *_due("expire_approval", "runward.store.runs.transitions:expire_approval", "unstarted", "expire_approval"),
+    *_due("expire_call", "runward.store.runs.transitions:expire_callback", "sent", "expire_call"),
+    *_due("expire_run", "runward.store.runs.transitions:expire_run", "unstarted", "expire_run"),
 )  # fmt: skip
 BY_NAME = {point.name: point for point in POINTS}

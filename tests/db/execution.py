@@ -20,8 +20,8 @@ from runward.llm.offline import Offline
 from runward.loop.execute import Execution
 from runward.loop.project_models import ProjectModels
 from runward.settings import Settings
-from runward.store import registry
-from runward.store.commit import Step, Written
+from runward.store.registry import tool_registry
+from runward.store.runs.gate import Step, Written
 from runward.tools.base import Invocation
 from runward.tools.guards import Guards, RunGuardrail
 from runward.tools.signed_post import SignedPosts
@@ -140,7 +140,7 @@ class Loop:
 
     async def delete(self, tool: str) -> None:
         async with self.store.pool.begin() as tx:
-            await registry.delete_tool(tx, PROJECT, tool)
+            await tool_registry.delete_tool(tx, PROJECT, tool)
         self.engine.toolbox.forget(PROJECT)
 
     async def steal(self, state: RunState) -> None:

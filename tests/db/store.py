@@ -20,15 +20,17 @@ from runward.domain.run.settle import conclude, start
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import Move
 from runward.domain.run.tools import Tool, compile_tool
-from runward.store import claims, keys, registry, runs
-from runward.store.accept import AcceptWriter
-from runward.store.commit import Committed, Ending, Step, StepWriter, Written
-from runward.store.db import Tx, open_database
-from runward.store.group import Result
+from runward.store.access import keys
+from runward.store.access.keys import DEFAULT_PROJECT
+from runward.store.access.vault import Vault
 from runward.store.ids import mint
-from runward.store.keys import DEFAULT_PROJECT
-from runward.store.runs import NewRun
-from runward.store.vault import Vault
+from runward.store.postgres.db import Tx, open_database
+from runward.store.registry import tool_registry
+from runward.store.runs import claims, queries
+from runward.store.runs.accept import AcceptWriter
+from runward.store.runs.gate import Committed, Ending, Step, StepWriter, Written
+from runward.store.runs.group import Result
+from runward.store.runs.queries import NewRun
 
 PROJECT: Final = DEFAULT_PROJECT
 LEASE: Final = timedelta(seconds=30)
@@ -94,7 +96,7 @@ class Store:
 
     async def load(self, run_id: RunId) -> RunState:
         async with self.pool.connect() as tx:
-            found = await runs.load(tx, PROJECT, run_id)
+            found = await queries.load(tx, PROJECT, run_id)
         assert found is not None
         return found[1]
 
@@ -138,11 +140,11 @@ class Store:
         """The tool `pay`, unless `fields` name another; a new version where they differ."""
         spec = ToolSpec.model_validate({**PAY, **fields}, strict=False)
         async with self.pool.begin() as tx:
-            found = await registry.get_tool(tx, PROJECT, spec.name)
+            found = await tool_registry.get_tool(tx, PROJECT, spec.name)
             if found is None:
-                found = await registry.add_tool(tx, self.vault, PROJECT, spec, "whsec_secret")
+                found = await tool_registry.add_tool(tx, self.vault, PROJECT, spec, "whsec_secret")
             elif found.spec != spec:
-                found = await registry.change_tool(tx, self.vault, PROJECT, found, spec)
+                found = await tool_registry.change_tool(tx, self.vault, PROJECT, found, spec)
         assert found is not None
         return compile_tool(found.spec, found.version)
 
@@ -162,14 +164,14 @@ class Store:
     async def locked(self, run_id: RunId) -> AsyncGenerator[Tx]:
         """Somebody else's transaction that holds the run; it commits at the end."""
         async with self.pool.begin() as tx:
-            assert await runs.lock(tx, PROJECT, run_id) is not None
+            assert await queries.lock(tx, PROJECT, run_id) is not None
             yield tx
 
     async def bump(self, tx: Tx, run_id: RunId, *types: str) -> int:
         """What the API does: lock, decide, change. Returns the number of the last event."""
-        found = await runs.lock(tx, PROJECT, run_id)
+        found = await queries.lock(tx, PROJECT, run_id)
         assert found is not None
-        return await runs.change(tx, found[1], events(*types))
+        return await queries.change(tx, found[1], events(*types))
 
     # Looking.
 

@@ -8,8 +8,8 @@ from runward.api.accepting import accept_at_once
 from runward.domain.run.config import AgentConfig, Limits
 from runward.domain.run.items import Message
 from runward.domain.run.state import RunState, Segment, SegmentKind
-from runward.store.accept import Accepted
-from runward.store.runs import NewRun
+from runward.store.runs.accept import Accepted
+from runward.store.runs.queries import NewRun
 from tests.db.store import MODEL, Store, new_run
 
 ROOM: Final = 1024

@@ -25,11 +25,11 @@ from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.domain.run.settle import AwaitCallback, AwaitResult, conclude, judge
 from runward.domain.run.state import Changes, RunState
-from runward.store import client_results, continuing, outside
-from runward.store.callback_tokens import CallRef
-from runward.store.db import Tx
+from runward.store.access.callback_tokens import CallRef
+from runward.store.access.vault import Vault
 from runward.store.ids import mint
-from runward.store.vault import Vault
+from runward.store.postgres.db import Tx
+from runward.store.runs import client_results, continuation, transitions
 from tests.db.store import MODEL, PROJECT, Store, step
 from tests.unit.domain_cases import tool, turn_with
 
@@ -104,10 +104,10 @@ async def test_a_full_run_takes_no_message_and_nothing_goes_on_from_it_with_one(
     state = await store.waiting()
     said = (Message("user", "x" * 9_000),)
     async with store.pool.begin() as tx:
-        await outside.add_input(tx, PROJECT, state.id, said)
+        await transitions.add_input(tx, PROJECT, state.id, said)
     with pytest.raises(ConflictError, match="may hold"):
         async with store.pool.begin() as tx:
-            await outside.add_input(tx, PROJECT, state.id, said * 2)
+            await transitions.add_input(tx, PROJECT, state.id, said * 2)
     assert (await store.log(state.id)).count("input.received") == 1
     async with store.pool.begin() as tx:
         stopped = "UPDATE runs SET status = 'incomplete', ended_at = now(), incomplete_details"
@@ -115,7 +115,7 @@ async def test_a_full_run_takes_no_message_and_nothing_goes_on_from_it_with_one(
             text(f"{stopped} = '{{\"reason\": \"deadline\"}}' WHERE id = '{state.id}'")
         )
         with pytest.raises(ConflictError, match="may hold"):
-            await continuing.prepare(tx, PROJECT, state.id, turns=None, messages=said * 2)
+            await continuation.prepare(tx, PROJECT, state.id, turns=None, messages=said * 2)
     who = Principal(PROJECT, KeyId(mint()), "me", frozenset())
     asked = StartRun(input="", model=MODEL)
     with pytest.raises(ConflictError, match="may hold"):
@@ -131,7 +131,7 @@ def _edit(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
     approval = state.calls[C1].approval_id
     assert approval is not None
     edit = Edit(decision="edit", arguments={"amount": 1, "note": LARGE})
-    return outside.decide(tx, vault, PROJECT, approval, edit, "me")
+    return transitions.decide(tx, vault, PROJECT, approval, edit, "me")
 
 
 def _result(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
@@ -140,12 +140,12 @@ def _result(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
 
 def _callback(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
     ref = CallRef(PROJECT, state.id, state.calls[C1].uuid, 1)
-    return outside.take_callback(tx, vault, ref, COMPLETED, checked=True)
+    return transitions.take_callback(tx, vault, ref, COMPLETED, checked=True)
 
 
 def _question(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
     ref = CallRef(PROJECT, state.id, state.calls[C1].uuid, 1)
-    return outside.take_callback(tx, vault, ref, asking(LARGE))
+    return transitions.take_callback(tx, vault, ref, asking(LARGE))
 
 
 def _answer(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
@@ -181,7 +181,7 @@ async def test_nobody_adds_to_a_run_what_it_has_no_room_for(
     if send is _answer:
         ref = CallRef(PROJECT, state.id, state.calls[C1].uuid, 1)
         async with store.pool.begin() as tx:
-            await outside.take_callback(tx, store.vault, ref, asking("name?"))
+            await transitions.take_callback(tx, store.vault, ref, asking("name?"))
     state = await store.load(state.id)
     monkeypatch.setattr(bounds, "MAX_RUN_BYTES", state.stored_bytes + len(LARGE))
     with pytest.raises(ConflictError, match="may hold"):

@@ -15,9 +15,9 @@ from runward.domain.run.approvals import Approve, Reject
 from runward.domain.run.calls import CallPhase
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import Move
-from runward.store import claims, outside, sweep
-from runward.store.commit import Ending
-from runward.store.db import open_database
+from runward.store.postgres.db import open_database
+from runward.store.runs import claims, sweep, transitions
+from runward.store.runs.gate import Ending
 from tests.db.proxy import Break, Proxy
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, pay, step
 
@@ -120,7 +120,7 @@ async def test_a_claim_loads_all_that_was_written(store: Store) -> None:
     parked = await store.waiting(pay("c1"), pay("c2"))
     async with store.pool.begin() as tx:
         [first, _] = await store.pending(parked.id)
-        await outside.decide(tx, store.vault, PROJECT, first, Approve(decision="approve"), "me")
+        await transitions.decide(tx, store.vault, PROJECT, first, Approve(decision="approve"), "me")
     [state] = await store.claim()
     assert state.calls == (await store.load(parked.id)).calls
     assert state.segments == parked.segments
@@ -151,9 +151,9 @@ async def test_a_claim_shows_what_was_decided_after_it_had_begun(store: Store) -
     first, second = await store.pending(parked.id)
     approve = Approve(decision="approve")
     async with store.pool.begin() as tx:
-        await outside.decide(tx, store.vault, PROJECT, first, approve, "me")
+        await transitions.decide(tx, store.vault, PROJECT, first, approve, "me")
     async with claiming(store) as task, store.pool.begin() as tx:
-        await outside.decide(tx, store.vault, PROJECT, second, approve, "me")
+        await transitions.decide(tx, store.vault, PROJECT, second, approve, "me")
     [state] = await task
     assert state.version == 2
     assert {call.phase for call in state.calls.values()} == {CallPhase.READY}
@@ -184,12 +184,12 @@ async def test_a_run_whose_workers_are_lost_is_claimed_three_times_and_then_fail
         assert await sweep.crash_loops(tx, LEASE) == []  # a worker may live, and say so yet
         assert await sweep.crash_loops(tx, LAPSED) == [(PROJECT, run_id)]
     async with store.pool.begin() as tx:
-        assert await outside.quarantine(tx, PROJECT, run_id)
+        assert await transitions.quarantine(tx, PROJECT, run_id)
     head = await store.head(run_id)
     assert (head.status, head.error["code"]) == ("failed", "crash_loop")
     assert (await store.log(run_id))[-1] == "run.failed"
     async with store.pool.begin() as tx:
-        assert not await outside.quarantine(tx, PROJECT, run_id)
+        assert not await transitions.quarantine(tx, PROJECT, run_id)
 
 
 async def lose(store: Store, run_id: RunId) -> None:
@@ -240,7 +240,7 @@ async def test_a_claim_that_is_taken_back_after_the_sweep_saves_the_run(store: S
     async with store.pool.begin() as tx:
         await sweep.forgive(tx, [claims.Held(PROJECT, run_id, states[-1].fence)])
     async with store.pool.begin() as tx:
-        assert await outside.quarantine(tx, *found) is None
+        assert await transitions.quarantine(tx, *found) is None
     assert [state.id for state in await store.claim()] == [run_id]
 
 
@@ -278,7 +278,7 @@ async def test_waking_up_and_waiting_on_is_no_crash(store: Store) -> None:
     for approval in (await store.pending(parked.id))[:4]:
         async with store.pool.begin() as tx:
             reject = Reject(decision="reject")
-            await outside.decide(tx, store.vault, PROJECT, approval, reject, "me")
+            await transitions.decide(tx, store.vault, PROJECT, approval, reject, "me")
         [state] = await store.claim()
         await store.park(state)
     assert (await store.head(parked.id)).claims == 0

@@ -9,15 +9,15 @@ from runward.api import stream
 from runward.domain.ids import KeyId
 from runward.domain.registry.scopes import Principal, Scope
 from runward.settings import Settings
-from runward.store import console_sessions, keys
-from runward.store.console_sessions import (
+from runward.store.access import console_sessions, keys
+from runward.store.access.console_sessions import (
     MAX_OF_A_KEY,
     authenticate,
     close_session,
     get_session,
     open_session,
 )
-from runward.store.db import Tx
+from runward.store.postgres.db import Tx
 from runward.wiring import open_services
 from tests.db.store import PROJECT, Store
 

@@ -7,7 +7,7 @@ from sqlalchemy import make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain.run.status import TERMINAL
-from runward.store.db import UnsafeDatabaseError, check_safety, open_database, sqlstate
+from runward.store.postgres.db import UnsafeDatabaseError, check_safety, open_database, sqlstate
 from tests.db.store import Store, pay, step
 
 CHECK, NOT_NULL, UNIQUE, FOREIGN = "23514", "23502", "23505", "23503"

@@ -5,9 +5,9 @@ from runward.domain.run.calls import CallOutcome, Result
 from runward.domain.run.items import Message
 from runward.domain.run.state import SegmentKind
 from runward.domain.run.status import Move
-from runward.store import continuing
-from runward.store.commit import Ending
-from runward.store.runs import ACCEPT, NewRun, accept_values
+from runward.store.runs import continuation
+from runward.store.runs.gate import Ending
+from runward.store.runs.queries import ACCEPT, NewRun, accept_values
 from tests.db.store import LEASE, PROJECT, Store, pay, step
 
 PAID = Result(CallOutcome.COMPLETED, {"paid": True})
@@ -17,7 +17,7 @@ MESSAGE = (Message("user", "Go on."),)
 async def goes_on(store: Store, run: NewRun) -> None:
     async with store.pool.begin() as tx:
         await tx.execute(ACCEPT, accept_values([run], LEASE))
-        await continuing.copy(tx, run)
+        await continuation.copy(tx, run)
 
 
 async def successor(store: Store, *, shared: str = "{}") -> NewRun:
@@ -29,7 +29,7 @@ async def successor(store: Store, *, shared: str = "{}") -> NewRun:
     ending = Ending(Move.STOP, incomplete=details)
     await store.committed(step(state, "run.incomplete", seen=None, ending=ending))
     async with store.pool.connect() as tx:
-        found = await continuing.prepare(tx, PROJECT, state.id, turns=None, messages=MESSAGE)
+        found = await continuation.prepare(tx, PROJECT, state.id, turns=None, messages=MESSAGE)
     return found.run
 
 
@@ -51,7 +51,7 @@ async def test_what_is_not_committed_together_is_not_there_at_all(store: Store) 
     async with store.pool.connect() as tx:
         transaction = await tx.begin()
         await tx.execute(ACCEPT, accept_values([run], LEASE))
-        await continuing.copy(tx, run)
+        await continuation.copy(tx, run)
         await transaction.rollback()
     [[count]] = await store.sql(f"SELECT count(*) FROM run_items WHERE run_id = '{run.id}'")
     assert count == 0

@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import NullPool, make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from runward.store import embedded
-from runward.store.embedded import EmbeddedError, EmbeddedServer
+from runward.store.postgres import embedded
+from runward.store.postgres.embedded import EmbeddedError, EmbeddedServer
 from tests.support.postgres import scratch_folder
 
 HOLDER = """

@@ -28,9 +28,10 @@ from runward.llm.base import (
 from runward.llm.offline import Offline
 from runward.loop import ask_model, breaker
 from runward.loop.execute import Execution
-from runward.store import runs, secrets, sessions
-from runward.store.commit import Step
-from runward.store.drafts import Piece
+from runward.store.access import secrets
+from runward.store.live.drafts import Piece
+from runward.store.runs import queries, sessions
+from runward.store.runs.gate import Step
 from runward.tools.base import LEASE_LOST, Invocation
 from tests.db.execution import Loop, OneModelForAll, loop_on
 from tests.db.store import PROJECT, Store, pay, step, taken
@@ -129,9 +130,9 @@ async def test_a_run_that_is_cancelled_after_its_turn_retries_nothing(loop: Loop
 
     async def cancel(_: Invocation) -> Outcome:
         async with loop.store.locked(run.id) as tx:
-            found = await runs.load(tx, PROJECT, run.id)
+            found = await queries.load(tx, PROJECT, run.id)
             assert found is not None
-            await runs.change(tx, found[1], Changes(), cancel_requested=True)
+            await queries.change(tx, found[1], Changes(), cancel_requested=True)
         loop.current.nudge()
         return UNAVAILABLE
 
@@ -345,7 +346,7 @@ async def test_a_lease_that_could_not_be_renewed_is_asked_for_again(loop: Loop) 
     async def outlast(call: Invocation) -> Outcome:
         loop.let_pass(2 * loop.engine.leases.length.total_seconds())
         async with loop.store.pool.begin() as tx:
-            await runs.lock_all(tx, PROJECT, run.id)
+            await queries.lock_all(tx, PROJECT, run.id)
             allowed.append(await call.may_send())
         await loop.store.sql("UPDATE runs SET fence = fence + 1 WHERE id = :id", id=run.id)
         allowed.append(await call.may_send())

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from sqlalchemy import text
 
-from runward.store import keys
-from runward.store.db import Tx
+from runward.store.access import keys
+from runward.store.postgres.db import Tx
 from tests.db.proxy import Proxy
 from tests.db.store import Store
 from tests.db.test_toolbox import statements

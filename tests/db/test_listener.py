@@ -13,11 +13,11 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from runward.domain.ids import RunId
 from runward.domain.run.state import Event
 from runward.domain.run.status import Move
-from runward.store.commit import Ending
-from runward.store.drafts import Piece
-from runward.store.events import StoredEvent, shown_now
-from runward.store.notify import MAX_PUSHED, Feed, Follower, Listener
-from runward.store.relay import Relay
+from runward.store.live.drafts import Piece
+from runward.store.live.events import StoredEvent, shown_now
+from runward.store.live.listener import MAX_PUSHED, Feed, Follower, Listener
+from runward.store.live.relay import Relay
+from runward.store.runs.gate import Ending
 from tests.db.proxy import Break, Proxy
 from tests.db.store import PROJECT, Store, backend, step, until
 from tests.db.test_worker import bench_on

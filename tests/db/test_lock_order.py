@@ -13,10 +13,11 @@ from sqlalchemy.exc import IntegrityError
 from runward.domain.ids import CallId, RunId
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.state import Lineage
-from runward.store import idempotency, outside, runs
-from runward.store.accept import Accepted
-from runward.store.group import GroupCommit
-from runward.store.runs import ACCEPT, NewRun, accept_values
+from runward.store.access import idempotency
+from runward.store.runs import queries, transitions
+from runward.store.runs.accept import Accepted
+from runward.store.runs.group import GroupCommit
+from runward.store.runs.queries import ACCEPT, NewRun, accept_values
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run
 
 KEY = text(
@@ -44,13 +45,13 @@ async def test_a_tree_is_locked_in_the_order_in_which_its_runs_lock_each_other(
 
     async def cancel() -> None:
         async with store.pool.begin() as tx:
-            await outside.cancel(tx, PROJECT, parent, after_turn=False)
+            await transitions.cancel(tx, PROJECT, parent, after_turn=False)
 
     async with store.pool.begin() as tx:
         await tx.execute(text("SELECT 1 FROM runs WHERE id = :id FOR UPDATE"), {"id": child})
         cancelling = asyncio.create_task(cancel())
         await store.until_blocked()
-        await runs.lock_all(tx, PROJECT, child)
+        await queries.lock_all(tx, PROJECT, child)
     await cancelling
     assert {(await store.head(run)).status for run in (parent, child)} == {"cancelled"}
 
@@ -62,12 +63,12 @@ async def test_a_child_run_that_starts_meanwhile_is_cancelled_too(store: Store) 
 
     async def cancel() -> None:
         async with store.pool.begin() as tx:
-            await outside.cancel(tx, PROJECT, parent, after_turn=False)
+            await transitions.cancel(tx, PROJECT, parent, after_turn=False)
 
     async with store.locked(child) as tx:
         cancelling = asyncio.create_task(cancel())
         await store.until_blocked()
-        await tx.execute(runs.ACCEPT, runs.accept_values([new], LEASE))
+        await tx.execute(queries.ACCEPT, queries.accept_values([new], LEASE))
     await cancelling
     found = {(await store.head(run)).status for run in (parent, child, new.id)}
     assert found == {"cancelled"}

@@ -17,8 +17,8 @@ from sqlalchemy.engine import make_url
 
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.status import Move
-from runward.store import db
-from runward.store.commit import Beyond, Committed, Ending
+from runward.store.postgres import db
+from runward.store.runs.gate import Beyond, Committed, Ending
 from tests.db.proxy import Break, Proxy
 from tests.db.store import Store, new_run, step
 

@@ -11,9 +11,9 @@ from runward.domain.registry.mcp_auth import Credentials, OAuth, OAuthClient
 from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.domain.registry.tools import SecretRef
 from runward.egress.client import Egress
-from runward.store.mcp_credentials import StoredRefreshTokens, seal
-from runward.store.mcp_servers import add_server, get_server
-from runward.store.vault import SecretUnreadableError
+from runward.store.access.vault import SecretUnreadableError
+from runward.store.registry.mcp_credentials import StoredRefreshTokens, seal
+from runward.store.registry.mcp_servers import add_server, get_server
 from runward.tools.mcp_oauth import AccessTokens
 from tests.db.store import PROJECT, Store
 from tests.support.oauth_server import CLIENT, AuthServer

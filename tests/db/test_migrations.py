@@ -12,9 +12,10 @@ from sqlalchemy import Connection, Engine, NullPool, Table, event, make_url, tex
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from runward.domain.errors import OperatorError
-from runward.store import migrations, registry_tables
-from runward.store.connecting import DatabaseRefusedError
-from runward.store.tables import metadata
+from runward.store import migrations
+from runward.store.postgres import registry_tables
+from runward.store.postgres.connection_errors import DatabaseRefusedError
+from runward.store.postgres.tables import metadata
 from tests.db.proxy import Proxy
 from tests.db.store import until
 

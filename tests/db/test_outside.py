@@ -24,13 +24,13 @@ from runward.domain.run.resolve import (
 from runward.domain.run.settle import AwaitCallback, AwaitResolution
 from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
-from runward.store import approvals, outside, sweep, views
-from runward.store.approvals import Approval
-from runward.store.callback_tokens import CallRef
-from runward.store.commit import Committed, Ending, Moved
-from runward.store.db import Tx
+from runward.store.access.callback_tokens import CallRef
 from runward.store.ids import mint
-from runward.store.quarantine import Quarantine
+from runward.store.postgres.db import Tx
+from runward.store.runs import approvals, sweep, transitions, views
+from runward.store.runs.approvals import Approval
+from runward.store.runs.gate import Committed, Ending, Moved
+from runward.store.runs.quarantine import Quarantine
 from runward.worker.reaper import Reaper
 from tests.db.store import PROJECT, Store, pay, step
 
@@ -59,24 +59,24 @@ async def decide(
     store: Store, approval: ApprovalId, what: Decision = APPROVE, by: str = "me"
 ) -> Approval:
     return await alone(
-        store, lambda tx: outside.decide(tx, store.vault, PROJECT, approval, what, by)
+        store, lambda tx: transitions.decide(tx, store.vault, PROJECT, approval, what, by)
     )
 
 
 async def cancel(store: Store, state: RunState, *, after_turn: bool = False) -> None:
-    await alone(store, lambda tx: outside.cancel(tx, PROJECT, state.id, after_turn=after_turn))
+    await alone(store, lambda tx: transitions.cancel(tx, PROJECT, state.id, after_turn=after_turn))
 
 
 async def resolve(store: Store, state: RunState, how: Any, call: str = "c1") -> None:
     await alone(
         store,
-        lambda tx: outside.resolve_call(tx, store.vault, PROJECT, state.id, CallId(call), how),
+        lambda tx: transitions.resolve_call(tx, store.vault, PROJECT, state.id, CallId(call), how),
     )
 
 
 async def call_back(store: Store, state: RunState, said: Any) -> Any:
     ref = CallRef(PROJECT, state.id, state.calls[C1].uuid, 1)
-    return await alone(store, lambda tx: outside.take_callback(tx, store.vault, ref, said))
+    return await alone(store, lambda tx: transitions.take_callback(tx, store.vault, ref, said))
 
 
 async def status(store: Store, state: RunState) -> str:
@@ -261,7 +261,7 @@ async def test_an_approval_of_another_project_is_not_there(store: Store) -> None
     for project, one in ((foreign, approval), (PROJECT, ApprovalId(mint()))):
         with pytest.raises(e.ApprovalNotFoundError):
             async with store.pool.begin() as tx:
-                await outside.decide(tx, store.vault, project, one, APPROVE, "me")
+                await transitions.decide(tx, store.vault, project, one, APPROVE, "me")
 
 
 async def test_a_decision_while_a_worker_holds_the_run_is_seen_before_it_parks(
@@ -320,12 +320,12 @@ async def test_a_swept_approval_is_a_rejected_call_and_a_run_that_goes_on(store:
     state = await store.waiting(pay("c1"), pay("c2"))
     first, second = await store.pending(state.id)
     assert await alone(store, sweep.due_approvals) == []
-    assert not await alone(store, lambda tx: outside.expire_approval(tx, PROJECT, first))
+    assert not await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, first))
     await overdue(store)
     due = await alone(store, sweep.due_approvals)
     assert set(due) == {(PROJECT, first), (PROJECT, second)}
-    assert await alone(store, lambda tx: outside.expire_approval(tx, PROJECT, first))
-    assert not await alone(store, lambda tx: outside.expire_approval(tx, PROJECT, first))
+    assert await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, first))
+    assert not await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, first))
     call = (await store.load(state.id)).calls[C1]
     assert call.result is not None
     assert call.result.outcome is CallOutcome.REJECTED
@@ -364,7 +364,7 @@ async def test_deciding_about_what_a_run_left_behind_is_refused(store: Store) ->
             await decide(store, approval, decision)
         assert named(late.value)["status"] == "withdrawn"
     assert (await store.load(state.id)).calls[C1].phase is CallPhase.SETTLED
-    assert await alone(store, lambda tx: outside.expire_approval(tx, PROJECT, approval))
+    assert await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, approval))
     assert await store.pending(state.id) == []
 
 
@@ -408,7 +408,7 @@ async def test_cancelling_twice_is_fine_and_of_what_has_ended_is_not(store: Stor
         await cancel(store, done)
     with pytest.raises(e.RunNotFoundError):
         async with store.pool.begin() as tx:
-            await outside.cancel(tx, ProjectId(mint()), state.id, after_turn=False)
+            await transitions.cancel(tx, ProjectId(mint()), state.id, after_turn=False)
 
 
 async def test_cancel_after_the_turn_lets_the_worker_end_it(store: Store) -> None:
@@ -555,7 +555,7 @@ async def test_progress_is_told_and_wakes_nobody(store: Store) -> None:
 
 async def test_a_callback_before_the_202_is_asked_to_come_again(store: Store) -> None:
     state = await store.started(pay("c1"))
-    assert await call_back(store, state, DONE) == outside.TooEarly()
+    assert await call_back(store, state, DONE) == transitions.TooEarly()
     assert await store.phases(state.id) == {"c1": "started"}
 
 
@@ -563,14 +563,14 @@ async def test_a_callback_before_the_retry_of_its_call_comes_too_early(store: St
     """Its first attempt may have reached the tool."""
     state = await store.started(pay("c1"))
     await store.sql("UPDATE tool_calls SET phase = 'ready' WHERE run_id = :id", id=state.id)
-    assert await call_back(store, state, DONE) == outside.TooEarly()
+    assert await call_back(store, state, DONE) == transitions.TooEarly()
 
 
 async def test_a_late_callback_is_kept_beside_the_run_and_changes_nothing(store: Store) -> None:
     state = await accepted_for_later(store)
     await cancel(store, state)
     before = await store.head(state.id), await store.log(state.id)
-    assert await call_back(store, state, DONE) == outside.Late()
+    assert await call_back(store, state, DONE) == transitions.Late()
     assert (await store.head(state.id), await store.log(state.id)) == before
     [kept] = await store.sql("SELECT run_id, call_id, body FROM late_callbacks")
     assert (kept.run_id, kept.call_id) == (state.id, "c1")
@@ -584,7 +584,7 @@ async def test_only_so_many_late_callbacks_are_kept(store: Store) -> None:
     many = f"{keep} generate_series(2, {views.MAX_LATE})"
     await store.sql(many, p=PROJECT, r=state.id)
     for _ in range(3):
-        assert await call_back(store, state, DONE) == outside.Late()
+        assert await call_back(store, state, DONE) == transitions.Late()
     assert await store.value("SELECT count(*) FROM late_callbacks") == views.MAX_LATE
 
 
@@ -594,7 +594,7 @@ async def test_a_callback_for_no_call_is_not_found(store: Store) -> None:
     for ref in (CallRef(PROJECT, state.id, mint(), 1), CallRef(PROJECT, other_run, mint(), 1)):
         with pytest.raises(e.CallbackNotFoundError):
             async with store.pool.begin() as tx:
-                await outside.take_callback(tx, store.vault, ref, DONE)
+                await transitions.take_callback(tx, store.vault, ref, DONE)
 
 
 # Time.
@@ -615,7 +615,7 @@ async def test_a_callback_that_does_not_come_times_out(store: Store) -> None:
 
 async def expire_callback(store: Store, state: RunState) -> Closed | None:
     return await alone(
-        store, lambda tx: outside.expire_callback(tx, store.vault, PROJECT, state.id, C1)
+        store, lambda tx: transitions.expire_callback(tx, store.vault, PROJECT, state.id, C1)
     )
 
 
@@ -636,9 +636,9 @@ async def test_a_deadline_ends_runs_that_nobody_works_on(store: Store) -> None:
     due = {run for _, run in await alone(store, sweep.due_deadlines)}
     assert due == {queued, parked.id}
     for run in (*due, working.id, timeless):
-        ended = await alone(store, lambda tx, run=run: outside.expire_run(tx, PROJECT, run))
+        ended = await alone(store, lambda tx, run=run: transitions.expire_run(tx, PROJECT, run))
         assert (ended is not None) == (run in due)
-        assert not await alone(store, lambda tx, run=run: outside.expire_run(tx, PROJECT, run))
+        assert not await alone(store, lambda tx, run=run: transitions.expire_run(tx, PROJECT, run))
     head = await store.head(parked.id)
     assert (head.status, head.incomplete_details["reason"]) == ("expired", "deadline")
     assert (await store.log(parked.id))[-1] == "run.expired"
@@ -689,10 +689,10 @@ async def test_a_sweep_waits_for_a_decision_that_is_just_being_made(store: Store
     state = await store.waiting(pay("c1"))
     [approval] = await store.pending(state.id)
     async with store.pool.begin() as tx:
-        await outside.decide(tx, store.vault, PROJECT, approval, APPROVE, "in time")
+        await transitions.decide(tx, store.vault, PROJECT, approval, APPROVE, "in time")
         await tx.execute(text("UPDATE approvals SET expires_at = clock_timestamp()"))
         sweeping = asyncio.create_task(
-            alone(store, lambda tx: outside.expire_approval(tx, PROJECT, approval))
+            alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, approval))
         )
         await store.until_blocked()
     assert not await sweeping

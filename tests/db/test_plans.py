@@ -17,13 +17,16 @@ from runward.domain.run.calls import CallPhase
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.state import RunState
 from runward.domain.run.status import RunStatus
-from runward.store import approvals, events, keys, outside, runs, sweep, tool_history, views
-from runward.store.accept import AcceptWriter
-from runward.store.db import Tx
-from runward.store.family_events import read_family_after
+from runward.store.access import keys
 from runward.store.ids import mint
-from runward.store.run_search import RunFilter, search_runs
-from runward.store.sweep import Held
+from runward.store.live import events
+from runward.store.live.family_events import read_family_after
+from runward.store.postgres.db import Tx
+from runward.store.registry import tool_history
+from runward.store.runs import approvals, queries, sweep, transitions, views
+from runward.store.runs.accept import AcceptWriter
+from runward.store.runs.search import RunFilter, search_runs
+from runward.store.runs.sweep import Held
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run, pay, step
 
 SEED: Final = """
@@ -177,22 +180,22 @@ async def people(store: Store, sent: Sent) -> None:
     state = await store.waiting(pay("c1"), pay("c2"))
     first, _ = await store.pending(state.id)
     sent.by = "decide"
-    decision = outside.rules.Approve(decision="approve")
+    decision = transitions.rules.Approve(decision="approve")
     async with store.pool.begin() as tx:
-        await outside.decide(tx, store.vault, PROJECT, first, decision, "me")
+        await transitions.decide(tx, store.vault, PROJECT, first, decision, "me")
     sent.by = "is_overdue"
     async with store.pool.begin() as tx:
-        await sweep.is_overdue(tx, PROJECT, state.id, outside.CallId("c1"))
+        await sweep.is_overdue(tx, PROJECT, state.id, transitions.CallId("c1"))
     sent.by = "cancel"
     async with store.pool.begin() as tx:
-        await outside.cancel(tx, PROJECT, state.id, after_turn=False)
+        await transitions.cancel(tx, PROJECT, state.id, after_turn=False)
 
 
 async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
     run = states[0].id
     several = [RunId(state.id) for state in states[:20]]
     sent.by = "load"
-    await runs.load(tx, PROJECT, run)
+    await queries.load(tx, PROJECT, run)
     sent.by = "events after"
     await events.read_after(tx, PROJECT, run, 1, 100)
     sent.by = "events of a family"

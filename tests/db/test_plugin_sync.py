@@ -7,8 +7,9 @@ from uuid import UUID
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
-from runward.store import keys, plugin_sync, registry
-from runward.store.db import Tx
+from runward.store.access import keys
+from runward.store.postgres.db import Tx
+from runward.store.registry import plugin_sync, tool_registry
 from runward.tools import signing
 from tests.db.store import PROJECT, Store
 
@@ -31,7 +32,7 @@ async def project(store: Store) -> ProjectId:
 
 async def shown(store: Store, name: str = "pay", of: ProjectId = PROJECT) -> tuple[int, ToolSpec]:
     async with store.autocommit.connect() as tx:
-        found = await registry.get_tool(tx, of, name)
+        found = await tool_registry.get_tool(tx, of, name)
     assert found is not None
     return found.version, found.spec
 
@@ -51,7 +52,7 @@ async def test_every_project_gets_every_tool_once(store: Store) -> None:
     _, found = await shown(store)
     assert list(found.parameters["properties"]) == ["b", "a"]  # type: ignore[arg-type]
     async with store.autocommit.connect() as tx:
-        [version] = await registry.read_versions(tx, store.vault, other, [("pay", 1)])
+        [version] = await tool_registry.read_versions(tx, store.vault, other, [("pay", 1)])
     assert version.secrets[0].startswith("whsec_")
 
 
@@ -83,7 +84,7 @@ async def test_a_project_s_own_tool_stays_until_it_is_deleted(store: Store) -> N
     version, found = await shown(store)
     assert (version, found.type) == (mine.version, "webhook")
     async with store.pool.begin() as tx:
-        assert await registry.delete_tool(tx, PROJECT, "pay")
+        assert await tool_registry.delete_tool(tx, PROJECT, "pay")
     assert await sync(store, spec()) == 1
     assert await shown(store) == (mine.version + 1, spec())
 

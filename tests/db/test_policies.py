@@ -12,10 +12,11 @@ from runward.domain.registry.guards import WebhookGuardrail
 from runward.domain.run.resolve import CallbackCompleted
 from runward.loop.policies import Policies
 from runward.settings import Settings
-from runward.store import callback_tokens, policies
-from runward.store.callback_tokens import CallRef
-from runward.store.db import Tx
-from runward.store.policies import StoredPolicy
+from runward.store.access import callback_tokens
+from runward.store.access.callback_tokens import CallRef
+from runward.store.postgres.db import Tx
+from runward.store.registry import policies
+from runward.store.registry.policies import StoredPolicy
 from runward.tools import signing
 from runward.wiring import open_services
 from tests.db.store import PROJECT, Store

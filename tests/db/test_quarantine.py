@@ -12,9 +12,9 @@ from runward.domain import errors as e
 from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
 from runward.settings import Settings
-from runward.store import approvals, claims, runs, sweep, views
-from runward.store.commit import Ending
-from runward.store.quarantine import Quarantine, end_unread
+from runward.store.runs import approvals, claims, queries, sweep, views
+from runward.store.runs.gate import Ending
+from runward.store.runs.quarantine import Quarantine, end_unread
 from runward.wiring import open_services
 from runward.worker.main import Worker
 from runward.worker.reaper import Reaper
@@ -250,7 +250,7 @@ async def test_a_result_that_cannot_be_read_leaves_the_other_calls_readable(stor
     async with store.pool.connect() as tx:
         first, second = await views.calls_of(tx, PROJECT, state.id)
         with pytest.raises(e.RunUnreadableError):
-            await runs.load(tx, PROJECT, state.id)
+            await queries.load(tx, PROJECT, state.id)
     assert first.call.result is not None
     assert first.call.result.output == {"unreadable": "This value cannot be read back."}
     assert second.call.result is None

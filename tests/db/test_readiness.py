@@ -15,9 +15,9 @@ from runward.domain.errors import OperatorError, UnavailableError
 from runward.serve import STOP_SIGNALS, run_process
 from runward.settings import Settings
 from runward.store import readiness
-from runward.store.db import open_database
+from runward.store.access.vault import Vault
+from runward.store.postgres.db import open_database
 from runward.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
-from runward.store.vault import Vault
 from runward.wiring import Services, open_services
 from tests.db.store import Store
 

@@ -10,10 +10,10 @@ from sqlalchemy.engine import make_url
 
 from runward.domain.ids import RunId
 from runward.domain.json import JsonObject
-from runward.store.db import open_database
-from runward.store.drafts import Piece
-from runward.store.notify import Feed, Follower, Listener
-from runward.store.relay import MAX_PIECE, Relay
+from runward.store.live.drafts import Piece
+from runward.store.live.listener import Feed, Follower, Listener
+from runward.store.live.relay import MAX_PIECE, Relay
+from runward.store.postgres.db import open_database
 from tests.db.store import PROJECT, Store, until
 
 TEXT = "message.delta"

@@ -7,7 +7,8 @@ import pytest
 from runward.api.responses import following, reading
 from runward.api.responses.following import Former
 from runward.api.responses.ids import ResponseId
-from runward.store import events, views
+from runward.store.live import events
+from runward.store.runs import views
 from tests.db.store import PROJECT, Store
 
 TURNS = 60

@@ -4,7 +4,7 @@ from sqlalchemy import event
 
 from runward.api.responses import reading
 from runward.api.responses.ids import ResponseId
-from runward.store import views
+from runward.store.runs import views
 from tests.db.store import PROJECT, Store, pay
 
 WAITS = 20

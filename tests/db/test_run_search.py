@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 
 from runward.domain.ids import RunId
-from runward.store import run_search
-from runward.store.run_search import FoundRuns, RunFilter, search_runs
+from runward.store.runs import search
+from runward.store.runs.search import FoundRuns, RunFilter, search_runs
 from tests.db.store import PROJECT, Store
 
 RUNS = 7
@@ -16,7 +16,7 @@ WANTED = (1, 4)
 
 @pytest.fixture
 async def ids(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[RunId]:
-    monkeypatch.setattr(run_search, "LOOKED_AT", 3)
+    monkeypatch.setattr(search, "LOOKED_AT", 3)
     found = await store.accept(RUNS)
     for place in WANTED:
         await store.sql(f"UPDATE runs SET output = '\"a needle\"' WHERE id = '{found[place]}'")

@@ -11,11 +11,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from runward.domain.registry.mcp_auth import Credentials, OAuth
 from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.domain.registry.tools import SecretRef, ToolSpec
-from runward.store import keys, mcp_servers, migrations, registry
-from runward.store.header_values import SecretKeyNeededError, open_headers
-from runward.store.mcp_credentials import seal
-from runward.store.secrets import put_secret
-from runward.store.vault import Vault
+from runward.store import migrations
+from runward.store.access import keys
+from runward.store.access.secrets import put_secret
+from runward.store.access.vault import Vault
+from runward.store.registry import mcp_servers, tool_registry
+from runward.store.registry.header_values import SecretKeyNeededError, open_headers
+from runward.store.registry.mcp_credentials import seal
 from tests.db.store import PROJECT, Store
 
 CANARY = "c4nary-in-a-coal-mine"
@@ -53,11 +55,11 @@ async def test_a_dump_of_the_database_shows_no_secret(store: Store) -> None:
     login = Credentials(headers, OAuth(client_id="me", client_secret=CANARY, refresh_token=CANARY))
     server = McpServerSpec(name="box", url="https://tools.example/mcp")
     async with store.pool.begin() as tx:
-        made = await registry.add_tool(tx, store.vault, PROJECT, spec, CANARY)
+        made = await tool_registry.add_tool(tx, store.vault, PROJECT, spec, CANARY)
         assert made is not None
         changed = made.spec.model_copy(update={"description": "Pays."})
-        await registry.change_tool(tx, store.vault, PROJECT, made, changed)
-        await registry.rotate_secret(tx, store.vault, PROJECT, "pay", f"{CANARY}-2")
+        await tool_registry.change_tool(tx, store.vault, PROJECT, made, changed)
+        await tool_registry.rotate_secret(tx, store.vault, PROJECT, "pay", f"{CANARY}-2")
         sealed = seal(store.vault, PROJECT, "box", login)
         await mcp_servers.add_server(tx, PROJECT, server, sealed, ())
         await put_secret(tx, store.vault, PROJECT, "token", CANARY)
@@ -65,7 +67,7 @@ async def test_a_dump_of_the_database_shows_no_secret(store: Store) -> None:
     async with store.pool.connect() as connection:
         dumped = await dump(connection)
         wanted = [("pay", 1), ("pay", 2)]
-        versions = await registry.read_versions(connection, store.vault, PROJECT, wanted)
+        versions = await tool_registry.read_versions(connection, store.vault, PROJECT, wanted)
     assert "tools.example" in dumped
     assert shows(dumped) == []
     assert [version.spec.headers for version in versions] == [headers, headers]

@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from runward.store.notify import Listener
-from runward.store.secrets import delete_secret, put_secret, read_secrets
-from runward.store.vault import SecretUnreadableError
+from runward.store.access.secrets import delete_secret, put_secret, read_secrets
+from runward.store.access.vault import SecretUnreadableError
+from runward.store.live.listener import Listener
 from tests.db.store import PROJECT, Store
 
 

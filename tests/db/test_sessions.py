@@ -13,10 +13,10 @@ from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.run.items import Item, Message
 from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict
-from runward.store import session_items, sessions
-from runward.store.db import Tx
 from runward.store.ids import mint
-from runward.store.sessions import Place, Session
+from runward.store.postgres.db import Tx
+from runward.store.runs import session_items, sessions
+from runward.store.runs.sessions import Place, Session
 from tests.db import test_plans
 from tests.db.store import PROJECT, Store
 from tests.db.test_plans import FOREIGN_KEYS, Sent, explained, nodes

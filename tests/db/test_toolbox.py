@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import event
 
 from runward.loop.toolbox import Toolbox
-from runward.store import registry
+from runward.store.registry import tool_registry
 from runward.tools import signing
 from tests.db.store import PROJECT, Store
 
@@ -105,7 +105,7 @@ async def test_a_secret_that_was_replaced_signs_for_a_day_though_nothing_is_read
     """The project is quiet, so nobody tells the toolbox to forget its tools."""
     await store.register(name="pay")
     async with store.pool.begin() as tx:
-        assert await registry.rotate_secret(tx, store.vault, PROJECT, "pay", "whsec_new")
+        assert await tool_registry.rotate_secret(tx, store.vault, PROJECT, "pay", "whsec_new")
     armed = (await Toolbox(store.pool, store.vault).fetch(PROJECT, [("pay", 1)])).version("pay", 1)
     read_at = monotonic()
     assert armed.secrets == ("whsec_new", "whsec_secret")

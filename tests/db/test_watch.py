@@ -13,9 +13,10 @@ from sqlalchemy.exc import DBAPIError
 
 from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.serve import watch_projects
-from runward.store import changes, mcp_servers
-from runward.store.changes import Known
-from runward.store.mcp_credentials import Sealed, StoredRefreshTokens
+from runward.store.live import changes
+from runward.store.live.changes import Known
+from runward.store.registry import mcp_servers
+from runward.store.registry.mcp_credentials import Sealed, StoredRefreshTokens
 from runward.worker import watch as module
 from runward.worker.watch import Watch
 from tests.db.store import PROJECT, Store

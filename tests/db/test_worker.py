@@ -21,10 +21,10 @@ from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.domain.run.status import Move
 from runward.loop.leased import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
 from runward.settings import Settings
-from runward.store import sweep
-from runward.store.claims import MAX_CLAIMS, Held
-from runward.store.commit import Ending
-from runward.store.db import open_database
+from runward.store.postgres.db import open_database
+from runward.store.runs import sweep
+from runward.store.runs.claims import MAX_CLAIMS, Held
+from runward.store.runs.gate import Ending
 from runward.tools.base import Invocation
 from runward.wiring import Services, open_services
 from runward.worker import leases as leases_module
@@ -148,7 +148,7 @@ def test_a_worker_whose_loop_is_stuck_ends_itself_with_a_message_and_a_code() ->
     stuck = """if True:
         import asyncio, time
         from datetime import timedelta
-        from runward.store.db import open_database
+        from runward.store.postgres.db import open_database
         from runward.worker import leases
 
         async def hang() -> None:

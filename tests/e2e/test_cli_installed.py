@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runward.store.embedded_home import PACKAGE
+from runward.store.postgres.embedded_home import PACKAGE
 from tests.support import packages
 from tests.support.service import INHERITED
 

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
-from runward.store.addresses import read_url
+from runward.store.postgres.addresses import read_url
 from tests.db.proxy import Proxy
 from tests.e2e.conftest import Processes
 from tests.support.model_server import Call, ModelServer, calls, text

@@ -5,7 +5,7 @@ from typing import Final
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from runward.store.run_search import LOOKED_AT
+from runward.store.runs.search import LOOKED_AT
 from tests.e2e.conftest import Processes
 from tests.support.client import Json
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, make_url
 
-from runward.store.embedded_home import find_programs, service_account
+from runward.store.postgres.embedded_home import find_programs, service_account
 from tests.support.postgres import scratch_folder
 from tests.support.programs import missing
 from tests.support.service import free_port

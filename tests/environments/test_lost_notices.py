@@ -16,7 +16,7 @@ from urllib.parse import quote
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
-from runward.store.addresses import read_url
+from runward.store.postgres.addresses import read_url
 from tests.environments.processes import Environment, Process, environment
 from tests.support.client import ApiError, Client, Json
 from tests.support.model_server import Call, calls, text

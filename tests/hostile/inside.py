@@ -14,7 +14,8 @@ from runward.api.app import create_app
 from runward.api.routers import ROUTERS
 from runward.egress.addresses import parse_address
 from runward.settings import Settings
-from runward.store import keys, readiness
+from runward.store import readiness
+from runward.store.access import keys
 from runward.wiring import Services, open_services
 from tests.support.service import BOOTSTRAP_KEY, SECRET_KEY
 

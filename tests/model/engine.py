@@ -14,7 +14,7 @@ from runward.domain.run.tools import Tool
 from runward.loop.leased import Engine
 from runward.loop.policies import NO_POLICY
 from runward.loop.toolbox import Armed, ToolSet
-from runward.store.commit import Step
+from runward.store.runs.gate import Step
 from runward.tools.agent import AgentTool
 from runward.tools.client import ClientTool
 from tests.model.scopes import Scope

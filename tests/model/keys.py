@@ -11,7 +11,7 @@ from runward.domain.run.calls import Call
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.state import Event, RunState
 from runward.domain.run.tools import Tool
-from runward.store.commit import Step
+from runward.store.runs.gate import Step
 
 _SKIPPED: Final[Mapping[type, frozenset[str]]] = {
     RunState: frozenset({"config", "team", "usage", "stored_bytes", "last_seq", "seconds_left"}),

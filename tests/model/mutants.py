@@ -18,10 +18,10 @@ from runward.domain.run.status import MOVES, Edge, Move, RunStatus
 from runward.loop import execute
 from runward.loop.execute import Execution
 from runward.loop.leased import LeasedRun, LeaseLostError
-from runward.store import approvals as approvals_store
-from runward.store import family, outside, records, sweep
-from runward.store import locked as locked_module
-from runward.store.commit import Ending, Moved
+from runward.store.runs import approvals as approvals_store
+from runward.store.runs import family, records, sweep, transitions
+from runward.store.runs import locked as locked_module
+from runward.store.runs.gate import Ending, Moved
 from tests.model import twin
 from tests.model.operations import replacing
 from tests.model.rows import RunRow
@@ -558,7 +558,7 @@ _NEW: Final = [
         "a settled call stays as it is",
         lambda: [
             (approvals_store, "get", _get_pending),
-            (outside, _LEFT_BEHIND, _never),
+            (transitions, _LEFT_BEHIND, _never),
         ],
     ),
     Mutant(
@@ -573,7 +573,7 @@ _NEW: Final = [
         "sweep",
         "callback",
         _WAY_ON,
-        _code(outside, "go_on", _go_on_asleep),
+        _code(transitions, "go_on", _go_on_asleep),
     ),
     Mutant(
         "what waits is not woken",

@@ -1,5 +1,6 @@
 """All operations on the database, by name. They run on the twin, and in `test_conformance.py` on
-PostgreSQL through `runward.store`. The functions of `runward.store.outside` are those of Runward.
+PostgreSQL through `runward.store`. The functions of `runward.store.runs.transitions` are those of
+Runward.
 """
 
 import asyncio
@@ -14,18 +15,18 @@ from runward.domain.run.approvals import Decision
 from runward.domain.run.items import Message
 from runward.domain.run.resolve import Answer, Callback, Resolution
 from runward.domain.run.status import RunStatus
-from runward.store import (
+from runward.store.access.callback_tokens import CallRef
+from runward.store.runs import (
     approvals,
     client_results,
-    commit,
     family,
-    outside,
-    runs,
+    gate,
+    queries,
     sweep,
+    transitions,
     views,
 )
-from runward.store.callback_tokens import CallRef
-from runward.store.commit import Step
+from runward.store.runs.gate import Step
 from tests.model import twin as on_twin
 from tests.model.rows import PROJECT
 from tests.model.twin import Twin, run_now
@@ -66,7 +67,7 @@ def _load(twin: Twin, _: Vault, run_id: RunId, fence: int) -> Any:
 
 def _decide(twin: Twin, vault: Vault, approval_id: ApprovalId, decision: Decision) -> str:
     """Like `runward.api.approvals`, which closes what an ended run has left behind."""
-    work = outside.decide(_tx(twin), cast("Any", vault), PROJECT, approval_id, decision, "key")
+    work = transitions.decide(_tx(twin), cast("Any", vault), PROJECT, approval_id, decision, "key")
     return run_now(work).status
 
 
@@ -75,7 +76,7 @@ def _call_back(
 ) -> Any:
     call = twin.rows[run_id].calls[call_id]
     ref = CallRef(PROJECT, run_id, call.uuid, attempt)
-    return run_now(outside.take_callback(_tx(twin), cast("Any", vault), ref, said))
+    return run_now(transitions.take_callback(_tx(twin), cast("Any", vault), ref, said))
 
 
 def _give(twin: Twin, vault: Vault, run_id: RunId, call_id: CallId, said: Answer) -> None:
@@ -85,20 +86,20 @@ def _give(twin: Twin, vault: Vault, run_id: RunId, call_id: CallId, said: Answer
 
 def _resolve(twin: Twin, vault: Vault, run_id: RunId, call_id: CallId, how: Resolution) -> None:
     tx = _tx(twin)
-    run_now(outside.resolve_call(tx, cast("Any", vault), PROJECT, run_id, call_id, how))
+    run_now(transitions.resolve_call(tx, cast("Any", vault), PROJECT, run_id, call_id, how))
 
 
 def _cancel(twin: Twin, _: Vault, run_id: RunId, after_turn: bool) -> None:  # noqa: FBT001
-    run_now(outside.cancel(_tx(twin), PROJECT, run_id, after_turn=after_turn))
+    run_now(transitions.cancel(_tx(twin), PROJECT, run_id, after_turn=after_turn))
 
 
 def _input(twin: Twin, _: Vault, run_id: RunId) -> None:
     said = [Message("user", "By the way.")]
-    run_now(outside.add_input(_tx(twin), PROJECT, run_id, said))
+    run_now(transitions.add_input(_tx(twin), PROJECT, run_id, said))
 
 
 def _expire_answer(twin: Twin, vault: Vault, run_id: RunId, call_id: CallId) -> None:
-    run_now(outside.expire_callback(_tx(twin), cast("Any", vault), PROJECT, run_id, call_id))
+    run_now(transitions.expire_callback(_tx(twin), cast("Any", vault), PROJECT, run_id, call_id))
 
 
 def _pass_approval(twin: Twin, _: Vault, approval_id: ApprovalId) -> None:
@@ -114,7 +115,7 @@ def _pass_answer(twin: Twin, _: Vault, run_id: RunId, call_id: CallId) -> None:
 
 
 def _cancel_below(twin: Twin, _: Vault, run_id: RunId) -> None:
-    run_now(outside.cancel_below(_tx(twin), PROJECT, run_id))
+    run_now(transitions.cancel_below(_tx(twin), PROJECT, run_id))
 
 
 def _step(twin: Twin, _: Vault, step: Step, write_id: int) -> Any:
@@ -142,15 +143,15 @@ def _free(twin: Twin, _: Vault, run_id: RunId) -> None:
 
 
 def _quarantine(twin: Twin, _: Vault, run_id: RunId) -> None:
-    run_now(outside.quarantine(_tx(twin), PROJECT, run_id))
+    run_now(transitions.quarantine(_tx(twin), PROJECT, run_id))
 
 
 def _expire_run(twin: Twin, _: Vault, run_id: RunId) -> None:
-    run_now(outside.expire_run(_tx(twin), PROJECT, run_id))
+    run_now(transitions.expire_run(_tx(twin), PROJECT, run_id))
 
 
 def _expire_approval(twin: Twin, _: Vault, approval_id: ApprovalId) -> None:
-    run_now(outside.expire_approval(_tx(twin), PROJECT, approval_id))
+    run_now(transitions.expire_approval(_tx(twin), PROJECT, approval_id))
 
 
 def _end_lease(twin: Twin, _: Vault, run_id: RunId) -> None:
@@ -187,23 +188,23 @@ _ON_TWIN: Final[dict[str, Callable[..., Any]]] = {
 }
 
 _REPLACED: Final[list[tuple[Any, str, Any]]] = [
-    (runs, "lock", on_twin.lock),
-    (runs, "load", on_twin.load),
-    (runs, "lock_all", on_twin.lock_all),
-    (runs, "open_below", on_twin.open_below),
-    (runs, "change", on_twin.change),
+    (queries, "lock", on_twin.lock),
+    (queries, "load", on_twin.load),
+    (queries, "lock_all", on_twin.lock_all),
+    (queries, "open_below", on_twin.open_below),
+    (queries, "change", on_twin.change),
     (approvals, "get", on_twin.get_approval),
     (approvals, "withdraw", on_twin.withdraw),
     (approvals, "remember", on_twin.remember),
     (sweep, "is_overdue", on_twin.is_overdue),
     (sweep, "is_crash_loop", on_twin.is_crash_loop),
-    (outside, "tool_of", on_twin.tool_of),
+    (transitions, "tool_of", on_twin.tool_of),
     (client_results, "tool_of", on_twin.tool_of),
     (family, "ended", on_twin.ended),
     (family, "rouse", on_twin.rouse),
     (family, "settle_idle", on_twin.settle_idle),
     (views, "keep_late_callback", on_twin.keep_late_callback),
-    (commit, "accept_values", on_twin.accept_values),
+    (gate, "accept_values", on_twin.accept_values),
 ]
 
 

@@ -13,12 +13,13 @@ from runward.domain.run.items import Message
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import Tool
-from runward.store import claims, client_results, outside, registry, runs, sweep
-from runward.store.callback_tokens import CallRef
-from runward.store.claims import Held
-from runward.store.commit import Step, Written
-from runward.store.db import Tx
-from runward.store.runs import NewRun
+from runward.store.access.callback_tokens import CallRef
+from runward.store.postgres.db import Tx
+from runward.store.registry import tool_registry
+from runward.store.runs import claims, client_results, queries, sweep, transitions
+from runward.store.runs.claims import Held
+from runward.store.runs.gate import Step, Written
+from runward.store.runs.queries import NewRun
 from tests.db.store import Store
 from tests.model.operations import Operation, Refused
 from tests.model.rows import PROJECT, RunRow, Tools
@@ -63,16 +64,16 @@ class Postgres:
             if self._tools.get(name) == tool.version:
                 continue
             async with self._store.pool.begin() as tx:
-                found = await registry.get_tool(tx, PROJECT, name)
+                found = await tool_registry.get_tool(tx, PROJECT, name)
                 vault = self._store.vault
                 if found is None:
-                    await registry.add_tool(tx, vault, PROJECT, tool.spec, "whsec_secret")
+                    await tool_registry.add_tool(tx, vault, PROJECT, tool.spec, "whsec_secret")
                 else:
-                    await registry.change_tool(tx, vault, PROJECT, found, tool.spec)
+                    await tool_registry.change_tool(tx, vault, PROJECT, found, tool.spec)
             self._tools[name] = tool.version
         for name in [one for one in self._tools if one not in tools]:
             async with self._store.pool.begin() as tx:
-                await registry.delete_tool(tx, PROJECT, name)
+                await tool_registry.delete_tool(tx, PROJECT, name)
             del self._tools[name]
 
     async def perform(self, operation: Operation) -> Any:
@@ -107,7 +108,7 @@ class Postgres:
 
     async def load(self, run_id: RunId, fence: int) -> RunState | None:
         async with self._store.pool.connect() as tx:
-            found = await runs.load(tx, PROJECT, run_id)
+            found = await queries.load(tx, PROJECT, run_id)
         assert found is not None
         held = found[0] is RunStatus.IN_PROGRESS and found[1].fence == fence
         return found[1] if held else None
@@ -119,7 +120,7 @@ class Postgres:
         await self._in(lambda tx: sweep.forgive(tx, [_held(run_id, fence)]))
 
     async def cancel_below(self, run_id: RunId) -> None:
-        await self._in(lambda tx: outside.cancel_below(tx, PROJECT, run_id))
+        await self._in(lambda tx: transitions.cancel_below(tx, PROJECT, run_id))
 
     # Of a sweep.
 
@@ -127,18 +128,18 @@ class Postgres:
         assert await self._in(sweep.free_expired_leases) == [run_id]
 
     async def quarantine(self, run_id: RunId) -> Any:
-        return await self._in(lambda tx: outside.quarantine(tx, PROJECT, run_id))
+        return await self._in(lambda tx: transitions.quarantine(tx, PROJECT, run_id))
 
     async def expire_run(self, run_id: RunId) -> Any:
-        return await self._in(lambda tx: outside.expire_run(tx, PROJECT, run_id))
+        return await self._in(lambda tx: transitions.expire_run(tx, PROJECT, run_id))
 
     async def expire_approval(self, approval_id: ApprovalId) -> Any:
-        return await self._in(lambda tx: outside.expire_approval(tx, PROJECT, approval_id))
+        return await self._in(lambda tx: transitions.expire_approval(tx, PROJECT, approval_id))
 
     async def expire_answer(self, run_id: RunId, call_id: CallId) -> Any:
         vault = self._store.vault
         return await self._in(
-            lambda tx: outside.expire_callback(tx, vault, PROJECT, run_id, call_id)
+            lambda tx: transitions.expire_callback(tx, vault, PROJECT, run_id, call_id)
         )
 
     # Of others.
@@ -146,14 +147,14 @@ class Postgres:
     async def decide(self, approval_id: ApprovalId, decision: Decision) -> str:
         vault = self._store.vault
         decided = await self._in(
-            lambda tx: outside.decide(tx, vault, PROJECT, approval_id, decision, "key")
+            lambda tx: transitions.decide(tx, vault, PROJECT, approval_id, decision, "key")
         )
         return decided.status
 
     async def call_back(self, run_id: RunId, call_id: CallId, attempt: int, said: Any) -> Any:
         vault, call = self._store.vault, await self._call(run_id, call_id)
         ref = CallRef(PROJECT, run_id, call.uuid, attempt)
-        return await self._in(lambda tx: outside.take_callback(tx, vault, ref, said))
+        return await self._in(lambda tx: transitions.take_callback(tx, vault, ref, said))
 
     async def give(self, run_id: RunId, call_id: CallId, said: Any) -> None:
         vault = self._store.vault
@@ -161,14 +162,16 @@ class Postgres:
 
     async def resolve(self, run_id: RunId, call_id: CallId, how: Any) -> None:
         vault = self._store.vault
-        await self._in(lambda tx: outside.resolve_call(tx, vault, PROJECT, run_id, call_id, how))
+        await self._in(
+            lambda tx: transitions.resolve_call(tx, vault, PROJECT, run_id, call_id, how)
+        )
 
     async def cancel(self, run_id: RunId, after_turn: bool) -> None:  # noqa: FBT001
-        await self._in(lambda tx: outside.cancel(tx, PROJECT, run_id, after_turn=after_turn))
+        await self._in(lambda tx: transitions.cancel(tx, PROJECT, run_id, after_turn=after_turn))
 
     async def add_input(self, run_id: RunId) -> None:
         said = [Message("user", "By the way.")]
-        await self._in(lambda tx: outside.add_input(tx, PROJECT, run_id, said))
+        await self._in(lambda tx: transitions.add_input(tx, PROJECT, run_id, said))
 
     # Of time.
 

@@ -10,7 +10,7 @@ from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import CallPhase
 from runward.domain.run.status import RunStatus
 from runward.loop.execute import INTERNAL
-from runward.store.commit import Step
+from runward.store.runs.gate import Step
 from tests.model.rows import ApprovalRow, Rows, RunRow
 
 

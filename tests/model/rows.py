@@ -11,7 +11,7 @@ from runward.domain.run.config import AgentConfig
 from runward.domain.run.state import ApprovalRequest, Lineage, Segment
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import Tool
-from runward.store.keys import DEFAULT_PROJECT
+from runward.store.access.keys import DEFAULT_PROJECT
 
 PROJECT: Final[ProjectId] = DEFAULT_PROJECT
 Lease: TypeAlias = Literal["held", "expired"]

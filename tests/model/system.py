@@ -11,7 +11,7 @@ from runward.domain.run.calls import Call, CallOutcome, CallPhase
 from runward.domain.run.outcomes import Done, Failed, Why
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.status import RunStatus
-from runward.store.commit import Committed, Step
+from runward.store.runs.gate import Committed, Step
 from tests.model import properties as must
 from tests.model.properties import ENDED, require
 from tests.model.rows import RunRow

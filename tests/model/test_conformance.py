@@ -9,8 +9,8 @@ from sqlalchemy import TextClause, text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain.run.state import RunState
-from runward.store import claims, commit, runs, sweep
-from runward.store.commit import Committed, Moved
+from runward.store.runs import claims, gate, queries, sweep
+from runward.store.runs.gate import Committed, Moved
 from tests.db.store import Store
 from tests.model.explore import modeled
 from tests.model.operations import Refused, replacing
@@ -97,7 +97,7 @@ def edited(statement: TextClause, old: str, new: str) -> TextClause:
 
 def of_gate(old: str, new: str) -> Callable[[], list[tuple[Any, str, Any]]]:
     return lambda: [
-        (commit, name, edited(getattr(commit, name), old, new)) for name in ("STEP", "STEP_ALONE")
+        (gate, name, edited(getattr(gate, name), old, new)) for name in ("STEP", "STEP_ALONE")
     ]
 
 
@@ -120,12 +120,12 @@ EDITS: Final = {
         "callback",
         of_gate("WHEN s.defers THEN 'infinity'", "WHEN false THEN null"),
     ),
-    "closed approvals": ("gate", of(runs, "CHANGE", "a.status = 'pending' OR", "true OR")),
+    "closed approvals": ("gate", of(queries, "CHANGE", "a.status = 'pending' OR", "true OR")),
     "an outside change": (
         "retry",
-        of(runs, "CHANGE", "version = r.version + 1", "version = r.version"),
+        of(queries, "CHANGE", "version = r.version + 1", "version = r.version"),
     ),
-    "a cancel": ("cancel", of(runs, "CHANGE", "CASE WHEN s.fences THEN 1 ELSE 0 END", "0")),
+    "a cancel": ("cancel", of(queries, "CHANGE", "CASE WHEN s.fences THEN 1 ELSE 0 END", "0")),
     "a claim's fence": ("freeze", of(claims, "CLAIM", "fence = r.fence + 1,", "fence = r.fence,")),
     "a claim's write id": (
         "crashes",

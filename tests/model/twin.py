@@ -17,11 +17,11 @@ from runward.domain.run.approvals import ApprovalStatus, Remember
 from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.state import Changes, Child, Lineage, Remembered, RunState, Segment
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
-from runward.store import claims, commit
-from runward.store.approvals import Approval
-from runward.store.commit import Step, Written
-from runward.store.records import Records
-from runward.store.runs import NewRun
+from runward.store.runs import claims, gate
+from runward.store.runs.approvals import Approval
+from runward.store.runs.gate import Step, Written
+from runward.store.runs.queries import NewRun
+from runward.store.runs.records import Records
 from tests.model.rows import PROJECT, ApprovalRow, Rows, RunRow, Tools
 
 AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -157,14 +157,14 @@ class Twin:
         if passes:
             self._write(row, step, write_id)
             if step.beyond is not None:
-                run_now(commit.after_step(cast("Any", self), step, LEASE))
+                run_now(gate.after_step(cast("Any", self), step, LEASE))
         id_ = UUID(int=write_id)
-        written = commit._read([(step, id_)], cast("Any", [answer]))[id_]  # pyright: ignore[reportPrivateUsage]
+        written = gate._read([(step, id_)], cast("Any", [answer]))[id_]  # pyright: ignore[reportPrivateUsage]
         assert written is not None
         return written
 
     def _write(self, row: RunRow, step: Step, write_id: int) -> None:
-        head: dict[str, Any] = commit._head_row(step, UUID(int=write_id))  # pyright: ignore[reportPrivateUsage]
+        head: dict[str, Any] = gate._head_row(step, UUID(int=write_id))  # pyright: ignore[reportPrivateUsage]
         claims_after = row.claims
         if head["progress"]:
             claims_after = 0
@@ -191,8 +191,8 @@ class Twin:
     def _records(
         self, run_id: RunId, changes: Changes, closed: Sequence[dict[str, Any]] = ()
     ) -> None:
-        """What `runward.store.records` writes behind every gate. Its UPDATE of approvals does not
-        see those that the same statement inserts."""
+        """What `runward.store.runs.records` writes behind every gate. Its UPDATE of approvals does
+        not see those that the same statement inserts."""
         row = self.rows[run_id]
         records = Records()
         asked = Changes(approvals=changes.approvals, closed_approvals=changes.closed_approvals)

@@ -10,7 +10,7 @@ from runward.domain.ids import CallId, RunId
 from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.tools import Tool
-from runward.store.commit import Moved, Step
+from runward.store.runs.gate import Moved, Step
 from tests.model import properties as must
 from tests.model.engine import engine_of
 from tests.model.keys import key_of

@@ -14,7 +14,7 @@ from runward.domain.run import approvals as rules
 from runward.domain.run.approvals import Approve, Edit
 from runward.loop import execute
 from runward.loop.toolbox import Toolbox
-from runward.store import approvals, outside, runs
+from runward.store.runs import approvals, queries, transitions
 from tests.support.forks import Report
 
 RACE_SECONDS = 0.1
@@ -24,11 +24,11 @@ def decision_is_read_and_then_written() -> None:
     """Without the run's lock: two decisions at once are both the first."""
 
     async def locked(tx: Any, project_id: Any, run_id: Any) -> Any:
-        found = await runs.load(tx, project_id, run_id)
+        found = await queries.load(tx, project_id, run_id)
         await asyncio.sleep(RACE_SECONDS)
         return found
 
-    _replace(outside, "locked", locked)
+    _replace(transitions, "locked", locked)
 
 
 def edit_is_ignored() -> None:
@@ -54,7 +54,7 @@ def replay_makes_a_second_run() -> None:
 def expired_approval_still_decides() -> None:
     deciding: ContextVar[bool] = ContextVar("deciding", default=False)
     get: Any = approvals.get
-    decide: Any = outside.decide
+    decide: Any = transitions.decide
 
     async def never_expired(*args: Any) -> Any:
         found = await get(*args)
@@ -65,7 +65,7 @@ def expired_approval_still_decides() -> None:
         return await decide(*args)
 
     _replace(approvals, "get", never_expired)
-    _replace(outside, "decide", patient)
+    _replace(transitions, "decide", patient)
 
 
 def callback_counts_twice() -> None:
@@ -74,7 +74,7 @@ def callback_counts_twice() -> None:
     async def late(*_: Any) -> None:
         return None
 
-    _replace(outside, "_late", late)
+    _replace(transitions, "_late", late)
 
 
 def unknown_outcome_is_sent_again() -> None:

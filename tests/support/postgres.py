@@ -19,7 +19,8 @@ from uuid import uuid4
 from sqlalchemy import URL, NullPool, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from runward.store import embedded, migrations
+from runward.store import migrations
+from runward.store.postgres import embedded
 
 TEMPLATE_LOCK = 0x74656D706C617465
 MIN_MEMORY_BYTES = 4 * 1024**3

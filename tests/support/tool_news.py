@@ -9,7 +9,7 @@ from typing import Any, Final, Self, TypeVar
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from runward.store.addresses import read_url
+from runward.store.postgres.addresses import read_url
 from tests.support.client import Client, Json
 
 T = TypeVar("T")

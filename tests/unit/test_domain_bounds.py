@@ -38,7 +38,7 @@ from runward.domain.run.plan import UnusableResponseError, take_response
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.domain.run.settle import conclude, judge, settle
 from runward.domain.run.state import Changes
-from runward.store.records import as_json
+from runward.store.runs.records import as_json
 from tests.unit.domain_cases import call, event, response, state, taken, tool, turn_with, wants
 
 STARTED = call("c1", CallPhase.STARTED)

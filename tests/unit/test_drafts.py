@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from runward.domain.ids import Prefix, show
 from runward.domain.json import JsonObject
-from runward.store.drafts import RESTARTED, Draft, Heard, Piece, Stamp
+from runward.store.live.drafts import RESTARTED, Draft, Heard, Piece, Stamp
 
 RUN = UUID(int=1)
 TEXT = "message.delta"

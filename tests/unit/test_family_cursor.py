@@ -14,8 +14,8 @@ from runward.api.params import MAX_CURSOR, Cursor
 from runward.domain.errors import InvalidRequestError
 from runward.domain.ids import RunId
 from runward.domain.run.status import RunStatus
-from runward.store.events import StoredEvent
-from runward.store.family_events import FamilyPage, Relative
+from runward.store.live.events import StoredEvent
+from runward.store.live.family_events import FamilyPage, Relative
 
 ROOT = RunId(UUID(int=1))
 CHILD = UUID(int=2)

@@ -10,7 +10,7 @@ from runward.operating.database_findings import reason_of
 from runward.operating.environment import migration_url
 from runward.operating.findings import of_settings
 from runward.settings import Settings
-from runward.store.embedded import initdb_problem
+from runward.store.postgres.embedded import initdb_problem
 
 KEY = "k" * 32
 

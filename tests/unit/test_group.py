@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runward.store.group import MAX_BATCH, GroupCommit, Result
+from runward.store.runs.group import MAX_BATCH, GroupCommit, Result
 
 
 class Flushes:

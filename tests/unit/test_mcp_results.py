@@ -11,7 +11,7 @@ from runward.api.mcp_results import of_run, output_schema
 from runward.domain.ids import RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.status import RunStatus
-from runward.store.views import RunView
+from runward.store.runs.views import RunView
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OBJECT: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}}

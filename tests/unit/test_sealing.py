@@ -9,7 +9,7 @@ from runward.api.responses import sealing
 from runward.domain.errors import InvalidRequestError
 from runward.domain.ids import ProjectId
 from runward.domain.run.items import Message
-from runward.store.vault import Vault
+from runward.store.access.vault import Vault
 
 PROJECT = ProjectId(UUID(int=1))
 

@@ -19,12 +19,14 @@ from runward.domain.run.items import Item
 from runward.domain.run.sessions import OnConflict
 from runward.domain.run.state import Changes, Place, RunState, Segment, SegmentKind, created
 from runward.domain.run.status import RunStatus
-from runward.store import codec, idempotency, sessions, views
-from runward.store.accept import Accepted
-from runward.store.db import Tx, sqlstate
+from runward.store import codec
+from runward.store.access import idempotency
 from runward.store.ids import mint
-from runward.store.runs import ACCEPT, NewRun, accept_values
-from runward.store.views import RunView
+from runward.store.postgres.db import Tx, sqlstate
+from runward.store.runs import sessions, views
+from runward.store.runs.accept import Accepted
+from runward.store.runs.queries import ACCEPT, NewRun, accept_values
+from runward.store.runs.views import RunView
 from runward.wiring import Services
 
 UNIQUE_VIOLATION: Final = "23505"

@@ -16,8 +16,8 @@ from runward.api.params import AgentPath, IdempotencyKey
 from runward.api.routes import router
 from runward.api.services import Using
 from runward.domain import errors as e
-from runward.store import agents
-from runward.store.db import Tx
+from runward.store.postgres.db import Tx
+from runward.store.registry import agents
 
 routes = router("Agents")
 

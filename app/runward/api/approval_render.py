@@ -7,7 +7,7 @@ from runward.api.models.runs import (
 from runward.api.run_render import actor, omitted_arguments
 from runward.domain.ids import Prefix, show
 from runward.domain.run.large_arguments import omit_large
-from runward.store import approvals
+from runward.store.runs import approvals
 
 
 def approval(one: approvals.Approval, max_arguments_bytes: int | None = None) -> Approval:

@@ -16,8 +16,8 @@ from runward.api.services import Using
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, RunId, parse, show
 from runward.domain.run.approvals import ApprovalStatus, Decision
-from runward.store import approvals, outside
-from runward.store.db import Tx
+from runward.store.postgres.db import Tx
+from runward.store.runs import approvals, transitions
 
 routes = router("Approvals")
 
@@ -91,14 +91,14 @@ async def decide_approval(
 
     async def decide(tx: Tx) -> Approval:
         return approval_render.approval(
-            await outside.decide(tx, services.vault, who.project_id, approval_id, decision, by)
+            await transitions.decide(tx, services.vault, who.project_id, approval_id, decision, by)
         )
 
     try:
         shown = await once(services, Once.of(request, who.project_id, idempotency_key), decide)
     except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
         async with services.database.pool.begin() as tx:
-            await outside.expire_approval(tx, who.project_id, approval_id)
+            await transitions.expire_approval(tx, who.project_id, approval_id)
         raise
     services.wake_worker()
     return shown

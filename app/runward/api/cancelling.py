@@ -6,7 +6,7 @@ from runward.api.services import Services
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.status import Move
-from runward.store import outside
+from runward.store.runs import transitions
 
 MAX_UNREADABLE: Final = 100
 """Unreadable child runs that one request ends. The sweep of orphans ends the others."""
@@ -19,7 +19,7 @@ async def cancel(
     for _ in range(MAX_UNREADABLE):
         try:
             async with services.database.pool.begin() as tx:
-                closed = await outside.cancel(tx, project_id, run_id, after_turn=after_turn)
+                closed = await transitions.cancel(tx, project_id, run_id, after_turn=after_turn)
         except e.RunUnreadableError as error:
             await services.quarantine.end(project_id, error.run_id, Move.CANCEL)
             if error.run_id == run_id:

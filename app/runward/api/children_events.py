@@ -27,10 +27,10 @@ from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.status import SETTLED, TERMINAL
-from runward.store.drafts import Piece
-from runward.store.events import StoredEvent
-from runward.store.family_events import FamilyPage, read_family_after
-from runward.store.notify import FamilyFollower
+from runward.store.live.drafts import Piece
+from runward.store.live.events import StoredEvent
+from runward.store.live.family_events import FamilyPage, read_family_after
+from runward.store.live.listener import FamilyFollower
 from runward.wiring import Services
 
 _LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)

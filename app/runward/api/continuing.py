@@ -9,8 +9,8 @@ from runward.api.models.start_run import ContinueRun
 from runward.domain import errors as e
 from runward.domain.ids import RunId, SessionId
 from runward.domain.registry.scopes import Principal
-from runward.store import continuing
-from runward.store.runs import NewRun
+from runward.store.runs import continuation
+from runward.store.runs.queries import NewRun
 from runward.wiring import Services
 
 
@@ -22,7 +22,7 @@ async def go_on(
     async def start() -> Answered:
         async with services.autocommit.connect() as tx:
             messages = () if asked.input is None else items_of(asked.input)
-            found = await continuing.prepare(
+            found = await continuation.prepare(
                 tx, who.project_id, run_id, turns=asked.max_turns, messages=messages
             )
         new = what.kept_with(replace(found.run, created_by=who.key_id))
@@ -35,8 +35,8 @@ async def go_on(
 async def _accepted(services: Services, new: NewRun, session_id: SessionId | None) -> Answered:
     """Raises AppErrors."""
     if session_id is None:
-        return await accept_in_transaction(services, new, continuing.copy)
+        return await accept_in_transaction(services, new, continuation.copy)
     try:
-        return await accept_in_session(services, new, session_id, also=continuing.copy)
+        return await accept_in_session(services, new, session_id, also=continuation.copy)
     except e.SessionNotFoundError:
         raise e.ConflictError("The session of this run has been deleted.") from None

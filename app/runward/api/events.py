@@ -17,8 +17,9 @@ from runward.api.waiting import LOOK_SECONDS
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId
 from runward.domain.run.status import TERMINAL
-from runward.store import events, views
-from runward.store.events import StoredEvent
+from runward.store.live import events
+from runward.store.live.events import StoredEvent
+from runward.store.runs import views
 from runward.wiring import Services
 
 routes = router("Runs")

@@ -5,8 +5,8 @@ from typing import Final
 
 import structlog
 
-from runward.store import events
-from runward.store.db import DATABASE_ERRORS, is_outage, log_fields
+from runward.store.live import events
+from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
 from runward.wiring import Services
 
 log = structlog.get_logger()

@@ -19,7 +19,7 @@ from runward.domain.registry.guards import Moment, RunStage, ToolStage
 from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentKind
 from runward.store import readiness
-from runward.store.db import DATABASE_ERRORS, READ_ONLY, is_outage, sqlstate
+from runward.store.postgres.db import DATABASE_ERRORS, READ_ONLY, is_outage, sqlstate
 
 READY_SECONDS: Final = 5.0
 

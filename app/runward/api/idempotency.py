@@ -13,9 +13,9 @@ from runward.api.body import ReadRequest
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
 from runward.domain.json import digest, parse
-from runward.store import idempotency
-from runward.store.db import Tx
-from runward.store.runs import NewRun
+from runward.store.access import idempotency
+from runward.store.postgres.db import Tx
+from runward.store.runs.queries import NewRun
 from runward.wiring import Services
 
 REPLAYED = {"Idempotent-Replayed": "true"}

@@ -14,8 +14,9 @@ from runward.api.services import Using
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId
 from runward.domain.registry.scopes import Principal
-from runward.store import keys, plugin_sync
-from runward.store.db import Tx
+from runward.store.access import keys
+from runward.store.postgres.db import Tx
+from runward.store.registry import plugin_sync
 from runward.tools import signing
 from runward.wiring import Services
 

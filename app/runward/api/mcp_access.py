@@ -12,11 +12,11 @@ from runward.domain.registry.mcp_auth import Credentials, Filled
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.domain.registry.tools import When
 from runward.egress.targets import TargetError
-from runward.store import mcp_credentials
+from runward.store.access.secrets import read_secrets
 from runward.store.ids import mint
-from runward.store.mcp_credentials import StoredRefreshTokens
-from runward.store.mcp_servers import RegisteredServer
-from runward.store.secrets import read_secrets
+from runward.store.registry import mcp_credentials
+from runward.store.registry.mcp_credentials import StoredRefreshTokens
+from runward.store.registry.mcp_servers import RegisteredServer
 from runward.tools.mcp_access import access_problems, ensure_access
 from runward.tools.mcp_link import Server
 from runward.tools.mcp_oauth import GivenRefreshTokens, RefreshTokens

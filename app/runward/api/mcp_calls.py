@@ -24,8 +24,8 @@ from runward.domain.json import JsonObject, cleaned_text, compact, digest
 from runward.domain.registry.scopes import Principal
 from runward.domain.run import texts
 from runward.domain.schema.validator import Validator
-from runward.store import views
 from runward.store.ids import mint
+from runward.store.runs import views
 from runward.wiring import Services
 
 KEY: Final = "runward/idempotency_key"

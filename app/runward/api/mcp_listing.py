@@ -13,9 +13,9 @@ from runward.api.mcp_results import RESULT_TOOL, output_schema
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import NAME_PATTERN, ToolSpec
-from runward.store import agents, registry
-from runward.store.agents import RegisteredAgent
-from runward.store.registry import RegisteredTool
+from runward.store.registry import agents, tool_registry
+from runward.store.registry.agents import RegisteredAgent
+from runward.store.registry.tool_registry import RegisteredTool
 from runward.wiring import Services
 
 AGENT: Final = "agent_"
@@ -82,11 +82,15 @@ async def page(services: Services, project_id: ProjectId, cursor: str | None) ->
     RefusedError for a cursor that is none."""
     after = "" if cursor is None else _opened(cursor)
     async with services.autocommit.connect() as tx:
-        of_tools = await registry.names_of_types(tx, project_id, sorted(_RUNNABLE)) - {RESULT_TOOL}
+        of_tools = await tool_registry.names_of_types(tx, project_id, sorted(_RUNNABLE)) - {
+            RESULT_TOOL
+        }
         of_agents = {AGENT + name for name in await agents.all_names(tx, project_id)} - of_tools
         names = sorted(one for one in {RESULT_TOOL, *of_tools, *of_agents} if one > after)
         shown = names[:PAGE]
-        tools = await registry.find_tools(tx, project_id, [one for one in shown if one in of_tools])
+        tools = await tool_registry.find_tools(
+            tx, project_id, [one for one in shown if one in of_tools]
+        )
         asked = [one.removeprefix(AGENT) for one in shown if one in of_agents]
         found = {
             AGENT + one.name: _agent(one) for one in await agents.find_agents(tx, project_id, asked)
@@ -103,7 +107,7 @@ async def find(services: Services, project_id: ProjectId, name: str) -> Target |
         return Target(_RESULT_TOOL)
     async with services.autocommit.connect() as tx:
         if re.fullmatch(NAME_PATTERN, name):
-            tool = await registry.get_tool(tx, project_id, name)
+            tool = await tool_registry.get_tool(tx, project_id, name)
             if tool is not None and _is_runnable(tool.spec):
                 return Target(_tool(tool), tool=tool)
         of_agent = name.removeprefix(AGENT)

@@ -17,7 +17,7 @@ from runward.api.mcp_refusals import RefusedError
 from runward.api.mcp_waiting import Report
 from runward.domain.errors import AppError, UnavailableError
 from runward.domain.json import JsonObject
-from runward.store.db import is_outage
+from runward.store.postgres.db import is_outage
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

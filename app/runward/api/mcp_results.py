@@ -13,8 +13,8 @@ from runward.domain.ids import Prefix, RunId, show
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.items import MediaPart, Part, TextPart
 from runward.domain.run.status import RunStatus
-from runward.store.approvals import Approval
-from runward.store.views import CallView, RunView, Waiting
+from runward.store.runs.approvals import Approval
+from runward.store.runs.views import CallView, RunView, Waiting
 
 RUN_ID: Final = "runward/run_id"
 """In `_meta` of every result that comes of a run."""

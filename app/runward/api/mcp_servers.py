@@ -25,9 +25,9 @@ from runward.api.services import Using
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_servers import ListedTool
-from runward.store import mcp_credentials, mcp_servers
-from runward.store.db import Tx
-from runward.store.mcp_servers import RegisteredServer
+from runward.store.postgres.db import Tx
+from runward.store.registry import mcp_credentials, mcp_servers
+from runward.store.registry.mcp_servers import RegisteredServer
 from runward.tools import signing
 from runward.tools.mcp_oauth import GivenRefreshTokens
 from runward.wiring import Services

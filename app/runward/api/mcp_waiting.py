@@ -13,12 +13,13 @@ from runward.domain.ids import Prefix, ProjectId, RunId, show
 from runward.domain.json import JsonObject
 from runward.domain.run.calls import CallPhase
 from runward.domain.run.status import TERMINAL, RunStatus
-from runward.store import events, views
-from runward.store.approvals import Approval
-from runward.store.db import Tx
-from runward.store.events import StoredEvent
-from runward.store.notify import Follower
-from runward.store.views import Waiting
+from runward.store.live import events
+from runward.store.live.events import StoredEvent
+from runward.store.live.listener import Follower
+from runward.store.postgres.db import Tx
+from runward.store.runs import views
+from runward.store.runs.approvals import Approval
+from runward.store.runs.views import Waiting
 from runward.wiring import Services
 
 Report: TypeAlias = Callable[[float, str], Awaitable[None]]

@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runward.api.problems import answer_for, framework_problem, log_unavailable, request_id_of
-from runward.store.db import is_outage, log_fields
+from runward.store.postgres.db import is_outage, log_fields
 
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _ALWAYS: Final = ((b"x-content-type-options", b"nosniff"),)

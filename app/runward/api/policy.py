@@ -10,8 +10,8 @@ from runward.api.models.policy import Policy, PolicySecret, PutPolicy
 from runward.api.params import IdempotencyKey
 from runward.api.routes import router
 from runward.api.services import Using
-from runward.store import policies
-from runward.store.db import Tx
+from runward.store.postgres.db import Tx
+from runward.store.registry import policies
 
 routes = router("Policy")
 

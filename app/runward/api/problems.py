@@ -17,8 +17,8 @@ from runward.api.openai_errors import openai_error, speaks_openai
 from runward.api.validation import invalid_request
 from runward.domain import errors as e
 from runward.domain.json import JsonObject
-from runward.store.db import is_outage, log_fields
-from runward.store.vault import SecretUnreadableError
+from runward.store.access.vault import SecretUnreadableError
+from runward.store.postgres.db import is_outage, log_fields
 
 log = structlog.get_logger()
 

@@ -10,11 +10,11 @@ from runward.domain.registry.mcp_auth import Credentials
 from runward.domain.registry.mcp_servers import offered
 from runward.domain.registry.scopes import Scope
 from runward.domain.run.calls import CallOutcome
-from runward.store import keys
-from runward.store.agents import RegisteredAgent
-from runward.store.mcp_servers import RegisteredServer
-from runward.store.registry import RegisteredTool
-from runward.store.tool_history import PastCall
+from runward.store.access import keys
+from runward.store.registry.agents import RegisteredAgent
+from runward.store.registry.mcp_servers import RegisteredServer
+from runward.store.registry.tool_history import PastCall
+from runward.store.registry.tool_registry import RegisteredTool
 
 
 def recent_call(tool: str, one: PastCall) -> RecentCall:

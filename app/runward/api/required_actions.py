@@ -11,7 +11,7 @@ from runward.api.models.required_actions import PendingAction, PendingCounts, Re
 from runward.api.routes import router
 from runward.api.services import Using
 from runward.domain.ids import Prefix, show
-from runward.store import required_actions
+from runward.store.runs import required_actions
 
 MAX_LIMIT: Final = 1_000
 

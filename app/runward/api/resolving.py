@@ -13,8 +13,8 @@ from runward.domain.ids import ProjectId
 from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentConfig, Limits
 from runward.domain.run.state import Member, tool_names_of
-from runward.store import agents
-from runward.store.agents import TeamTooLargeError
+from runward.store.registry import agents
+from runward.store.registry.agents import TeamTooLargeError
 from runward.wiring import Services
 
 

@@ -10,7 +10,7 @@ from runward.api.models.base import Moment
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, RunId, SessionId, parse
 from runward.domain.run.status import RunStatus
-from runward.store.run_search import RunFilter
+from runward.store.runs.search import RunFilter
 
 _ID: Final = re.compile(r"run_([0-9a-f]{8,32})")
 

@@ -21,8 +21,9 @@ from runward.api.models.runs import (
 from runward.domain.ids import Prefix, RunId, show
 from runward.domain.run.calls import CallPhase
 from runward.domain.run.large_arguments import Omitted, omit_large
-from runward.store import approvals, keys
-from runward.store.views import CallView, RunView, Waiting
+from runward.store.access import keys
+from runward.store.runs import approvals
+from runward.store.runs.views import CallView, RunView, Waiting
 
 
 def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:

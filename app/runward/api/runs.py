@@ -30,9 +30,9 @@ from runward.domain.registry.scopes import Principal
 from runward.domain.run.conversation import attributed
 from runward.domain.run.items import item_to_json
 from runward.domain.run.status import SETTLED, TERMINAL
-from runward.store import outside, run_search, runs, views
-from runward.store.db import Tx
-from runward.store.keys import Actor
+from runward.store.access.keys import Actor
+from runward.store.postgres.db import Tx
+from runward.store.runs import queries, search, transitions, views
 from runward.wiring import Services
 
 routes = router("Runs")
@@ -117,7 +117,7 @@ async def list_runs(
     if which is None:
         return answer(Page[Run].of([], walk.limit, run_render.run, lambda run: run.id))
     async with services.autocommit.connect() as tx:
-        found = await run_search.search_runs(
+        found = await search.search_runs(
             tx,
             who.project_id,
             which,
@@ -174,7 +174,7 @@ async def list_items(
 ) -> Response:
     """The conversation as the model sees it: the calls of a response, then their results."""
     async with services.autocommit.connect() as tx:
-        found = await runs.load(tx, who.project_id, run_id)
+        found = await queries.load(tx, who.project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
     shown: list[JsonObject] = [
@@ -211,7 +211,7 @@ async def send_input(
     that the run waits for."""
 
     async def send(tx: Tx) -> Run:
-        await outside.add_input(tx, who.project_id, run_id, items_of(message.input))
+        await transitions.add_input(tx, who.project_id, run_id, items_of(message.input))
         return await shown_run(tx, who.project_id, run_id)
 
     shown = await once(

@@ -10,8 +10,8 @@ from runward.api.params import NewSecretPath, SecretPath
 from runward.api.routes import router
 from runward.api.services import Using
 from runward.domain import errors as e
-from runward.store import secrets
-from runward.store.secrets import StoredSecret
+from runward.store.access import secrets
+from runward.store.access.secrets import StoredSecret
 
 routes = router("Secrets")
 

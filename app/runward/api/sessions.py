@@ -23,8 +23,8 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse, show
 from runward.domain.json import JsonObject
-from runward.store import session_items, sessions
-from runward.store.db import Tx
+from runward.store.postgres.db import Tx
+from runward.store.runs import session_items, sessions
 from runward.wiring import Services
 
 routes = router("Sessions")

@@ -14,11 +14,13 @@ from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.status import SETTLED, TERMINAL
-from runward.store import console_sessions, events, keys, views
-from runward.store.db import Tx
-from runward.store.drafts import Piece
-from runward.store.events import StoredEvent
-from runward.store.notify import Follower
+from runward.store.access import console_sessions, keys
+from runward.store.live import events
+from runward.store.live.drafts import Piece
+from runward.store.live.events import StoredEvent
+from runward.store.live.listener import Follower
+from runward.store.postgres.db import Tx
+from runward.store.runs import views
 from runward.wiring import Services
 
 T = TypeVar("T")

@@ -19,8 +19,10 @@ from runward.api.services import Using
 from runward.domain import errors as e
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.run.resolve import Callback, Resolution
-from runward.store import callback_tokens, client_results, outside, policies, views
-from runward.store.db import Tx
+from runward.store.access import callback_tokens
+from runward.store.postgres.db import Tx
+from runward.store.registry import policies
+from runward.store.runs import client_results, transitions, views
 
 routes = router("Runs")
 callbacks = router("Callbacks")
@@ -60,7 +62,9 @@ async def resolve_tool_call(
     not take effect and is to be sent again."""
 
     async def resolve(tx: Tx) -> ToolCall:
-        await outside.resolve_call(tx, services.vault, who.project_id, run_id, call_id, resolution)
+        await transitions.resolve_call(
+            tx, services.vault, who.project_id, run_id, call_id, resolution
+        )
         return await _shown_call(tx, who.project_id, run_id, call_id)
 
     shown = await once(services, Once.of(request, who.project_id, idempotency_key), resolve)
@@ -120,15 +124,15 @@ async def call_back(
     for _ in range(EARLY_TRIES):
         async with services.database.pool.begin() as tx:
             policy = await policies.get_policy(tx, ref.project_id)
-            found = await outside.take_callback(
+            found = await transitions.take_callback(
                 tx, services.vault, ref, said, checked=policy.checks_results
             )
         match found:
             case None:
                 services.wake_worker()
                 return answer({"accepted": True})
-            case outside.Late():
+            case transitions.Late():
                 raise e.LateCallbackError
-            case outside.TooEarly():
+            case transitions.TooEarly():
                 await asyncio.sleep(EARLY_SECONDS)
     raise e.TooEarlyError

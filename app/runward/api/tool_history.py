@@ -14,7 +14,7 @@ from runward.api.routes import router
 from runward.api.services import Using
 from runward.domain import errors as e
 from runward.domain.ids import Prefix
-from runward.store import registry, tool_history
+from runward.store.registry import tool_history, tool_registry
 
 routes = router("Tools")
 
@@ -27,7 +27,7 @@ async def list_calls_of_tool(
     Tries with POST …/test are not among them."""
     after = walk.after_id(Prefix.CALL)
     async with services.autocommit.connect() as tx:
-        if await registry.get_tool(tx, who.project_id, name) is None:
+        if await tool_registry.get_tool(tx, who.project_id, name) is None:
             raise e.ToolNotFoundError
         figures = await tool_history.figures_of_tool(tx, who.project_id, name)
         found = await tool_history.calls_of_tool(

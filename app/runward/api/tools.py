@@ -35,10 +35,10 @@ from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.tools import Tool as CompiledTool
 from runward.domain.schema.validator import check_schema
 from runward.egress.targets import TargetError
-from runward.store import mcp_servers, plugin_sync, registry
-from runward.store.db import Tx
 from runward.store.ids import mint
-from runward.store.registry import RegisteredTool
+from runward.store.postgres.db import Tx
+from runward.store.registry import mcp_servers, plugin_sync, tool_registry
+from runward.store.registry.tool_registry import RegisteredTool
 from runward.tools import signing
 from runward.tools.base import Invocation
 from runward.tools.webhook_headers import check_headers, filled_headers, secret_references
@@ -73,7 +73,7 @@ async def register_tool(
     secret = signing.make_secret()
 
     async def register(tx: Tx) -> NewTool:
-        made = await registry.add_tool(tx, services.vault, who.project_id, spec, secret)
+        made = await tool_registry.add_tool(tx, services.vault, who.project_id, spec, secret)
         if made is None:
             raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
         return NewTool.of(made.spec, **registry_render.tool_about(made), secret=secret)
@@ -89,7 +89,7 @@ async def register_tool(
 async def list_tools(who: ToolsReader, services: Using, walk: Walking) -> Response:
     """List tools by name."""
     async with services.autocommit.connect() as tx:
-        found = await registry.list_tools(
+        found = await tool_registry.list_tools(
             tx,
             who.project_id,
             after=walk.after,
@@ -103,7 +103,7 @@ async def list_tools(who: ToolsReader, services: Using, walk: Walking) -> Respon
 async def get_tool(who: ToolsReader, services: Using, name: ToolPath) -> Response:
     """One tool, in its current version."""
     async with services.autocommit.connect() as tx:
-        found = await registry.get_tool(tx, who.project_id, name)
+        found = await tool_registry.get_tool(tx, who.project_id, name)
     if found is None:
         raise e.ToolNotFoundError
     return answer(registry_render.tool(found))
@@ -117,7 +117,7 @@ async def change_tool(
     void and are asked again."""
     for _ in range(MAX_ROUNDS):
         async with services.autocommit.connect() as tx:
-            before = await registry.get_tool(tx, who.project_id, name)
+            before = await tool_registry.get_tool(tx, who.project_id, name)
         if before is None:
             raise e.ToolNotFoundError
         changed = await _change(services, who, before, patch)
@@ -138,11 +138,11 @@ async def _change(
     spec = patched(before.spec, patch, code)
     await check_tool(services, who.project_id, spec)
     async with services.database.pool.begin() as tx:
-        former = await registry.lock_tool(tx, who.project_id, before.spec.name)
+        former = await tool_registry.lock_tool(tx, who.project_id, before.spec.name)
         if former is None or (former.id, former.version) != (before.id, before.version):
             return None
         if code is None:
-            return await registry.change_tool(tx, services.vault, who.project_id, former, spec)
+            return await tool_registry.change_tool(tx, services.vault, who.project_id, former, spec)
         return await plugin_sync.override(tx, who.project_id, code, overrides(patch))
 
 
@@ -151,14 +151,14 @@ async def delete_tool(who: ToolsWriter, services: Using, name: ToolPath) -> Resp
     """Delete a tool. Runs that name it no longer see it. The tool of a plugin or an MCP server can
     only be disabled."""
     async with services.database.pool.begin() as tx:
-        found = await registry.lock_tool(tx, who.project_id, name)
+        found = await tool_registry.lock_tool(tx, who.project_id, name)
         if found is not None and found.spec.type in ("plugin", "mcp"):
             whence = "a plugin" if found.spec.type == "plugin" else "an MCP server"
             raise e.ConflictError(
                 f"'{name}' comes from {whence} and cannot be deleted; disable it: "
                 'PATCH it with {"enabled": false}.'
             )
-        if not await registry.delete_tool(tx, who.project_id, name):
+        if not await tool_registry.delete_tool(tx, who.project_id, name):
             raise e.ToolNotFoundError
     services.toolbox.forget(who.project_id)
     return nothing()
@@ -176,7 +176,7 @@ async def rotate_tool_secret(
     secret = signing.make_secret()
 
     async def rotate(tx: Tx) -> ToolSecret:
-        if not await registry.rotate_secret(tx, services.vault, who.project_id, name, secret):
+        if not await tool_registry.rotate_secret(tx, services.vault, who.project_id, name, secret):
             raise e.ToolNotFoundError
         return ToolSecret(secret=secret)
 
@@ -314,7 +314,7 @@ async def try_tool(who: ToolsWriter, services: Using, name: ToolPath, trial: Try
     arguments must match its schema. A tool of type `agent` or `client` cannot be tried so: start a
     run."""
     async with services.autocommit.connect() as tx:
-        versions = await registry.current_versions(tx, who.project_id, [name])
+        versions = await tool_registry.current_versions(tx, who.project_id, [name])
     if name not in versions:
         raise e.ToolNotFoundError
     tools = await services.toolbox.fetch(who.project_id, versions.items())

@@ -5,9 +5,9 @@ from typing import Final
 
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.status import SETTLED
-from runward.store import views
-from runward.store.events import StoredEvent
-from runward.store.notify import Follower
+from runward.store.live.events import StoredEvent
+from runward.store.live.listener import Follower
+from runward.store.runs import views
 from runward.wiring import Services
 
 LOOK_SECONDS: Final = 2.0

@@ -12,7 +12,7 @@ from runward.domain import errors as e
 from runward.domain.ids import Prefix, show
 from runward.domain.registry import console_access
 from runward.domain.registry.console_access import COOKIE, HTTPS_COOKIE
-from runward.store import console_sessions
+from runward.store.access import console_sessions
 from runward.wiring import Services
 
 PATH: Final = "/console/session"

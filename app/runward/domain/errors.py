@@ -178,7 +178,7 @@ class RunEndedError(ConflictError):
 
 
 class RunUnreadableError(ConflictError):
-    """`runward.store.quarantine` ends such a run."""
+    """`runward.store.runs.quarantine` ends such a run."""
 
     code = "run_unreadable"
     text = "The stored data of this run cannot be read back, so the run cannot continue."

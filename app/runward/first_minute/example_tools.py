@@ -21,11 +21,13 @@ from pydantic import SecretStr
 
 from runward.domain.json import parse
 from runward.domain.registry.tools import ToolSpec
-from runward.store import keys, readiness, registry
-from runward.store.db import Tx, open_database
-from runward.store.keys import DEFAULT_PROJECT
-from runward.store.registry import RegisteredTool
-from runward.store.vault import Vault
+from runward.store import readiness
+from runward.store.access import keys
+from runward.store.access.keys import DEFAULT_PROJECT
+from runward.store.access.vault import Vault
+from runward.store.postgres.db import Tx, open_database
+from runward.store.registry import tool_registry
+from runward.store.registry.tool_registry import RegisteredTool
 from runward.tools import signing
 
 _INSTALLED: Final = Path(__file__).parents[1] / "_examples" / "tools"
@@ -80,7 +82,9 @@ async def _served(
         async with database.pool.begin() as tx:
             await readiness.prepare(tx, vault)
             await keys.ensure_default_project(tx)
-            found = {name: await registry.get_tool(tx, DEFAULT_PROJECT, name) for name in NAMES}
+            found = {
+                name: await tool_registry.get_tool(tx, DEFAULT_PROJECT, name) for name in NAMES
+            }
             ours = [name for name, tool in found.items() if tool is None or _is_ours(tool)]
             if ours:
                 server = _listen(secrets, [*_ports_of(found.values()), prefer_port, 0])
@@ -110,15 +114,15 @@ async def _register(
         described = parse((FOLDER / f"{name}.json").read_text("utf-8"))
         assert isinstance(described, dict)
         spec = ToolSpec.model_validate({**described, "url": url, "metadata": {MARK: True}})
-        await registry.add_tool(tx, vault, DEFAULT_PROJECT, spec, signing.make_secret())
+        await tool_registry.add_tool(tx, vault, DEFAULT_PROJECT, spec, signing.make_secret())
     elif former.spec.url != url:
         spec = former.spec.model_copy(update={"url": url})
-        await registry.change_tool(tx, vault, DEFAULT_PROJECT, former, spec)
+        await tool_registry.change_tool(tx, vault, DEFAULT_PROJECT, former, spec)
 
 
 async def _secrets(tx: Tx, vault: Vault, names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-    current = await registry.current_versions(tx, DEFAULT_PROJECT, list(names))
-    versions = await registry.read_versions(tx, vault, DEFAULT_PROJECT, list(current.items()))
+    current = await tool_registry.current_versions(tx, DEFAULT_PROJECT, list(names))
+    versions = await tool_registry.read_versions(tx, vault, DEFAULT_PROJECT, list(current.items()))
     return {version.spec.name: version.secrets for version in versions}
 
 

@@ -21,7 +21,9 @@ from runward.first_minute.banner import Banner, configured_providers
 from runward.first_minute.kept import kept, secret_key_of
 from runward.first_minute.progress import Progress
 from runward.settings import Settings
-from runward.store import embedded, keys, migrations
+from runward.store import migrations
+from runward.store.access import keys
+from runward.store.postgres import embedded
 
 LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 """What tools may reach on the embedded database, unless the operator says something else."""

@@ -15,8 +15,8 @@ from runward.domain.run.state import (
 )
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store import codec
-from runward.store.commit import Beyond, Ending
-from runward.store.runs import NewRun
+from runward.store.runs.gate import Beyond, Ending
+from runward.store.runs.queries import NewRun
 
 
 def beyond(state: RunState, changes: Changes, ending: Ending | None) -> Beyond | None:

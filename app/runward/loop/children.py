@@ -11,10 +11,11 @@ from runward.domain.run.outcomes import Failed, Outcome, Why
 from runward.domain.run.state import Child, ChildRun, Member, RunState
 from runward.domain.run.team import MAX_DEPTH, opening, outcome_of
 from runward.domain.run.tools import Tool
-from runward.store import agents, outside, views
-from runward.store.agents import TeamTooLargeError
-from runward.store.db import patiently
 from runward.store.ids import mint
+from runward.store.postgres.db import patiently
+from runward.store.registry import agents
+from runward.store.registry.agents import TeamTooLargeError
+from runward.store.runs import transitions, views
 
 
 class Children:
@@ -83,7 +84,7 @@ class Children:
 
         async def write() -> Closed | None:
             async with self._pool.begin() as tx:
-                return await outside.cancel_below(tx, state.project_id, state.id)
+                return await transitions.cancel_below(tx, state.project_id, state.id)
 
         return await patiently(write) or Closed()
 

@@ -11,7 +11,7 @@ from runward.domain.run.decide import Finish, Park
 from runward.domain.run.settle import close_open_calls, cut
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import Move, RunStatus, ending_event
-from runward.store.commit import Ending
+from runward.store.runs.gate import Ending
 
 _MOVES: Final[Mapping[RunStatus, Move]] = {
     RunStatus.COMPLETED: Move.COMPLETE,

@@ -17,7 +17,7 @@ from runward.loop.leased import Engine, LeasedRun
 from runward.loop.policies import NO_POLICY
 from runward.loop.run_tools import CallsInFlight, seconds_for
 from runward.loop.toolbox import Armed, ToolSet, enabled_now
-from runward.store.db import patiently
+from runward.store.postgres.db import patiently
 
 MAX_PROGRESS: Final = 100
 """Progress reports of one call in one claim. Later ones are dropped."""

@@ -40,10 +40,10 @@ from runward.loop import endings, turn
 from runward.loop.ask_model import Downgraded, Note
 from runward.loop.equipped import EquippedRun
 from runward.loop.leased import Engine, LeaseLostError
-from runward.store.commit import Ending, Moved
-from runward.store.db import patiently
+from runward.store.access.vault import SecretUnreadableError
 from runward.store.ids import mint
-from runward.store.vault import SecretUnreadableError
+from runward.store.postgres.db import patiently
+from runward.store.runs.gate import Ending, Moved
 
 log = structlog.get_logger()
 INTERNAL: Final = "internal_error"

@@ -25,13 +25,13 @@ from runward.loop.notices import Notices
 from runward.loop.policies import Policies
 from runward.loop.project_models import ProjectModels
 from runward.loop.toolbox import Toolbox
-from runward.store import sweep
-from runward.store.claims import Held
-from runward.store.commit import Committed, Ending, Moved, Step, Written
-from runward.store.db import patiently
-from runward.store.events import shown_now
-from runward.store.notify import Feed
-from runward.store.vault import SecretUnreadableError
+from runward.store.access.vault import SecretUnreadableError
+from runward.store.live.events import shown_now
+from runward.store.live.listener import Feed
+from runward.store.postgres.db import patiently
+from runward.store.runs import sweep
+from runward.store.runs.claims import Held
+from runward.store.runs.gate import Committed, Ending, Moved, Step, Written
 from runward.tools.base import Tool as Executor
 from runward.tools.guards import Guards
 from runward.tools.plugins import PluginHost

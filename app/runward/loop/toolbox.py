@@ -18,8 +18,8 @@ from runward.domain.registry.tools import ByCallable, HostedKind, When
 from runward.domain.run.calls import Call
 from runward.domain.run.state import RunState
 from runward.domain.run.tools import Asked, Tool, asked, compile_tool, is_enabled, rule_values
-from runward.store import registry
-from runward.store.vault import Vault
+from runward.store.access.vault import Vault
+from runward.store.registry import tool_registry
 from runward.tools import signing
 from runward.tools.context import PolicyContext
 from runward.tools.plugins import PluginHost
@@ -177,7 +177,7 @@ class Toolbox:
     ) -> dict[tuple[str, int], Armed]:
         changes = self._changes
         async with self._pool.connect() as tx:
-            rows = await registry.read_versions(tx, self._vault, project_id, missing)
+            rows = await tool_registry.read_versions(tx, self._vault, project_id, missing)
         found = {
             (one.spec.name, one.version): Armed(
                 compile_tool(one.spec, one.version),
@@ -209,7 +209,7 @@ class Toolbox:
         unsure = [name for name in names if name not in known]
         if unsure:
             async with self._pool.connect() as tx:
-                known.update(await registry.current_kinds(tx, project_id, unsure))
+                known.update(await tool_registry.current_kinds(tx, project_id, unsure))
         return known
 
     def forget(self, project_id: UUID | None, *, tell: bool = True) -> None:

@@ -15,19 +15,14 @@ from runward.first_minute.kept import secret_key_of
 from runward.first_minute.main import LOOPBACK
 from runward.operating.findings import Finding, secret_key
 from runward.settings import Settings
-from runward.store import embedded, inspection, readiness
-from runward.store.addresses import read_url
-from runward.store.db import (
-    DATABASE_ERRORS,
-    Database,
-    Tx,
-    check_safety,
-    open_database,
-)
-from runward.store.embedded_home import EmbeddedError
+from runward.store import inspection, readiness
+from runward.store.access.vault import Vault
 from runward.store.inspection import KnownTool
+from runward.store.postgres import embedded
+from runward.store.postgres.addresses import read_url
+from runward.store.postgres.db import DATABASE_ERRORS, Database, Tx, check_safety, open_database
+from runward.store.postgres.embedded_home import EmbeddedError
 from runward.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
-from runward.store.vault import Vault
 
 WARN_SECONDS: Final = 2.0
 FAIL_SECONDS: Final = 60.0

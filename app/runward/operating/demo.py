@@ -24,7 +24,7 @@ from runward.cli.shown import say, waiting
 from runward.cli.telling import Teller
 from runward.first_minute.banner import FIRST_INPUT
 from runward.first_minute.example_tools import FOLDER
-from runward.store.embedded_home import installed_package
+from runward.store.postgres.embedded_home import installed_package
 
 START_SECONDS: Final = 180.0
 STOP_SECONDS: Final = 60.0

@@ -25,7 +25,7 @@ from sqlalchemy.exc import DBAPIError
 from runward.cli.exits import Exit, fail
 from runward.domain.errors import DatabaseUnreachableError, OperatorError
 from runward.settings import Settings, unknown_variables
-from runward.store.db import is_outage
+from runward.store.postgres.db import is_outage
 from runward.tools.context import PluginError
 
 _LIMIT: Final = re.compile(r"datetime\.timedelta\((?:(\w+)=)?(\d+)\)")

@@ -15,9 +15,11 @@ from runward.domain.registry.scopes import Scope
 from runward.first_minute.kept import secret_key_of
 from runward.operating.environment import database_url, read_settings, run, shared, stop
 from runward.settings import Settings
-from runward.store import embedded, keys, migrations, readiness
-from runward.store.db import Tx, check_safety, open_database
-from runward.store.vault import Vault
+from runward.store import migrations, readiness
+from runward.store.access import keys
+from runward.store.access.vault import Vault
+from runward.store.postgres import embedded
+from runward.store.postgres.db import Tx, check_safety, open_database
 
 
 def create_key(

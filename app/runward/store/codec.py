@@ -257,8 +257,8 @@ def _uuid(value: Any) -> UUID:
 
 
 def state_from_row(row: dict[str, Any]) -> RunState:
-    """From the columns of `runward.store.runs.LOAD`, whose JSON is text. Raises ValueError and
-    others where it cannot be parsed."""
+    """From the columns of `runward.store.runs.queries.LOAD`, whose JSON is text. Raises ValueError
+    and others where it cannot be parsed."""
     row |= {name: from_json(row[name]) for name in _AS_TEXT if row[name] is not None}
     calls = [call_from_row(call) for call in row["calls"] or ()]
     seconds_left = row["seconds_left"]

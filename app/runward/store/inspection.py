@@ -6,8 +6,8 @@ from datetime import datetime
 from sqlalchemy import func, select
 
 from runward.domain.json import JsonObject
-from runward.store.db import Tx
-from runward.store.tables import tool_versions, tools
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import tool_versions, tools
 
 
 @dataclass(frozen=True, slots=True)

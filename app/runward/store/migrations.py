@@ -20,9 +20,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from runward.domain.errors import OperatorError
-from runward.store.addresses import read_url
-from runward.store.connecting import explaining
-from runward.store.db import DRIVER, log_fields, sqlstate
+from runward.store.postgres.addresses import read_url
+from runward.store.postgres.connection_errors import explaining
+from runward.store.postgres.db import DRIVER, log_fields, sqlstate
 from runward.store.readiness import MIGRATIONS
 
 log = structlog.get_logger()

@@ -11,10 +11,10 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.exc import ProgrammingError
 
 from runward.domain.errors import OperatorError
-from runward.store.db import Tx, sqlstate
-from runward.store.keys import DEFAULT_PROJECT
-from runward.store.tables import deployment
-from runward.store.vault import SecretUnreadableError, Vault
+from runward.store.access.keys import DEFAULT_PROJECT
+from runward.store.access.vault import SecretUnreadableError, Vault
+from runward.store.postgres.db import Tx, sqlstate
+from runward.store.postgres.tables import deployment
 
 _WHEEL: Final = Path(__file__).parents[1] / "_migrations"
 _CHECKOUT: Final = Path(__file__).parents[3] / "migrations"

@@ -14,9 +14,9 @@ from typing import Final
 
 import structlog
 
-from runward.store import sweep
-from runward.store.claims import Held
-from runward.store.db import DATABASE_ERRORS, Database, is_outage, log_fields
+from runward.store.postgres.db import DATABASE_ERRORS, Database, is_outage, log_fields
+from runward.store.runs import sweep
+from runward.store.runs.claims import Held
 
 log = structlog.get_logger()
 

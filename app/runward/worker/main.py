@@ -13,10 +13,10 @@ from runward.domain.errors import RunUnreadableError
 from runward.domain.ids import Prefix, show
 from runward.domain.run.state import RunState
 from runward.loop.execute import Execution
-from runward.store import claims
-from runward.store.changes import Known
-from runward.store.db import DATABASE_ERRORS, is_outage, log_fields
-from runward.store.sweep import Held
+from runward.store.live.changes import Known
+from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
+from runward.store.runs import claims
+from runward.store.runs.sweep import Held
 from runward.wiring import Services
 from runward.worker.leases import Heartbeat
 from runward.worker.reaper import Reaper

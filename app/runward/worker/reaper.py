@@ -12,11 +12,11 @@ import structlog
 from runward.domain.errors import AppError, RunUnreadableError
 from runward.domain.ids import Prefix, show
 from runward.domain.run.abandoned import Abandoned, Closed
-from runward.store import outside, sessions, sweep
-from runward.store.db import DATABASE_ERRORS, Database, Tx, gave_up, is_outage, log_fields
-from runward.store.quarantine import Quarantine
-from runward.store.sweep import DueAnswer
-from runward.store.vault import Vault
+from runward.store.access.vault import Vault
+from runward.store.postgres.db import DATABASE_ERRORS, Database, Tx, gave_up, is_outage, log_fields
+from runward.store.runs import sessions, sweep, transitions
+from runward.store.runs.quarantine import Quarantine
+from runward.store.runs.sweep import DueAnswer
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -72,15 +72,17 @@ class Reaper:
             self._free_leases,
             self._end_crash_loops,
             lambda: self._each(
-                "approval", sweep.due_approvals, lambda tx, due: outside.expire_approval(tx, *due)
+                "approval",
+                sweep.due_approvals,
+                lambda tx, due: transitions.expire_approval(tx, *due),
             ),
             lambda: self._each("callback", sweep.due_callbacks, self._expire_answer),
             lambda: self._each("result", sweep.due_results, self._expire_answer),
             lambda: self._each(
-                "deadline", sweep.due_deadlines, lambda tx, due: outside.expire_run(tx, *due)
+                "deadline", sweep.due_deadlines, lambda tx, due: transitions.expire_run(tx, *due)
             ),
             lambda: self._each(
-                "orphan", sweep.orphans, lambda tx, due: outside.cancel_below(tx, *due)
+                "orphan", sweep.orphans, lambda tx, due: transitions.cancel_below(tx, *due)
             ),
             self._wake_stranded,
         )
@@ -106,14 +108,14 @@ class Reaper:
         return await self._each(
             "crash_loop",
             lambda tx, limit: sweep.crash_loops(tx, self._lease, limit),
-            lambda tx, due: outside.quarantine(tx, *due),
+            lambda tx, due: transitions.quarantine(tx, *due),
         )
 
     async def _wake_stranded(self) -> bool:
         return await self._alone(sessions.wake_stranded) == sessions.BATCH
 
     async def _expire_answer(self, tx: Tx, due: DueAnswer) -> Closed | None:
-        return await outside.expire_callback(
+        return await transitions.expire_callback(
             tx, self._vault, due.project_id, due.run_id, due.call_id
         )
 

@@ -9,9 +9,9 @@ from uuid import UUID
 
 import structlog
 
-from runward.store import changes
-from runward.store.changes import Known
-from runward.store.db import DATABASE_ERRORS, Database, Tx, is_outage, log_fields
+from runward.store.live import changes
+from runward.store.live.changes import Known
+from runward.store.postgres.db import DATABASE_ERRORS, Database, Tx, is_outage, log_fields
 
 log = structlog.get_logger()
 

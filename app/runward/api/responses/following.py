@@ -32,9 +32,11 @@ from runward.domain.run.conversation import conversation
 from runward.domain.run.items import Item, Message
 from runward.domain.run.resolve import CallbackCompleted
 from runward.domain.run.status import TERMINAL
-from runward.store import approvals, client_results, codec, outside, policies, runs
-from runward.store.db import Tx
-from runward.store.views import RunView
+from runward.store import codec
+from runward.store.postgres.db import Tx
+from runward.store.registry import policies
+from runward.store.runs import approvals, client_results, queries, transitions
+from runward.store.runs.views import RunView
 from runward.wiring import Services
 
 _PLACE: Final = "previous_response_id"
@@ -114,7 +116,7 @@ async def history_of(services: Services, project_id: ProjectId, former: Former) 
         shown = show(Prefix.SESSION, former.view.session_id)
         raise refused(_PLACE, f"belongs to a session: send conversation='{shown}' instead")
     async with services.autocommit.connect() as tx:
-        found = await runs.load(tx, project_id, former.id.run_id)
+        found = await queries.load(tx, project_id, former.id.run_id)
     assert found is not None
     if found[0] not in TERMINAL:
         raise _unanswered(former)
@@ -184,7 +186,7 @@ async def _answer(
     """Where in the log the new response begins: where the run waited last, or, where everything
     had been settled elsewhere by then, where the former response ended."""
     project_id, run_id = who.project_id, former.id.run_id
-    found = await runs.lock(tx, project_id, run_id)
+    found = await queries.lock(tx, project_id, run_id)
     assert found is not None
     state = found[1]
     waited = await waited_last(tx, project_id, former)
@@ -201,7 +203,7 @@ async def _answer(
     if answers.messages and not counts:
         raise e.ConflictError("What the run waited for was settled already; see its response.")
     if answers.messages:
-        await outside.add_input(tx, project_id, run_id, answers.messages)
+        await transitions.add_input(tx, project_id, run_id, answers.messages)
     return waited if counts else former.ended_at
 
 
@@ -221,7 +223,7 @@ async def _decide(
         else Reject(decision="reject", message=said.reason)
     )
     by = show(Prefix.KEY, who.key_id)
-    await outside.decide(tx, services.vault, who.project_id, approval_id, decision, by)
+    await transitions.decide(tx, services.vault, who.project_id, approval_id, decision, by)
     return True
 
 

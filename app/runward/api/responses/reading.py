@@ -13,12 +13,13 @@ from runward.api.responses.shapes import shaper
 from runward.api.stream import HEARTBEAT_SECONDS
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
-from runward.store import events, views
-from runward.store.db import Tx
-from runward.store.drafts import Piece
-from runward.store.events import StoredEvent
-from runward.store.notify import Follower
-from runward.store.views import RunView
+from runward.store.live import events
+from runward.store.live.drafts import Piece
+from runward.store.live.events import StoredEvent
+from runward.store.live.listener import Follower
+from runward.store.postgres.db import Tx
+from runward.store.runs import views
+from runward.store.runs.views import RunView
 from runward.wiring import Services
 
 PAGE: Final = 500

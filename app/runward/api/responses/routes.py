@@ -30,8 +30,8 @@ from runward.domain import errors as e
 from runward.domain.ids import ProjectId
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.items import Item
-from runward.store import runs
 from runward.store.ids import mint
+from runward.store.runs import queries
 from runward.wiring import Services
 
 routes = router("Responses")
@@ -165,7 +165,7 @@ async def list_input_items(
     what was answered to the run that waited."""
     view, id_, log = await reading.found_response(services, who.project_id, response_id)
     async with services.autocommit.connect() as tx:
-        found = await runs.load(tx, who.project_id, id_.run_id)
+        found = await queries.load(tx, who.project_id, id_.run_id)
         before = await reading.response_before(tx, who.project_id, view, log)
         messages = await reading.messages_given(tx, who.project_id, id_) if id_.after else 0
     assert found is not None

@@ -12,7 +12,7 @@ from runward.api.responses.conversing import Unseal, refused
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.items import Item, item_from_json, item_to_json
-from runward.store.vault import SecretUnreadableError, Vault
+from runward.store.access.vault import SecretUnreadableError, Vault
 
 MAX_BYTES: Final = 4_194_304
 """Of the items of one conversation, as JSON."""

@@ -9,7 +9,7 @@ from runward.api.responses.models import SERVER, CreateResponse
 from runward.api.responses.parts import Found
 from runward.domain.ids import Prefix, show
 from runward.domain.json import JsonObject, compact
-from runward.store.views import RunView
+from runward.store.runs.views import RunView
 
 _KEPT: Final[set[str]] = {
     "background",

@@ -1,0 +1,100 @@
+"""Sessions of the console: what a person's browser holds instead of the API key.
+
+A session is never more than its key: the key's scopes count as they are now, and a key that is
+revoked or expires ends its sessions. Of the token only the HMAC is stored.
+"""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy import delete, func, insert, select
+
+from runward.domain.ids import KeyId, ProjectId
+from runward.domain.registry.scopes import Principal, Scope
+from runward.store.access.keys import DEFAULT_PROJECT
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import api_keys, console_sessions, projects
+
+LIFETIME: Final = timedelta(hours=12)
+MAX_OF_A_KEY: Final = 100
+"""A key's oldest session ends when one more is opened."""
+
+_kept, _key = console_sessions.c, api_keys.c
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    principal: Principal
+    key_name: str
+    project_name: str
+    expires_at: datetime
+
+
+def new_token() -> str:
+    """256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+async def open_session(tx: Tx, who: Principal, digest: bytes) -> None:
+    """Also takes away the project's sessions that are over."""
+    surplus = (
+        select(_kept.token_hmac)
+        .where(_kept.project_id == who.project_id, _kept.key_id == who.key_id)
+        .order_by(_kept.created_at.desc())
+        .offset(MAX_OF_A_KEY - 1)
+    )
+    await tx.execute(
+        delete(console_sessions).where(
+            _kept.project_id == who.project_id,
+            (_kept.expires_at <= func.clock_timestamp()) | _kept.token_hmac.in_(surplus),
+        )
+    )
+    await tx.execute(
+        insert(console_sessions).values(
+            project_id=who.project_id,
+            token_hmac=digest,
+            key_id=who.key_id,
+            expires_at=func.clock_timestamp() + LIFETIME,
+        )
+    )
+
+
+async def get_session(tx: Tx, digest: bytes) -> Session | None:
+    """None: unknown or over, or its key is."""
+    query = (
+        select(
+            _key.project_id,
+            _key.id,
+            _key.scopes,
+            _key.name.label("key_name"),
+            projects.c.name.label("project_name"),
+            _kept.expires_at.label("session_ends"),
+            _key.expires_at.label("key_ends"),
+        )
+        .join_from(console_sessions, api_keys)
+        .join(projects, projects.c.id == _key.project_id)
+        .where(_kept.token_hmac == digest, _kept.expires_at > func.clock_timestamp())
+        .where(_key.revoked_at.is_(None))
+        .where(_key.expires_at.is_(None) | (_key.expires_at > func.clock_timestamp()))
+    )
+    row = (await tx.execute(query)).one_or_none()
+    if row is None:
+        return None
+    scopes = frozenset(Scope(scope) for scope in row.scopes)
+    operator = row.project_id == DEFAULT_PROJECT and Scope.ADMIN in scopes
+    who = Principal(
+        ProjectId(row.project_id), KeyId(row.id), row.key_name, scopes, operator, digest
+    )
+    ends = [row.session_ends] if row.key_ends is None else [row.session_ends, row.key_ends]
+    return Session(who, row.key_name, row.project_name, min(ends))
+
+
+async def authenticate(tx: Tx, digest: bytes) -> Principal | None:
+    session = await get_session(tx, digest)
+    return None if session is None else session.principal
+
+
+async def close_session(tx: Tx, digest: bytes) -> None:
+    await tx.execute(delete(console_sessions).where(_kept.token_hmac == digest))

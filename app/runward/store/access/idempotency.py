@@ -1,0 +1,97 @@
+"""Idempotency keys: what was answered under a key, kept for 24 hours beside what it made.
+
+The record is written in the transaction of what it protects, so neither is there without the
+other, and a second request with the key waits for the first one's commit. Answers are sealed,
+since some of them show a secret once.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from runward.domain.ids import ProjectId
+from runward.store.access.vault import Vault
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import idempotency_keys
+
+KEPT_FOR: Final = timedelta(hours=24)
+_COLUMN: Final = "idempotency_keys.answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """`resource_id` is the run that was started; every other route keeps its `answer`."""
+
+    route: str
+    body_digest: str
+    resource_id: UUID | None
+    status: int | None
+    answer: bytes | None
+
+
+async def read(tx: Tx, project_id: ProjectId, key: str) -> Kept | None:
+    query = select(idempotency_keys).where(
+        idempotency_keys.c.project_id == project_id,
+        idempotency_keys.c.key == key,
+        idempotency_keys.c.expires_at > func.clock_timestamp(),
+    )
+    row = (await tx.execute(query)).one_or_none()
+    if row is None:
+        return None
+    return Kept(row.route, row.body_digest, row.resource_id, row.status, row.answer)
+
+
+async def drop_expired(tx: Tx, project_id: ProjectId, key: str) -> None:
+    """So that the key may be used again."""
+    await tx.execute(
+        delete(idempotency_keys).where(
+            idempotency_keys.c.project_id == project_id,
+            idempotency_keys.c.key == key,
+            idempotency_keys.c.expires_at <= func.clock_timestamp(),
+        )
+    )
+
+
+async def reserve(tx: Tx, project_id: ProjectId, key: str, route: str, body_digest: str) -> bool:
+    """False: the key is taken. Waits for whoever is just taking it. One that has expired may be
+    used again."""
+    made = insert(idempotency_keys).values(
+        project_id=project_id,
+        key=key,
+        route=route,
+        body_digest=body_digest,
+        expires_at=func.clock_timestamp() + KEPT_FOR,
+    )
+    taken = made.on_conflict_do_update(
+        index_elements=[idempotency_keys.c.project_id, idempotency_keys.c.key],
+        set_={
+            "route": made.excluded.route,
+            "body_digest": made.excluded.body_digest,
+            "resource_id": None,
+            "status": None,
+            "answer": None,
+            "expires_at": made.excluded.expires_at,
+        },
+        where=idempotency_keys.c.expires_at <= func.clock_timestamp(),
+    )
+    row = await tx.execute(taken.returning(idempotency_keys.c.key))
+    return row.one_or_none() is not None
+
+
+async def keep(
+    tx: Tx, vault: Vault, project_id: ProjectId, key: str, status: int, answer: str
+) -> None:
+    sealed = vault.seal(answer, column=_COLUMN, project_id=project_id, row=key)
+    await tx.execute(
+        update(idempotency_keys)
+        .where(idempotency_keys.c.project_id == project_id, idempotency_keys.c.key == key)
+        .values(status=status, answer=sealed)
+    )
+
+
+def opened(vault: Vault, project_id: ProjectId, key: str, sealed: bytes) -> str:
+    return vault.open(sealed, column=_COLUMN, project_id=project_id, row=key)

@@ -1,0 +1,225 @@
+"""Projects and API keys. A key is `rw_` and 256 random bits with a checksum; only its HMAC is
+stored."""
+
+import secrets
+import zlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, FromClause, func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from runward.domain.ids import KeyId, ProjectId
+from runward.domain.registry.scopes import Principal, Scope
+from runward.store.access.vault import Vault
+from runward.store.ids import mint
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import api_keys, projects
+
+DEFAULT_PROJECT: Final = ProjectId(UUID(int=0))
+"""The project `default`; `admin` on one of its keys is the operator."""
+USE_INTERVAL: Final = timedelta(minutes=1)
+"""How often the use of a key is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    id: UUID
+    name: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    """To within `USE_INTERVAL`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The key that somebody acted with. One that is revoked keeps its name."""
+
+    id: UUID
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    id: UUID
+    name: str
+    created_at: datetime
+
+
+def new_secret() -> str:
+    """`rw_` + 43 characters of base64url (256 bits) + 8 of CRC-32, which lets a scanner tell a
+    key from noise without asking us."""
+    body = secrets.token_urlsafe(32)
+    return f"rw_{body}{zlib.crc32(body.encode()):08x}"
+
+
+async def authenticate(tx: Tx, key_digest: bytes) -> Principal | None:
+    """None: unknown, revoked or expired."""
+    used = api_keys.c.last_used_at
+    row = (
+        await tx.execute(
+            select(
+                api_keys.c.project_id,
+                api_keys.c.id,
+                api_keys.c.name,
+                api_keys.c.scopes,
+                (used.is_(None) | (used < func.now() - USE_INTERVAL)).label("use_is_due"),
+            )
+            .where(api_keys.c.secret_hmac == key_digest)
+            .where(api_keys.c.revoked_at.is_(None))
+            .where(api_keys.c.expires_at.is_(None) | (api_keys.c.expires_at > func.now()))
+        )
+    ).one_or_none()
+    if row is None:
+        return None
+    if row.use_is_due:
+        await _record_use(tx, row.project_id, row.id)
+    scopes = frozenset(Scope(scope) for scope in row.scopes)
+    operator = row.project_id == DEFAULT_PROJECT and Scope.ADMIN in scopes
+    return Principal(ProjectId(row.project_id), KeyId(row.id), row.name, scopes, operator)
+
+
+async def is_valid(tx: Tx, project_id: ProjectId, key_id: KeyId) -> bool:
+    """Return whether the key is neither revoked nor expired."""
+    found = await tx.execute(
+        select(api_keys.c.id)
+        .where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
+        .where(api_keys.c.revoked_at.is_(None))
+        .where(api_keys.c.expires_at.is_(None) | (api_keys.c.expires_at > func.now()))
+    )
+    return found.one_or_none() is not None
+
+
+async def _record_use(tx: Tx, project_id: UUID, key_id: UUID) -> None:
+    """Waits for nobody: if another process records it at this moment, that is enough."""
+    free = (
+        select(api_keys.c.id)
+        .where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
+        .with_for_update(skip_locked=True)
+    )
+    await tx.execute(
+        update(api_keys)
+        .where(api_keys.c.project_id == project_id, api_keys.c.id.in_(free))
+        .values(last_used_at=func.clock_timestamp())
+    )
+
+
+async def add_project(tx: Tx, name: str) -> Project:
+    made = insert(projects).values(id=mint(), name=name).returning(projects)
+    row = (await tx.execute(made)).one()
+    return Project(row.id, row.name, row.created_at)
+
+
+async def ensure_default_project(tx: Tx) -> None:
+    made = upsert(projects).values(id=DEFAULT_PROJECT, name="default")
+    await tx.execute(made.on_conflict_do_nothing())
+
+
+async def get_project(tx: Tx, project_id: UUID) -> Project | None:
+    row = (await tx.execute(select(projects).where(projects.c.id == project_id))).one_or_none()
+    return None if row is None else Project(row.id, row.name, row.created_at)
+
+
+async def list_projects(
+    tx: Tx, *, after: UUID | None, limit: int, descending: bool
+) -> list[Project]:
+    query = select(projects)
+    if after is not None:
+        query = query.where(projects.c.id < after if descending else projects.c.id > after)
+    order = projects.c.id.desc() if descending else projects.c.id
+    rows = await tx.execute(query.order_by(order).limit(limit))
+    return [Project(row.id, row.name, row.created_at) for row in rows]
+
+
+async def add_key(
+    tx: Tx,
+    vault: Vault,
+    project_id: UUID,
+    *,
+    name: str,
+    scopes: tuple[str, ...],
+    secret: str,
+    expires_at: datetime | None = None,
+) -> Key:
+    made = insert(api_keys).values(
+        project_id=project_id,
+        id=mint(),
+        name=name,
+        secret_hmac=vault.key_digest(secret),
+        scopes=list(scopes),
+        expires_at=expires_at,
+    )
+    row = (await tx.execute(made.returning(api_keys))).one()
+    return _key(row)
+
+
+async def ensure_key(tx: Tx, vault: Vault, *, name: str, secret: str) -> None:
+    """The bootstrap key: all scopes, in the project `default`; made once."""
+    await ensure_default_project(tx)
+    made = upsert(api_keys).values(
+        project_id=DEFAULT_PROJECT,
+        id=mint(),
+        name=name,
+        secret_hmac=vault.key_digest(secret),
+        scopes=[str(scope) for scope in Scope],
+    )
+    await tx.execute(made.on_conflict_do_nothing(index_elements=[api_keys.c.secret_hmac]))
+
+
+async def list_keys(
+    tx: Tx, project_id: UUID, *, after: UUID | None, limit: int, descending: bool
+) -> list[Key]:
+    query = select(api_keys).where(api_keys.c.project_id == project_id)
+    if after is not None:
+        query = query.where(api_keys.c.id < after if descending else api_keys.c.id > after)
+    order = api_keys.c.id.desc() if descending else api_keys.c.id
+    return [_key(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+
+
+async def get_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
+    query = select(api_keys).where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
+    row = (await tx.execute(query)).one_or_none()
+    return None if row is None else _key(row)
+
+
+async def revoke_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
+    """None: there is none. Revoking twice changes nothing."""
+    revoked = (
+        update(api_keys)
+        .where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
+        .values(revoked_at=func.coalesce(api_keys.c.revoked_at, func.clock_timestamp()))
+        .returning(api_keys)
+    )
+    row = (await tx.execute(revoked)).one_or_none()
+    return None if row is None else _key(row)
+
+
+def starter_columns(of: FromClause) -> tuple[ColumnElement[Any], ...]:
+    """Of a run of the table `of`; for `starter_from_row`."""
+    name = select(api_keys.c.name).where(
+        api_keys.c.project_id == of.c.project_id, api_keys.c.id == of.c.created_by
+    )
+    return of.c.created_by, name.correlate(of).scalar_subquery().label("created_by_name")
+
+
+def starter_from_row(row: Any) -> Actor | None:
+    if row.created_by is None or row.created_by_name is None:
+        return None
+    return Actor(row.created_by, row.created_by_name)
+
+
+def _key(row: Any) -> Key:
+    return Key(
+        row.id,
+        row.name,
+        tuple(row.scopes),
+        row.created_at,
+        row.expires_at,
+        row.revoked_at,
+        row.last_used_at,
+    )

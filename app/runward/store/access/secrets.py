@@ -1,0 +1,114 @@
+"""A project's secrets: stored sealed, referred to by name, never shown."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import delete, func, select, text
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from runward.domain.ids import ProjectId
+from runward.store.access.vault import Vault
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import secrets
+
+VALUE_COLUMN: Final = "secrets.value"
+
+_ABOUT: Final = (
+    secrets.c.name,
+    secrets.c.version,
+    secrets.c.created_at,
+    secrets.c.updated_at,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSecret:
+    """All but its value. `version` counts the values that it has had, from 1."""
+
+    name: str
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+async def put_secret(
+    tx: Tx, vault: Vault, project_id: ProjectId, name: str, value: str
+) -> StoredSecret:
+    """A new secret, or the next version of one. Every process hears of it."""
+    made = upsert(secrets).values(
+        project_id=project_id,
+        name=name,
+        value=vault.seal(value, column=VALUE_COLUMN, project_id=project_id, row=name),
+        version=1,
+    )
+    row = await tx.execute(
+        made.on_conflict_do_update(
+            index_elements=[secrets.c.project_id, secrets.c.name],
+            set_={
+                "value": made.excluded.value,
+                "version": secrets.c.version + 1,
+                "updated_at": func.clock_timestamp(),
+            },
+        ).returning(*_ABOUT)
+    )
+    await _tell(tx, project_id)
+    return _secret(row.one())
+
+
+async def get_secret(tx: Tx, project_id: ProjectId, name: str) -> StoredSecret | None:
+    row = await tx.execute(
+        select(*_ABOUT).where(secrets.c.project_id == project_id, secrets.c.name == name)
+    )
+    found = row.one_or_none()
+    return None if found is None else _secret(found)
+
+
+async def list_secrets(
+    tx: Tx, project_id: ProjectId, *, after: str | None, limit: int, descending: bool
+) -> list[StoredSecret]:
+    """By name."""
+    name = secrets.c.name
+    query = select(*_ABOUT).where(secrets.c.project_id == project_id)
+    if after is not None:
+        query = query.where(name < after if descending else name > after)
+    query = query.order_by(name.desc() if descending else name).limit(limit)
+    return [_secret(row) for row in await tx.execute(query)]
+
+
+async def read_secrets(
+    tx: Tx, vault: Vault, project_id: ProjectId, names: Collection[str]
+) -> dict[str, str]:
+    """The values by name; one that does not exist is not among them."""
+    if not names:
+        return {}
+    rows = await tx.execute(
+        select(secrets.c.name, secrets.c.value).where(
+            secrets.c.project_id == project_id, secrets.c.name.in_(names)
+        )
+    )
+    return {
+        row.name: vault.open(row.value, column=VALUE_COLUMN, project_id=project_id, row=row.name)
+        for row in rows
+    }
+
+
+async def delete_secret(tx: Tx, project_id: ProjectId, name: str) -> bool:
+    """False: there is none. Every process hears of it."""
+    gone = await tx.execute(
+        delete(secrets)
+        .where(secrets.c.project_id == project_id, secrets.c.name == name)
+        .returning(secrets.c.name)
+    )
+    await _tell(tx, project_id)
+    return gone.one_or_none() is not None
+
+
+async def _tell(tx: Tx, project_id: ProjectId) -> None:
+    """Processes forget what they made of the project's secrets."""
+    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
+
+
+def _secret(row: Any) -> StoredSecret:
+    return StoredSecret(row.name, row.version, row.created_at, row.updated_at)

@@ -1,0 +1,65 @@
+"""Queries that find changes whose notifications were lost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import text
+
+from runward.domain.ids import ProjectId, RunId
+from runward.store.postgres.db import Tx
+
+_CHANGED_RUNS: Final = text(
+    """
+SELECT h.id FROM unnest(
+  CAST(:projects AS uuid[]), CAST(:ids AS uuid[]), CAST(:fences AS bigint[]),
+  CAST(:versions AS bigint[])) AS h(project_id, id, fence, version)
+LEFT JOIN runs r ON r.project_id = h.project_id AND r.id = h.id
+WHERE (r.fence, r.version) IS DISTINCT FROM (h.fence, h.version)"""
+)
+# xmin is the transaction that wrote the current version of the row, so any change changes the sum.
+_MARK: Final = (
+    "(SELECT concat(count(*), ' ', sum(CAST(CAST(t.xmin AS text) AS bigint)))"
+    " FROM {table} t WHERE t.project_id = p.id)"
+)
+_TABLES: Final = ("tools", "agents", "secrets", "project_policies")
+# Processes also write to the row of an MCP server when they read its list again, or claim its
+# refresh token. That changes nothing for others; changed tools are rows of their own.
+_SERVERS: Final = (
+    "(SELECT string_agg(concat(t.id, ' ', t.version), ' ' ORDER BY t.name)"
+    " FROM mcp_servers t WHERE t.project_id = p.id)"
+)
+_MARKS: Final = text(
+    "SELECT p.id, concat_ws(', ', "
+    + ", ".join([*(_MARK.format(table=table) for table in _TABLES), _SERVERS])
+    + ") AS mark FROM unnest(CAST(:projects AS uuid[])) AS p(id)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The fence and version of a run that its worker has seen."""
+
+    project_id: ProjectId
+    run_id: RunId
+    fence: int
+    version: int
+
+
+async def changed_runs(tx: Tx, known: Sequence[Known]) -> list[UUID]:
+    """Return the IDs of the runs whose fence or version has changed."""
+    values = {
+        "projects": [one.project_id for one in known],
+        "ids": [one.run_id for one in known],
+        "fences": [one.fence for one in known],
+        "versions": [one.version for one in known],
+    }
+    return list((await tx.execute(_CHANGED_RUNS, values)).scalars())
+
+
+async def marks(tx: Tx, projects: Sequence[UUID]) -> Mapping[UUID, str]:
+    """Return a mark for each project. The mark changes when the project's tools, agents, secrets,
+    policy or MCP servers change."""
+    rows = await tx.execute(_MARKS, {"projects": list(projects)})
+    return {row.id: row.mark for row in rows}

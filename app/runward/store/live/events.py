@@ -1,0 +1,87 @@
+"""Run events: read in order, and shown as one line of JSON that polling and SSE share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import text
+
+from runward.domain.ids import Prefix, ProjectId, RunId, show
+from runward.domain.json import compact
+from runward.domain.run.state import Event
+from runward.domain.run.status import TERMINAL, ending_event
+from runward.store.postgres.db import Tx
+
+LAST: Final = frozenset(ending_event(status) for status in TERMINAL)
+"""The types of a run's last event."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """`json` is the whole event as clients see it, without a line break."""
+
+    run_id: UUID
+    sequence: int
+    type: str
+    json: str
+
+    @property
+    def is_last(self) -> bool:
+        return self.type in LAST
+
+
+def shown(run_id: UUID, sequence: int, type_: str, at: datetime, data: str) -> StoredEvent:
+    """`data` is the text of a JSON object."""
+    run = show(Prefix.RUN, run_id)
+    return StoredEvent(
+        run_id,
+        sequence,
+        type_,
+        f'{{"id":"{Prefix.EVENT}_{run_id.hex}_{sequence}","type":"{type_}","sequence":{sequence},'
+        f'"run_id":"{run}","created_at":"{utc(at)}","data":{data}}}',
+    )
+
+
+def shown_now(
+    run_id: RunId, last_seq: int, at: datetime, events: Sequence[Event]
+) -> tuple[StoredEvent, ...]:
+    """Events that were just committed, the last of them as number `last_seq`."""
+    first = last_seq - len(events) + 1
+    return tuple(
+        shown(run_id, first + n, event.type, at, compact(event.data))
+        for n, event in enumerate(events)
+    )
+
+
+def utc(at: datetime) -> str:
+    """RFC 3339 in UTC, with `Z`."""
+    return at.isoformat().replace("+00:00", "Z")
+
+
+_AFTER: Final = text(
+    "SELECT seq, type, CAST(data AS text) AS data, created_at FROM run_events"
+    " WHERE project_id = :project_id AND run_id = :run_id AND seq > :after"
+    " ORDER BY seq LIMIT :count"
+)
+
+
+async def read_after(
+    tx: Tx, project_id: ProjectId, run_id: RunId, after: int, count: int
+) -> list[StoredEvent]:
+    values = {"project_id": project_id, "run_id": run_id, "after": after, "count": count}
+    rows = await tx.execute(_AFTER, values)
+    return [shown(run_id, row.seq, row.type, row.created_at, row.data) for row in rows]
+
+
+_LAST: Final = text(
+    "SELECT r.id, r.last_seq FROM unnest(CAST(:projects AS uuid[]), CAST(:ids AS uuid[]))"
+    " AS f(project_id, id) JOIN runs r ON r.project_id = f.project_id AND r.id = f.id"
+)
+
+
+async def last_sequences(tx: Tx, followed: Sequence[tuple[ProjectId, UUID]]) -> dict[UUID, int]:
+    """The number of the last event of each run."""
+    values = {"projects": [one for one, _ in followed], "ids": [one for _, one in followed]}
+    return {row.id: row.last_seq for row in await tx.execute(_LAST, values)}

@@ -1,0 +1,400 @@
+"""Who waits for what in this process, and the one LISTEN connection that wakes them.
+
+Every hint may be lost, doubled or wrong: whoever is woken looks for himself, and looks anyway
+at named intervals. Correctness never depends on this module.
+"""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
+from contextlib import contextmanager
+from typing import Any, Final, cast
+from uuid import UUID
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+import structlog
+
+from runward.domain.ids import ProjectId, RunId
+from runward.store.live.drafts import Draft, Heard, Piece
+from runward.store.live.events import StoredEvent
+from runward.store.live.relay import Relay
+from runward.store.postgres.addresses import read_url
+from runward.store.postgres.db import log_fields
+
+log = structlog.get_logger()
+
+RECONNECT_SECONDS: Final = 0.5
+KEEPALIVE_SECONDS: Final = 15.0
+"""A LISTEN connection can die silently, so it is asked for a sign of life."""
+CHANNELS: Final = (
+    "runward_runs",
+    "runward_work",
+    "runward_tools",
+    "runward_follow",
+    "runward_deltas",
+)
+MAX_PUSHED: Final = 256
+"""Events and deltas kept for a slow reader; beyond that it reads from the database again."""
+
+
+class Follower:
+    """One reader of one run. `pushed` holds what this process has seen go by."""
+
+    __slots__ = (
+        "_heard",
+        "_waiter",
+        "_woken",
+        "adrift",
+        "hinted",
+        "live",
+        "project_id",
+        "pushed",
+        "run_id",
+        "seen",
+    )
+
+    def __init__(self, project_id: ProjectId, run_id: UUID) -> None:
+        self.project_id = project_id
+        self.run_id = run_id
+        self._woken = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._heard = Heard()
+        self.live = False
+        """Drafts are wanted too."""
+        self.adrift = True
+        """It is to be told what was said so far."""
+        self.hinted = False
+        """Something may have happened that was not pushed: it is to be read."""
+        self.seen = 0
+        """The number of the last event that the reader has had."""
+        self.pushed: deque[StoredEvent | Piece] = deque()
+
+    def has(self, run_id: UUID, sequence: int) -> bool:
+        """Whether the reader has had this event of the run."""
+        return self.seen >= sequence
+
+    @property
+    def runs(self) -> Iterable[UUID]:
+        return (self.run_id,)
+
+    def news(self, piece: Piece) -> list[Piece]:
+        """What of it the reader has not had. Where some before it is missing, that is asked for
+        once the reader has read what is stored."""
+        news = self._heard.unheard(piece)
+        if news is None:
+            self.adrift = True
+            self.wake()
+            return []
+        return news
+
+    def push(self, what: StoredEvent | Piece) -> None:
+        if len(self.pushed) >= MAX_PUSHED:
+            self.pushed.clear()
+            self.hinted = self.adrift = True
+        self.pushed.append(what)
+        self._woken = True
+        self._go_on()
+
+    def catch_up(self, pieces: Sequence[Piece]) -> None:
+        """Push all pieces of the answer so far, even more than MAX_PUSHED. If some were dropped,
+        the reader would request all of them again and again."""
+        if pieces:
+            self.pushed.extend(pieces)
+            self._woken = True
+            self._go_on()
+
+    def wake(self) -> None:
+        self._woken = self.hinted = True
+        self._go_on()
+
+    async def wait(self, seconds: float) -> bool:
+        """Until there may be something new, at most `seconds`. False: nothing came. For one task
+        at a time; an Event and a timeout would cost twice as much, at every piece of a draft."""
+        if not self._woken:
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            timer = loop.call_later(seconds, self._go_on)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+        woken, self._woken = self._woken, False
+        return woken
+
+    def _go_on(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class FamilyFollower(Follower):
+    """One reader of a run and of all below it."""
+
+    __slots__ = ("_last", "_more")
+
+    def __init__(
+        self,
+        project_id: ProjectId,
+        run_id: UUID,
+        more: Callable[[UUID, "FamilyFollower"], None],
+    ) -> None:
+        super().__init__(project_id, run_id)
+        self._more = more
+        self._last: dict[UUID, int] = {}
+
+    def follow(self, last: Mapping[UUID, int]) -> None:
+        """These are the runs now, with the number of the last event that was looked for."""
+        for run_id in last.keys() - self._last.keys():
+            self._more(run_id, self)
+            self.adrift = True
+        self._last.update(last)
+
+    @property
+    def runs(self) -> Iterable[UUID]:
+        return self._last
+
+    def has(self, run_id: UUID, sequence: int) -> bool:
+        return self._last.get(run_id, 0) >= sequence
+
+
+class Feed:
+    """From those who carry runs to those who read them, here and, by the relay, elsewhere."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+        self._followers: dict[UUID, list[Follower]] = defaultdict(list)
+        self._drafts: dict[UUID, Draft] = {}
+        self._carried: set[UUID] = set()
+
+    @contextmanager
+    def follow(self, project_id: ProjectId, run_id: RunId) -> Generator[Follower]:
+        follower = Follower(project_id, run_id)
+        self._followers[run_id].append(follower)
+        try:
+            yield follower
+        finally:
+            self._leave(run_id, follower)
+
+    @contextmanager
+    def follow_family(self, project_id: ProjectId, run_id: RunId) -> Generator[FamilyFollower]:
+        """The reader names the runs below as it learns of them."""
+        follower = FamilyFollower(
+            project_id, run_id, lambda id_, one: self._followers[id_].append(one)
+        )
+        follower.follow({run_id: 0})
+        try:
+            yield follower
+        finally:
+            for one in follower.runs:
+                self._leave(one, follower)
+
+    def _leave(self, run_id: UUID, follower: Follower) -> None:
+        rest = self._followers[run_id]
+        rest.remove(follower)
+        if not rest:
+            del self._followers[run_id]
+
+    def followed(self, run_id: RunId) -> bool:
+        return run_id in self._followers
+
+    def behind(self, last: Mapping[UUID, int]) -> None:
+        """Wake the readers of those runs whose last event they have not had."""
+        for run_id, sequence in last.items():
+            for follower in self._followers.get(run_id, ()):
+                if not follower.has(run_id, sequence):
+                    follower.wake()
+
+    @property
+    def runs(self) -> list[tuple[ProjectId, UUID]]:
+        """Those that somebody follows here."""
+        return [(readers[0].project_id, run_id) for run_id, readers in self._followers.items()]
+
+    def publish(self, run_id: RunId, events: Sequence[StoredEvent]) -> None:
+        for follower in self._followers.get(run_id, ()):
+            for event in events:
+                follower.push(event)
+
+    @contextmanager
+    def carrying(self, run_id: UUID) -> Generator[None]:
+        """The run's drafts are written here."""
+        self._carried.add(run_id)
+        try:
+            yield
+        finally:
+            self._carried.discard(run_id)
+
+    @contextmanager
+    def draft(self, run_id: RunId, *, turn: int, fence: int, agent: str | None) -> Generator[Draft]:
+        """What a model says in this turn."""
+        draft = Draft(
+            run_id, turn=turn, fence=fence, agent=agent, show=self._show, wanted=self._wanted
+        )
+        self._drafts[run_id] = draft
+        try:
+            yield draft
+        finally:
+            draft.close()
+            if self._drafts.get(run_id) is draft:
+                del self._drafts[run_id]
+
+    def catch_up(self, follower: Follower) -> None:
+        """Tell it what is being said, from the start; or ask those who carry the runs to."""
+        follower.live = True
+        for run_id in follower.runs:
+            draft = self._drafts.get(run_id)
+            if draft is not None:
+                draft.flush()
+                follower.catch_up(draft.whole())
+            elif run_id not in self._carried:
+                self._relay.ask(run_id)
+        follower.adrift = False
+
+    async def relay(self) -> None:
+        """To other processes, until cancelled."""
+        await self._relay.run(self._carried_elsewhere)
+
+    def _carried_elsewhere(self) -> list[UUID]:
+        """The runs whose drafts somebody follows here, and that are not carried here."""
+        return [
+            run_id
+            for run_id, readers in self._followers.items()
+            if run_id not in self._carried and any(one.live for one in readers)
+        ]
+
+    def asked(self, payload: str) -> None:
+        """Somebody elsewhere follows runs."""
+        for run_id in self._relay.heard_follow(payload):
+            if (draft := self._drafts.get(run_id)) is not None:
+                draft.flush()
+                for piece in draft.whole():
+                    self._relay.send(piece)
+
+    def relayed(self, payload: str) -> None:
+        """Pieces of drafts that are written elsewhere."""
+        for piece in self._relay.heard_pieces(payload):
+            self._push(piece)
+
+    def _show(self, piece: Piece) -> None:
+        self._push(piece)
+        if self._relay.wanted(piece.run_id):
+            self._relay.send(piece)
+
+    def _push(self, piece: Piece) -> None:
+        for follower in self._followers.get(piece.run_id, ()):
+            if follower.live:
+                follower.push(piece)
+
+    def _wanted(self, run_id: UUID) -> bool:
+        followers = self._followers.get(run_id, ())
+        return any(one.live for one in followers) or self._relay.wanted(run_id)
+
+    def hint(self, run_id: UUID | None) -> None:
+        """The run changed; None: any may have."""
+        if run_id is not None:
+            for follower in self._followers.get(run_id, ()):
+                follower.wake()
+            return
+        for followers in self._followers.values():
+            for follower in followers:
+                follower.wake()
+
+
+def _ignore(payload: str) -> None:
+    pass
+
+
+class Listener:
+    """Turns NOTIFY into calls: `on_run(id or None)`, `on_work()`, `on_tools(project)`, and what the
+    relay sends. What the backends in `own` send is not passed on: this process knows it
+    already."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        on_run: Callable[[UUID | None], None],
+        on_work: Callable[[], None],
+        on_tools: Callable[[UUID | None], None],
+        own: Set[int],
+        on_follow: Callable[[str], None] = _ignore,
+        on_deltas: Callable[[str], None] = _ignore,
+        keepalive: float = KEEPALIVE_SECONDS,
+    ) -> None:
+        self._address = read_url(url, "RUNWARD_LISTEN_URL or DATABASE_URL")
+        self._keepalive = keepalive
+        self._on_run = on_run
+        self._on_work = on_work
+        self._on_tools = on_tools
+        self._on_follow = on_follow
+        self._on_deltas = on_deltas
+        self._own = own
+
+    async def run(self) -> None:
+        """Listen until cancelled. After each connect all readers are woken, because notifications
+        were lost meanwhile: LISTEN first, then read.
+
+        Reconnects after every error. A connection that breaks half way leaves the driver in states
+        that it reports with errors of its own, and notifications are only hints.
+        """
+        while True:
+            try:
+                await self._listen()
+            except Exception as error:
+                log.warning("listen_lost", **log_fields(error))
+            await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _listen(self) -> None:
+        address = self._address
+        seconds, settings = address.seconds, address.server_settings
+        connect = cast("Any", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
+        connection = await connect(
+            address.dsn, timeout=seconds, command_timeout=seconds, server_settings=settings
+        )
+        closed = asyncio.Event()
+
+        def lost(_: object) -> None:
+            closed.set()
+
+        try:
+            connection.add_termination_listener(lost)
+            for channel in CHANNELS:
+                await connection.add_listener(channel, self._received)
+            self._on_run(None)
+            self._on_work()
+            self._on_tools(None)
+            while not await _within(self._keepalive, closed):
+                await connection.execute("SELECT 1")
+            log.warning("listen_lost", error="closed")
+        finally:
+            connection.terminate()
+
+    def _received(self, _: object, sender: int, channel: str, payload: object) -> None:
+        if sender in self._own:
+            return
+        if channel == "runward_work":
+            self._on_work()
+            return
+        if channel == "runward_deltas":
+            self._on_deltas(str(payload))
+            return
+        if channel == "runward_follow":
+            self._on_follow(str(payload))
+            return
+        tell = self._on_tools if channel == "runward_tools" else self._on_run
+        for named in _named(str(payload)):
+            tell(named)
+
+
+def _named(hint: str) -> list[UUID | None]:
+    """The ids in a hint; where it says `*`, or what nobody understands, any may be meant."""
+    try:
+        return [UUID(shown) for shown in hint.split(",")]
+    except ValueError:
+        return [None]
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False

@@ -1,0 +1,180 @@
+"""Drafts for readers on other processes, by NOTIFY: who follows a run says so to all, and whoever
+carries it sends pieces for as long as somebody does. All of it may be lost: a reader that misses
+something asks again, and what counts is stored.
+
+`runward_follow`: `SENDER ?RUN,RUN` asks for all that was said so far, and for what follows;
+`SENDER +RUN` only says that it is still followed. `runward_deltas`: `SENDER [[…], …]`, pieces.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, cast
+from uuid import UUID
+
+import structlog
+from pydantic_core import from_json, to_json
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from runward.domain.ids import Prefix, show
+from runward.store.live.drafts import Piece
+from runward.store.postgres.db import DATABASE_ERRORS, log_fields
+
+log = structlog.get_logger()
+
+RENEW_SECONDS: Final = 20.0
+FOLLOWED_SECONDS: Final = 60.0
+"""After the last word that somebody follows a run."""
+MAX_PAYLOAD_BYTES: Final = 7_900
+"""PostgreSQL takes less than 8,000."""
+MAX_BATCH_BYTES: Final = MAX_PAYLOAD_BYTES - 32
+"""Of the pieces in one payload, without the sender."""
+MAX_PIECE: Final = 1_000
+"""Characters; JSON makes up to six bytes of one."""
+MAX_WAITING: Final = 10_000
+"""Pieces that the database has not taken yet; beyond that they are dropped, and asked for again."""
+IDS_A_PAYLOAD: Final = 200
+
+_NOTIFY: Final = text(
+    "SELECT pg_notify(channel, payload) FROM unnest(CAST(:channels AS text[]),"
+    " CAST(:payloads AS text[])) AS one(channel, payload)"
+)
+
+
+class Relay:
+    """`run` sends until cancelled; `wanted` answers for those who carry runs."""
+
+    def __init__(self, autocommit: AsyncEngine) -> None:
+        self._engine = autocommit
+        self._me = secrets.token_hex(4)
+        self._followed: dict[UUID, float] = {}
+        self._pieces: list[Piece] = []
+        self._asks: set[UUID] = set()
+        self._wake = asyncio.Event()
+
+    def wanted(self, run_id: UUID) -> bool:
+        """Whether somebody follows the run elsewhere."""
+        until = self._followed.get(run_id)
+        return until is not None and until > _now()
+
+    def send(self, piece: Piece) -> None:
+        if len(self._pieces) >= MAX_WAITING:
+            self._pieces.clear()
+        self._pieces.append(piece)
+        self._wake.set()
+
+    def ask(self, run_id: UUID) -> None:
+        """For what was said so far, and what follows."""
+        self._asks.add(run_id)
+        self._wake.set()
+
+    def heard_follow(self, payload: str) -> list[UUID]:
+        """Takes note. The runs of which all is asked for; none where it is this process's own."""
+        sender, _, rest = payload.partition(" ")
+        if sender == self._me or not rest:
+            return []
+        try:
+            run_ids = [UUID(one) for one in rest[1:].split(",")]
+        except ValueError:
+            return []
+        now = _now()
+        if len(self._followed) > MAX_WAITING:
+            self._followed = {id_: until for id_, until in self._followed.items() if until > now}
+        self._followed.update(dict.fromkeys(run_ids, now + FOLLOWED_SECONDS))
+        return run_ids if rest[0] == "?" else []
+
+    def heard_pieces(self, payload: str) -> list[Piece]:
+        sender, _, rest = payload.partition(" ")
+        return [] if sender == self._me else list(_decoded(rest))
+
+    async def run(self, followed: Callable[[], Iterable[UUID]]) -> None:
+        """Until cancelled. `followed`: the runs that are followed here and carried elsewhere."""
+        renew_at = _now() + RENEW_SECONDS
+        while True:
+            left = renew_at - _now()
+            if left <= 0:
+                renew_at = _now() + RENEW_SECONDS
+                await self._send([], {"+": list(followed())})
+                continue
+            try:
+                async with asyncio.timeout(left):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+            self._wake.clear()
+            pieces, self._pieces = self._pieces, []
+            asks, self._asks = self._asks, set()
+            await self._send(pieces, {"?": list(asks)})
+
+    async def _send(self, pieces: list[Piece], runs: dict[str, list[UUID]]) -> None:
+        payloads = [("runward_deltas", f"{self._me} {one}") for one in _encoded(pieces)]
+        for mark, run_ids in runs.items():
+            for start in range(0, len(run_ids), IDS_A_PAYLOAD):
+                shown = ",".join(one.hex for one in run_ids[start : start + IDS_A_PAYLOAD])
+                payloads.append(("runward_follow", f"{self._me} {mark}{shown}"))
+        if not payloads:
+            return
+        channels, texts = zip(*payloads, strict=True)
+        try:
+            async with self._engine.connect() as tx:
+                await tx.execute(_NOTIFY, {"channels": list(channels), "payloads": list(texts)})
+        except DATABASE_ERRORS as error:  # a hint is never worth more than a line in the log
+            log.warning("relay_failed", **log_fields(error), lost=len(pieces))
+
+
+def _encoded(pieces: Iterable[Piece]) -> Iterator[str]:
+    """JSON arrays of pieces, each short enough for one notification."""
+    batch: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        for part in _parts(piece):
+            one = _shown(part)
+            if one is None:
+                log.warning(
+                    "relay_piece_skipped", run=show(Prefix.RUN, part.run_id), type=part.type
+                )
+                continue
+            if batch and size + len(one) > MAX_BATCH_BYTES:
+                yield f"[{b','.join(batch).decode()}]"
+                batch, size = [], 0
+            batch.append(one)
+            size += len(one) + 1
+    if batch:
+        yield f"[{b','.join(batch).decode()}]"
+
+
+def _shown(piece: Piece) -> bytes | None:
+    """Return the piece as JSON, or None if no notification can hold it."""
+    said = [piece.run_id.hex, piece.stamp, piece.strand, piece.offset, piece.text, piece.about]
+    try:
+        one = to_json(said)
+    except ValueError:
+        return None
+    return one if len(one) <= MAX_BATCH_BYTES else None
+
+
+def _parts(piece: Piece) -> Iterator[Piece]:
+    """It, in lengths that fit a notification."""
+    yield Piece(
+        piece.run_id, piece.stamp, piece.strand, piece.offset, piece.text[:MAX_PIECE], piece.about
+    )
+    for at in range(MAX_PIECE, len(piece.text), MAX_PIECE):
+        rest = piece.text[at : at + MAX_PIECE]
+        yield Piece(piece.run_id, piece.stamp, piece.strand, piece.offset + at, rest, piece.about)
+
+
+def _decoded(payload: str) -> Iterator[Piece]:
+    """Another version's pieces, which nobody here understands, are none."""
+    try:
+        found = cast("list[Any]", from_json(payload))
+        for run_id, stamp, strand, offset, said, about in found:
+            turn, fence, attempt = stamp
+            kind, index = strand
+            yield Piece(UUID(run_id), (turn, fence, attempt), (kind, index), offset, said, about)
+    except (TypeError, ValueError):
+        log.warning("relay_not_understood", payload=payload[:200])
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,102 @@
+"""The reasons why a connection to the database cannot be made, as sentences."""
+
+import errno
+import socket
+import ssl
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from asyncpg import exceptions as driver  # pyright: ignore[reportMissingTypeStubs]
+
+from runward.domain.errors import DatabaseUnreachableError, OperatorError
+from runward.store.postgres.addresses import Address, DatabaseUrlError
+
+_REFUSALS: Final = {
+    "28P01": "does not let the user in: {error}. Correct the user or the password in {name}.",
+    "28000": "does not let the user in: {error}. Correct the user or the password in {name}.",
+    "3D000": "does not exist. Create it, or correct the name in {name}.",
+    "42501": "lacks a right: {error}. Make the user the owner of the database, or run there: "
+    'GRANT CREATE ON SCHEMA public TO "{user}"',
+}
+"""By SQLSTATE."""
+_OTHER_HOST: Final = (62, 64)
+"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL."""
+_BUSY: Final = ("57P01", "57P03", "53300")
+_UNREACHABLE: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL)
+
+
+class DatabaseRefusedError(OperatorError):
+    """The database answers and does not let this process in, so a setting is wrong."""
+
+
+@contextmanager
+def explaining(address: Address, name: str = "DATABASE_URL") -> Generator[None]:
+    """Raise errors of the connection as OperatorError, and all others as they are. `name` is the
+    variable that holds the address."""
+    try:
+        yield
+    except OperatorError:
+        raise
+    except Exception as error:
+        for cause in reversed(list(_causes(error))):
+            if isinstance(cause, driver.ClientConfigurationError):
+                problem = " ".join(str(cause).split()).rstrip(".")
+                raise DatabaseUrlError(f"{name}: {problem}.") from error
+            if (problem := _refusal(cause, address, name)) is not None:
+                raise DatabaseRefusedError(f"{address.place} {problem}") from error
+            if (problem := _outage(cause, address, name)) is not None:
+                raise DatabaseUnreachableError(f"{address.place} {problem}") from error
+        raise
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, what SQLAlchemy wrapped, and what the driver raised, which says it best."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = getattr(seen, "orig", None) or seen.__cause__
+
+
+def _refusal(error: BaseException, address: Address, name: str) -> str | None:
+    match error:
+        case ssl.SSLCertVerificationError():
+            reason = error.verify_message.rstrip(".")
+            remedy = (
+                f"Correct the host in {name}"
+                if error.verify_code in _OTHER_HOST
+                else f"Set sslrootcert in {name} to a file with the certificates to trust"
+            )
+            return f"has a certificate that cannot be verified: {reason}. {remedy}."
+        case ssl.SSLError():
+            return f"fails to speak TLS: {error.reason}. Check sslmode in {name}."
+        case ConnectionError() if "SSL upgrade" in str(error):
+            return f"does not speak TLS, which sslmode in {name} asks for."
+        case _ if "unsupported startup parameter" in str(error):
+            return f"seems to be PgBouncer: {error}. Set RUNWARD_PGBOUNCER=true."
+        case _:
+            refusal = _REFUSALS.get(_state(error))
+            return refusal and refusal.format(error=error, name=name, user=address.user)
+
+
+def _outage(error: BaseException, address: Address, name: str) -> str | None:
+    match error:
+        case socket.gaierror():
+            return f"cannot be found: {error.strerror}. Correct the host in {name}."
+        case TimeoutError():
+            return (
+                f"does not answer within {address.seconds:g} seconds. Check the host and the port"
+                f" in {name}, and firewalls."
+            )
+        case ConnectionRefusedError() | FileNotFoundError():
+            return f"refuses connections. Start it, or correct the host and the port in {name}."
+        case OSError() if error.errno in _UNREACHABLE or isinstance(error, ConnectionError):
+            return f"cannot be reached: {error.strerror or error}"
+        case _ if _state(error) in _BUSY:
+            return f"takes no connections now: {error}"
+        case _:
+            return None
+
+
+def _state(error: BaseException) -> str:
+    return str(getattr(error, "sqlstate", None) or "")

@@ -1,0 +1,229 @@
+"""Connections. Statements run on SQLAlchemy Core; hot ones are `text()` on AUTOCOMMIT."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+from asyncpg.exceptions import (  # pyright: ignore[reportMissingTypeStubs]
+    InterfaceError,
+    InternalClientError,
+    TargetServerAttributeNotMatched,
+)
+from pydantic_core import from_json
+from sqlalchemy import event, exc, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from runward.domain.errors import OperatorError
+from runward.domain.json import compact
+from runward.store.postgres.addresses import CONNECT_SECONDS, read_url
+from runward.store.postgres.connection_errors import explaining
+
+Tx: TypeAlias = AsyncConnection
+"""An open transaction. Query functions take it and never commit: its owner does."""
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS: Final = 0.5
+"""Between two reads while PostgreSQL is away."""
+STATEMENT_TIMEOUT: Final = timedelta(seconds=30)
+DRIVER: Final = "postgresql+asyncpg://"
+"""For SQLAlchemy. The address goes to the driver, which reads it as libpq does."""
+_IDLE_TIMEOUT: Final = "30s"
+"""For how long a process that freezes in a transaction may keep its locks."""
+DATABASE_ERRORS: Final = (DBAPIError, exc.TimeoutError, OSError)
+"""What a statement may raise; ask `is_outage` about it. exc.TimeoutError: no connection of the
+pool came free."""
+UNREADABLE: Final = {"unreadable": "This value cannot be read back."}
+"""Stands for a stored JSON value that is nested too deeply, or has a number that is too long."""
+READ_ONLY: Final = "25006"
+_LOST: Final = (
+    InterfaceError,
+    InternalClientError,
+    TargetServerAttributeNotMatched,
+    exc.TimeoutError,
+    OSError,
+)
+"""Errors without an SQLSTATE. InternalClientError: the connection broke in the middle of a message,
+which the driver does not understand. TargetServerAttributeNotMatched: the address asks for a
+primary, and during a failover no host is one."""
+_OUTAGE: Final = ("08", "40", "53", "55", "57", "58", READ_ONLY)
+"""SQLSTATE classes: connection, rollback, resources, lock not available, operator, system; and
+"read only", which the old primary says after a failover."""
+
+
+class UnsafeDatabaseError(OperatorError):
+    """The database may lose acknowledged commits, or is too old."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """`pool` serves requests; the committers and the listener hold connections of their own."""
+
+    pool: AsyncEngine
+    url: str
+    through_pgbouncer: bool = False
+
+    @property
+    def autocommit(self) -> AsyncEngine:
+        """The same pool; each statement is a transaction of its own."""
+        return self.pool.execution_options(isolation_level="AUTOCOMMIT")
+
+    async def close(self) -> None:
+        await self.pool.dispose()
+
+
+def open_database(url: str, *, pool_size: int, through_pgbouncer: bool = False) -> Database:
+    pool = _engine(url, pool_size, through_pgbouncer=through_pgbouncer)
+    return Database(pool, url, through_pgbouncer)
+
+
+def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine:
+    address = read_url(url)
+    server_settings = {"application_name": "runward", "timezone": "UTC", **address.server_settings}
+    arguments: dict[str, Any] = {
+        "dsn": address.dsn,
+        "timeout": address.seconds,
+        "command_timeout": STATEMENT_TIMEOUT.total_seconds(),
+        "server_settings": server_settings,
+    }
+    if through_pgbouncer:  # which refuses settings that it does not know
+        arguments |= {"statement_cache_size": 0, "prepared_statement_cache_size": 0}
+    else:
+        server_settings |= {"jit": "off", "idle_in_transaction_session_timeout": _IDLE_TIMEOUT}
+    engine = create_async_engine(
+        DRIVER,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=CONNECT_SECONDS,
+        pool_reset_on_return=None,
+        json_deserializer=_read_json,
+        json_serializer=compact,
+        hide_parameters=True,  # they hold arguments and prompts, and errors get logged
+        connect_args=arguments,
+    )
+    event.listen(engine.sync_engine, "checkout", _replace_if_closed)
+    return engine
+
+
+def _replace_if_closed(connection: Any, *_: object) -> None:
+    """Make the pool replace a connection that was lost while it was idle. Otherwise the first
+    request after an outage would fail."""
+    if connection.driver_connection.is_closed():
+        raise exc.DisconnectionError
+
+
+async def is_closed(tx: AsyncConnection) -> bool:
+    """Return whether this connection is known to be lost, without a request to the server."""
+    raw = await tx.get_raw_connection()
+    return raw.driver_connection is None or bool(raw.driver_connection.is_closed())
+
+
+def _read_json(value: str) -> Any:
+    """Parse a JSON column. One value that cannot be parsed must not fail the rows next to it."""
+    try:
+        return from_json(value)
+    except ValueError:
+        return UNREADABLE
+
+
+async def check_safety(database: Database) -> None:
+    """A 202 is a promise, so refuse a server that does not keep it. Raises UnsafeDatabaseError, and
+    another OperatorError if no connection can be made."""
+    with explaining(read_url(database.url)):
+        async with database.pool.connect() as tx:
+            row = (
+                await tx.execute(
+                    text(
+                        "SELECT current_setting('server_version_num')::int AS version,"
+                        " current_setting('fsync') AS fsync,"
+                        " current_setting('synchronous_commit') AS synchronous_commit"
+                    )
+                )
+            ).one()
+    if row.version < 150_000:
+        raise UnsafeDatabaseError("Runward needs PostgreSQL 15 or newer.")
+    if row.fsync != "on" or row.synchronous_commit == "off":
+        raise UnsafeDatabaseError(
+            "This PostgreSQL has fsync or synchronous_commit off, so it may lose what it has"
+            " acknowledged. Switch both on."
+        )
+
+
+async def check_address(url: str, variable: str) -> None:
+    """Check that `url` leads to a database that lets this process in. Raises OperatorError."""
+    address = read_url(url, variable)
+    connect = cast("Any", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
+    with explaining(address, variable):
+        connection = await connect(
+            address.dsn, timeout=address.seconds, server_settings=address.server_settings
+        )
+    connection.terminate()
+
+
+def sqlstate(error: DBAPIError) -> str:
+    return str(getattr(error.orig, "sqlstate", None) or "")
+
+
+def was_rolled_back(error: BaseException) -> bool:
+    """Whether PostgreSQL undid the statement because of others, as in a deadlock. It can be sent
+    again. Not where the outcome is unknown (40003)."""
+    return isinstance(error, DBAPIError) and sqlstate(error) in ("40001", "40002", "40P01")
+
+
+def log_fields(error: BaseException) -> dict[str, str]:
+    """What a log line says of an error: its type, SQLSTATE and reason. Never the statement or its
+    values."""
+    cause = getattr(error, "orig", None) or error
+    fields = {"error": type(error).__name__, "reason": str(cause).partition("\n")[0][:200]}
+    state = str(getattr(cause, "sqlstate", None) or "")
+    return {**fields, "sqlstate": state} if state else fields
+
+
+def is_outage(error: BaseException) -> bool:
+    """PostgreSQL is away, restarting, overloaded or had to give up: nothing is wrong with the
+    statement, whether a commit happened is unknown, and a retry helps."""
+    match error:
+        case BaseExceptionGroup():
+            return all(is_outage(inner) for inner in error.exceptions)
+        case DBAPIError():
+            causes = [one for one in (error.orig, error.orig and error.orig.__cause__) if one]
+            if any(isinstance(one, ValueError) for one in causes):
+                return False  # a parameter that the driver could not encode
+            return (
+                error.connection_invalidated
+                or isinstance(error, exc.InterfaceError)
+                or any(is_outage(one) for one in causes)
+            )
+        case _ if isinstance(state := getattr(error, "sqlstate", None), str):
+            return state.startswith(_OUTAGE)
+        case _:
+            return isinstance(error, _LOST) and not isinstance(error, ValueError)
+
+
+def gave_up(error: BaseException) -> bool:
+    """Whether a statement took too long, for example because somebody held a lock: it is an outage
+    of that statement, and others may work."""
+    if isinstance(error, DBAPIError):
+        return sqlstate(error) in ("55P03", "57014")
+    return isinstance(error, TimeoutError)
+
+
+async def patiently(read: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of `read`, once PostgreSQL is back. `read` may run twice, so it must be a
+    read or an idempotent write."""
+    while True:
+        try:
+            return await read()
+        except DATABASE_ERRORS as error:
+            if not is_outage(error):
+                raise
+        await asyncio.sleep(PATIENCE_SECONDS)
+
+
+async def backend_pid(tx: Tx) -> int:
+    """The server process behind the connection: what its NOTIFYs are marked with."""
+    return (await tx.execute(text("SELECT pg_backend_pid()"))).scalar_one()

@@ -1,0 +1,343 @@
+"""The embedded database: the PostgreSQL that ships in a wheel, for one person's machine.
+
+Inside the data folder, `postgres/` holds everything that PostgreSQL owns: the cluster (`data/`),
+its log and its socket. The folder is closed to other users, and there is no TCP port, so whoever
+may enter it is trusted.
+
+Any number of processes may use one data folder at once. Each holds a shared lock on `in-use.lock`,
+and the last to leave stops the server. A killed process cannot, so the next one adopts what it
+finds running. `setup.lock` lets one process at a time start or stop it.
+"""
+
+import asyncio
+import errno
+import fcntl
+import os
+import pwd
+import shlex
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from runward.store.postgres.embedded_home import (
+    ACCOUNT,
+    MAJOR,
+    PORT,
+    ROOT_FOLDER,
+    EmbeddedError,
+    Say,
+    find_programs,
+    make_home,
+    service_account,
+    socket_folder,
+    socket_path,
+)
+
+SETUP_SECONDS = 120.0
+"""How long to wait for another process that starts or stops the same server."""
+PROGRAM_SECONDS = 60
+UNREACHABLE_SECONDS = 2.0
+"""A live pid without a socket for so long is another program's, which got a dead server's pid.
+Only where the system does not show the command of a process."""
+_COMMANDS = Path("/proc/self/cmdline")
+ORPHAN_SECONDS = 20.0
+POLL_SECONDS = 0.02
+MAX_LOG_BYTES = 10 * 1024 * 1024
+"""At a start, a longer log is set aside as `log.old`."""
+
+SETTINGS = {
+    "listen_addresses": "",
+    "port": PORT,
+    "unix_socket_permissions": "0700",
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "max_connections": "300",
+    "shared_buffers": "128MB",
+    "max_wal_size": "512MB",
+    "max_parallel_workers_per_gather": "0",
+    "io_method": "sync",
+    "jit": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_checkpoints": "off",
+    # The log names what failed, never the statement or the row, which may hold someone's data.
+    "log_error_verbosity": "terse",
+    "log_min_error_statement": "panic",
+}
+
+
+def default_data_dir() -> Path:
+    return ROOT_FOLDER if os.geteuid() == 0 else Path(".runward").absolute()
+
+
+def data_dir_of(given: Path | None) -> Path:
+    """RUNWARD_DATA_DIR, where `~` is the user's home, or the default. Raises EmbeddedError."""
+    try:
+        return default_data_dir() if given is None else given.expanduser().absolute()
+    except RuntimeError as error:
+        raise EmbeddedError(f"RUNWARD_DATA_DIR: {error}") from error
+
+
+async def start(data_dir: Path, *, say: Say) -> "EmbeddedServer":
+    """Start the server of this data folder, or join the one that runs there.
+
+    `say` gets a line for each slow step. Raises EmbeddedError.
+    """
+    opening = asyncio.ensure_future(asyncio.to_thread(open_server, data_dir, say=say))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        # The thread goes on: without this, the server would come up with nobody to stop it.
+        with suppress(EmbeddedError):
+            await (await opening).stop()
+        raise
+
+
+def open_server(data_dir: Path, *, say: Say) -> "EmbeddedServer":
+    """`start` for a caller without an event loop."""
+    data_dir = data_dir.expanduser().resolve()
+    account = service_account()
+    programs = find_programs(account, say)  # first: without the wheel, no folder matters
+    home = make_home(data_dir, account)
+    cluster = Cluster(home, socket_folder(home, account), programs, account)
+    with _setup_lock(data_dir):
+        in_use = os.open(data_dir / "in-use.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(in_use, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            cluster.ensure_running(say)
+        except BaseException:
+            os.close(in_use)
+            raise
+    return EmbeddedServer(cluster, data_dir, in_use)
+
+
+class EmbeddedServer:
+    """One process's share in the running server."""
+
+    def __init__(self, cluster: "Cluster", data_dir: Path, in_use: int) -> None:
+        self._cluster = cluster
+        self._data_dir = data_dir
+        self._in_use: int | None = in_use
+        self.url = cluster.url()
+        """For SQLAlchemy, with the asyncpg driver."""
+
+    async def stop(self) -> None:
+        """Give up this share; the last to leave stops the server. A second call does nothing."""
+        await asyncio.shield(asyncio.to_thread(self.close))
+
+    def close(self) -> None:
+        """`stop` for a caller without an event loop."""
+        if self._in_use is None:
+            return
+        in_use, self._in_use = self._in_use, None
+        try:
+            with _setup_lock(self._data_dir):
+                if _try_lock(in_use):
+                    self._cluster.stop()
+        finally:
+            os.close(in_use)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The server's files and its process. Its caller holds the setup lock."""
+
+    home: Path
+    socket_folder: Path
+    programs: Path
+    account: pwd.struct_passwd | None
+
+    @property
+    def data(self) -> Path:
+        return self.home / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "log"
+
+    def url(self) -> str:
+        where = {"host": str(self.socket_folder), "port": PORT}
+        url = URL.create("postgresql+asyncpg", ACCOUNT, database="postgres", query=where)
+        return url.render_as_string(hide_password=False)
+
+    def ensure_running(self, say: Say) -> None:
+        version = self.data / "PG_VERSION"
+        if not version.exists():
+            say(f"Making a PostgreSQL {MAJOR} database in {self.home}")
+            self._make()
+        if (found := version.read_text().strip()) != MAJOR:
+            raise EmbeddedError(
+                f"{self.data} was made by PostgreSQL {found}, and this is PostgreSQL {MAJOR}. "
+                "Set RUNWARD_DATA_DIR to another folder, or DATABASE_URL to a server of your own."
+            )
+        if self._is_ready():
+            say("PostgreSQL is running already: joining it")
+        else:
+            say("Starting PostgreSQL")
+            self._start()
+
+    def stop(self) -> None:
+        for mode in ("fast", "immediate"):
+            if self._pg_ctl("stop", "--mode", mode).returncode == 0 or self._pid() is None:
+                return
+        raise EmbeddedError(f"PostgreSQL did not stop. Its log is {self.log}.")
+
+    # PostgreSQL's programs hand paths to a shell, so those of the data folder are relative to it.
+
+    def _make(self) -> None:
+        unfinished = self.home / "data.new"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        options = ["--username", ACCOUNT, "--auth", "trust", "--no-instructions"]
+        options += ["--encoding", "UTF8", "--locale", "C"]
+        options += ["--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
+        done = self._run("initdb", "--pgdata", unfinished.name, *options)
+        if done.returncode != 0:
+            raise EmbeddedError(initdb_problem(self.home, done.stderr))
+        unfinished.rename(self.data)
+
+    def _start(self) -> None:
+        if self.log.exists() and self.log.stat().st_size > MAX_LOG_BYTES:
+            self.log.replace(self.log.with_name("log.old"))
+        settings = SETTINGS | {"unix_socket_directories": str(self.socket_folder)}
+        flags = [f"--{name}={value}" for name, value in settings.items()]
+        options = shlex.join(["-D", str(self.data), *flags])
+        begun = time.monotonic()
+        while (
+            done := self._pg_ctl("start", "--log", self.log.name, "--options", options)
+        ).returncode:
+            # The children of a postmaster that was killed need a moment to notice.
+            orphans = "is still in use" in self._end_of_log(lines=3)
+            if not orphans or time.monotonic() - begun > ORPHAN_SECONDS:
+                raise EmbeddedError(
+                    f"PostgreSQL did not start: {done.stderr.strip()}\n"
+                    f"The end of {self.log}:\n{self._end_of_log(lines=15)}"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _is_ready(self) -> bool:
+        """False: no server runs on this data. Waits for one that is starting or stopping."""
+        begun = heard = time.monotonic()
+        while (now := time.monotonic()) - begun < PROGRAM_SECONDS:
+            if self._answers():
+                if self._says_ready():
+                    return True
+                heard = now
+            elif self._pid() is None:
+                break
+            elif now - heard > UNREACHABLE_SECONDS and not _COMMANDS.exists():
+                break  # it may be another program's
+            time.sleep(POLL_SECONDS)
+        else:
+            raise EmbeddedError(f"PostgreSQL (pid {self._pid()}) neither starts nor stops.")
+        # PostgreSQL would take any process with that pid for the owner, a zombie too.
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+        Path(f"{socket_path(self.socket_folder)}.lock").unlink(missing_ok=True)
+        return False
+
+    def _pid_file(self) -> list[str]:
+        """Its first line is the pid, its eighth the state: starting, ready, stopping."""
+        try:
+            return (self.data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+
+    def _pid(self) -> int | None:
+        """The pid in the pid file, if that process lives and, where one can ask, is a server."""
+        lines = self._pid_file()
+        if not lines or not lines[0].isdigit():
+            return None
+        pid = int(lines[0])
+        try:
+            with suppress(PermissionError):
+                os.kill(pid, 0)
+            if not _COMMANDS.exists():
+                return pid
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (ProcessLookupError, FileNotFoundError, PermissionError):
+            return None
+        return pid if os.fsencode(self.data) in command else None
+
+    def _says_ready(self) -> bool:
+        lines = self._pid_file()
+        return len(lines) >= 8 and lines[7].strip() == "ready"
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(UNREACHABLE_SECONDS)
+            try:
+                probe.connect(socket_path(self.socket_folder))
+            except OSError:
+                return False
+            return True
+
+    def _end_of_log(self, lines: int) -> str:
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _pg_ctl(self, action: str, *options: str) -> subprocess.CompletedProcess[str]:
+        wait = ["--wait", "--timeout", str(PROGRAM_SECONDS), "--silent"]
+        return self._run("pg_ctl", action, "--pgdata", self.data.name, *wait, *options)
+
+    def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Without our environment, and in a session that the terminal's Ctrl-C does not reach."""
+        uid, gid = (self.account.pw_uid, self.account.pw_gid) if self.account else (None, None)
+        try:
+            return subprocess.run(
+                [str(self.programs / program), *arguments],
+                cwd=self.home,
+                env={"PATH": os.defpath, "LC_ALL": "C"},
+                user=uid,
+                group=gid,
+                extra_groups=None if uid is None else [],
+                umask=0o077,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=2 * PROGRAM_SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise EmbeddedError(f"{program} took over {error.timeout:g} seconds.") from error
+
+
+@contextmanager
+def _setup_lock(data_dir: Path) -> Generator[None]:
+    lock = os.open(data_dir / "setup.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    begun = time.monotonic()
+    try:
+        while not _try_lock(lock):
+            if time.monotonic() - begun > SETUP_SECONDS:
+                raise EmbeddedError(f"Another process holds {data_dir / 'setup.lock'}.")
+            time.sleep(POLL_SECONDS)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _try_lock(lock: int) -> bool:
+    """True: no other process holds this lock, shared or not."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def initdb_problem(home: Path, output: str) -> str:
+    """Return why PostgreSQL could not make its data folder in `home`. `output`: its standard
+    error."""
+    if os.strerror(errno.ENOSPC) in output:
+        return (
+            f"The disk that holds {home} is full. "
+            "Free some space, or set RUNWARD_DATA_DIR to a folder on another disk."
+        )
+    return f"PostgreSQL's initdb failed:\n{output.strip()}"

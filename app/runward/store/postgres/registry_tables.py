@@ -1,0 +1,165 @@
+"""The tables of what is registered: projects, their keys and the console's sessions,
+secrets, tools, agents, MCP servers, policies.
+Like those of `runward.store.postgres.tables`, which has the rest, only this package knows their
+columns."""
+
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
+
+from runward.store.postgres.columns import AT, NOW, metadata, project
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("secret_hmac", LargeBinary, nullable=False),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("expires_at", AT),
+    Column("revoked_at", AT),
+    Column("last_used_at", AT),
+    PrimaryKeyConstraint("project_id", "id"),
+    # The one look-up that comes before the project is known.
+    Index("api_keys_secret", "secret_hmac", unique=True),
+)
+
+console_sessions = Table(
+    "console_sessions",
+    metadata,
+    project(),
+    Column("token_hmac", LargeBinary, nullable=False),
+    Column("key_id", Uuid, nullable=False),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("expires_at", AT, nullable=False),
+    PrimaryKeyConstraint("project_id", "token_hmac"),
+    ForeignKeyConstraint(
+        ["project_id", "key_id"], ["api_keys.project_id", "api_keys.id"], ondelete="CASCADE"
+    ),
+    # As with keys: the look-up that comes before the project is known.
+    Index("console_sessions_token", "token_hmac", unique=True),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("updated_at", AT, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("project_id", "name"),
+)
+
+tools = Table(
+    "tools",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("secret", LargeBinary, nullable=False),
+    Column("former_secret", LargeBinary),
+    Column("former_secret_until", AT),
+    # What a project changed of a plugin's own policy.
+    Column("overrides", JSON),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("updated_at", AT, nullable=False, server_default=NOW),
+    Column("deleted_at", AT),
+    PrimaryKeyConstraint("project_id", "name"),
+)
+
+tool_versions = Table(
+    "tool_versions",
+    metadata,
+    project(),
+    Column("name", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("project_id", "name", "version"),
+    ForeignKeyConstraint(["project_id", "name"], ["tools.project_id", "tools.name"]),
+)
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("updated_at", AT, nullable=False, server_default=NOW),
+    Column("deleted_at", AT),
+    PrimaryKeyConstraint("project_id", "name"),
+)
+
+agent_versions = Table(
+    "agent_versions",
+    metadata,
+    project(),
+    Column("name", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("project_id", "name", "version"),
+    ForeignKeyConstraint(["project_id", "name"], ["agents.project_id", "agents.name"]),
+)
+
+mcp_servers = Table(
+    "mcp_servers",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("secret_headers", LargeBinary),
+    Column("oauth", LargeBinary),
+    # The newest refresh token of a server that gives out a new one each time, how often that
+    # happened, and until when one process alone may ask for the next.
+    Column("refresh_token", LargeBinary),
+    Column("refreshes", Integer, nullable=False, server_default=text("0")),
+    Column("refresh_claimed_until", AT),
+    # Its tools as it listed them last.
+    Column("listed", JSON, nullable=False),
+    Column("listed_at", AT, nullable=False, server_default=NOW),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("updated_at", AT, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("project_id", "name"),
+)
+
+project_policies = Table(
+    "project_policies",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), primary_key=True),
+    Column("hooks", JSON, nullable=False, server_default=text("'[]'")),
+    Column("guardrails", JSON, nullable=False, server_default=text("'[]'")),
+    Column("secret_generation", Integer, nullable=False, server_default=text("1")),
+    Column("rotated_at", AT),
+    Column("version", Integer, nullable=False, server_default=text("0")),
+    Column("updated_at", AT, nullable=False, server_default=NOW),
+)

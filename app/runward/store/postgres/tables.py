@@ -1,0 +1,393 @@
+"""The tables. Only this package and migrations/ know their columns.
+
+Every tenant table has `project_id` first in its primary key. JSON that is only carried along is
+`json`, kept to the letter; `jsonb` is for what is searched. The terminal-state trigger is in
+migrations/versions/0001_spine.py; what came later is beside it.
+"""
+
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from runward.domain.run.approvals import ApprovalStatus
+from runward.domain.run.calls import CallPhase
+from runward.domain.run.sessions import OnConflict
+from runward.domain.run.state import SegmentKind
+from runward.domain.run.status import TERMINAL, RunStatus
+from runward.store.postgres.columns import AT, NOW, metadata, of_run, one_of, project
+from runward.store.postgres.registry_tables import (
+    agent_versions,
+    agents,
+    api_keys,
+    console_sessions,
+    mcp_servers,
+    project_policies,
+    projects,
+    secrets,
+    tool_versions,
+    tools,
+)
+
+__all__ = [
+    "agent_versions",
+    "agents",
+    "api_keys",
+    "approvals",
+    "console_sessions",
+    "deployment",
+    "idempotency_keys",
+    "late_callbacks",
+    "mcp_servers",
+    "metadata",
+    "project_policies",
+    "projects",
+    "remembered_decisions",
+    "run_events",
+    "run_items",
+    "runs",
+    "secrets",
+    "session_items",
+    "sessions",
+    "tool_calls",
+    "tool_versions",
+    "tools",
+]
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("name", Text),
+    Column("metadata", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("state", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("on_conflict", Text, nullable=False, server_default=text("'queue'")),
+    Column("last_seq", BigInteger, nullable=False, server_default=text("0")),
+    Column("forked_from", Uuid),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("updated_at", AT, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("project_id", "id"),
+    one_of("on_conflict", OnConflict),
+)
+
+session_items = Table(
+    "session_items",
+    metadata,
+    project(),
+    Column("session_id", Uuid, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("run_id", Uuid, nullable=False),
+    Column("items", JSON, nullable=False),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("project_id", "session_id", "seq"),
+    ForeignKeyConstraint(
+        ["project_id", "session_id"], ["sessions.project_id", "sessions.id"], ondelete="CASCADE"
+    ),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("agent", Text),
+    Column("config", JSON, nullable=False),
+    Column("tool_versions", JSON, nullable=False, server_default=text("'{}'")),
+    Column("context", JSON),
+    Column("metadata", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("created_by", Uuid),
+    # Whom it was started with, who carries it on now, and everyone it may be handed over to.
+    Column("agent_version", Integer),
+    Column("active_agent", Text),
+    Column("team", JSON, nullable=False, server_default=text("'{}'")),
+    Column("tool_names", ARRAY(Text)),
+    Column("continued_from", Uuid),
+    # A child run: its parent's call, and the runs and agents above it, the first one first.
+    Column("parent_run_id", Uuid),
+    Column("parent_call_id", Text),
+    Column("ancestors", ARRAY(Uuid), nullable=False, server_default=text("'{}'")),
+    Column("path", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    Column("escalated", Boolean, nullable=False, server_default=text("false")),
+    # Its session, and its place in there; else its own state.
+    Column("session_id", Uuid),
+    Column("session_seq", BigInteger),
+    Column("shared", JSON),
+    # The lease.
+    Column("fence", BigInteger, nullable=False, server_default=text("0")),
+    Column("lease_expires_at", AT),
+    Column("claims", SmallInteger, nullable=False, server_default=text("0")),
+    Column("lost_leases", SmallInteger, nullable=False, server_default=text("0")),
+    Column("available_at", AT, nullable=False, server_default=NOW),
+    # What others changed, and the log.
+    Column("version", BigInteger, nullable=False, server_default=text("0")),
+    Column("last_seq", Integer, nullable=False, server_default=text("0")),
+    Column("last_write_id", Uuid),
+    Column("cancel_requested_at", AT),
+    # Counters.
+    Column("turn", Integer, nullable=False, server_default=text("0")),
+    Column("input_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("output_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("cached_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("reasoning_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("cost_usd", Double, nullable=False, server_default=text("0")),
+    # How it ended.
+    Column("output", JSON),
+    Column("output_parsed", JSON),
+    Column("error", JSON),
+    Column("incomplete_details", JSON),
+    Column("deadline_at", AT),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("started_at", AT),
+    Column("ended_at", AT),
+    PrimaryKeyConstraint("project_id", "id"),
+    one_of("status", RunStatus),
+    CheckConstraint(
+        "(status = 'in_progress') = (lease_expires_at IS NOT NULL)", name="leased_iff_in_progress"
+    ),
+    CheckConstraint(
+        f"(status IN ({', '.join(repr(str(s)) for s in sorted(TERMINAL))}))"
+        " = (ended_at IS NOT NULL)",
+        name="ended_iff_terminal",
+    ),
+    Index("runs_queued", "available_at", postgresql_where=text("status = 'queued'")),
+    Index("runs_in_progress", "id", postgresql_where=text("status = 'in_progress'")),
+    Index(
+        "runs_deadline",
+        "deadline_at",
+        postgresql_where=text(
+            "deadline_at IS NOT NULL AND status IN ('queued', 'requires_action')"
+        ),
+    ),
+    Index(
+        "runs_parent",
+        "project_id",
+        "parent_run_id",
+        postgresql_where=text("parent_run_id IS NOT NULL"),
+    ),
+    Index(
+        "runs_open_children",
+        "project_id",
+        "parent_run_id",
+        postgresql_where=text(
+            "parent_run_id IS NOT NULL AND status IN ('queued', 'in_progress', 'requires_action')"
+        ),
+    ),
+    Index(
+        "runs_ancestors",
+        "ancestors",
+        postgresql_using="gin",
+        postgresql_where=text("parent_run_id IS NOT NULL"),
+    ),
+    Index(
+        "runs_session",
+        "project_id",
+        "session_id",
+        "session_seq",
+        postgresql_where=text("session_seq IS NOT NULL"),
+    ),
+    # Steps change no indexed column, so with room on the page they stay on it (HOT).
+    postgresql_with={"fillfactor": 60},
+)
+
+run_events = Table(
+    "run_events",
+    metadata,
+    project(),
+    Column("run_id", Uuid, nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("data", JSON, nullable=False),
+    Column("created_at", AT, nullable=False),
+    PrimaryKeyConstraint("project_id", "run_id", "seq"),
+    of_run(),
+    CheckConstraint("seq > 0", name="seq_from_one"),
+)
+
+run_items = Table(
+    "run_items",
+    metadata,
+    project(),
+    Column("run_id", Uuid, nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("agent", Text),
+    Column("items", JSON, nullable=False),
+    # Of a response: how many segments the model had been shown.
+    Column("seen", Integer),
+    PrimaryKeyConstraint("project_id", "run_id", "seq"),
+    of_run(),
+    one_of("kind", SegmentKind),
+)
+
+tool_calls = Table(
+    "tool_calls",
+    metadata,
+    project(),
+    Column("run_id", Uuid, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("tool_version", Integer),
+    Column("arguments", JSON, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("phase", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("approval_id", Uuid),
+    Column("approved_digest", Text),
+    Column("original_arguments", JSON),
+    Column("raw_arguments", Text),
+    Column("timeout_seconds", Double),
+    Column("result", JSON),
+    # A child run that was started for it; an answer that may still have to pass guardrails; what
+    # the tool asked the caller last.
+    Column("child_run_id", Uuid),
+    Column("received", JSON),
+    Column("exchange", JSON),
+    Column("created_at", AT, nullable=False),
+    Column("started_at", AT),
+    Column("deadline_at", AT),
+    Column("ended_at", AT),
+    PrimaryKeyConstraint("project_id", "run_id", "call_id"),
+    of_run(),
+    one_of("phase", CallPhase),
+    CheckConstraint("(phase = 'settled') = (result IS NOT NULL)", name="result_iff_settled"),
+    CheckConstraint("phase <> 'started' OR attempt > 0", name="attempt_counted"),
+    Index("tool_calls_tool", "project_id", "tool", "id"),
+    Index(
+        "tool_calls_inbox",
+        "project_id",
+        "id",
+        postgresql_where=text(
+            "phase IN ('awaiting_input', 'awaiting_resolution', 'awaiting_result')"
+        ),
+    ),
+    Index(
+        "tool_calls_callback_deadline",
+        "deadline_at",
+        postgresql_where=text("phase = 'awaiting_callback'"),
+    ),
+    Index(
+        "tool_calls_result_deadline",
+        "deadline_at",
+        postgresql_where=text("phase = 'awaiting_result'"),
+    ),
+    postgresql_with={"fillfactor": 80},
+)
+
+approvals = Table(
+    "approvals",
+    metadata,
+    project(),
+    Column("id", Uuid, nullable=False),
+    Column("run_id", Uuid, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("tool_version", Integer, nullable=False),
+    Column("agent", Text),
+    Column("url", Text),
+    Column("arguments", JSON, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("allowed_decisions", ARRAY(Text), nullable=False),
+    Column("requested_at", AT, nullable=False),
+    Column("expires_at", AT, nullable=False),
+    Column("decided_at", AT),
+    Column("decided_by", Text),
+    Column("decision", JSON),
+    PrimaryKeyConstraint("project_id", "id"),
+    of_run(),
+    one_of("status", ApprovalStatus),
+    CheckConstraint("(status = 'pending') = (decided_at IS NULL)", name="decided_iff_not_pending"),
+    Index("approvals_run", "project_id", "run_id"),
+    Index("approvals_inbox", "project_id", "id", postgresql_where=text("status = 'pending'")),
+    Index("approvals_expiry", "expires_at", postgresql_where=text("status = 'pending'")),
+)
+
+remembered_decisions = Table(
+    "remembered_decisions",
+    metadata,
+    project(),
+    Column("id", Uuid, nullable=False),
+    Column("run_id", Uuid, nullable=False),
+    # Where it covers the session's later runs too.
+    Column("session_id", Uuid),
+    Column("decision", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("tool_version", Integer, nullable=False),
+    Column("agent", Text),
+    Column("arguments_digest", Text),
+    Column("message", Text),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("expires_at", AT),
+    PrimaryKeyConstraint("project_id", "id"),
+    of_run(),
+    Index("remembered_decisions_run", "project_id", "run_id"),
+    Index(
+        "remembered_decisions_session",
+        "project_id",
+        "session_id",
+        postgresql_where=text("session_id IS NOT NULL"),
+    ),
+)
+
+late_callbacks = Table(
+    "late_callbacks",
+    metadata,
+    project(),
+    Column("id", Uuid, nullable=False),
+    Column("run_id", Uuid, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("body", JSON, nullable=False),
+    Column("received_at", AT, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("project_id", "id"),
+    of_run(),
+    Index("late_callbacks_run", "project_id", "run_id"),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    project(),
+    Column("key", Text, nullable=False),
+    Column("route", Text, nullable=False),
+    Column("body_digest", Text, nullable=False),
+    Column("resource_id", Uuid),
+    Column("status", SmallInteger),
+    Column("answer", LargeBinary),
+    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("expires_at", AT, nullable=False),
+    PrimaryKeyConstraint("project_id", "key"),
+    Index("idempotency_keys_expiry", "expires_at"),
+)
+
+deployment = Table(
+    "deployment",
+    metadata,
+    Column("id", Boolean, primary_key=True, server_default=text("true")),
+    Column("canary", LargeBinary, nullable=False),
+    CheckConstraint("id", name="one_row"),
+)
+"""One row. `canary` is sealed with the secret key, so that each start can check its own."""

@@ -1,0 +1,217 @@
+"""The registry of agents. A version never changes; a change makes the next one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import bindparam, func, insert, select, text, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from runward.domain.ids import ProjectId
+from runward.domain.json import JsonObject
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.state import Member
+from runward.store.codec import config_from_json, config_to_json
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import agent_versions, agents
+
+MAX_TEAM: Final = 64
+"""Agents that one run may be handed over to, at first or later."""
+
+
+class TeamTooLargeError(Exception):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredAgent:
+    name: str
+    description: str | None
+    config: AgentConfig
+    metadata: JsonObject
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+async def put_agent(
+    tx: Tx,
+    project_id: ProjectId,
+    name: str,
+    config: AgentConfig,
+    *,
+    description: str | None,
+    metadata: JsonObject,
+    replace: bool,
+) -> RegisteredAgent | None:
+    """A new agent, or with `replace` the next version of one. None: the name is taken, or with
+    `replace` there is none."""
+    spec: JsonObject = {
+        "config": config_to_json(config),
+        "description": description,
+        "metadata": metadata,
+    }
+    if replace:
+        query = (
+            update(agents)
+            .where(agents.c.project_id == project_id, agents.c.name == name)
+            .where(agents.c.deleted_at.is_(None))
+            .values(spec=spec, version=agents.c.version + 1, updated_at=func.clock_timestamp())
+            .returning(agents)
+        )
+    else:
+        made = upsert(agents).values(project_id=project_id, name=name, version=1, spec=spec)
+        query = made.on_conflict_do_update(
+            index_elements=[agents.c.project_id, agents.c.name],
+            set_={
+                "spec": made.excluded.spec,
+                "version": agents.c.version + 1,
+                "created_at": func.clock_timestamp(),
+                "updated_at": func.clock_timestamp(),
+                "deleted_at": None,
+            },
+            where=agents.c.deleted_at.is_not(None),
+        ).returning(agents)
+    row = (await tx.execute(query)).one_or_none()
+    if row is None:
+        return None
+    await tx.execute(
+        insert(agent_versions).values(
+            project_id=project_id,
+            name=name,
+            version=row.version,
+            spec=spec,
+            created_at=row.updated_at,
+        )
+    )
+    await _tell(tx, project_id)
+    return _agent(row)
+
+
+_AGENT: Final = select(agents).where(
+    agents.c.project_id == bindparam("project_id"),
+    agents.c.name == bindparam("name"),
+    agents.c.deleted_at.is_(None),
+)
+"""Made once: it is asked whenever a run of an agent starts."""
+
+
+async def get_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent | None:
+    row = (await tx.execute(_AGENT, {"project_id": project_id, "name": name})).one_or_none()
+    return None if row is None else _agent(row)
+
+
+async def list_agents(
+    tx: Tx, project_id: ProjectId, *, after: str | None, limit: int, descending: bool
+) -> list[RegisteredAgent]:
+    """By name."""
+    query = select(agents).where(agents.c.project_id == project_id, agents.c.deleted_at.is_(None))
+    if after is not None:
+        query = query.where(agents.c.name < after if descending else agents.c.name > after)
+    order = agents.c.name.desc() if descending else agents.c.name
+    return [_agent(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+
+
+async def delete_agent(tx: Tx, project_id: ProjectId, name: str) -> bool:
+    query = (
+        update(agents)
+        .where(agents.c.project_id == project_id, agents.c.name == name)
+        .where(agents.c.deleted_at.is_(None))
+        .values(deleted_at=func.clock_timestamp())
+        .returning(agents.c.name)
+    )
+    gone = (await tx.execute(query)).one_or_none() is not None
+    await _tell(tx, project_id)
+    return gone
+
+
+async def _tell(tx: Tx, project_id: ProjectId) -> None:
+    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
+
+
+async def lock_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent | None:
+    """As it stays until the transaction ends."""
+    row = await tx.execute(_AGENT.with_for_update(), {"project_id": project_id, "name": name})
+    found = row.one_or_none()
+    return None if found is None else _agent(found)
+
+
+async def list_versions(
+    tx: Tx, project_id: ProjectId, name: str, *, before: int | None, limit: int
+) -> list[RegisteredAgent]:
+    """The newest first. `created_at` and `updated_at` are when the version was made."""
+    query = select(
+        agent_versions,
+        agent_versions.c.created_at.label("updated_at"),
+    ).where(agent_versions.c.project_id == project_id, agent_versions.c.name == name)
+    if before is not None:
+        query = query.where(agent_versions.c.version < before)
+    query = query.order_by(agent_versions.c.version.desc()).limit(limit)
+    return [_agent(row) for row in await tx.execute(query)]
+
+
+_AGENTS: Final = select(agents).where(
+    agents.c.project_id == bindparam("project_id"),
+    agents.c.name.in_(bindparam("names", expanding=True)),
+    agents.c.deleted_at.is_(None),
+)
+
+
+async def all_names(tx: Tx, project_id: ProjectId) -> set[str]:
+    query = select(agents.c.name).where(
+        agents.c.project_id == project_id, agents.c.deleted_at.is_(None)
+    )
+    return {row.name for row in await tx.execute(query)}
+
+
+async def find_agents(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[RegisteredAgent]:
+    """Those that there are."""
+    rows = await tx.execute(_AGENTS, {"project_id": project_id, "names": list(names)})
+    return [_agent(row) for row in rows]
+
+
+async def find_team(
+    tx: Tx, project_id: ProjectId, handoffs: Sequence[str]
+) -> tuple[dict[str, Member], list[str]]:
+    """Everyone that `handoffs` lead to, directly or by their own handoffs, and the names under
+    which no agent is registered. Raises TeamTooLargeError."""
+    team: dict[str, Member] = {}
+    missing: list[str] = []
+    wanted = list(dict.fromkeys(handoffs))
+    while wanted:
+        rows = await tx.execute(_AGENTS, {"project_id": project_id, "names": wanted})
+        found = {row.name: _agent(row) for row in rows}
+        missing += [name for name in wanted if name not in found]
+        for name, agent in found.items():
+            team[name] = member_of(agent)
+        if len(team) > MAX_TEAM:
+            raise TeamTooLargeError
+        onwards = [name for agent in found.values() for name in agent.config.handoffs]
+        wanted = [name for name in dict.fromkeys(onwards) if name not in (*team, *missing)]
+    return team, missing
+
+
+async def missing_of(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[str]:
+    """The names under which no agent is registered."""
+    if not names:
+        return []
+    rows = await tx.execute(_AGENTS, {"project_id": project_id, "names": list(names)})
+    found = {row.name for row in rows}
+    return [name for name in dict.fromkeys(names) if name not in found]
+
+
+def member_of(agent: RegisteredAgent) -> Member:
+    return Member(agent.config, agent.version, agent.description)
+
+
+def _agent(row: Any) -> RegisteredAgent:
+    return RegisteredAgent(
+        name=row.name,
+        description=row.spec["description"],
+        config=config_from_json(row.spec["config"]),
+        metadata=row.spec["metadata"],
+        version=row.version,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

@@ -1,0 +1,164 @@
+"""What MCP servers are logged in to with: sealed, filled with the project's secrets, and the
+refresh tokens that authorization servers replace."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from pydantic import TypeAdapter
+from pydantic_core import from_json
+from sqlalchemy import func, or_, update
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from runward.domain.errors import McpUnreachableError, UnavailableError
+from runward.domain.ids import ProjectId
+from runward.domain.json import compact
+from runward.domain.registry.mcp_auth import Credentials, Filled, OAuth, RefreshClaim
+from runward.domain.registry.tools import SecretRef
+from runward.store.access.secrets import read_secrets
+from runward.store.access.vault import Vault
+from runward.store.postgres.db import DATABASE_ERRORS, Tx, is_outage, patiently
+from runward.store.postgres.tables import mcp_servers
+
+HEADERS_COLUMN: Final = "mcp_servers.secret_headers"
+OAUTH_COLUMN: Final = "mcp_servers.oauth"
+REFRESH_COLUMN: Final = "mcp_servers.refresh_token"
+CLAIM: Final = timedelta(seconds=20)
+"""Longer than an authorization server is waited for."""
+
+_HEADERS: Final = TypeAdapter[dict[str, str | SecretRef]](dict[str, str | SecretRef])
+_REPLACED: Final = TypeAdapter[dict[str, str]](dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Bound to the server's project and name."""
+
+    headers: bytes | None = None
+    oauth: bytes | None = None
+
+    def opened(self, vault: Vault, project_id: ProjectId, name: str) -> Credentials:
+        headers: dict[str, str | SecretRef] = {}
+        oauth: OAuth | None = None
+        if self.headers is not None:
+            text = vault.open(self.headers, column=HEADERS_COLUMN, project_id=project_id, row=name)
+            headers = _HEADERS.validate_json(text, strict=False)
+        if self.oauth is not None:
+            text = vault.open(self.oauth, column=OAUTH_COLUMN, project_id=project_id, row=name)
+            oauth = OAuth.model_validate_json(text)
+        return Credentials(headers, oauth)
+
+
+def seal(vault: Vault, project_id: ProjectId, name: str, given: Credentials) -> Sealed:
+    headers = oauth = None
+    if given.headers:
+        text = compact(_HEADERS.dump_python(dict(given.headers), exclude_defaults=True))
+        headers = vault.seal(text, column=HEADERS_COLUMN, project_id=project_id, row=name)
+    if given.oauth is not None:
+        text = compact(given.oauth.model_dump(exclude_defaults=True))
+        oauth = vault.seal(text, column=OAUTH_COLUMN, project_id=project_id, row=name)
+    return Sealed(headers, oauth)
+
+
+def seal_refresh(
+    vault: Vault, project_id: ProjectId, name: str, given: str, replaced_by: str
+) -> bytes:
+    """It counts as long as the one that was given, or its secret, is not another one."""
+    text = compact({"of": _digest(given), "token": replaced_by})
+    return vault.seal(text, column=REFRESH_COLUMN, project_id=project_id, row=name)
+
+
+async def fill(
+    tx: Tx, vault: Vault, project_id: ProjectId, name: str, given: Credentials
+) -> Filled:
+    """With the secrets as they are now. Raises McpUnreachableError that names one that is not
+    there."""
+    wanted = {secret for _, secret in given.references()}
+    found = await read_secrets(tx, vault, project_id, wanted)
+    if missing := sorted(wanted - found.keys()):
+        raise McpUnreachableError(
+            f"MCP server '{name}': there is no secret '{missing[0]}' any more; "
+            f"PUT /v1/secrets/{missing[0]} makes it again."
+        )
+    return given.filled(found)
+
+
+class StoredRefreshTokens:
+    """Of one registered server. Whoever claims one has it alone among all processes, since many
+    authorization servers take a refresh token once, and a second use for theft (RFC 9700,
+    section 4.14.2)."""
+
+    def __init__(
+        self, pool: AsyncEngine, vault: Vault, project_id: ProjectId, name: str, id_: UUID
+    ) -> None:
+        self._pool = pool
+        self._vault = vault
+        self._project_id = project_id
+        self._name = name
+        self._id = id_
+
+    async def claim(self, given: str) -> RefreshClaim | None:
+        """None: another process has it now. Raises UnavailableError."""
+        try:
+            async with self._pool.begin() as tx:
+                row = await _claim(tx, self._project_id, self._id)
+        except DATABASE_ERRORS as error:
+            if not is_outage(error):
+                raise
+            raise UnavailableError("The database cannot be reached.") from error
+        if row is None:
+            return None
+        token = given
+        if row.refresh_token is not None:
+            text = self._vault.open(
+                row.refresh_token,
+                column=REFRESH_COLUMN,
+                project_id=self._project_id,
+                row=self._name,
+            )
+            replaced = _REPLACED.validate_python(from_json(text))
+            token = replaced["token"] if replaced["of"] == _digest(given) else given
+        return RefreshClaim(row.refreshes, token)
+
+    async def replace(self, claim: RefreshClaim, given: str, token: str) -> None:
+        """Keep the new one, unless another process has kept a newer one meanwhile."""
+        sealed = seal_refresh(self._vault, self._project_id, self._name, given, token)
+        await self._end(claim, refresh_token=sealed, refreshes=claim.version + 1)
+
+    async def release(self, claim: RefreshClaim) -> None:
+        """The token was not replaced."""
+        await self._end(claim)
+
+    async def _end(self, claim: RefreshClaim, **values: Any) -> None:
+        async def write() -> None:
+            async with self._pool.begin() as tx:
+                await _end_claim(tx, self._project_id, self._id, claim.version, **values)
+
+        await patiently(write)  # written twice it is the same
+
+
+async def _claim(tx: Tx, project_id: ProjectId, id_: UUID) -> Any:
+    until = mcp_servers.c.refresh_claimed_until
+    claimed = await tx.execute(
+        update(mcp_servers)
+        .where(mcp_servers.c.project_id == project_id, mcp_servers.c.id == id_)
+        .where(or_(until.is_(None), until < func.clock_timestamp()))
+        .values(refresh_claimed_until=func.clock_timestamp() + CLAIM)
+        .returning(mcp_servers.c.refresh_token, mcp_servers.c.refreshes)
+    )
+    return claimed.one_or_none()
+
+
+async def _end_claim(tx: Tx, project_id: ProjectId, id_: UUID, version: int, **values: Any) -> None:
+    await tx.execute(
+        update(mcp_servers)
+        .where(mcp_servers.c.project_id == project_id, mcp_servers.c.id == id_)
+        .where(mcp_servers.c.refreshes == version)
+        .values(refresh_claimed_until=None, **values)
+    )
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

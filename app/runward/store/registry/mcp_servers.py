@@ -1,0 +1,283 @@
+"""The registry of MCP servers, and their tools among the project's tools.
+
+A tool of a server is a row like any other: what its server lists, under what the project set over
+it. One that the server no longer lists is disabled, and deleted only together with its server.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from pydantic import TypeAdapter
+from sqlalchemy import delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from runward.domain.errors import NameTakenError
+from runward.domain.ids import ProjectId
+from runward.domain.json import JsonObject, same
+from runward.domain.registry.mcp_auth import Credentials
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, offered
+from runward.domain.registry.tools import ToolSpec
+from runward.store.access.vault import Vault
+from runward.store.ids import mint
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import mcp_servers
+from runward.store.registry import tool_registry
+from runward.store.registry.mcp_credentials import Sealed
+from runward.store.registry.plugin_sync import Row, put_rows, shown
+
+_LISTED: Final = TypeAdapter[tuple[ListedTool, ...]](tuple[ListedTool, ...])
+
+_ITS_TOOLS: Final = text(
+    "SELECT t.name, t.version, t.deleted_at IS NOT NULL AS deleted, t.overrides, v.spec"
+    " FROM tools t JOIN tool_versions v ON v.project_id = t.project_id"
+    "   AND v.name = t.name AND v.version = t.version"
+    " WHERE t.project_id = :project_id AND (t.name = ANY(CAST(:names AS text[]))"
+    "   OR v.spec -> 'mcp' ->> 'server' = :server)"
+    " ORDER BY t.name FOR UPDATE OF t"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredServer:
+    """`version` counts the changes of the registration, from 1; `id` tells it from another one
+    that had its name before."""
+
+    id: UUID
+    project_id: ProjectId
+    spec: McpServerSpec
+    sealed: Sealed
+    listed: tuple[ListedTool, ...]
+    version: int
+    listed_at: datetime
+    created_at: datetime
+    updated_at: datetime
+
+    def credentials(self, vault: Vault) -> Credentials:
+        return self.sealed.opened(vault, self.project_id, self.spec.name)
+
+
+async def add_server(
+    tx: Tx,
+    project_id: ProjectId,
+    spec: McpServerSpec,
+    sealed: Sealed,
+    listed: Sequence[ListedTool],
+    refresh_token: bytes | None = None,
+) -> RegisteredServer:
+    """`refresh_token`: sealed; what listing the tools made of the one that was given. Raises
+    NameTakenError."""
+    made = upsert(mcp_servers).values(
+        project_id=project_id,
+        name=spec.name,
+        id=mint(),
+        version=1,
+        spec=_shown(spec),
+        secret_headers=sealed.headers,
+        oauth=sealed.oauth,
+        refresh_token=refresh_token,
+        listed=_plain(listed),
+    )
+    row = await tx.execute(made.on_conflict_do_nothing().returning(mcp_servers))
+    found = row.one_or_none()
+    if found is None:
+        raise NameTakenError(f"There is an MCP server '{spec.name}' already; PATCH changes it.")
+    return _server(found)
+
+
+async def get_server(
+    tx: Tx, project_id: ProjectId, name: str, *, lock: bool = False
+) -> RegisteredServer | None:
+    """`lock`: as it stays until the transaction ends."""
+    query = select(mcp_servers).where(
+        mcp_servers.c.project_id == project_id, mcp_servers.c.name == name
+    )
+    row = (await tx.execute(query.with_for_update() if lock else query)).one_or_none()
+    return None if row is None else _server(row)
+
+
+async def list_servers(
+    tx: Tx, project_id: ProjectId, *, after: str | None, limit: int, descending: bool
+) -> list[RegisteredServer]:
+    """By name."""
+    name = mcp_servers.c.name
+    query = select(mcp_servers).where(mcp_servers.c.project_id == project_id)
+    if after is not None:
+        query = query.where(name < after if descending else name > after)
+    query = query.order_by(name.desc() if descending else name).limit(limit)
+    return [_server(row) for row in await tx.execute(query)]
+
+
+async def change_server(
+    tx: Tx,
+    former: RegisteredServer,
+    spec: McpServerSpec,
+    sealed: Sealed,
+    listed: Sequence[ListedTool],
+    refresh_token: bytes | None = None,
+) -> RegisteredServer:
+    """The caller has locked it. `refresh_token`: as of `add_server`; None: what is stored stays,
+    and counts where it was made of the same one."""
+    replaced: dict[str, Any] = {}
+    if refresh_token is not None:
+        replaced = {"refresh_token": refresh_token, "refreshes": mcp_servers.c.refreshes + 1}
+    return await _update(
+        tx,
+        former,
+        **replaced,
+        version=former.version + 1,
+        spec=_shown(spec),
+        secret_headers=sealed.headers,
+        oauth=sealed.oauth,
+        listed=_plain(listed),
+        listed_at=func.clock_timestamp(),
+        updated_at=func.clock_timestamp(),
+    )
+
+
+async def put_list(
+    tx: Tx, former: RegisteredServer, listed: Sequence[ListedTool]
+) -> RegisteredServer:
+    """What the server lists now. The caller has locked it."""
+    return await _update(tx, former, listed=_plain(listed), listed_at=func.clock_timestamp())
+
+
+async def take_list(
+    tx: Tx,
+    vault: Vault,
+    key: tuple[ProjectId, str, UUID, int],
+    listed: Sequence[ListedTool],
+    make_secret: Callable[[], str],
+) -> int:
+    """Store what a session with the server has listed, and return the number of tools that this
+    changed. `key`: the project, name, ID and version of the session's registration. If the
+    registration has changed since, nothing is stored. Raises NameTakenError."""
+    project_id, name, id_, version = key
+    former = await get_server(tx, project_id, name, lock=True)
+    if former is None or (former.id, former.version) != (id_, version):
+        return 0
+    server = await put_list(tx, former, listed)
+    if server.listed == former.listed:
+        return 0
+    return await sync_tools(tx, vault, server, make_secret)
+
+
+async def delete_server(tx: Tx, project_id: ProjectId, name: str) -> bool:
+    """False: there is none. Its tools go with it; their versions stay for the runs that used
+    them."""
+    gone = await tx.execute(
+        delete(mcp_servers)
+        .where(mcp_servers.c.project_id == project_id, mcp_servers.c.name == name)
+        .returning(mcp_servers.c.name)
+    )
+    if gone.one_or_none() is None:
+        return False
+    for row in await _its_tools(tx, project_id, name, ()):
+        await tool_registry.delete_tool(tx, project_id, row.name)
+    await _tell(tx, project_id)
+    return True
+
+
+async def sync_tools(
+    tx: Tx, vault: Vault, server: RegisteredServer, make_secret: Callable[[], str]
+) -> int:
+    """Make the project's tools what the server lists; how many are new or changed. A difference
+    is a tool's next version. The caller has locked the server. Raises NameTakenError where a name
+    belongs to something else."""
+    specs = {spec.name: spec for spec in offered(server.spec, server.listed).specs}
+    found = await _its_tools(tx, server.project_id, server.spec.name, list(specs))
+    rows = {row.name: row for row in found}
+    changed = [
+        one
+        for one in (
+            *(_offered(server, spec, rows.get(name)) for name, spec in specs.items()),
+            *(_vanished(server, row) for name, row in rows.items() if name not in specs),
+        )
+        if one is not None
+    ]
+    if changed:
+        await put_rows(tx, vault, changed, make_secret)
+    await _tell(tx, server.project_id)
+    return len(changed)
+
+
+def code_of(server: RegisteredServer | None, spec: ToolSpec) -> ToolSpec:
+    """What the server's list says of its tool, or the tool as it is where it is listed no more."""
+    if server is None:
+        return spec
+    listed = offered(server.spec, server.listed).specs
+    return next((one for one in listed if one.name == spec.name), spec)
+
+
+def _offered(server: RegisteredServer, spec: ToolSpec, row: Any) -> Row | None:
+    if row is None or row.deleted:
+        return Row(server.project_id, spec.name, shown(spec), None if row is None else row.version)
+    theirs: JsonObject = row.spec
+    from_server = theirs.get("mcp")
+    owner = from_server.get("server") if isinstance(from_server, dict) else None
+    if owner != server.spec.name:
+        assert spec.mcp is not None
+        whose = f"MCP server '{owner}'" if owner else f"{theirs.get('type', 'webhook')} tool"
+        raise NameTakenError(
+            f"The server's tool '{spec.mcp.tool}' would be named '{spec.name}', and that is a "
+            f"{whose} of this project; choose another prefix, or leave it out with tools.deny."
+        )
+    wanted: JsonObject = {**shown(spec), **(row.overrides or {})}
+    if same(wanted, theirs):
+        return None
+    return Row(server.project_id, spec.name, wanted, row.version)
+
+
+def _vanished(server: RegisteredServer, row: Any) -> Row | None:
+    if row.deleted or row.spec.get("enabled") is False:
+        return None
+    return Row(server.project_id, row.name, {**row.spec, "enabled": False}, row.version)
+
+
+async def _its_tools(
+    tx: Tx, project_id: ProjectId, server: str, names: Sequence[str]
+) -> Sequence[Any]:
+    found = await tx.execute(
+        _ITS_TOOLS, {"project_id": project_id, "names": list(names), "server": server}
+    )
+    return found.all()
+
+
+async def _update(tx: Tx, former: RegisteredServer, **values: Any) -> RegisteredServer:
+    changed = await tx.execute(
+        update(mcp_servers)
+        .where(
+            mcp_servers.c.project_id == former.project_id, mcp_servers.c.name == former.spec.name
+        )
+        .values(**values)
+        .returning(mcp_servers)
+    )
+    return _server(changed.one())
+
+
+async def _tell(tx: Tx, project_id: ProjectId) -> None:
+    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
+
+
+def _shown(spec: McpServerSpec) -> JsonObject:
+    return spec.model_dump(mode="json", exclude_defaults=True)
+
+
+def _plain(listed: Sequence[ListedTool]) -> list[JsonObject]:
+    return [one.model_dump(mode="json", exclude_defaults=True) for one in listed]
+
+
+def _server(row: Any) -> RegisteredServer:
+    return RegisteredServer(
+        id=row.id,
+        project_id=row.project_id,
+        spec=McpServerSpec.model_validate(row.spec, strict=False),
+        sealed=Sealed(row.secret_headers, row.oauth),
+        listed=_LISTED.validate_python(row.listed, strict=False),
+        version=row.version,
+        listed_at=row.listed_at,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

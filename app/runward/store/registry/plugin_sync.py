@@ -1,0 +1,188 @@
+"""The tools of plugins in the registry: every project has each of them, as the code of the process
+that started last says it, under what the project set over the code's own policy.
+
+A tool that a project registered itself under the same name stays as it is.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+import structlog
+from pydantic import JsonValue
+from sqlalchemy import func, insert, select, text, update
+
+from runward.domain.ids import ProjectId
+from runward.domain.json import JsonObject, compact, same
+from runward.domain.registry.tools import ToolSpec
+from runward.store.access.keys import ensure_default_project
+from runward.store.access.vault import Vault
+from runward.store.ids import mint
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import tool_versions, tools
+from runward.store.registry import tool_registry
+from runward.store.registry.tool_registry import RegisteredTool
+
+log = structlog.get_logger()
+
+LOCK_KEY: Final = 0x52756E77506C7567
+"""Of the transaction's advisory lock: "RunwPlug" in ASCII."""
+ROWS_AT_ONCE: Final = 5_000
+
+_DIFFERENT: Final = text(
+    "SELECT p.id AS project_id, c.name, t.version, t.deleted_at IS NOT NULL AS deleted,"
+    " t.overrides, v.spec"
+    " FROM projects p"
+    " CROSS JOIN unnest(CAST(:names AS text[]), CAST(:specs AS text[])) AS c(name, spec)"
+    " LEFT JOIN tools t ON t.project_id = p.id AND t.name = c.name"
+    " LEFT JOIN tool_versions v ON v.project_id = t.project_id"
+    "   AND v.name = t.name AND v.version = t.version"
+    " WHERE (CAST(:project_id AS uuid) IS NULL OR p.id = CAST(:project_id AS uuid))"
+    "   AND (t.name IS NULL OR t.deleted_at IS NOT NULL OR t.overrides IS NOT NULL"
+    "     OR CAST(v.spec AS jsonb) <> CAST(c.spec AS jsonb))"
+    " ORDER BY p.id, c.name"
+)
+_PUT: Final = text(
+    "WITH w AS (SELECT * FROM unnest(CAST(:projects AS uuid[]), CAST(:names AS text[]),"
+    "   CAST(:ids AS uuid[]), CAST(:secrets AS bytea[]), CAST(:specs AS text[]),"
+    "   CAST(:seen AS int[])) AS w(project_id, name, id, secret, spec, seen)),"
+    " put AS ("
+    "   INSERT INTO tools AS t (project_id, name, id, version, secret)"
+    "   SELECT project_id, name, id, 1, secret FROM w"
+    "   ON CONFLICT (project_id, name) DO UPDATE SET"
+    "     version = t.version + 1, updated_at = clock_timestamp(), deleted_at = NULL,"
+    "     id = CASE WHEN t.deleted_at IS NULL THEN t.id ELSE excluded.id END,"
+    "     secret = CASE WHEN t.deleted_at IS NULL THEN t.secret ELSE excluded.secret END,"
+    "     created_at = CASE WHEN t.deleted_at IS NULL THEN t.created_at"
+    "       ELSE clock_timestamp() END,"
+    "     overrides = CASE WHEN t.deleted_at IS NULL THEN t.overrides END"
+    "   WHERE t.version = (SELECT w.seen FROM w"
+    "     WHERE w.project_id = t.project_id AND w.name = t.name)"
+    "   RETURNING project_id, name, version)"
+    " INSERT INTO tool_versions (project_id, name, version, spec)"
+    " SELECT put.project_id, put.name, put.version, CAST(w.spec AS json)"
+    " FROM put JOIN w ON w.project_id = put.project_id AND w.name = put.name"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`seen`: the version that is replaced; None: there is no such tool yet."""
+
+    project_id: UUID
+    name: str
+    spec: JsonObject
+    seen: int | None
+
+
+async def sync_plugins(
+    tx: Tx,
+    vault: Vault,
+    specs: Sequence[ToolSpec],
+    make_secret: Callable[[], str],
+    project_id: UUID | None = None,
+) -> int:
+    """How many tools are new or changed; None: in every project. One process at a time. What the
+    code says differently makes a tool's next version."""
+    if not specs:
+        return 0
+    if project_id is None:
+        await ensure_default_project(tx)
+        await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK_KEY})
+    code = {spec.name: shown(spec) for spec in specs}
+    wanted = {
+        "names": list(code),
+        "specs": [compact(spec) for spec in code.values()],
+        "project_id": project_id,
+    }
+    rows = list(_changed(code, (await tx.execute(_DIFFERENT, wanted)).all()))
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        await put_rows(tx, vault, rows[start : start + ROWS_AT_ONCE], make_secret)
+    if rows:
+        await tx.execute(text("SELECT pg_notify('runward_tools', '*')"))
+        log.info("plugins_synced", changed=len(rows))
+    return len(rows)
+
+
+async def override(
+    tx: Tx,
+    project_id: ProjectId,
+    code: ToolSpec,
+    given: Mapping[str, JsonValue],
+) -> RegisteredTool | None:
+    """Set policy of a plugin's tool over the code's own, for one project; null: the code's own
+    again. None: there is no such tool. The caller has locked it. Makes its next version."""
+    found = select(tools.c.version, tools.c.overrides).where(
+        tools.c.project_id == project_id,
+        tools.c.name == code.name,
+        tools.c.deleted_at.is_(None),
+    )
+    row = (await tx.execute(found)).one_or_none()
+    if row is None:
+        return None
+    overrides: JsonObject = {**(row.overrides or {}), **given}
+    overrides = {key: value for key, value in overrides.items() if value is not None}
+    version = row.version + 1
+    await tx.execute(
+        insert(tool_versions).values(
+            project_id=project_id,
+            name=code.name,
+            version=version,
+            spec={**shown(code), **overrides},
+        )
+    )
+    await tx.execute(
+        update(tools)
+        .where(tools.c.project_id == project_id, tools.c.name == code.name)
+        .values(
+            version=version,
+            overrides=overrides or None,
+            updated_at=func.clock_timestamp(),
+        )
+    )
+    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
+    return await tool_registry.get_tool(tx, project_id, code.name)
+
+
+def shown(spec: ToolSpec) -> JsonObject:
+    """As it is stored."""
+    return spec.model_dump(mode="json", exclude_defaults=True)
+
+
+def _changed(code: Mapping[str, JsonObject], found: Sequence[Any]) -> Iterable[Row]:
+    hidden: dict[str, int] = {}
+    for row in found:
+        if row.version is None or row.deleted:
+            yield Row(row.project_id, row.name, code[row.name], row.version)
+        elif row.spec.get("type") != "plugin":
+            hidden[row.name] = hidden.get(row.name, 0) + 1
+        else:
+            spec: JsonObject = {**code[row.name], **(row.overrides or {})}
+            if not same(spec, row.spec):
+                yield Row(row.project_id, row.name, spec, row.version)
+    for name, projects in hidden.items():
+        log.warning("plugin_hidden_by_projects_own_tool", tool=name, projects=projects)
+
+
+async def put_rows(
+    tx: Tx, vault: Vault, rows: Sequence[Row], make_secret: Callable[[], str]
+) -> None:
+    secrets = [
+        vault.seal(
+            make_secret(),
+            column=tool_registry.SECRET_COLUMN,
+            project_id=row.project_id,
+            row=row.name,
+        )
+        for row in rows
+    ]
+    values = {
+        "projects": [row.project_id for row in rows],
+        "names": [row.name for row in rows],
+        "ids": [mint() for _ in rows],
+        "secrets": secrets,
+        "specs": [compact(row.spec) for row in rows],
+        "seen": [row.seen for row in rows],
+    }
+    await tx.execute(_PUT, values)

@@ -1,0 +1,117 @@
+"""What a project asks of every run: its own hooks and guardrails, and the secret that signs for
+them and for those of its agents. A project that never set any has no row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import BaseModel, TypeAdapter
+from sqlalchemy import Double, cast, func, select, text
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from runward.domain.ids import ProjectId
+from runward.domain.registry.guards import Guardrail, Guardrails, Hook, Hooks
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import project_policies
+from runward.store.registry.tool_registry import ROTATION_OVERLAP
+
+_HOOKS: Final = TypeAdapter[tuple[Hook, ...]](Hooks)
+_GUARDRAILS: Final = TypeAdapter[tuple[Guardrail, ...]](Guardrails)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPolicy:
+    """`generations` of the signing secret that are valid now, newest first; `former_seconds`: how
+    long the second one still is; `version` counts the changes, from 0 for a policy that was never
+    set."""
+
+    hooks: tuple[Hook, ...] = ()
+    guardrails: tuple[Guardrail, ...] = ()
+    version: int = 0
+    updated_at: datetime | None = None
+    generations: tuple[int, ...] = (1,)
+    former_seconds: float | None = None
+
+    @property
+    def checks_results(self) -> bool:
+        """Whether results of calls are shown to any of them."""
+        return any(one.stage == "output" for one in self.guardrails) or any(
+            one.on == "after_tool" for one in self.hooks
+        )
+
+
+async def get_policy(tx: Tx, project_id: ProjectId) -> StoredPolicy:
+    ends = project_policies.c.rotated_at + ROTATION_OVERLAP
+    left = cast(func.extract("epoch", ends - func.clock_timestamp()), Double)
+    row = (
+        await tx.execute(
+            select(project_policies, left.label("former_seconds")).where(
+                project_policies.c.project_id == project_id
+            )
+        )
+    ).one_or_none()
+    return StoredPolicy() if row is None else _policy(row)
+
+
+async def put_policy(
+    tx: Tx, project_id: ProjectId, hooks: Sequence[Hook], guardrails: Sequence[Guardrail]
+) -> StoredPolicy:
+    made = upsert(project_policies).values(
+        project_id=project_id,
+        hooks=[_shown(one) for one in hooks],
+        guardrails=[_shown(one) for one in guardrails],
+        version=1,
+    )
+    await tx.execute(
+        made.on_conflict_do_update(
+            index_elements=[project_policies.c.project_id],
+            set_={
+                "hooks": made.excluded.hooks,
+                "guardrails": made.excluded.guardrails,
+                "version": project_policies.c.version + 1,
+                "updated_at": func.clock_timestamp(),
+            },
+        )
+    )
+    await _tell(tx, project_id)
+    return await get_policy(tx, project_id)
+
+
+async def rotate_guard_secret(tx: Tx, project_id: ProjectId) -> int:
+    """The new generation. The former one goes on signing for a while."""
+    made = upsert(project_policies).values(
+        project_id=project_id, secret_generation=2, rotated_at=func.clock_timestamp()
+    )
+    generation = await tx.execute(
+        made.on_conflict_do_update(
+            index_elements=[project_policies.c.project_id],
+            set_={
+                "secret_generation": project_policies.c.secret_generation + 1,
+                "rotated_at": func.clock_timestamp(),
+            },
+        ).returning(project_policies.c.secret_generation)
+    )
+    await _tell(tx, project_id)
+    return generation.scalar_one()
+
+
+async def _tell(tx: Tx, project_id: ProjectId) -> None:
+    """Workers forget what they keep of the project."""
+    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
+
+
+def _shown(one: BaseModel) -> Any:
+    return one.model_dump(mode="json")
+
+
+def _policy(row: Any) -> StoredPolicy:
+    newest, left = row.secret_generation, row.former_seconds
+    return StoredPolicy(
+        hooks=_HOOKS.validate_python(row.hooks, strict=False),
+        guardrails=_GUARDRAILS.validate_python(row.guardrails, strict=False),
+        version=row.version,
+        updated_at=row.updated_at if row.version else None,
+        generations=(newest, newest - 1) if left is not None and left > 0 else (newest,),
+        former_seconds=left,
+    )

@@ -1,0 +1,115 @@
+"""What has been called of a tool, in all runs of a project: plain reads, nothing is locked."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import text
+
+from runward.domain.ids import ProjectId, RunId
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason
+from runward.store.postgres.db import Tx
+
+LAST: Final = 100
+"""Calls that the figures are of."""
+MESSAGE_CHARACTERS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """A ledger row without what was sent and what came of it. `agent`: whose call it was;
+    `duration_ms`: of its last attempt; `said`: for operators, or what the model reads, and no
+    more than MESSAGE_CHARACTERS of it."""
+
+    id: UUID
+    run_id: RunId
+    call_id: str
+    agent: str | None
+    tool_version: int | None
+    phase: CallPhase
+    attempt: int
+    outcome: CallOutcome | None
+    reason: Reason | None
+    said: str | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    duration_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of the LAST newest calls: all, failed ones, and those that were sent and have ended, with the
+    times of their last attempts in milliseconds; None where there are none."""
+
+    calls: int
+    failed: int
+    timed: int
+    p50_ms: float | None
+    p95_ms: float | None
+
+
+# A run that goes on from another one has copies of that one's calls, which are older than itself.
+_CALLS: Final = """
+  tool_calls c JOIN runs r ON r.project_id = c.project_id AND r.id = c.run_id
+    AND r.created_at <= c.created_at
+  WHERE c.project_id = :project_id AND c.tool = :tool"""
+_MS: Final = "CAST(extract(epoch FROM c.ended_at - c.started_at) * 1000 AS float8)"
+_PAGE: Final = f"""
+SELECT c.id, c.run_id, c.call_id, c.tool_version, c.phase, c.attempt, c.created_at, c.started_at,
+  c.ended_at, {_MS} AS duration_ms, c.result ->> 'outcome' AS outcome,
+  c.result ->> 'reason' AS reason,
+  left(coalesce(c.result ->> 'detail', c.result ->> 'output'), {MESSAGE_CHARACTERS}) AS said,
+  coalesce((SELECT i.agent FROM run_items i WHERE i.project_id = c.project_id
+    AND i.run_id = c.run_id AND i.turn = c.turn AND i.kind = 'response'
+    ORDER BY i.seq DESC LIMIT 1), r.agent) AS agent
+FROM {_CALLS}{{after}} ORDER BY c.id{{order}} LIMIT :limit"""  # constants
+_FIGURES: Final = text(
+    f"""
+SELECT count(*) AS calls,
+  count(*) FILTER (WHERE outcome IN ('failed', 'timed_out', 'outcome_unknown')) AS failed,
+  count(ms) AS timed,
+  percentile_cont(0.5) WITHIN GROUP (ORDER BY ms) AS p50,
+  percentile_cont(0.95) WITHIN GROUP (ORDER BY ms) AS p95
+FROM (SELECT c.result ->> 'outcome' AS outcome, {_MS} AS ms FROM {_CALLS}
+  ORDER BY c.id DESC LIMIT {LAST}) AS newest"""
+)
+
+
+async def calls_of_tool(
+    tx: Tx, project_id: ProjectId, tool: str, *, after: UUID | None, limit: int, descending: bool
+) -> list[PastCall]:
+    """In the order in which models asked for them."""
+    query = _PAGE.format(
+        after="" if after is None else f" AND c.id {'<' if descending else '>'} :after",
+        order=" DESC" if descending else "",
+    )
+    values: dict[str, Any] = {"project_id": project_id, "tool": tool, "limit": limit}
+    if after is not None:
+        values["after"] = after
+    return [_past(row) for row in await tx.execute(text(query), values)]
+
+
+async def figures_of_tool(tx: Tx, project_id: ProjectId, tool: str) -> Figures:
+    row = (await tx.execute(_FIGURES, {"project_id": project_id, "tool": tool})).one()
+    return Figures(row.calls, row.failed, row.timed, row.p50, row.p95)
+
+
+def _past(row: Any) -> PastCall:
+    return PastCall(
+        id=row.id,
+        run_id=RunId(row.run_id),
+        call_id=row.call_id,
+        agent=row.agent,
+        tool_version=row.tool_version,
+        phase=CallPhase(row.phase),
+        attempt=row.attempt,
+        outcome=None if row.outcome is None else CallOutcome(row.outcome),
+        reason=None if row.reason is None else Reason(row.reason),
+        said=row.said,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        duration_ms=row.duration_ms,
+    )

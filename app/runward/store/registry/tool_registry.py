@@ -1,0 +1,253 @@
+"""The registry of tools. A version never changes; a change makes the next one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import func, insert, select, text, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from runward.domain.ids import ProjectId
+from runward.domain.registry.tools import HostedKind, ToolSpec
+from runward.store.access.vault import Vault
+from runward.store.ids import mint
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import tool_versions, tools
+from runward.store.registry.header_values import open_headers, seal_headers
+
+ROTATION_OVERLAP: Final = timedelta(hours=24)
+"""How long a former signing secret still signs beside the new one."""
+SECRET_COLUMN: Final = "tools.secret"  # noqa: S105  # a column, no secret
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredTool:
+    id: UUID
+    spec: ToolSpec
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+_CURRENT: Final = (
+    (tool_versions.c.project_id == tools.c.project_id)
+    & (tool_versions.c.name == tools.c.name)
+    & (tool_versions.c.version == tools.c.version)
+)
+_TOOL: Final = (
+    select(
+        tools.c.id,
+        tools.c.version,
+        tools.c.created_at,
+        tools.c.updated_at,
+        tool_versions.c.spec,
+    )
+    .join(tool_versions, _CURRENT)
+    .where(tools.c.deleted_at.is_(None))
+)
+
+
+async def add_tool(
+    tx: Tx, vault: Vault, project_id: ProjectId, spec: ToolSpec, secret: str
+) -> RegisteredTool | None:
+    """None: the name is taken. A deleted tool's name may be used again; versions go on."""
+    sealed = vault.seal(secret, column=SECRET_COLUMN, project_id=project_id, row=spec.name)
+    made = upsert(tools).values(
+        project_id=project_id, name=spec.name, id=mint(), version=1, secret=sealed
+    )
+    row = (
+        await tx.execute(
+            made.on_conflict_do_update(
+                index_elements=[tools.c.project_id, tools.c.name],
+                set_={
+                    "id": made.excluded.id,
+                    "version": tools.c.version + 1,
+                    "secret": made.excluded.secret,
+                    "former_secret": None,
+                    "former_secret_until": None,
+                    "created_at": func.clock_timestamp(),
+                    "updated_at": func.clock_timestamp(),
+                    "deleted_at": None,
+                },
+                where=tools.c.deleted_at.is_not(None),
+            ).returning(tools.c.version)
+        )
+    ).one_or_none()
+    if row is None:
+        return None
+    await _add_version(tx, vault, project_id, spec, row.version)
+    return await get_tool(tx, project_id, spec.name)
+
+
+async def get_tool(tx: Tx, project_id: ProjectId, name: str) -> RegisteredTool | None:
+    row = (
+        await tx.execute(_TOOL.where(tools.c.project_id == project_id, tools.c.name == name))
+    ).one_or_none()
+    return None if row is None else _tool(row)
+
+
+async def lock_tool(tx: Tx, project_id: ProjectId, name: str) -> RegisteredTool | None:
+    """As it stays until the transaction ends."""
+    found = select(tools.c.name).where(tools.c.project_id == project_id, tools.c.name == name)
+    await tx.execute(found.with_for_update())
+    return await get_tool(tx, project_id, name)
+
+
+async def list_tools(
+    tx: Tx, project_id: ProjectId, *, after: str | None, limit: int, descending: bool
+) -> list[RegisteredTool]:
+    """By name."""
+    query = _TOOL.where(tools.c.project_id == project_id)
+    if after is not None:
+        query = query.where(tools.c.name < after if descending else tools.c.name > after)
+    order = tools.c.name.desc() if descending else tools.c.name
+    return [_tool(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+
+
+async def names_of_types(tx: Tx, project_id: ProjectId, types: Sequence[str]) -> set[str]:
+    """The names of all tools of these types that are not disabled."""
+    type_, enabled = (tool_versions.c.spec[one].as_string() for one in ("type", "enabled"))
+    query = (
+        select(tools.c.name)
+        .join_from(tools, tool_versions, _CURRENT)
+        .where(tools.c.project_id == project_id, tools.c.deleted_at.is_(None))
+        .where(func.coalesce(type_, ToolSpec.model_fields["type"].default).in_(types))
+        .where(func.coalesce(enabled, "true") != "false")
+    )
+    return {row.name for row in await tx.execute(query)}
+
+
+async def find_tools(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[RegisteredTool]:
+    """Those that there are."""
+    query = _TOOL.where(tools.c.project_id == project_id, tools.c.name.in_(names))
+    return [_tool(row) for row in await tx.execute(query)]
+
+
+async def change_tool(
+    tx: Tx, vault: Vault, project_id: ProjectId, former: RegisteredTool, spec: ToolSpec
+) -> RegisteredTool | None:
+    """The caller has locked the tool."""
+    version = former.version + 1
+    await _add_version(tx, vault, project_id, spec, version)
+    await _touch(tx, project_id, spec.name, version=version)
+    return await get_tool(tx, project_id, spec.name)
+
+
+async def delete_tool(tx: Tx, project_id: ProjectId, name: str) -> bool:
+    """False: there is none. Its versions stay for the runs that used them."""
+    return await _touch(tx, project_id, name, deleted_at=func.clock_timestamp())
+
+
+async def rotate_secret(
+    tx: Tx, vault: Vault, project_id: ProjectId, name: str, secret: str
+) -> bool:
+    """False: there is no such tool. The former secret goes on signing for a while."""
+    return await _touch(
+        tx,
+        project_id,
+        name,
+        former_secret=tools.c.secret,
+        former_secret_until=func.clock_timestamp() + ROTATION_OVERLAP,
+        secret=vault.seal(secret, column=SECRET_COLUMN, project_id=project_id, row=name),
+    )
+
+
+async def _touch(tx: Tx, project_id: ProjectId, name: str, **values: Any) -> bool:
+    changed = await tx.execute(
+        update(tools)
+        .where(tools.c.project_id == project_id, tools.c.name == name)
+        .where(tools.c.deleted_at.is_(None))
+        .values(updated_at=func.clock_timestamp(), **values)
+        .returning(tools.c.name)
+    )
+    await _tell(tx, project_id)
+    return changed.one_or_none() is not None
+
+
+async def _add_version(
+    tx: Tx, vault: Vault, project_id: ProjectId, spec: ToolSpec, version: int
+) -> None:
+    sealed = seal_headers(vault, project_id, spec)
+    shown = sealed.model_dump(mode="json", exclude_defaults=True)
+    await tx.execute(
+        insert(tool_versions).values(
+            project_id=project_id, name=spec.name, version=version, spec=shown
+        )
+    )
+    await _tell(tx, project_id)
+
+
+async def _tell(tx: Tx, project_id: ProjectId) -> None:
+    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
+
+
+def _tool(row: Any) -> RegisteredTool:
+    spec = ToolSpec.model_validate(row.spec, strict=False)
+    return RegisteredTool(row.id, spec, row.version, row.created_at, row.updated_at)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolVersion:
+    """`secrets` sign its requests now, newest first; `former_seconds`: how long the second one
+    still does."""
+
+    spec: ToolSpec
+    version: int
+    secrets: tuple[str, ...]
+    former_seconds: float | None
+
+
+_VERSIONS: Final = text(
+    "SELECT v.name, v.version, v.spec, t.secret,"
+    " CASE WHEN t.former_secret_until > clock_timestamp() THEN t.former_secret END AS former,"
+    " CAST(extract(epoch FROM t.former_secret_until - clock_timestamp()) AS float8)"
+    "   AS former_seconds"
+    " FROM unnest(CAST(:names AS text[]), CAST(:versions AS int[])) AS w(name, version)"
+    " JOIN tool_versions v ON v.project_id = :project_id"
+    "   AND v.name = w.name AND v.version = w.version"
+    " JOIN tools t ON t.project_id = v.project_id AND t.name = v.name"
+)
+
+
+async def read_versions(
+    tx: Tx, vault: Vault, project_id: ProjectId, wanted: Sequence[tuple[str, int]]
+) -> list[ToolVersion]:
+    """Those that exist, with the secrets that sign their requests now, newest first."""
+    names, versions = [name for name, _ in wanted], [version for _, version in wanted]
+    rows = await tx.execute(
+        _VERSIONS, {"project_id": project_id, "names": names, "versions": versions}
+    )
+    found: list[ToolVersion] = []
+    for row in rows:
+        spec = open_headers(vault, project_id, ToolSpec.model_validate(row.spec, strict=False))
+        sealed = [box for box in (row.secret, row.former) if box is not None]
+        secrets = tuple(
+            vault.open(box, column=SECRET_COLUMN, project_id=project_id, row=row.name)
+            for box in sealed
+        )
+        found.append(ToolVersion(spec, row.version, secrets, row.former_seconds))
+    return found
+
+
+async def current_kinds(
+    tx: Tx, project_id: ProjectId, names: Sequence[str]
+) -> dict[str, HostedKind | None]:
+    """Of the tools that there are: what a vendor knows it as, if a vendor runs it."""
+    rows = await tx.execute(
+        select(tools.c.name, tool_versions.c.spec["hosted"]["kind"].as_string().label("kind"))
+        .join_from(tools, tool_versions, _CURRENT)
+        .where(tools.c.project_id == project_id, tools.c.name.in_(names))
+        .where(tools.c.deleted_at.is_(None))
+    )
+    return {row.name: row.kind for row in rows}
+
+
+async def current_versions(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> dict[str, int]:
+    rows = await tx.execute(
+        select(tools.c.name, tools.c.version)
+        .where(tools.c.project_id == project_id, tools.c.name.in_(names))
+        .where(tools.c.deleted_at.is_(None))
+    )
+    return {row.name: row.version for row in rows}

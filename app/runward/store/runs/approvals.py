@@ -1,0 +1,299 @@
+"""Approvals as rows: the inbox, and writing decisions down. Deciding is
+`runward.domain.run.approvals`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    CompoundSelect,
+    Select,
+    Uuid,
+    case,
+    cast,
+    func,
+    insert,
+    literal,
+    literal_column,
+    select,
+    union_all,
+    update,
+)
+
+from runward.domain.ids import ApprovalId, ProjectId, RunId, SessionId
+from runward.domain.json import JsonObject
+from runward.domain.run.approvals import ApprovalStatus, Decided, DecisionKind, Remember
+from runward.domain.run.state import Remembered
+from runward.store.access.keys import Actor, starter_columns, starter_from_row
+from runward.store.ids import mint
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import api_keys, approvals, remembered_decisions, runs
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The run that somebody started: the one whose call it is, or the first one above it. `input`
+    is the text of the last message that a user gave it, and no more than INPUT_CHARACTERS of it;
+    None where there is none."""
+
+    id: RunId
+    agent: str | None
+    created_by: Actor | None
+    created_at: datetime
+    input: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """`decision` is the request body that won, without its digest. `expired`: its time has
+    passed, though nobody may have swept it up yet. `path`: the agents from the run that was
+    started, or that is looked at, down to the one that asks; empty where that is the same.
+    `run`, `model_message` and the name of the key that decided are None where they were not
+    asked for. `model_message` is the text of the response that requested the call, and no more
+    than INPUT_CHARACTERS of it."""
+
+    id: ApprovalId
+    run_id: RunId
+    call_id: str
+    tool: str
+    tool_version: int
+    agent: str | None
+    url: str | None
+    arguments: JsonObject
+    digest: str
+    status: ApprovalStatus
+    allowed_decisions: tuple[DecisionKind, ...]
+    requested_at: datetime
+    expires_at: datetime
+    decided_at: datetime | None
+    decided_by: str | None
+    decision: JsonObject | None
+    expired: bool
+    path: tuple[str, ...]
+    run: Started | None = None
+    decider_name: str | None = None
+    model_message: str | None = None
+
+
+INPUT_CHARACTERS: Final = 2_000
+
+_top: Final = runs.alias("top")
+_INPUT: Final[ColumnElement[str | None]] = literal_column(
+    f"""(SELECT left(CASE json_typeof(m.item -> 'content') WHEN 'string' THEN m.item ->> 'content'
+    ELSE (SELECT string_agg(part ->> 'text', '' ORDER BY p)
+      FROM json_array_elements(m.item -> 'content') WITH ORDINALITY AS parts(part, p)) END,
+    {INPUT_CHARACTERS})
+  FROM run_items i, json_array_elements(i.items) WITH ORDINALITY AS m(item, n)
+  WHERE i.project_id = top.project_id AND i.run_id = top.id AND i.kind = 'input'
+    AND m.item ->> 'role' = 'user'
+  ORDER BY i.seq DESC, m.n DESC LIMIT 1)"""
+)
+_MODEL_MESSAGE: Final[ColumnElement[str | None]] = literal_column(
+    f"""(SELECT left(string_agg(CASE json_typeof(m.item -> 'content')
+    WHEN 'string' THEN m.item ->> 'content'
+    ELSE (SELECT string_agg(part ->> 'text', '' ORDER BY p)
+      FROM json_array_elements(m.item -> 'content') WITH ORDINALITY AS parts(part, p)) END,
+    E'\\n' ORDER BY m.n), {INPUT_CHARACTERS})
+  FROM tool_calls c JOIN run_items i ON i.project_id = c.project_id AND i.run_id = c.run_id
+      AND i.turn = c.turn AND i.kind = 'response',
+    json_array_elements(i.items) WITH ORDINALITY AS m(item, n)
+  WHERE c.project_id = approvals.project_id AND c.run_id = approvals.run_id
+    AND c.call_id = approvals.call_id AND m.item ->> 'role' = 'assistant')"""
+)
+_HEX: Final = func.substr(approvals.c.decided_by, len("key_") + 1)
+_OF_ITS_RUN: Final = (runs.c.project_id == approvals.c.project_id) & (
+    runs.c.id == approvals.c.run_id
+)
+
+
+_DECIDER_NAME: Final = (
+    select(api_keys.c.name)
+    .where(
+        api_keys.c.project_id == approvals.c.project_id,
+        api_keys.c.id
+        == case((approvals.c.decided_by.like("key~_%", escape="~"), cast(_HEX, Uuid))),
+    )
+    .correlate(approvals)
+    .scalar_subquery()
+)
+
+
+def _query(project_id: ProjectId) -> Select[Any]:
+    overdue = approvals.c.expires_at <= func.clock_timestamp()
+    first = func.coalesce(runs.c.ancestors[1], runs.c.id)
+    above = (_top.c.project_id == runs.c.project_id) & (_top.c.id == first)
+    return (
+        select(
+            approvals,
+            overdue.label("expired"),
+            runs.c.path,
+            _top.c.id.label("top_id"),
+            _top.c.agent.label("top_agent"),
+            _top.c.created_at.label("top_created_at"),
+            *starter_columns(_top),
+            _INPUT.label("top_input"),
+            _MODEL_MESSAGE.label("model_message"),
+            _DECIDER_NAME.label("decider_name"),
+        )
+        .select_from(approvals.join(runs, _OF_ITS_RUN).join(_top, above))
+        .where(approvals.c.project_id == project_id)
+    )
+
+
+async def get(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval | None:
+    row = (await tx.execute(_query(project_id).where(approvals.c.id == approval_id))).one_or_none()
+    return None if row is None else _with_run(row)
+
+
+async def expired_of(tx: Tx, project_id: ProjectId, run_id: RunId) -> frozenset[ApprovalId]:
+    """The run's approvals whose time has passed, though nobody has swept them up yet."""
+    query = select(approvals.c.id).where(
+        approvals.c.project_id == project_id,
+        approvals.c.run_id == run_id,
+        approvals.c.status == ApprovalStatus.PENDING,
+        approvals.c.expires_at <= func.clock_timestamp(),
+    )
+    return frozenset(ApprovalId(row.id) for row in await tx.execute(query))
+
+
+async def search(
+    tx: Tx,
+    project_id: ProjectId,
+    *,
+    status: str | None = None,
+    run_id: RunId | None = None,
+    tool: str | None = None,
+    after: UUID | None = None,
+    limit: int,
+    descending: bool = False,
+) -> list[Approval]:
+    """In the order in which they were requested. `run_id`: of that run and of all below it."""
+    query = _query(project_id)
+    if status is not None:
+        query = query.where(approvals.c.status == status)
+    if run_id is not None:
+        query = query.where(approvals.c.run_id.in_(_family(project_id, run_id)))
+    if tool is not None:
+        query = query.where(approvals.c.tool == tool)
+    if after is not None:
+        query = query.where(approvals.c.id < after if descending else approvals.c.id > after)
+    order = approvals.c.id.desc() if descending else approvals.c.id
+    rows = await tx.execute(query.order_by(order).limit(limit))
+    return [_with_run(row) for row in rows]
+
+
+def _family(project_id: ProjectId, run_id: RunId) -> CompoundSelect[Any]:
+    below = runs.alias("below")
+    return union_all(
+        select(literal(run_id, Uuid)),
+        select(below.c.id).where(
+            below.c.project_id == project_id,
+            below.c.parent_run_id.is_not(None),
+            below.c.ancestors.op("@>")(cast([run_id], ARRAY(Uuid))),
+        ),
+    )
+
+
+def closed_rows(run_id: RunId, decided: Sequence[Decided], by: str) -> list[dict[str, Any]]:
+    """For `runs.change`: what was decided, and by whom."""
+    return [
+        {
+            "run": run_id,
+            "id": one.approval_id,
+            "status": one.status,
+            "decided_by": by,
+            "decision": one.decision,
+        }
+        for one in decided
+    ]
+
+
+async def withdraw(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> None:
+    """Close a pending approval on which no call waits any more."""
+    await tx.execute(
+        update(approvals)
+        .where(
+            approvals.c.project_id == project_id,
+            approvals.c.id == approval_id,
+            approvals.c.status == ApprovalStatus.PENDING,
+        )
+        .values(status=ApprovalStatus.WITHDRAWN, decided_at=func.clock_timestamp())
+    )
+
+
+async def remember(
+    tx: Tx,
+    project_id: ProjectId,
+    run_id: RunId,
+    what: Remembered,
+    how: Remember,
+    session_id: SessionId | None,
+) -> None:
+    """Of a session it covers the later runs too, where the person said so."""
+    seconds = how.expires_seconds
+    await tx.execute(
+        insert(remembered_decisions).values(
+            project_id=project_id,
+            id=mint(),
+            run_id=run_id,
+            session_id=session_id if how.scope == "session" else None,
+            decision=what.decision,
+            tool=what.tool,
+            tool_version=what.version,
+            agent=what.agent,
+            arguments_digest=what.arguments_digest,
+            message=what.message,
+            expires_at=None
+            if seconds is None
+            else func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds),
+        )
+    )
+
+
+def _with_run(row: Any) -> Approval:
+    run = Started(
+        id=RunId(row.top_id),
+        agent=row.top_agent,
+        created_by=starter_from_row(row),
+        created_at=row.top_created_at,
+        input=row.top_input,
+    )
+    return replace(
+        approval_from_row(row),
+        run=run,
+        decider_name=row.decider_name,
+        model_message=row.model_message or None,
+    )
+
+
+def approval_from_row(row: Any, prefix: str = "", *, path: Sequence[str] | None = None) -> Approval:
+    """From the columns of `approvals`, each after `prefix`. `path`: in place of its run's own."""
+    fields = {
+        name.removeprefix(prefix): value
+        for name, value in row._mapping.items()
+        if name.startswith(prefix)
+    }
+    return Approval(
+        id=ApprovalId(fields["id"]),
+        run_id=RunId(fields["run_id"]),
+        call_id=fields["call_id"],
+        tool=fields["tool"],
+        tool_version=fields["tool_version"],
+        agent=fields["agent"],
+        url=fields["url"],
+        arguments=fields["arguments"],
+        digest=fields["digest"],
+        status=ApprovalStatus(fields["status"]),
+        allowed_decisions=tuple(fields["allowed_decisions"]),
+        requested_at=fields["requested_at"],
+        expires_at=fields["expires_at"],
+        decided_at=fields["decided_at"],
+        decided_by=fields["decided_by"],
+        decision=fields["decision"],
+        expired=fields["expired"],
+        path=tuple(fields["path"] if path is None else path),
+    )

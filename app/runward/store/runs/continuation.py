@@ -1,0 +1,177 @@
+"""A run that goes on from one that was stopped: a new one, which begins with all that was said."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import text
+
+from runward.domain import errors as e
+from runward.domain.errors import FieldError
+from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, show
+from runward.domain.run.bounds import check_room
+from runward.domain.run.calls import Reason
+from runward.domain.run.config import AgentConfig, Limits
+from runward.domain.run.items import Item
+from runward.domain.run.state import (
+    Changes,
+    RunState,
+    Segment,
+    SegmentKind,
+    created,
+    tool_calls_of,
+)
+from runward.domain.run.status import RunStatus
+from runward.store import codec
+from runward.store.ids import mint
+from runward.store.postgres.db import Tx
+from runward.store.runs import queries, sessions
+from runward.store.runs.queries import NewRun
+
+# What it began with itself, where it is a continued run too, does not count for its limits.
+_STOPPED: Final = text(
+    """
+SELECT r.agent, r.agent_version, r.config, r.metadata, r.incomplete_details ->> 'reason' AS reason,
+  CASE WHEN r.session_seq IS NOT NULL THEN r.session_id END AS session_id,
+  coalesce((SELECT max(i.turn) FROM run_items i
+    WHERE i.project_id = r.project_id AND i.run_id = r.id AND i.seq <= 0), 0) AS turns_before,
+  (SELECT count(*) FROM tool_calls c WHERE c.project_id = r.project_id AND c.run_id = r.id
+    AND c.created_at < r.created_at) AS calls_before
+FROM runs r WHERE r.project_id = :project_id AND r.id = :id"""
+)
+# Its own events are numbered from 1, and what it begins with stands before them.
+_COPY: Final = text(
+    """
+WITH former AS (
+  SELECT * FROM runs WHERE project_id = :project_id AND id = :former
+), items AS (
+  INSERT INTO run_items (project_id, run_id, seq, kind, turn, agent, items, seen)
+  SELECT i.project_id, :id, i.seq - max(i.seq) OVER (),
+    CASE WHEN i.kind = 'repair' THEN 'input' ELSE i.kind END, i.turn, i.agent, i.items, i.seen
+  FROM run_items i JOIN former f ON i.project_id = f.project_id AND i.run_id = f.id
+), calls AS (
+  INSERT INTO tool_calls (project_id, run_id, call_id, id, turn, position, tool, tool_version,
+    arguments, digest, phase, attempt, fence, approval_id, approved_digest, original_arguments,
+    raw_arguments, timeout_seconds, result, child_run_id, created_at, started_at, deadline_at,
+    ended_at)
+  SELECT c.project_id, :id, c.call_id, gen_random_uuid(), c.turn, c.position, c.tool,
+    c.tool_version, c.arguments, c.digest, c.phase, c.attempt, 0, c.approval_id,
+    c.approved_digest, c.original_arguments, c.raw_arguments, c.timeout_seconds, c.result,
+    c.child_run_id, c.created_at, c.started_at, c.deadline_at, c.ended_at
+  FROM tool_calls c JOIN former f ON c.project_id = f.project_id AND c.run_id = f.id
+  WHERE c.phase = 'settled'
+)
+UPDATE runs r SET active_agent = f.active_agent, shared = f.shared
+FROM former f WHERE r.project_id = f.project_id AND r.id = :id"""
+)
+_CONTINUED: Final = text(
+    "SELECT 1 FROM runs WHERE project_id = :project_id AND id = ANY(CAST(:others AS uuid[]))"
+    " AND id <> :id AND continued_from = :former LIMIT 1"
+)
+_ANSWERED: Final = "is needed: the model has given its answer, so there is nothing to go on with"
+
+
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """`session_id`: it needs a place in there before it is accepted. `agent`: the one that has the
+    run then, which may not be the one that it was started with."""
+
+    run: NewRun
+    session_id: SessionId | None
+    agent: str | None
+
+
+async def prepare(
+    tx: Tx,
+    project_id: ProjectId,
+    run_id: RunId,
+    *,
+    turns: int | None,
+    messages: Sequence[Item],
+) -> Successor:
+    """The run that goes on from this one, not accepted yet. `turns`: model calls that it may make;
+    None: as many as that one. Raises AppErrors."""
+    found = await queries.load(tx, project_id, run_id)
+    if found is None:
+        raise e.RunNotFoundError
+    status, state = found
+    row = (await tx.execute(_STOPPED, {"project_id": project_id, "id": run_id})).one()
+    _check(status, state, row.reason, messages)
+    check_room(messages, stored=state.stored_bytes)
+    config = codec.config_from_json(row.config)
+    allowed = _own(config.limits, row.turns_before, row.calls_before)
+    config = _extended(config, allowed, state, turns)
+    changes = Changes()
+    created(changes, row.agent, config, continued_from=show(Prefix.RUN, run_id))
+    if messages or row.reason != "deadline":  # which stopped it between two steps
+        opening = Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages))
+        changes.segments.append(opening)
+    new = NewRun(
+        project_id=project_id,
+        id=RunId(mint()),
+        agent=row.agent,
+        config=config,
+        context=state.context,
+        metadata=row.metadata,
+        created_by=state.created_by,
+        changes=changes,
+        agent_version=row.agent_version,
+        team=state.team,
+        continued_from=run_id,
+        turn=state.turn,
+    )
+    session = None if row.session_id is None else SessionId(row.session_id)
+    return Successor(new, session, state.agent)
+
+
+def _check(
+    status: RunStatus, state: RunState, reason: str | None, messages: Sequence[Item]
+) -> None:
+    if status is not RunStatus.INCOMPLETE:
+        raise e.ConflictError(
+            f"This run is {status}; only one that is incomplete can be continued."
+        )
+    if state.lineage is not None:
+        raise e.ConflictError("A child run cannot be continued; start another from its parent.")
+    if state.config.kind != "llm" and reason == Reason.LIMIT:
+        raise e.ConflictError(
+            "A workflow that ran out of tool calls has lost a step; it cannot be continued."
+        )
+    last = state.segments[-1] if state.segments else None
+    answered = last and last.kind is SegmentKind.RESPONSE and not tool_calls_of(last)
+    if answered and not messages and reason != "deadline":
+        raise e.InvalidRequestError(errors=[FieldError("input", _ANSWERED)])
+
+
+def _own(limits: Limits, turns_before: int, calls_before: int) -> Limits:
+    """What the run was allowed itself."""
+    own = {
+        "max_turns": limits.max_turns - turns_before,
+        "max_tool_calls": limits.max_tool_calls - calls_before,
+    }
+    return limits.model_copy(update=own)
+
+
+def _extended(
+    config: AgentConfig, allowed: Limits, state: RunState, turns: int | None
+) -> AgentConfig:
+    """Turns and calls go on being counted, so the limits count what the new run begins with."""
+    limits: dict[str, Any] = {
+        "max_turns": state.turn + (turns or allowed.max_turns),
+        "max_tool_calls": len(state.calls) + allowed.max_tool_calls,
+    }
+    return config.model_copy(update={"limits": config.limits.model_copy(update=limits)})
+
+
+async def copy(tx: Tx, new: NewRun) -> None:
+    """Copy into the accepted run, in the same transaction: the items and the settled calls of the
+    run that it continues, its agent and its state. The session keeps the items of that run until
+    this one has ended and leaves them with its own. Raises ConflictError if another run of the
+    session continues the same run and is open."""
+    if new.place is not None:
+        others = await sessions.open_runs(tx, new.project_id, new.place.session_id)
+        about = {"project_id": new.project_id, "former": new.continued_from, "id": new.id}
+        if (await tx.execute(_CONTINUED, {**about, "others": list(others)})).one_or_none():
+            raise e.ConflictError("Another run continues this one already, and has not ended.")
+    values = {"project_id": new.project_id, "id": new.id, "former": new.continued_from}
+    await tx.execute(_COPY, values)

@@ -1,0 +1,127 @@
+"""What a change of one run means for the runs above it, and for its session.
+
+A run that waits for child runs is `queued` and available never, like one that waits for callbacks
+alone. When all its open child runs wait for someone outside, it is `requires_action` itself, and so
+on upwards. Whoever calls these has locked the run
+and all above it, and calls in the transaction of the change.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import text
+
+from runward.domain.ids import ProjectId, RunId, SessionId
+from runward.domain.json import JsonObject, compact
+from runward.domain.run.state import Lineage, Place
+from runward.store.postgres.db import Tx
+from runward.store.runs import sessions
+from runward.store.runs.records import run_hint
+
+_WAKE_PARENT: Final = text(
+    """
+UPDATE runs SET version = version + 1,
+  status = CASE WHEN status = 'requires_action' THEN 'queued' ELSE status END,
+  available_at = CASE WHEN status = 'in_progress' THEN available_at ELSE clock_timestamp() END
+WHERE project_id = :project_id AND id = :id
+  AND status IN ('queued', 'in_progress', 'requires_action')
+"""
+)
+_ROUSE: Final = text(
+    "UPDATE runs SET status = 'queued', available_at = 'infinity', version = version + 1"
+    " WHERE project_id = :project_id AND id = ANY(CAST(:ids AS uuid[]))"
+    " AND status = 'requires_action'"
+)
+# Idle: it waits for child runs, at least one of which waits for someone outside, and every other
+# open one does too, or waits only for callbacks of its tools.
+_IDLE: Final = text(
+    """
+WITH idle AS (
+  UPDATE runs r SET status = 'requires_action', last_seq = r.last_seq + 1,
+    version = r.version + 1, available_at = clock_timestamp()
+  WHERE r.project_id = :project_id AND r.id = :id
+    AND r.status = 'queued' AND r.available_at = 'infinity'
+    AND EXISTS (SELECT 1 FROM runs k WHERE k.project_id = r.project_id
+      AND k.parent_run_id = r.id AND k.status = 'requires_action')
+    AND NOT EXISTS (SELECT 1 FROM runs k WHERE k.project_id = r.project_id
+      AND k.parent_run_id = r.id AND k.status IN ('queued', 'in_progress')
+      AND (k.status = 'in_progress' OR k.available_at < 'infinity' OR EXISTS (
+        SELECT 1 FROM tool_calls c WHERE c.project_id = k.project_id AND c.run_id = k.id
+          AND c.phase = 'awaiting_child')))
+  RETURNING r.project_id, r.id, r.last_seq
+)
+INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)
+SELECT idle.project_id, idle.id, idle.last_seq, 'run.waiting',
+  json_build_object('waiting_for', (
+    SELECT json_agg(CASE c.phase
+      WHEN 'awaiting_child' THEN json_build_object('type', 'child_run', 'call_id', c.call_id,
+        'tool', c.tool, 'run_id', 'run_' || replace(CAST(c.child_run_id AS text), '-', ''))
+      WHEN 'awaiting_approval' THEN json_build_object('type', 'approval', 'approval_id',
+        'apr_' || replace(CAST(c.approval_id AS text), '-', ''), 'call_id', c.call_id,
+        'tool', c.tool)
+      WHEN 'awaiting_callback' THEN json_build_object('type', 'callback', 'call_id', c.call_id,
+        'tool', c.tool)
+      WHEN 'awaiting_result' THEN json_build_object('type', 'tool_result', 'call_id', c.call_id,
+        'tool', c.tool)
+      WHEN 'awaiting_input' THEN json_build_object('type', 'tool_result', 'call_id', c.call_id,
+        'tool', c.tool)
+      ELSE json_build_object('type', 'resolve', 'call_id', c.call_id, 'tool', c.tool) END
+      ORDER BY c.turn, c.position)
+    FROM tool_calls c WHERE c.project_id = idle.project_id AND c.run_id = idle.id
+      AND c.phase <> 'settled')), clock_timestamp()
+FROM idle RETURNING run_id
+"""
+)
+_SHARE: Final = text(
+    "UPDATE sessions SET state = (state || CAST(:set AS jsonb)) - CAST(:removed AS text[]),"
+    " updated_at = clock_timestamp() WHERE project_id = :project_id AND id = :id"
+)
+_HINT: Final = text("SELECT pg_notify('runward_runs', :hint), pg_notify('runward_work', '')")
+
+
+async def ended(tx: Tx, project_id: ProjectId, lineage: Lineage | None) -> None:
+    """A child run has ended: its parent takes the result, and nothing above it is idle."""
+    if lineage is None:
+        return
+    await rouse(tx, project_id, lineage.ancestors)
+    await tx.execute(_WAKE_PARENT, {"project_id": project_id, "id": lineage.parent})
+    await tx.execute(_HINT, {"hint": run_hint([lineage.parent])})
+
+
+async def rouse(tx: Tx, project_id: ProjectId, ancestors: Sequence[RunId]) -> None:
+    """Something below these can go on, so none of them waits for someone outside."""
+    if ancestors:
+        await tx.execute(_ROUSE, {"project_id": project_id, "ids": list(ancestors)})
+
+
+async def settle_idle(tx: Tx, project_id: ProjectId, upwards: Sequence[RunId]) -> None:
+    """A run has come to wait. `upwards`: those that may be idle now, the topmost first."""
+    idle: list[RunId] = []
+    for run_id in reversed(upwards):
+        found = await tx.execute(_IDLE, {"project_id": project_id, "id": run_id})
+        if found.one_or_none() is None:
+            break
+        idle.append(run_id)
+    if idle:
+        await tx.execute(_HINT, {"hint": run_hint(idle)})
+
+
+async def share(tx: Tx, project_id: ProjectId, session_id: SessionId, delta: JsonObject) -> None:
+    """Merge into the state of the session; null removes a key."""
+    kept, removed = split(delta)
+    values: dict[str, Any] = {"project_id": project_id, "id": session_id}
+    await tx.execute(_SHARE, values | {"set": compact(kept), "removed": removed})
+
+
+def split(delta: JsonObject) -> tuple[JsonObject, list[str]]:
+    """Return the keys to set with their values, and the keys to remove."""
+    kept: JsonObject = {key: value for key, value in delta.items() if value is not None}
+    return kept, [key for key, value in delta.items() if value is None]
+
+
+async def leave(
+    tx: Tx, project_id: ProjectId, run_id: RunId, place: Place, kept: Sequence[JsonObject]
+) -> None:
+    """The run has ended: its session keeps what it left and goes on with the next run."""
+    if place.number is not None:
+        await sessions.close_run(tx, project_id, place.session_id, place.number, run_id, kept)

@@ -1,0 +1,375 @@
+"""The gate: how a worker writes a run that it has leased. Many runs share one commit."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import chain, count, repeat
+from secrets import randbits
+from typing import Any, Final, Literal, TypeAlias
+from uuid import UUID
+
+import structlog
+from pydantic import JsonValue
+from sqlalchemy import CursorResult, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from runward.domain.ids import ProjectId, RunId, SessionId
+from runward.domain.json import JsonObject
+from runward.domain.registry.guards import Stage
+from runward.domain.run.response import Usage
+from runward.domain.run.state import Changes, Lineage, Place
+from runward.domain.run.status import MOVES, TERMINAL, Move
+from runward.store.postgres.db import DATABASE_ERRORS, Tx, backend_pid, is_outage, log_fields
+from runward.store.runs import family
+from runward.store.runs.group import Result
+from runward.store.runs.queries import ACCEPT, NewRun, accept_values, lock_all
+from runward.store.runs.records import RECORDS, Records, as_json, run_hint
+
+log = structlog.get_logger()
+
+_ROW_WAIT: Final = text("SET LOCAL lock_timeout = '5s'")
+"""How long a step whose run is locked by somebody else waits, alone, before it asks again."""
+_PARKED: Final = (Move.PARK, Move.DEFER)
+RECONNECT_DELAYS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Seconds between tries while PostgreSQL is away; the last one repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Where a step takes the run. `output` and the rest only with a terminal move; `delay`
+    says when a released run may be claimed again."""
+
+    move: Move
+    output: JsonValue = None
+    parsed: JsonValue = None
+    error: JsonObject | None = None
+    incomplete: JsonObject | None = None
+    delay: timedelta = timedelta(0)
+    keep_claim: bool = False
+    """A hand-back: it does not count as a claim without progress."""
+    escalated: bool = False
+    """Of a child run: its end ends the workflow that it is a step of."""
+    refused: Stage | None = None
+    """The stage of a guardrail that refused the run's input or output. The session keeps none of
+    it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """What a step changes besides its own run, in the same transaction."""
+
+    lineage: Lineage | None = None
+    children: tuple[NewRun, ...] = ()
+    awaits_children: bool = False
+    """The run is deferred, and not only until callbacks arrive."""
+    session_id: SessionId | None = None
+    shared: JsonObject = field(default_factory=dict[str, JsonValue])
+    """Of the session's state, or of the run's own where it has no session."""
+    leaves: Place | None = None
+    """The run ends: its session goes on with the next one."""
+    kept: tuple[JsonObject, ...] = ()
+    """What of the run the session's later runs see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One write of one leased run. `seen`: the version it was decided on, where it starts
+    something, parks or finishes; None where it records what has happened."""
+
+    project_id: ProjectId
+    run_id: RunId
+    fence: int
+    changes: Changes
+    seen: int | None
+    turn: int
+    usage: Usage
+    agent: str | None = None
+    """Who carries the run on."""
+    ending: Ending | None = None
+    beyond: Beyond | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """`last_seq` is the number of the step's last event, `at` the database's time. `last_seq` is
+    0 where a lost connection had hidden the commit: its events' numbers are in the log alone."""
+
+    last_seq: int
+    version: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Somebody changed the run since it was loaded: nothing was written; load, decide again."""
+
+    version: int
+
+
+Written: TypeAlias = Committed | Moved | Literal["lost"]
+"""`lost`: the lease is somebody else's, or nobody's. Nothing was written."""
+Entries: TypeAlias = Sequence[tuple[Step, UUID]]
+Send: TypeAlias = Callable[[Entries], Awaitable[dict[UUID, Written | None]]]
+"""None for a step: its run's row was locked by somebody else, or is gone."""
+
+# The gate reads what `l` has locked, not `r`: of a row that changed or was waited for after the
+# statement began, `r` is the version of before. `last_write_id` is the last write of the claim that
+# `fence` numbers: a claim sets it to its mark, which is below all write ids, or to NULL. One
+# process holds a claim, and its write ids ascend, so a statement that is sent twice or arrives late
+# writes once. Write ids of two claims are never compared: every process starts at a random number,
+# and `already` asks for the same fence too.
+_HEAD: Final = """
+WITH s AS (
+  SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid,
+    fence bigint, seen bigint, k int, write_id uuid, progress bool, status text, ended bool,
+    turn int, input_tokens bigint, output_tokens bigint, cached_tokens bigint,
+    reasoning_tokens bigint, cost_usd float8, agent text, escalated bool, output json, parsed json,
+    error json, incomplete json, delay float8, defers bool, keep_claim bool, shared jsonb,
+    unshared text[])
+), l AS (
+  SELECT r.project_id, r.id, r.fence, r.status, r.lease_expires_at, r.version, r.last_write_id
+  FROM runs r JOIN s ON r.project_id = s.project_id AND r.id = s.id
+  ORDER BY r.id FOR UPDATE OF r {skip}
+), g AS (
+  UPDATE runs r SET
+    last_seq = r.last_seq + s.k,
+    last_write_id = s.write_id,
+    claims = CASE WHEN s.progress THEN 0 WHEN s.keep_claim THEN greatest(r.claims - 1, 0)
+      ELSE r.claims END,
+    lost_leases = CASE WHEN s.progress THEN 0 ELSE r.lost_leases END,
+    status = coalesce(s.status, r.status),
+    lease_expires_at = CASE WHEN s.status IS NULL
+      THEN clock_timestamp() + CAST(:lease AS interval) END,
+    available_at = CASE WHEN s.defers THEN 'infinity' WHEN s.delay IS NULL THEN r.available_at
+      ELSE clock_timestamp() + make_interval(secs => s.delay) END,
+    ended_at = CASE WHEN s.ended THEN clock_timestamp() END,
+    turn = s.turn, input_tokens = s.input_tokens, output_tokens = s.output_tokens,
+    cached_tokens = s.cached_tokens, reasoning_tokens = s.reasoning_tokens,
+    cost_usd = s.cost_usd, active_agent = s.agent, escalated = coalesce(s.escalated, false),
+    output = s.output, output_parsed = s.parsed, error = s.error,
+    incomplete_details = s.incomplete,
+    shared = CASE WHEN s.shared IS NULL THEN r.shared
+      ELSE CAST((coalesce(CAST(r.shared AS jsonb), '{{}}') || s.shared) - s.unshared AS json) END
+  FROM s JOIN l ON l.project_id = s.project_id AND l.id = s.id
+  WHERE r.project_id = l.project_id AND r.id = l.id AND l.fence = s.fence
+    AND l.status = 'in_progress' AND l.lease_expires_at > clock_timestamp()
+    AND (l.last_write_id IS NULL OR l.last_write_id < s.write_id)
+    AND (s.seen IS NULL OR l.version = s.seen)
+  RETURNING r.project_id, r.id, r.last_seq, r.version, s.k, clock_timestamp() AS at
+),"""
+_TAIL: Final = """, hint AS MATERIALIZED (
+  SELECT pg_notify('runward_runs', :hint),
+    CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
+)
+SELECT s.id, l.id IS NOT NULL AS locked, l.fence = s.fence AS same_fence, l.version AS version,
+  l.fence = s.fence AND l.last_write_id = s.write_id AS already, g.last_seq,
+  coalesce(g.at, clock_timestamp()) AS at
+FROM s LEFT JOIN l ON l.id = s.id LEFT JOIN g ON g.id = s.id CROSS JOIN hint"""
+
+STEP: Final = text(_HEAD.format(skip="SKIP LOCKED") + RECORDS + _TAIL)
+STEP_ALONE: Final = text(_HEAD.format(skip="") + RECORDS + _TAIL)
+
+
+class StepWriter:
+    """Writes batches of steps on a connection of its own; a step whose run is locked goes alone
+    over the pool, so no batch waits for a row."""
+
+    def __init__(self, engine: AsyncEngine, lease: timedelta, own_backends: set[int]) -> None:
+        self._own_backends = own_backends
+        self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._engine = engine
+        self._lease = lease
+        self._connection: AsyncConnection | None = None
+        self._backend = 0
+        self._write_ids = count(randbits(127))
+
+    async def close(self) -> None:
+        await self._drop_connection()
+
+    async def write(self, steps: Sequence[Step]) -> Sequence[Result[Written]]:
+        """One result a step, in order. Waits as long as PostgreSQL is away: the lease decides
+        whether the step still counts when it is back."""
+        entries = [(step, UUID(int=next(self._write_ids))) for step in steps]
+        results: dict[UUID, Result[Written]] = {
+            entry[1]: asyncio.create_task(self._by_itself(entry))
+            for entry in entries
+            if entry[0].beyond is not None
+        }
+        for batch in _one_of_each_run([one for one in entries if one[0].beyond is None]):
+            results |= await self._batch(batch)
+        return [results[write_id] for _, write_id in entries]
+
+    async def _batch(self, entries: Entries) -> dict[UUID, Result[Written]]:
+        try:
+            found = await self._persist(entries, self._on_own_connection)
+        except (DBAPIError, ValueError) as error:  # ValueError: it cannot be written as JSON
+            if len(entries) == 1:
+                return {entries[0][1]: error}
+            one_by_one: dict[UUID, Result[Written]] = {}
+            for entry in entries:
+                one_by_one |= await self._batch([entry])
+            return one_by_one
+        results: dict[UUID, Result[Written]] = {}
+        for entry in entries:
+            written = found[entry[1]]
+            results[entry[1]] = (
+                asyncio.create_task(self._by_itself(entry)) if written is None else written
+            )
+        return results
+
+    async def _by_itself(self, entry: tuple[Step, UUID]) -> Written:
+        found = await self._persist([entry], self._in_transaction)
+        return found[entry[1]] or "lost"
+
+    async def _persist(self, entries: Entries, send: Send) -> dict[UUID, Written | None]:
+        """Send until PostgreSQL has answered: the gate lets a step through once, so where a
+        connection was lost in the commit the next answer tells whether it had happened. Raises
+        DBAPIError for what no retry cures."""
+        for delay in chain(RECONNECT_DELAYS, repeat(RECONNECT_DELAYS[-1])):
+            try:
+                return await send(entries)
+            except DATABASE_ERRORS as error:
+                if not is_outage(error):
+                    raise
+                log.warning("commit_retried", **log_fields(error), steps=len(entries))
+                await asyncio.sleep(delay)
+        raise AssertionError("repeat() does not end")
+
+    async def _on_own_connection(self, entries: Entries) -> dict[UUID, Written | None]:
+        values = self._values(entries)
+        try:
+            if self._connection is None:
+                self._connection = await self._autocommit.connect()
+                self._backend = await backend_pid(self._connection)
+                self._own_backends.add(self._backend)
+            return _read(entries, await self._connection.execute(STEP, values))
+        except DATABASE_ERRORS as error:
+            if is_outage(error):
+                await self._drop_connection()
+            raise
+
+    async def _in_transaction(self, entries: Entries) -> dict[UUID, Written | None]:
+        [(step, write_id)] = entries
+        async with self._engine.begin() as tx:
+            await tx.execute(_ROW_WAIT)
+            if step.beyond is not None:
+                await lock_all(tx, step.project_id, step.run_id)
+            found = _read(entries, await tx.execute(STEP_ALONE, self._values(entries)))
+            written = found[write_id]
+            if step.beyond is not None and isinstance(written, Committed) and written.last_seq:
+                await after_step(tx, step, self._lease)
+            return found
+
+    def _values(self, entries: Entries) -> dict[str, Any]:
+        records = Records()
+        for step, _ in entries:
+            records.add(step.run_id, step.changes)
+        return {
+            "steps": as_json(_head_row(step, write_id) for step, write_id in entries),
+            "lease": self._lease,
+            "hint": run_hint(step.run_id for step, _ in entries),
+            "wakes": any(s.ending and s.ending.move is Move.RELEASE for s, _ in entries),
+            **records.values(),
+        }
+
+    async def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        self._own_backends.discard(self._backend)
+        if connection is not None:
+            with suppress(DBAPIError, OSError):
+                await connection.invalidate()
+            await connection.close()
+
+
+async def after_step(tx: Tx, step: Step, lease: timedelta) -> None:
+    """What lies beyond the run of a step that was just written in this transaction."""
+    beyond, ending = step.beyond, step.ending
+    assert beyond is not None
+    if beyond.children:
+        await tx.execute(ACCEPT, accept_values(beyond.children, lease))
+    if beyond.shared and beyond.session_id is not None:
+        await family.share(tx, step.project_id, beyond.session_id, beyond.shared)
+    if ending is None:
+        return
+    target = MOVES[ending.move].target
+    if target in TERMINAL:
+        await family.ended(tx, step.project_id, beyond.lineage)
+        if beyond.leaves is not None:
+            await family.leave(tx, step.project_id, step.run_id, beyond.leaves, beyond.kept)
+    elif ending.move is not Move.RELEASE:
+        ancestors = beyond.lineage.ancestors if beyond.lineage else ()
+        deferred = (step.run_id,) if beyond.awaits_children else ()
+        await family.settle_idle(tx, step.project_id, (*ancestors, *deferred))
+
+
+def _one_of_each_run(entries: Entries) -> Iterator[Entries]:
+    """Batches in which no run is twice, in order: the records of a statement are joined to its
+    gate by the run. Two steps of one run are of two claims, of which one is lost."""
+    left = list(entries)
+    while left:
+        batch: dict[UUID, tuple[Step, UUID]] = {}
+        for entry in left:
+            batch.setdefault(entry[0].run_id, entry)
+        yield list(batch.values())
+        left = [entry for entry in left if batch[entry[0].run_id] is not entry]
+
+
+def _read(entries: Entries, rows: CursorResult[Any]) -> dict[UUID, Written | None]:
+    by_run = {row.id: row for row in rows}
+    found: dict[UUID, Written | None] = {}
+    for step, write_id in entries:
+        row = by_run[step.run_id]
+        if not row.locked:
+            found[write_id] = None
+        elif row.last_seq is not None:
+            found[write_id] = Committed(row.last_seq, row.version, row.at)
+        elif row.already:
+            found[write_id] = Committed(0, row.version, row.at)
+        elif row.same_fence and step.seen is not None and row.version != step.seen:
+            found[write_id] = Moved(row.version)
+        else:
+            found[write_id] = "lost"
+    return found
+
+
+def _head_row(step: Step, write_id: UUID) -> dict[str, Any]:
+    ending = step.ending
+    row: dict[str, Any] = {
+        "project_id": step.project_id,
+        "id": step.run_id,
+        "fence": step.fence,
+        "seen": step.seen,
+        "k": len(step.changes.events),
+        "write_id": write_id,
+        "progress": step.changes.progress or (ending is not None and ending.move in _PARKED),
+        "turn": step.turn,
+        "input_tokens": step.usage.input,
+        "output_tokens": step.usage.output,
+        "cached_tokens": step.usage.cached_input,
+        "reasoning_tokens": step.usage.reasoning,
+        "cost_usd": step.usage.cost,
+        "agent": step.agent,
+    }
+    beyond = step.beyond
+    if beyond is not None and beyond.shared and beyond.session_id is None:
+        # By the gate itself: a run that ends with this step does not change afterward.
+        kept, removed = family.split(beyond.shared)
+        row |= {"shared": kept, "unshared": removed}
+    if ending is not None:
+        target = MOVES[ending.move].target
+        row |= {
+            "status": target,
+            "ended": target in TERMINAL,
+            "output": ending.output,
+            "parsed": ending.parsed,
+            "error": ending.error,
+            "incomplete": ending.incomplete,
+            "delay": ending.delay.total_seconds(),
+            "defers": ending.move is Move.DEFER,
+            "keep_claim": ending.keep_claim,
+            "escalated": ending.escalated,
+        }
+    return row

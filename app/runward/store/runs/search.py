@@ -1,0 +1,159 @@
+"""Runs as they are listed, and looked for by a text that stands in them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Select,
+    and_,
+    func,
+    literal_column,
+    not_,
+    or_,
+    select,
+    text,
+)
+
+from runward.domain.ids import ProjectId, RunId, SessionId
+from runward.domain.run.status import RunStatus
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import runs
+from runward.store.runs.views import PARKED, RUN_COLUMNS, RunView, run_from_row
+
+LOOKED_AT: Final = 2_000
+"""Runs that one search for a text looks at: none of their texts has an index."""
+SKEW_MS: Final = 86_400_000
+"""How far the clock that made a run's id may be from the database's."""
+_MAX_MS: Final = 2**48 - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SAID: Final = """EXISTS (
+  SELECT FROM run_items i, json_array_elements(i.items) AS m(item),
+    LATERAL (SELECT CASE json_typeof(m.item -> 'content') WHEN 'string' THEN m.item ->> 'content'
+      ELSE (SELECT string_agg(part ->> 'text', '')
+        FROM json_array_elements(m.item -> 'content') AS parts(part)) END AS text) said
+  WHERE i.project_id = runs.project_id AND i.run_id = runs.id AND i.kind = 'input'
+    AND m.item ->> 'role' = 'user' AND lower(said.text) LIKE lower(:sought) ESCAPE '/')"""
+_IN_METADATA: Final = """EXISTS (
+  SELECT FROM jsonb_each_text(runs.metadata) AS m(name, value)
+  WHERE lower(m.value) LIKE lower(:sought) ESCAPE '/')"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Without `parent` only runs that nobody's call started; among `ids`, the first and the last
+    one, child runs too. `text` is looked for without regard to case, in what was said to a run,
+    its output and its error, the values of its metadata, its agent and its model."""
+
+    statuses: Sequence[RunStatus] = ()
+    agent: str | None = None
+    parent: RunId | None = None
+    session: SessionId | None = None
+    created_from: datetime | None = None
+    created_before: datetime | None = None
+    ids: tuple[UUID, UUID] | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRuns:
+    """`left_at`: the last run that was looked at, where there are more; None: all were."""
+
+    runs: list[RunView]
+    left_at: UUID | None = None
+
+
+async def search_runs(
+    tx: Tx,
+    project_id: ProjectId,
+    which: RunFilter,
+    *,
+    after: UUID | None,
+    limit: int,
+    descending: bool,
+) -> FoundRuns:
+    """In the order in which they were created."""
+    order = runs.c.id.desc() if descending else runs.c.id
+    within = [runs.c.project_id == project_id, *_within(which)]
+    if after is not None:
+        within.append(runs.c.id < after if descending else runs.c.id > after)
+    left_at: UUID | None = None
+    if which.text is not None:
+        seen = select(runs.c.id).where(*within).order_by(order).offset(LOOKED_AT - 1).limit(2)
+        last = (await tx.execute(seen)).scalars().all()
+        if len(last) == 2:
+            left_at = last[0]
+            within.append(runs.c.id >= left_at if descending else runs.c.id <= left_at)
+    query: Select[Any] = select(*RUN_COLUMNS).where(*within, *_fits(which))
+    rows = await tx.execute(query.order_by(order).limit(limit))
+    found = [run_from_row(row) for row in rows]
+    return FoundRuns(found, left_at if len(found) < limit else None)
+
+
+def _within(which: RunFilter) -> list[ColumnElement[bool]]:
+    """What an index finds, or the order of ids."""
+    found: list[ColumnElement[bool]] = []
+    if which.ids is not None:
+        found.append(runs.c.id.between(*which.ids))
+    if which.ids is None or which.parent is not None:
+        found.append(runs.c.parent_run_id == which.parent)
+    if which.session is not None:
+        found.append(runs.c.session_id == which.session)
+        if which.parent is None:
+            found.append(runs.c.session_seq.is_not(None))
+    if which.created_from is not None:
+        found.append(runs.c.id >= _id_at(which.created_from, -SKEW_MS))
+        found.append(runs.c.created_at >= which.created_from)
+    if which.created_before is not None:
+        found.append(runs.c.id < _id_at(which.created_before, SKEW_MS))
+        found.append(runs.c.created_at < which.created_before)
+    return found
+
+
+def _fits(which: RunFilter) -> list[ColumnElement[bool]]:
+    """What has to be read of every run."""
+    found: list[ColumnElement[bool]] = []
+    if which.statuses:
+        found.append(_is_shown_as(which.statuses))
+    if which.agent is not None:
+        found.append(runs.c.agent == which.agent)
+    if which.text is not None:
+        found.append(_has(which.text))
+    return found
+
+
+def _is_shown_as(statuses: Sequence[RunStatus]) -> ColumnElement[bool]:
+    """The stored status alone where it is enough: the planner knows how many runs have it."""
+    stored, parked = runs.c.status.in_(statuses), literal_column(PARKED, Boolean)
+    if RunStatus.IN_PROGRESS in statuses and RunStatus.QUEUED not in statuses:
+        return or_(stored, parked)
+    if RunStatus.QUEUED in statuses and RunStatus.IN_PROGRESS not in statuses:
+        return and_(stored, not_(parked))
+    return stored
+
+
+def _has(sought: str) -> ColumnElement[bool]:
+    pattern = "%" + re.sub("[%_/]", r"/\g<0>", sought) + "%"
+    texts = (
+        runs.c.agent,
+        runs.c.active_agent,
+        runs.c.config.op("->>")("model"),
+        runs.c.output.op("#>>")(literal_column("'{}'")),
+        runs.c.error.op("->>")("message"),
+    )
+    return or_(
+        *(func.lower(one).like(func.lower(pattern), escape="/") for one in texts),
+        text(_IN_METADATA).bindparams(sought=pattern),
+        text(_SAID).bindparams(sought=pattern),
+    )
+
+
+def _id_at(at: datetime, skew_ms: int) -> UUID:
+    """The first UUIDv7 (RFC 9562) of that millisecond."""
+    ms = (at - _EPOCH) // timedelta(milliseconds=1) + skew_ms
+    return UUID(int=min(max(0, ms), _MAX_MS) << 80)

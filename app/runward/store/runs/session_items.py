@@ -1,0 +1,80 @@
+"""What the earlier runs of a session left."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import text
+
+from runward.domain.ids import ProjectId, RunId, SessionId
+from runward.domain.json import JsonObject
+from runward.domain.run.items import Item, item_from_json
+from runward.store.postgres.db import Tx
+
+MAX_RUNS: Final = 200
+"""Earlier runs that a run is given the items of."""
+MAX_BYTES: Final = 4_194_304
+"""Of those items, as JSON. The newest run's are given whatever their size."""
+_BEYOND: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class KeptItem:
+    """`number` counts a run's items from 1."""
+
+    seq: int
+    number: int
+    run_id: RunId
+    item: JsonObject
+
+
+_HISTORY: Final = text(
+    """
+SELECT items FROM (
+  SELECT seq, items, row_number() OVER w AS nth,
+    sum(octet_length(CAST(items AS text))) OVER w AS bytes
+  FROM (
+    SELECT seq, items FROM session_items
+    WHERE project_id = :project_id AND session_id = :session_id AND seq < :before_seq
+      AND run_id IS DISTINCT FROM (SELECT r.continued_from FROM runs r
+        WHERE r.project_id = :project_id AND r.session_id = :session_id
+          AND r.session_seq = :before_seq)
+    ORDER BY seq DESC LIMIT :runs
+  ) newest WINDOW w AS (ORDER BY seq DESC ROWS UNBOUNDED PRECEDING)
+) kept WHERE nth = 1 OR bytes <= :bytes ORDER BY seq"""
+)
+_ITEMS: Final = """
+SELECT k.seq, i.number, k.run_id, i.item FROM session_items k
+CROSS JOIN LATERAL json_array_elements(k.items) WITH ORDINALITY AS i(item, number)
+WHERE k.project_id = :project_id AND k.session_id = :session_id
+  AND k.seq {op}= :seq AND (k.seq, i.number) {op} (CAST(:seq AS bigint), CAST(:number AS bigint))
+ORDER BY k.seq {order}, i.number {order} LIMIT :limit"""
+_ASCENDING: Final = text(_ITEMS.format(op=">", order="ASC"))
+_DESCENDING: Final = text(_ITEMS.format(op="<", order="DESC"))
+
+
+async def history(
+    tx: Tx, project_id: ProjectId, session_id: SessionId, before_seq: int
+) -> tuple[tuple[Item, ...], ...]:
+    """Of each earlier run its items, the oldest run first; the newest that the limits allow. The
+    run at `before_seq` begins with the items of the run that it continues, so those are left
+    out."""
+    values = {"project_id": project_id, "session_id": session_id, "before_seq": before_seq}
+    rows = await tx.execute(_HISTORY, values | {"runs": MAX_RUNS, "bytes": MAX_BYTES})
+    return tuple(tuple(item_from_json(item) for item in row.items) for row in rows)
+
+
+async def items_after(
+    tx: Tx,
+    project_id: ProjectId,
+    session_id: SessionId,
+    *,
+    after: tuple[int, int] | None,
+    limit: int,
+    descending: bool,
+) -> list[KeptItem]:
+    """`after`: the seq and number of an item, which need not be there."""
+    seq, number = after or ((_BEYOND, 0) if descending else (0, 0))
+    values = {"project_id": project_id, "session_id": session_id, "limit": limit}
+    query = _DESCENDING if descending else _ASCENDING
+    rows = await tx.execute(query, values | {"seq": seq, "number": number})
+    return [KeptItem(row.seq, row.number, RunId(row.run_id), row.item) for row in rows]

@@ -1,0 +1,334 @@
+"""Sessions: whose turn it is, and the sessions themselves.
+
+Runs of one session never interleave: a run is claimable only when every run with a lower
+`session_seq` has ended. Numbers are given under the session's lock and become visible in order,
+and an ended run never opens again, so what is seen to be first stays first. The lock order is
+run -> session: nothing here waits for a run while it holds a session.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import delete as delete_from
+from sqlalchemy import func, insert, select, text, update
+
+from runward.domain import errors as e
+from runward.domain.errors import FieldError
+from runward.domain.ids import ProjectId, RunId, SessionId
+from runward.domain.json import JsonObject, compact
+from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits, merged
+from runward.store.ids import mint
+from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import session_items, sessions
+
+MAX_OPEN: Final = 1000
+"""Runs of one session that have not ended."""
+MAX_FORKED: Final = 1000
+"""Runs whose items a fork begins with, the newest ones."""
+MAX_ROUNDS: Final = 3
+"""How often a run with `cancel_previous` clears the way before it gives up."""
+BATCH: Final = 200
+"""Runs that one sweep lets begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`waits`: earlier runs are open, so `available_at` must be infinity. With `previous`
+    nothing was taken: cancel those first, in this order, and ask again."""
+
+    seq: int
+    waits: bool
+    previous: tuple[RunId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    id: SessionId
+    name: str | None
+    metadata: JsonObject
+    state: JsonObject
+    on_conflict: OnConflict
+    forked_from: SessionId | None
+    created_at: datetime
+    updated_at: datetime
+
+
+# Taking turns.
+
+# No run starts before all earlier ones have ended. So below the newest one that has started
+# nothing is open, and the search does not walk over all that ever was.
+_OPEN: Final = """
+  SELECT o.project_id, o.id, o.session_seq, o.status, o.available_at, o.started_at FROM runs o
+  WHERE o.project_id = {session}.project_id AND o.session_id = {session}.id
+    AND o.status IN ('queued', 'in_progress', 'requires_action')
+    AND o.session_seq >= coalesce((SELECT b.session_seq FROM runs b
+      WHERE b.project_id = {session}.project_id AND b.session_id = {session}.id
+        AND b.session_seq IS NOT NULL AND b.started_at IS NOT NULL
+      ORDER BY b.session_seq DESC LIMIT 1), 0)"""
+_THIS: Final = """
+WITH s AS (SELECT CAST(:project_id AS uuid) AS project_id, CAST(:session_id AS uuid) AS id)"""
+_OPEN_RUNS: Final = text(
+    _THIS
+    + " SELECT r.id FROM s CROSS JOIN LATERAL ("
+    + _OPEN.format(session="s")
+    + " ) r ORDER BY r.session_seq DESC LIMIT :limit"
+)
+# A run that somebody holds at this moment is skipped, since waiting for it could be for ever: it
+# may be ending, and then its end looks for the next one, or else `wake_stranded` finds it.
+_WAKE: Final = """, first AS (
+  SELECT r.* FROM s CROSS JOIN LATERAL ("""
+_WOKEN: Final = """
+  ORDER BY o.session_seq LIMIT 1) r
+), due AS (
+  SELECT r.project_id, r.id FROM runs r JOIN first f ON f.project_id = r.project_id AND f.id = r.id
+  WHERE r.status = 'queued' AND r.available_at = 'infinity' AND r.started_at IS NULL
+  LIMIT :batch FOR UPDATE OF r SKIP LOCKED
+), woken AS (
+  UPDATE runs r SET available_at = clock_timestamp() FROM due
+  WHERE r.project_id = due.project_id AND r.id = due.id
+  RETURNING r.id
+), hint AS MATERIALIZED (
+  SELECT pg_notify('runward_work', '') FROM woken LIMIT 1
+)
+SELECT woken.id FROM woken LEFT JOIN hint ON true"""
+_WAKE_NEXT: Final = text(
+    _THIS + _WAKE + _OPEN.format(session="s") + " AND o.id <> CAST(:run_id AS uuid)" + _WOKEN
+)
+_WAKE_STRANDED: Final = text(
+    """
+WITH s AS (
+  SELECT DISTINCT project_id, session_id AS id FROM runs
+  WHERE status = 'queued' AND available_at = 'infinity' AND session_seq IS NOT NULL
+    AND started_at IS NULL
+)"""
+    + _WAKE
+    + _OPEN.format(session="s")
+    + _WOKEN
+)
+_KEEP: Final = text(
+    """
+INSERT INTO session_items (project_id, session_id, seq, run_id, items)
+VALUES (:project_id, :session_id, :seq, :run_id, CAST(:items AS json))
+ON CONFLICT DO NOTHING"""
+)
+
+_REPLACE: Final = text(
+    """
+DELETE FROM session_items k USING runs r
+WHERE r.project_id = :project_id AND r.id = :run_id AND k.project_id = r.project_id
+  AND k.session_id = :session_id AND k.run_id = r.continued_from"""
+)
+
+
+async def take_place(
+    tx: Tx, project_id: ProjectId, session_id: SessionId, on_conflict: OnConflict | None
+) -> Place:
+    """The next run's place; its row belongs into the same transaction. `on_conflict`: in place
+    of the session's own. Raises SessionNotFoundError, SessionBusyError."""
+    session = await lock(tx, project_id, session_id)
+    waiting = await open_runs(tx, project_id, session_id)
+    match on_conflict or session.on_conflict:
+        case OnConflict.REJECT if waiting:
+            raise e.SessionBusyError
+        case OnConflict.CANCEL_PREVIOUS if waiting:
+            return Place(0, waits=False, previous=waiting)
+        case _ if len(waiting) >= MAX_OPEN:
+            raise e.TooManyRequestsError(f"{MAX_OPEN} runs of this session are open already.")
+        case _:
+            pass
+    taken = (
+        update(sessions)
+        .where(sessions.c.project_id == project_id, sessions.c.id == session_id)
+        .values(last_seq=sessions.c.last_seq + 1)
+        .returning(sessions.c.last_seq)
+    )
+    return Place((await tx.execute(taken)).scalar_one(), waits=bool(waiting))
+
+
+async def close_run(
+    tx: Tx,
+    project_id: ProjectId,
+    session_id: SessionId,
+    session_seq: int,
+    run_id: RunId,
+    items: Sequence[JsonObject],
+) -> None:
+    """Keep the items of a root run that ends, in place of those of the run that it continued, and
+    let the next run of the session begin. The caller has locked the run. Doing it twice is
+    harmless."""
+    touched = (
+        update(sessions)
+        .where(sessions.c.project_id == project_id, sessions.c.id == session_id)
+        .values(updated_at=func.clock_timestamp())
+        .returning(sessions.c.id)
+    )
+    if (await tx.execute(touched)).one_or_none() is None:
+        return
+    values = {"project_id": project_id, "session_id": session_id, "run_id": run_id}
+    kept = {"seq": session_seq, "items": compact(list(items))}
+    await tx.execute(_KEEP, values | kept)
+    if items:
+        await tx.execute(_REPLACE, values)
+    # A statement of its own: it must see what was committed while the lock was waited for.
+    await tx.execute(_WAKE_NEXT, values | {"batch": 1})
+
+
+async def wake_stranded(tx: Tx) -> int:
+    """Lets runs begin that are the first of their session and were not told so; how many."""
+    return len((await tx.execute(_WAKE_STRANDED, {"batch": BATCH})).all())
+
+
+async def open_runs(tx: Tx, project_id: ProjectId, session_id: SessionId) -> tuple[RunId, ...]:
+    """That have not ended, newest first, at most MAX_OPEN; child runs are not among them."""
+    values = {"project_id": project_id, "session_id": session_id, "limit": MAX_OPEN}
+    return tuple(RunId(row.id) for row in await tx.execute(_OPEN_RUNS, values))
+
+
+# Sessions themselves.
+
+
+async def create(
+    tx: Tx,
+    project_id: ProjectId,
+    *,
+    name: str | None,
+    metadata: JsonObject,
+    state: JsonObject,
+    on_conflict: OnConflict,
+) -> Session:
+    made = insert(sessions).values(
+        project_id=project_id,
+        id=mint(),
+        name=name,
+        metadata=metadata,
+        state=_checked(state),
+        on_conflict=on_conflict,
+    )
+    return _session((await tx.execute(made.returning(sessions))).one())
+
+
+async def get(tx: Tx, project_id: ProjectId, session_id: SessionId) -> Session | None:
+    query = select(sessions).where(sessions.c.project_id == project_id, sessions.c.id == session_id)
+    row = (await tx.execute(query)).one_or_none()
+    return None if row is None else _session(row)
+
+
+async def lock(tx: Tx, project_id: ProjectId, session_id: SessionId) -> Session:
+    """As it stays until the transaction ends. Raises SessionNotFoundError."""
+    query = select(sessions).where(sessions.c.project_id == project_id, sessions.c.id == session_id)
+    row = (await tx.execute(query.with_for_update())).one_or_none()
+    if row is None:
+        raise e.SessionNotFoundError
+    return _session(row)
+
+
+async def search(
+    tx: Tx, project_id: ProjectId, *, after: UUID | None, limit: int, descending: bool
+) -> list[Session]:
+    """In the order in which they were created."""
+    query = select(sessions).where(sessions.c.project_id == project_id)
+    if after is not None:
+        query = query.where(sessions.c.id < after if descending else sessions.c.id > after)
+    order = sessions.c.id.desc() if descending else sessions.c.id
+    return [_session(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+
+
+async def change(
+    tx: Tx, project_id: ProjectId, session_id: SessionId, *, delta: JsonObject, **given: Any
+) -> Session:
+    """`delta` is merged into the state; `given` are name, metadata and on_conflict, where they
+    change. Raises SessionNotFoundError, InvalidRequestError."""
+    session = await lock(tx, project_id, session_id)
+    if delta:
+        given["state"] = _checked(merged(session.state, delta))
+    changed = (
+        update(sessions)
+        .where(sessions.c.project_id == project_id, sessions.c.id == session_id)
+        .values(updated_at=func.clock_timestamp(), **given)
+        .returning(sessions)
+    )
+    return _session((await tx.execute(changed)).one())
+
+
+async def delete(tx: Tx, project_id: ProjectId, session_id: SessionId) -> None:
+    """With all that it kept; its runs stay. Raises SessionNotFoundError, SessionBusyError."""
+    await lock(tx, project_id, session_id)
+    if await open_runs(tx, project_id, session_id):
+        raise e.SessionBusyError
+    await tx.execute(
+        delete_from(sessions).where(
+            sessions.c.project_id == project_id, sessions.c.id == session_id
+        )
+    )
+
+
+_BEYOND: Final = 2**62
+_COPY: Final = text(
+    """
+INSERT INTO session_items (project_id, session_id, seq, run_id, items, created_at)
+SELECT project_id, CAST(:fork AS uuid), seq, run_id, items, created_at FROM session_items
+WHERE project_id = :project_id AND session_id = :session_id AND seq <= :seq
+ORDER BY seq DESC LIMIT :limit"""
+)
+
+
+async def fork(
+    tx: Tx, project_id: ProjectId, session_id: SessionId, *, run_id: RunId | None, name: str | None
+) -> Session:
+    """A session that goes on from an ended run of this one, or from its newest; the state is
+    this one's as it is now. Raises SessionNotFoundError, RunNotFoundError, SessionBusyError."""
+    session = await lock(tx, project_id, session_id)
+    seq = _BEYOND if run_id is None else await _seq_of(tx, project_id, session_id, run_id)
+    made = insert(sessions).values(
+        project_id=project_id,
+        id=mint(),
+        name=session.name if name is None else name,
+        metadata=session.metadata,
+        state=session.state,
+        on_conflict=session.on_conflict,
+        forked_from=session_id,
+        last_seq=select(sessions.c.last_seq)
+        .where(sessions.c.project_id == project_id, sessions.c.id == session_id)
+        .scalar_subquery(),
+    )
+    forked = _session((await tx.execute(made.returning(sessions))).one())
+    values = {"project_id": project_id, "session_id": session_id, "fork": forked.id, "seq": seq}
+    await tx.execute(_COPY, values | {"limit": MAX_FORKED})
+    return forked
+
+
+async def _seq_of(tx: Tx, project_id: ProjectId, session_id: SessionId, run_id: RunId) -> int:
+    query = select(session_items.c.seq).where(
+        session_items.c.project_id == project_id,
+        session_items.c.session_id == session_id,
+        session_items.c.run_id == run_id,
+    )
+    seq = (await tx.execute(query)).scalar_one_or_none()
+    if seq is not None:
+        return seq
+    if run_id in await open_runs(tx, project_id, session_id):
+        raise e.SessionBusyError("A fork begins behind a run that has ended; this one is open.")
+    raise e.RunNotFoundError("This session has no such run.")
+
+
+def _checked(state: JsonObject) -> JsonObject:
+    if not fits(state):
+        wrong = FieldError("state", f"must be at most {MAX_STATE_BYTES} bytes as JSON")
+        raise e.InvalidRequestError(errors=[wrong])
+    return state
+
+
+def _session(row: Any) -> Session:
+    return Session(
+        id=SessionId(row.id),
+        name=row.name,
+        metadata=row.metadata,
+        state=row.state,
+        on_conflict=OnConflict(row.on_conflict),
+        forked_from=None if row.forked_from is None else SessionId(row.forked_from),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

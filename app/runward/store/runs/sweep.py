@@ -1,0 +1,215 @@
+"""What time makes due: expired leases, approvals, callbacks, deadlines, crash loops, old keys."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import text
+
+from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
+from runward.store.postgres.db import Tx
+from runward.store.runs.claims import MAX_CLAIMS, MAX_LOST_LEASES, Held
+
+BATCH: Final = 200
+"""Rows of one kind in one sweep; the next follows at once where there were so many."""
+
+_LEASES: Final = text(
+    """
+WITH lost AS (
+  SELECT project_id, id FROM runs
+  WHERE status = 'in_progress' AND lease_expires_at <= clock_timestamp()
+  ORDER BY id LIMIT :batch FOR UPDATE SKIP LOCKED
+), freed AS (
+  UPDATE runs r SET status = 'queued', lease_expires_at = NULL, available_at = clock_timestamp()
+  FROM lost WHERE r.project_id = lost.project_id AND r.id = lost.id
+    AND r.status = 'in_progress' AND r.lease_expires_at <= clock_timestamp()
+  RETURNING r.id
+), hint AS MATERIALIZED (
+  SELECT pg_notify('runward_work', '') FROM freed LIMIT 1
+)
+SELECT freed.id FROM freed LEFT JOIN hint ON true"""
+)
+# What is found here is looked at again under its run's lock, by clock_timestamp(). That one is
+# volatile and bounds no index; statement_timestamp() does.
+_APPROVALS: Final = text(
+    "SELECT project_id, id FROM approvals WHERE status = 'pending'"
+    " AND expires_at <= statement_timestamp() ORDER BY expires_at LIMIT :batch"
+)
+_ANSWERS: Final = (
+    "SELECT project_id, run_id, call_id FROM tool_calls WHERE phase = '{phase}'"
+    " AND received IS NULL AND deadline_at <= statement_timestamp()"
+    " ORDER BY deadline_at LIMIT :batch"
+)
+_CALLBACKS: Final = text(_ANSWERS.format(phase="awaiting_callback"))
+_RESULTS: Final = text(_ANSWERS.format(phase="awaiting_result"))
+_OVERDUE: Final = text(
+    "SELECT deadline_at <= clock_timestamp() FROM tool_calls"
+    " WHERE project_id = :project_id AND run_id = :run_id AND call_id = :call_id"
+)
+_DEADLINES: Final = text(
+    "SELECT project_id, id FROM runs WHERE status IN ('queued', 'requires_action')"
+    " AND deadline_at <= statement_timestamp() ORDER BY deadline_at LIMIT :batch"
+)
+# A worker that lives reports a lost lease within a lease, which takes the claim back. Runs that
+# nobody may claim yet are left out by the index, since there may be very many of them.
+_CRASH_LOOPS: Final = text(
+    "SELECT project_id, id FROM runs WHERE status = 'queued'"
+    " AND available_at <= statement_timestamp() AND (lost_leases >= :max_lost"
+    " OR claims >= :max_claims"
+    " AND available_at <= statement_timestamp() - CAST(:lease AS interval)) LIMIT :batch"
+)
+_IS_CRASH_LOOP: Final = text(
+    "SELECT lost_leases >= :max_lost OR claims >= :max_claims FROM runs"
+    " WHERE project_id = :project_id AND id = :id"
+)
+# A worker that ends a run cancels what is below it; this is for one that was lost in between.
+_ORPHANS: Final = text(
+    "SELECT DISTINCT k.project_id, k.parent_run_id AS id FROM runs k"
+    " JOIN runs p ON p.project_id = k.project_id AND p.id = k.parent_run_id"
+    " WHERE k.parent_run_id IS NOT NULL"
+    " AND k.status IN ('queued', 'in_progress', 'requires_action')"
+    " AND p.ended_at < statement_timestamp() - interval '2 seconds' LIMIT :batch"
+)
+_OLD_KEYS: Final = text(
+    "DELETE FROM idempotency_keys WHERE ctid = ANY(ARRAY(SELECT ctid FROM idempotency_keys"
+    " WHERE expires_at <= statement_timestamp() ORDER BY expires_at LIMIT :batch"
+    " FOR UPDATE SKIP LOCKED)) RETURNING 1"
+)
+_HEARTBEAT: Final = text(
+    """
+WITH h AS (
+  SELECT * FROM unnest(CAST(:projects AS uuid[]), CAST(:ids AS uuid[]), CAST(:fences AS bigint[]),
+    CAST(:kept AS bool[])) AS h(project_id, id, fence, kept)
+), l AS (
+  SELECT r.project_id, r.id FROM runs r
+  JOIN h ON r.project_id = h.project_id AND r.id = h.id AND r.fence = h.fence AND h.kept
+  WHERE r.status = 'in_progress' AND r.lease_expires_at > clock_timestamp()
+  ORDER BY r.id FOR UPDATE OF r SKIP LOCKED
+), renewed AS (
+  UPDATE runs r SET lease_expires_at = clock_timestamp() + CAST(:lease AS interval)
+  FROM l WHERE r.project_id = l.project_id AND r.id = l.id
+)
+SELECT h.id, h.fence FROM h LEFT JOIN runs r ON r.project_id = h.project_id AND r.id = h.id
+  AND r.fence = h.fence AND r.status = 'in_progress' AND r.lease_expires_at > clock_timestamp()
+WHERE r.id IS NULL"""
+)
+
+
+# Whoever locks such a run works on it, so it is left out.
+_FORGIVE: Final = text(
+    """
+WITH h AS (
+  SELECT * FROM unnest(CAST(:projects AS uuid[]), CAST(:ids AS uuid[]), CAST(:fences AS bigint[]))
+    AS h(project_id, id, fence)
+), l AS (
+  SELECT r.project_id, r.id FROM runs r
+  JOIN h ON r.project_id = h.project_id AND r.id = h.id AND r.fence >= h.fence
+  WHERE r.status IN ('queued', 'in_progress') AND r.claims > 0
+  ORDER BY r.id FOR UPDATE OF r SKIP LOCKED
+)
+UPDATE runs r SET claims = r.claims - 1, lost_leases = r.lost_leases + 1
+FROM l WHERE r.project_id = l.project_id AND r.id = l.id"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DueAnswer:
+    project_id: ProjectId
+    run_id: RunId
+    call_id: CallId
+
+
+async def renew_leases(
+    tx: Tx, lease: timedelta, held: Sequence[Held], dropped: Sequence[Held] = ()
+) -> list[Held]:
+    """Renew the leases in `held`, and return the lost ones of `held` and `dropped`. Nobody works
+    under the leases in `dropped`, so they expire. One process may name two leases of one run. If a
+    run is locked, its lease is renewed the next time, so that the others need not wait."""
+    leases = [*held, *dropped]
+    kept = [True] * len(held) + [False] * len(dropped)
+    values = {"lease": lease, "kept": kept, **_rows(leases)}
+    lost = {(row.id, row.fence) for row in await tx.execute(_HEARTBEAT, values)}
+    return [one for one in leases if (one.run_id, one.fence) in lost]
+
+
+async def forgive(tx: Tx, lost: Sequence[Held]) -> None:
+    """Take the claims of these leases back. The worker that lost them lives, so the runs did not
+    take it down."""
+    await tx.execute(_FORGIVE, _rows(lost))
+
+
+def _rows(held: Sequence[Held]) -> dict[str, Any]:
+    return {
+        "projects": [one.project_id for one in held],
+        "ids": [one.run_id for one in held],
+        "fences": [one.fence for one in held],
+    }
+
+
+async def free_expired_leases(tx: Tx) -> list[UUID]:
+    """The runs that wait for a worker again. Their next claim makes a new fence."""
+    return list((await tx.execute(_LEASES, {"batch": BATCH})).scalars())
+
+
+async def due_approvals(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, ApprovalId]]:
+    rows = await _all(tx, _APPROVALS, limit)
+    return [(ProjectId(row.project_id), ApprovalId(row.id)) for row in rows]
+
+
+async def due_callbacks(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
+    return await _due_answers(tx, _CALLBACKS, limit)
+
+
+async def due_results(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
+    """Of calls that their client runs."""
+    return await _due_answers(tx, _RESULTS, limit)
+
+
+async def _due_answers(tx: Tx, statement: Any, limit: int) -> list[DueAnswer]:
+    return [
+        DueAnswer(ProjectId(row.project_id), RunId(row.run_id), CallId(row.call_id))
+        for row in await _all(tx, statement, limit)
+    ]
+
+
+async def is_overdue(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: CallId) -> bool:
+    """Whether the deadline of the call's last attempt has passed."""
+    values = {"project_id": project_id, "run_id": run_id, "call_id": call_id}
+    return bool((await tx.execute(_OVERDUE, values)).scalar_one_or_none())
+
+
+async def due_deadlines(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, RunId]]:
+    return [(ProjectId(row.project_id), RunId(row.id)) for row in await _all(tx, _DEADLINES, limit)]
+
+
+async def crash_loops(
+    tx: Tx, lease: timedelta, limit: int = BATCH
+) -> list[tuple[ProjectId, RunId]]:
+    """Return runs that take their workers down. `lease`: how long a worker may take to report that
+    it lives."""
+    limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
+    rows = await tx.execute(_CRASH_LOOPS, {"batch": limit, "lease": lease, **limits})
+    return [(ProjectId(row.project_id), RunId(row.id)) for row in rows]
+
+
+async def is_crash_loop(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
+    """Return whether the run still has too many claims or lost leases without progress."""
+    limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
+    values = {"project_id": project_id, "id": run_id, **limits}
+    return bool((await tx.execute(_IS_CRASH_LOOP, values)).scalar_one_or_none())
+
+
+async def orphans(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, RunId]]:
+    """Ended runs that have open child runs."""
+    return [(ProjectId(row.project_id), RunId(row.id)) for row in await _all(tx, _ORPHANS, limit)]
+
+
+async def drop_old_idempotency_keys(tx: Tx) -> int:
+    """How many there were."""
+    return len(await _all(tx, _OLD_KEYS, BATCH))
+
+
+async def _all(tx: Tx, statement: Any, limit: int) -> Sequence[Any]:
+    return (await tx.execute(statement, {"batch": limit})).all()

@@ -1,0 +1,385 @@
+"""What others than the lease's holder do to a run: decide, resolve, call back, cancel, expire.
+
+Each locks the run, decides in the domain under that lock, and writes once. The run moves on by
+itself: where it waited, it is queued in the same transaction.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from runward.domain import errors as e
+from runward.domain.errors import FieldError
+from runward.domain.events.event_types import MAX_PER_RUN
+from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, show
+from runward.domain.json import JsonObject, same
+from runward.domain.run import approvals as rules
+from runward.domain.run.abandoned import Closed, abandoned, together
+from runward.domain.run.approvals import ApprovalStatus, Approve, Decision, Edit, Reject
+from runward.domain.run.bounds import check_room
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason
+from runward.domain.run.items import Item
+from runward.domain.run.resolve import (
+    MAX_ROUNDS,
+    Callback,
+    CallbackCompleted,
+    CallbackFailed,
+    InputRequired,
+    Progress,
+    Resolution,
+    call_back,
+    checks_results,
+    keep,
+    resolve,
+    rounds,
+    says_the_same,
+    was_asked,
+)
+from runward.domain.run.settle import conclude, timed_out
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
+from runward.domain.run.tools import Tool
+from runward.store.access.callback_tokens import CallRef
+from runward.store.access.vault import Vault
+from runward.store.ids import mint
+from runward.store.postgres.db import Tx
+from runward.store.runs import approvals, claims, queries, sweep, views
+from runward.store.runs.approvals import Approval
+from runward.store.runs.locked import end, go_on, locked, locked_open, tool_of
+
+_CALLED_BACK: Final = frozenset({CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_INPUT})
+_GONE: Final = "The deadline passed while the run waited."
+_TIMED: Final = {
+    CallPhase.AWAITING_CALLBACK: "No callback came in time.",
+    CallPhase.AWAITING_RESULT: "No result came in time.",
+}
+
+
+async def decide(
+    tx: Tx, vault: Vault, project_id: ProjectId, approval_id: ApprovalId, what: Decision, by: str
+) -> Approval:
+    """Exactly one decision wins; the same again is answered like the first. Raises AppErrors."""
+    asked = await approvals.get(tx, project_id, approval_id)
+    if asked is None:
+        raise e.ApprovalNotFoundError
+    status, state = await locked(tx, project_id, asked.run_id)
+    asked = await approvals.get(tx, project_id, approval_id)
+    assert asked is not None
+    if asked.status is ApprovalStatus.PENDING and _left_behind(asked, state):
+        asked = replace(asked, status=ApprovalStatus.WITHDRAWN)
+    if asked.status is not ApprovalStatus.PENDING or asked.expired:
+        return _second(asked, what)
+    if what.digest is not None and what.digest != asked.digest:
+        raise e.DigestMismatchError
+    if what.decision not in asked.allowed_decisions:
+        raise e.DecisionNotAllowedError
+    _check_remember(what, state)
+    call = state.calls[CallId(asked.call_id)]
+    tool = await tool_of(tx, vault, state, call)
+    if isinstance(what, Edit):
+        _check_edit(state, tool, what)
+    changes, expired = Changes(), await _expired_beside(tx, state, what)
+    _, decided = rules.decide(state, changes, call, tool, what, by, expired=expired)
+    if isinstance(what, Approve | Reject) and what.remember is not None:
+        remembered = rules.remembered(what, call, state.agent)
+        session = state.place.session_id if state.place else None
+        await approvals.remember(tx, project_id, state.id, remembered, what.remember, session)
+    closed = approvals.closed_rows(state.id, decided, by)
+    await go_on(tx, status, state, changes, closed=closed)
+    after = await approvals.get(tx, project_id, approval_id)
+    assert after is not None
+    return after
+
+
+async def _expired_beside(tx: Tx, state: RunState, what: Decision) -> frozenset[ApprovalId]:
+    """The run's expired approvals, where the decision could cover them."""
+    if isinstance(what, Approve | Reject) and what.remember is not None:
+        return await approvals.expired_of(tx, state.project_id, state.id)
+    return frozenset()
+
+
+def _check_edit(state: RunState, tool: Tool, edit: Edit) -> None:
+    if problems := tool.arguments.problems(edit.arguments):
+        raise e.InvalidRequestError(
+            errors=[FieldError(problem.path, problem.message) for problem in problems]
+        )
+    check_room(edit.arguments, stored=state.stored_bytes)
+
+
+def _left_behind(asked: Approval, state: RunState) -> bool:
+    """Whether no call waits for this approval. The run has ended, or its call was settled."""
+    call = state.calls.get(CallId(asked.call_id))
+    return (
+        call is None
+        or call.phase is not CallPhase.AWAITING_APPROVAL
+        or call.approval_id != asked.id
+    )
+
+
+def _check_remember(what: Decision, state: RunState) -> None:
+    """Only a run that has a place in a session can have something remembered for it: a child run
+    passes nothing on."""
+    remember = what.remember if isinstance(what, Approve | Reject) else None
+    if remember is None or remember.scope == "run":
+        return
+    if state.place is None or state.place.number is None:
+        raise e.InvalidRequestError(
+            errors=[FieldError("remember.scope", "must be run: this run belongs to no session")]
+        )
+
+
+def _second(asked: Approval, what: Decision) -> Approval:
+    """The one that won, where it was the same; else the error that names it."""
+    again = rules.as_kept(what)
+    if asked.decision is not None and same(asked.decision, again):
+        return asked
+    status = asked.status if asked.status is not ApprovalStatus.PENDING else ApprovalStatus.EXPIRED
+    won: JsonObject = {
+        "id": show(Prefix.APPROVAL, asked.id),
+        "status": status,
+        "decision": asked.decision,
+        "decided_by": asked.decided_by,
+    }
+    raise e.ApprovalAlreadyDecidedError(
+        f"This approval is {status} already.", extra={"approval": won}
+    )
+
+
+async def resolve_call(
+    tx: Tx, vault: Vault, project_id: ProjectId, run_id: RunId, call_id: CallId, how: Resolution
+) -> None:
+    """Settle a call whose outcome nobody knows. Raises AppErrors."""
+    status, state = await locked(tx, project_id, run_id)
+    call = state.calls.get(call_id)
+    if call is None:
+        raise e.CallNotFoundError
+    if call.phase is not CallPhase.AWAITING_RESOLUTION:
+        raise e.CallNotWaitingError
+    changes = Changes()
+    resolve(state, changes, call, await tool_of(tx, vault, state, call), how)
+    if not changes.events:
+        changes.add("tool_call.progress", call_id=call.id, status="retried_by_person")
+    await go_on(tx, status, state, changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The call has ended without this answer; it was kept, and changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TooEarly:
+    """The tool calls back before its 202 has arrived, or before the call is retried: ask again in
+    a moment."""
+
+
+async def take_callback(
+    tx: Tx, vault: Vault, ref: CallRef, said: Callback, *, checked: bool = False
+) -> Late | TooEarly | None:
+    """The first result wins, the same again is fine, another is a conflict. `checked`: the
+    project has guardrails or hooks that see results; then, or where the run's own agent or tool
+    has some, the answer is only kept, for the loop to show it to them. Raises AppErrors."""
+    try:
+        status, state = await locked(tx, ref.project_id, ref.run_id)
+    except e.RunNotFoundError:
+        raise e.CallbackNotFoundError from None
+    call = next((call for call in state.calls.values() if call.uuid == ref.call), None)
+    if call is None:
+        raise e.CallbackNotFoundError
+    if was_asked(call, said, ref.attempt):
+        return None
+    if call.phase is CallPhase.STARTED or (call.phase is CallPhase.READY and call.attempt > 0):
+        return TooEarly()
+    if call.phase not in _CALLED_BACK:
+        return await _late(tx, vault, state, call, said)
+    if call.received is not None:
+        return _again(call.received, said)
+    tool = await tool_of(tx, vault, state, call)
+    await _take(tx, status, state, call, tool, said, checked=checked)
+    return None
+
+
+async def _take(
+    tx: Tx,
+    status: RunStatus,
+    state: RunState,
+    call: Call,
+    tool: Tool,
+    said: Callback,
+    *,
+    checked: bool,
+) -> None:
+    final = isinstance(said, CallbackCompleted | CallbackFailed)
+    if not final and state.last_seq >= MAX_PER_RUN:
+        raise e.TooManyRequestsError("This run has as many events as it may.")
+    if isinstance(said, InputRequired):
+        if call.phase is CallPhase.AWAITING_INPUT:
+            raise e.ConflictError("This call waits for the answer to something else.")
+        if rounds(call) >= MAX_ROUNDS:
+            raise e.ConflictError(f"This call has asked {MAX_ROUNDS} times, as often as it may.")
+        check_room(said, stored=state.stored_bytes)
+    changes = Changes()
+    if isinstance(said, CallbackCompleted | CallbackFailed) and (
+        checked or checks_results(state, tool)
+    ):
+        check_room(said, stored=state.stored_bytes)
+        keep(changes, call, said)
+    else:
+        call_back(state, changes, call, tool, said)
+    if isinstance(said, Progress):
+        await queries.change(tx, state, changes)
+    else:
+        await go_on(tx, status, state, changes)
+
+
+def _again(received: JsonObject, said: Callback) -> None:
+    """An answer is here already."""
+    if not isinstance(said, Progress) and not same(received, said.model_dump(mode="json")):
+        raise e.ResultAlreadyGivenError
+
+
+async def _late(tx: Tx, vault: Vault, state: RunState, call: Call, said: Callback) -> Late | None:
+    if call.result is not None and call.result.outcome in (
+        CallOutcome.COMPLETED,
+        CallOutcome.FAILED,
+    ):
+        if isinstance(said, Progress):
+            return None
+        if isinstance(said, InputRequired):
+            raise e.ResultAlreadyGivenError
+        if says_the_same(call, await tool_of(tx, vault, state, call), said):
+            return None
+        raise e.ResultAlreadyGivenError
+    body = said.model_dump(mode="json")
+    await views.keep_late_callback(tx, state.project_id, state.id, call.id, body, mint())
+    return Late()
+
+
+async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bool) -> Closed:
+    """After this nothing new starts, in this run or below it. A run that is worked on ends with
+    its turn, if so asked. Cancelling twice is fine; raises RunEndedError where it has ended
+    otherwise."""
+    below = await _lock_tree(tx, project_id, run_id)
+    status, state = await locked(tx, project_id, run_id)
+    if status is RunStatus.CANCELLED:
+        return Closed()
+    if status in TERMINAL:
+        raise e.RunEndedError(f"This run is {status} already.")
+    works = status is RunStatus.IN_PROGRESS or (status is RunStatus.QUEUED and below)
+    if after_turn and works:
+        await queries.change(tx, state, Changes(), cancel_requested=True)
+        return Closed()
+    closed = [await _cancel_one(tx, project_id, child) for child in reversed(below)]
+    own = await end(tx, state, Reason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
+    return together([*(one for one in closed if one), own])
+
+
+async def cancel_below(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
+    """The run has ended: nobody waits for its child runs any more. None: there were none."""
+    below = await _lock_tree(tx, project_id, run_id)
+    closed = [await _cancel_one(tx, project_id, child) for child in reversed(below)]
+    return together(one for one in closed if one) if any(closed) else None
+
+
+async def _lock_tree(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[RunId]:
+    """Lock this run and the open runs below it, and return those below, the older first. While all
+    of them are locked, none can start another. One statement locks all in the order of their ids,
+    as everybody does: the clock of another process may give a child an id below its parent's."""
+    while True:
+        below = await queries.open_below(tx, project_id, run_id)
+        async with tx.begin_nested() as locks:
+            await queries.lock_all(tx, project_id, run_id, *below)
+            found = await queries.open_below(tx, project_id, run_id)
+            if set(found) <= set(below):
+                return found
+            await locks.rollback()  # another was started; a child's id may precede its parent's
+
+
+async def _cancel_one(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
+    found = await queries.load(tx, project_id, run_id)
+    if found is None or found[0] in TERMINAL:
+        return None
+    return await end(tx, found[1], Reason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
+
+
+async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequence[Item]) -> None:
+    """Another message for an open run; the model sees it with its next turn. It waits as long as
+    calls of the turn before have no result. Raises AppErrors."""
+    _, state = await locked_open(tx, project_id, run_id)
+    if state.lineage is not None:
+        raise e.ConflictError("A child run takes no messages; send them to the run above it.")
+    if state.last_seq >= MAX_PER_RUN:
+        raise e.TooManyRequestsError("This run has as many events as it may.")
+    check_room(messages, stored=state.stored_bytes)
+    changes = Changes()
+    segment = Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages))
+    changes.segments.append(segment)
+    changes.add("input.received", turn=state.turn, messages=len(messages))
+    await queries.change(tx, state, changes)
+
+
+# What time does. Each gives None where somebody else was faster.
+
+
+async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Closed | None:
+    """Reject the call whose approval has expired, or withdraw an approval that its run left
+    behind. None: the approval is closed already, or has time."""
+    asked = await approvals.get(tx, project_id, approval_id)
+    if asked is None:
+        return None
+    status, state = await locked(tx, project_id, asked.run_id)
+    asked = await approvals.get(tx, project_id, approval_id)
+    if asked is None or asked.status is not ApprovalStatus.PENDING:
+        return None
+    if _left_behind(asked, state):
+        await approvals.withdraw(tx, project_id, approval_id)
+        return Closed()
+    if not asked.expired:
+        return None
+    changes = Changes()
+    rules.expire(state, changes, state.calls[CallId(asked.call_id)])
+    await go_on(tx, status, state, changes)
+    return Closed()
+
+
+async def expire_callback(
+    tx: Tx, vault: Vault, project_id: ProjectId, run_id: RunId, call_id: CallId
+) -> Closed | None:
+    """A call that was accepted with 202, or that its client runs, and whose time has passed."""
+    status, state = await locked(tx, project_id, run_id)
+    call = state.calls.get(call_id)
+    if call is None or call.phase not in _TIMED or call.received is not None:
+        return None
+    if not await sweep.is_overdue(tx, project_id, run_id, call_id):
+        return None  # it was sent again
+    tool = await tool_of(tx, vault, state, call)
+    changes = Changes()
+    verdict = timed_out(tool.spec, call, _TIMED[call.phase])
+    conclude(state, changes, call, verdict)
+    await go_on(tx, status, state, changes)
+    return Closed(abandoned(state, changes))
+
+
+async def expire_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
+    """A run whose deadline has passed while it was queued or waited."""
+    status, state = await locked(tx, project_id, run_id)
+    if status not in MOVES[Move.EXPIRE].sources:
+        return None
+    if state.seconds_left is None or state.seconds_left > 0:
+        return None
+    details: JsonObject = {"reason": "deadline", "message": _GONE}
+    return await end(tx, state, Reason.RUN_ENDED, Move.EXPIRE, incomplete=details)
+
+
+async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
+    """End a run that was claimed too often without progress, since it takes its workers down.
+    None: a worker took its claim back, or the run has gone on, after the sweep found it."""
+    status, state = await locked(tx, project_id, run_id)
+    if status is not RunStatus.QUEUED or not await sweep.is_crash_loop(tx, project_id, run_id):
+        return None
+    error: JsonObject = {
+        "code": "crash_loop",
+        "message": f"Without any progress of the run, {claims.MAX_CLAIMS} workers ended while they"
+        f" carried it, or workers lost its lease {claims.MAX_LOST_LEASES} times.",
+    }
+    return await end(tx, state, Reason.RUN_ENDED, Move.FAIL, error=error)

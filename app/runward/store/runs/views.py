@@ -1,0 +1,314 @@
+"""Runs, calls and conversations as the API shows them: plain reads, nothing is locked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, literal_column, select, text
+
+from runward.domain.ids import CallId, ProjectId, RunId, SessionId
+from runward.domain.json import JsonObject, compact
+from runward.domain.run.approvals import ApprovalStatus
+from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase
+from runward.domain.run.status import RunStatus
+from runward.store import codec
+from runward.store.access.keys import Actor, starter_columns, starter_from_row
+from runward.store.postgres.db import UNREADABLE, Tx
+from runward.store.postgres.tables import approvals, runs, tool_calls
+from runward.store.runs.approvals import Approval, approval_from_row
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """The head row. `config` is what was asked for, without defaults."""
+
+    id: RunId
+    status: RunStatus
+    agent: str | None
+    config: JsonObject
+    created_by: Actor | None
+    turn: int
+    usage: dict[str, Any]
+    session_id: SessionId | None
+    continued_from: RunId | None
+    parent_run_id: RunId | None
+    output: Any
+    output_parsed: Any
+    error: JsonObject | None
+    incomplete_details: JsonObject | None
+    context: JsonObject | None
+    metadata: JsonObject
+    last_seq: int
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """A ledger row with its times; `deadline_at` is that of its last attempt."""
+
+    call: Call
+    created_at: datetime
+    started_at: datetime | None
+    deadline_at: datetime | None
+    ended_at: datetime | None
+
+
+USAGE: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "reasoning_tokens",
+    "total_tokens",
+    "cost_usd",
+)
+PARKED: Final = """(runs.status = 'queued' AND runs.available_at = 'infinity'
+  AND runs.started_at IS NOT NULL AND (SELECT c.phase FROM tool_calls c
+    WHERE c.project_id = runs.project_id AND c.run_id = runs.id AND c.phase = 'awaiting_child'
+    LIMIT 1) IS NULL)"""
+"""The run waits only for callbacks of tools. It is stored as queued, but it needs no worker and no
+person, so it is shown as in progress. (A run that waits for child runs is queued. LIMIT keeps the
+planner from reading all calls.)"""
+SHOWN_STATUS: Final = f"CASE WHEN {PARKED} THEN 'in_progress' ELSE runs.status END"
+RUN_COLUMNS: Final = (
+    runs.c.id,
+    literal_column(SHOWN_STATUS, Text).label("status"),
+    func.coalesce(runs.c.active_agent, runs.c.agent).label("agent"),
+    runs.c.config,
+    *starter_columns(runs),
+    runs.c.turn,
+    runs.c.input_tokens,
+    runs.c.output_tokens,
+    runs.c.cached_tokens,
+    runs.c.reasoning_tokens,
+    runs.c.cost_usd,
+    runs.c.session_id,
+    runs.c.continued_from,
+    runs.c.parent_run_id,
+    runs.c.output,
+    runs.c.output_parsed,
+    runs.c.error,
+    runs.c.incomplete_details,
+    runs.c.context,
+    runs.c.metadata,
+    runs.c.last_seq,
+    runs.c.created_at,
+    runs.c.started_at,
+    runs.c.ended_at,
+)
+
+
+async def get_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> RunView | None:
+    query = select(*RUN_COLUMNS).where(runs.c.project_id == project_id, runs.c.id == run_id)
+    row = (await tx.execute(query)).one_or_none()
+    return None if row is None else run_from_row(row)
+
+
+_STATUS: Final = text(
+    f"SELECT {SHOWN_STATUS} AS status, last_seq FROM runs"
+    " WHERE project_id = :project_id AND id = :id"
+)
+
+
+async def status_of(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, int] | None:
+    """Return the status as it is shown, and the number of the last event."""
+    row = (await tx.execute(_STATUS, {"project_id": project_id, "id": run_id})).one_or_none()
+    return None if row is None else (RunStatus(row.status), row.last_seq)
+
+
+_OPEN_WITH: Final = text(
+    "SELECT id FROM runs WHERE project_id = :project_id AND id > :since"
+    " AND created_by = :created_by AND metadata @> CAST(:about AS jsonb)"
+    " AND status IN ('queued', 'in_progress', 'requires_action') ORDER BY id DESC LIMIT 1"
+)
+
+
+async def open_run_with(
+    tx: Tx, project_id: ProjectId, created_by: UUID, about: JsonObject, since: UUID
+) -> RunId | None:
+    """The newest open run that this key has started, of those that came after the id `since`, with
+    `about` among its metadata."""
+    values = {"project_id": project_id, "created_by": created_by, "since": since}
+    row = (await tx.execute(_OPEN_WITH, values | {"about": compact(about)})).one_or_none()
+    return None if row is None else RunId(row.id)
+
+
+async def calls_of(
+    tx: Tx,
+    project_id: ProjectId,
+    run_id: RunId,
+    *,
+    phases: tuple[CallPhase, ...] = (),
+    call_id: CallId | None = None,
+) -> list[CallView]:
+    """In the order in which the model asked for them."""
+    query = select(tool_calls).where(
+        tool_calls.c.project_id == project_id, tool_calls.c.run_id == run_id
+    )
+    if phases:
+        query = query.where(tool_calls.c.phase.in_(phases))
+    if call_id is not None:
+        query = query.where(tool_calls.c.call_id == call_id)
+    rows = await tx.execute(query.order_by(tool_calls.c.turn, tool_calls.c.position))
+    return [_call(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call that needs a decision, a result or an answer from outside, or that waits for its
+    tool's callback. `run_id`: the run of the call. `path`: the agents from the run that is looked
+    at down to that one."""
+
+    run_id: RunId
+    path: tuple[str, ...]
+    what: Approval | CallView
+
+
+_FAMILY: Final = (
+    text(
+        "SELECT id AS looked_at, id, CAST('{}' AS text[]) AS names"
+        " FROM unnest(CAST(:ids AS uuid[])) AS id"
+        " UNION ALL SELECT a.id, r.id, r.path[a.depth:] FROM runs r"
+        " CROSS JOIN LATERAL unnest(r.ancestors) WITH ORDINALITY AS a(id, depth)"
+        " WHERE r.project_id = :project_id AND r.parent_run_id IS NOT NULL"
+        " AND r.ancestors && CAST(:ids AS uuid[]) AND a.id = ANY(CAST(:ids AS uuid[]))"
+        " AND r.status IN ('queued', 'in_progress', 'requires_action')"
+    )
+    .columns(column("looked_at", Uuid), column("id", Uuid), column("names", ARRAY(Text)))
+    .cte("family")
+)
+"""The runs `ids`, and the open ones below each of them."""
+
+
+def _waiting_query(project_id: ProjectId, run_ids: Sequence[RunId]) -> Select[Any]:
+    """One statement, whether or not there are child runs."""
+    asked = (
+        (approvals.c.project_id == tool_calls.c.project_id)
+        & (approvals.c.id == tool_calls.c.approval_id)
+        & (approvals.c.status == ApprovalStatus.PENDING)
+    )
+    overdue = (approvals.c.expires_at <= func.clock_timestamp()).label("asked_expired")
+    return (
+        select(
+            _FAMILY.c.looked_at,
+            _FAMILY.c.names,
+            *tool_calls.c,
+            *(one.label(f"asked_{one.name}") for one in approvals.c),
+            overdue,
+        )
+        .select_from(
+            _FAMILY.join(
+                tool_calls,
+                (tool_calls.c.project_id == project_id) & (tool_calls.c.run_id == _FAMILY.c.id),
+            ).outerjoin(approvals, asked)
+        )
+        .where(tool_calls.c.phase.in_(WAITING - {CallPhase.AWAITING_CHILD}))
+        .where(tool_calls.c.received.is_(None))
+        .order_by(tool_calls.c.id)
+        .params(project_id=project_id, ids=list(run_ids))
+    )
+
+
+async def waiting_for(
+    tx: Tx, project_id: ProjectId, run_ids: Sequence[RunId]
+) -> dict[RunId, list[Waiting]]:
+    """Of each run and of all below it, in the order in which the models asked."""
+    found: dict[RunId, list[Waiting]] = {run_id: [] for run_id in run_ids}
+    if not run_ids:
+        return found
+    for row in await tx.execute(_waiting_query(project_id, run_ids)):
+        what = _call(row)
+        if what.call.phase is CallPhase.AWAITING_APPROVAL:
+            if row.asked_id is None:
+                continue
+            what = approval_from_row(row, "asked_", path=row.names)
+        one = Waiting(RunId(row.run_id), tuple(row.names), what)
+        found[RunId(row.looked_at)].append(one)
+    return found
+
+
+LastOutput: TypeAlias = Any
+"""Any JSON but null."""
+
+
+async def last_output(tx: Tx, project_id: ProjectId, run_id: RunId, tool: str) -> LastOutput | None:
+    """Of the run's last call of `tool` that ended well. None: there is none."""
+    query = (
+        select(tool_calls.c.result)
+        .where(tool_calls.c.project_id == project_id, tool_calls.c.run_id == run_id)
+        .where(tool_calls.c.tool == tool, tool_calls.c.phase == CallPhase.SETTLED)
+        .order_by(tool_calls.c.turn.desc(), tool_calls.c.position.desc())
+    )
+    for row in await tx.execute(query):
+        result = codec.result_from_json(row.result)
+        if not result.is_error:
+            return result.output if result.full is None else result.full
+    return None
+
+
+MAX_LATE: Final = 100
+"""Late callbacks that are kept of one run; what comes after them is answered the same, and
+dropped."""
+_KEEP_LATE: Final = text(
+    "INSERT INTO late_callbacks (project_id, id, run_id, call_id, body)"
+    " SELECT :project_id, :id, :run_id, :call_id, CAST(:body AS json) WHERE (SELECT count(*)"
+    " FROM late_callbacks WHERE project_id = :project_id AND run_id = :run_id) < :max_late"
+)
+
+
+async def keep_late_callback(
+    tx: Tx, project_id: ProjectId, run_id: RunId, call_id: str, body: JsonObject, row_id: UUID
+) -> None:
+    """The caller has locked the run."""
+    values = {"project_id": project_id, "id": row_id, "run_id": run_id, "call_id": call_id}
+    await tx.execute(_KEEP_LATE, values | {"body": compact(body), "max_late": MAX_LATE})
+
+
+def run_from_row(row: Any) -> RunView:
+    """From RUN_COLUMNS."""
+    return RunView(
+        id=RunId(row.id),
+        status=RunStatus(row.status),
+        agent=row.agent,
+        config=row.config,
+        created_by=starter_from_row(row),
+        turn=row.turn,
+        usage={
+            "input_tokens": row.input_tokens,
+            "output_tokens": row.output_tokens,
+            "cached_tokens": row.cached_tokens,
+            "reasoning_tokens": row.reasoning_tokens,
+            "total_tokens": row.input_tokens + row.output_tokens,
+            "cost_usd": row.cost_usd,
+        },
+        session_id=row.session_id,
+        continued_from=row.continued_from,
+        parent_run_id=row.parent_run_id,
+        output=row.output,
+        output_parsed=row.output_parsed,
+        error=row.error,
+        incomplete_details=row.incomplete_details,
+        context=row.context,
+        metadata=row.metadata,
+        last_seq=row.last_seq,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+    )
+
+
+def _call(row: Any) -> CallView:
+    fields = dict(row._mapping)
+    fields["id"] = str(fields["id"])
+    for name in ("approval_id", "child_run_id"):
+        if fields[name] is not None:
+            fields[name] = str(fields[name])
+    if fields["result"] == UNREADABLE:
+        fields["result"] = {"outcome": CallOutcome.OUTCOME_UNKNOWN, "output": UNREADABLE}
+    if fields["exchange"] == UNREADABLE:
+        fields["exchange"] = None
+    call = codec.call_from_row(fields)
+    return CallView(call, row.created_at, row.started_at, row.deadline_at, row.ended_at)
