@@ -172,7 +172,7 @@ def migrate(as_json: AsJson = False) -> None:
 @app.command(rich_help_panel=SERVICE)
 def models(as_json: AsJson = False) -> None:
     """Say what models of each vendor can be told."""
-    from runward.llm.table import by_vendor, table
+    from runward.llm.capabilities_table import by_vendor, table
 
     report(by_vendor(), table(), as_json=as_json)
 

@@ -24,7 +24,7 @@ from runward.domain.run.status import RunStatus
 from runward.egress.client import Egress
 from runward.llm.catalog import ModelCatalog
 from runward.llm.prices import Price, Prices
-from runward.llm.vendors_access import Access, AwsKey, VendorName
+from runward.llm.providers.access import Access, AwsKey, VendorName
 from runward.loop.children import Children
 from runward.loop.leased import Engine, Leases
 from runward.loop.notices import Notices

@@ -16,7 +16,7 @@ from runward.domain.run.outcomes import Outcome
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.llm.base import ModelRequest, ModelResponse, OnDelta
 from runward.llm.catalog import Models
-from runward.llm.offline import Offline
+from runward.llm.offline.model import Offline
 from runward.loop.execute import Execution
 from runward.loop.project_models import ProjectModels
 from runward.settings import Settings

@@ -25,7 +25,7 @@ from runward.llm.base import (
     OnDelta,
     TextDelta,
 )
-from runward.llm.offline import Offline
+from runward.llm.offline.model import Offline
 from runward.loop import ask_model, breaker
 from runward.loop.execute import Execution
 from runward.store.access import secrets

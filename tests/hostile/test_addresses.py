@@ -17,7 +17,7 @@ from runward.domain.registry.mcp_auth import OAuthClient
 from runward.egress.answers import NoAnswer
 from runward.egress.client import Egress
 from runward.llm.base import ModelError, ModelRequest
-from runward.llm.openai_chat import OpenAIChat
+from runward.llm.openai.chat.chat_completions import OpenAIChat
 from runward.tools.mcp_http import NotAuthorizedError
 from runward.tools.mcp_oauth import AccessTokens, GivenRefreshTokens
 from runward.wiring import Services

@@ -16,8 +16,8 @@ from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.schema.validator import Validator, check_schema
-from runward.llm.offline_arguments import fill
-from runward.llm.vendors_tools import Definitions
+from runward.llm.offline.arguments import fill
+from runward.llm.providers.tools import Definitions
 from runward.tools.rules import Question, RuleEvaluator
 from tests.api.project import Project, call
 from tests.hostile.figures import record

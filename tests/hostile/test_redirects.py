@@ -7,10 +7,10 @@ from typing import Final, TypeAlias
 import pytest
 
 from runward.llm.base import ModelError, ModelRequest
-from runward.llm.openai_chat import OpenAIChat
-from runward.llm.openai_responses import OpenAIResponses
-from runward.llm.vendors import VendorModel
-from runward.llm.vendors_access import Access, AwsKey
+from runward.llm.openai.chat.chat_completions import OpenAIChat
+from runward.llm.openai.responses.responses_api import OpenAIResponses
+from runward.llm.providers.access import Access, AwsKey
+from runward.llm.providers.models import VendorModel
 from tests.hostile.webhooks import says
 from tests.unit.raw_server import RawServer, answer
 

@@ -17,9 +17,9 @@ from runward.domain.run import texts
 from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import Reason
 from runward.domain.run.status import TERMINAL, RunStatus
-from runward.llm.table import table
-from runward.llm.vendors import VendorModel
-from runward.llm.vendors_access import Access, VendorName
+from runward.llm.capabilities_table import table
+from runward.llm.providers.access import Access, VendorName
+from runward.llm.providers.models import VendorModel
 from runward.settings import Settings
 from tests.unit.test_errors import kinds
 

@@ -24,11 +24,11 @@ from runward.domain.schema.validator import Validator, check_schema, parse_argum
 from runward.llm.base import ModelError
 from runward.llm.failures import MAX_CALLS
 from runward.llm.frames import EventLines
-from runward.llm.openai_chat_response import Merge as ChatMerge
-from runward.llm.openai_functions import Functions, is_strict
-from runward.llm.openai_responses_response import Merge as ResponsesMerge
-from runward.llm.openai_responses_tools import Offered, function_tool
-from runward.llm.vendors_bounds import PIECE_BYTES, bound
+from runward.llm.openai.chat.response import Merge as ChatMerge
+from runward.llm.openai.functions import Functions, is_strict
+from runward.llm.openai.responses.response import Merge as ResponsesMerge
+from runward.llm.openai.responses.tools import Offered, function_tool
+from runward.llm.providers.bounds import PIECE_BYTES, bound
 from runward.tools.mcp_process import process_streams
 from runward.tools.webhook_answer import parse_leniently
 from tests.support.operations import (

@@ -5,8 +5,8 @@ from typing import Any
 from runward.domain.ids import CallId
 from runward.domain.registry.tools import Hosted, ToolSpec
 from runward.domain.run.items import HostedCall, MediaPart, Message, Native, Reasoning, ToolCall
-from runward.llm.abilities import fitted
 from runward.llm.base import Abilities, ModelRequest
+from runward.llm.capabilities import fitted
 
 ADD = ToolSpec(name="add", parameters={"type": "object"}, strict=False)
 FIND = ToolSpec(

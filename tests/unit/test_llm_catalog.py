@@ -10,9 +10,9 @@ import pytest
 from runward.domain.run.items import Message
 from runward.llm.base import Model, ModelRequest
 from runward.llm.catalog import MAX_OWN, ModelCatalog, Models, UnknownModelError
-from runward.llm.offline import Offline
-from runward.llm.openai_chat import OpenAIChat
-from runward.llm.vendors_access import Access, VendorName
+from runward.llm.offline.model import Offline
+from runward.llm.openai.chat.chat_completions import OpenAIChat
+from runward.llm.providers.access import Access, VendorName
 
 
 def catalog(key: str | None = None, url: str | None = None) -> ModelCatalog:

@@ -19,8 +19,8 @@ from runward.domain.run.items import (
     ToolResult,
 )
 from runward.llm.base import ModelRequest
-from runward.llm.openai_chat_request import function_tool, messages, request_body
-from runward.llm.openai_functions import Functions, is_strict
+from runward.llm.openai.chat.request import function_tool, messages, request_body
+from runward.llm.openai.functions import Functions, is_strict
 from runward.llm.settings import check_settings
 from tests.support import chat_rules
 

@@ -12,7 +12,7 @@ from runward.domain.run.response import ModelResponse, Usage
 from runward.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS
 from runward.llm.frames import EventLines
-from runward.llm.openai_chat_response import Merge
+from runward.llm.openai.chat.response import Merge
 
 USAGE = {
     "prompt_tokens": 9,

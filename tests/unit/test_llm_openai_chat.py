@@ -16,10 +16,10 @@ from aiohttp import web
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Message
 from runward.domain.run.response import ModelResponse
-from runward.llm import openai_line
 from runward.llm.base import Delta, ModelError, ModelRequest, TextDelta
 from runward.llm.failures import http_failure, retry_after
-from runward.llm.openai_chat import OpenAIChat
+from runward.llm.openai import client
+from runward.llm.openai.chat.chat_completions import OpenAIChat
 from tests.support.model_server import Answer, Call, Garbage, HttpError, ModelServer
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -293,7 +293,7 @@ async def test_a_server_that_does_not_speak_http_is_transient() -> None:
 async def test_an_endless_answer_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, *, stream: bool
 ) -> None:
-    monkeypatch.setattr(openai_line, "MAX_RESPONSE_BYTES", 100_000)
+    monkeypatch.setattr(client, "MAX_RESPONSE_BYTES", 100_000)
 
     async def endless(http: web.Request) -> web.StreamResponse:
         await http.read()

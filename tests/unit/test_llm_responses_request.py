@@ -27,16 +27,16 @@ from runward.domain.run.items import (
     ToolResult,
 )
 from runward.llm.base import ModelRequest
-from runward.llm.openai_functions import Functions
-from runward.llm.openai_responses_native import (
+from runward.llm.openai.functions import Functions
+from runward.llm.openai.responses.native import (
     EMPTY_PICTURE,
     KINDS,
     arguments_of,
     native_call,
     native_output,
 )
-from runward.llm.openai_responses_request import request_body
-from runward.llm.openai_responses_tools import Offered, function_tool
+from runward.llm.openai.responses.request import request_body
+from runward.llm.openai.responses.tools import Offered, function_tool
 from tests.support import responses_rules
 
 VENDOR = "openai-responses"

@@ -10,9 +10,9 @@ from runward.domain.run.items import HostedCall, Message, Native, Reasoning
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS, MAX_OUTPUT_ITEMS
-from runward.llm.openai_functions import Functions
-from runward.llm.openai_responses_response import Merge
-from runward.llm.openai_responses_tools import Offered, function_tool
+from runward.llm.openai.functions import Functions
+from runward.llm.openai.responses.response import Merge
+from runward.llm.openai.responses.tools import Offered, function_tool
 
 VENDOR = "openai-responses"
 USAGE = {

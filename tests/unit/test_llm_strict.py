@@ -15,8 +15,8 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Message
 from runward.domain.schema.validator import Validator, check_schema
 from runward.llm.base import ModelRequest
-from runward.llm.openai_chat_request import function_tool, request_body
-from runward.llm.openai_functions import Functions, losses
+from runward.llm.openai.chat.request import function_tool, request_body
+from runward.llm.openai.functions import Functions, losses
 from runward.llm.strict_modes import STRICT_MODES
 from runward.tools.docstrings import read_docstring
 from runward.tools.function import read_signature

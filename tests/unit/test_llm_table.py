@@ -5,13 +5,14 @@ from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
 from runward.domain.run.items import Message
-from runward.llm import openai_chat, openai_responses
-from runward.llm.abilities import OF_RUNWARD
 from runward.llm.base import ModelRequest
-from runward.llm.openai_chat_request import function_tool, request_body
-from runward.llm.openai_functions import Functions
+from runward.llm.capabilities import OF_RUNWARD
+from runward.llm.capabilities_table import ALL, table
+from runward.llm.openai.chat import chat_completions
+from runward.llm.openai.chat.request import function_tool, request_body
+from runward.llm.openai.functions import Functions
+from runward.llm.openai.responses import responses_api
 from runward.llm.settings import check_settings
-from runward.llm.table import ALL, table
 from tests.unit.test_llm_responses_request import body_of as responses_body_of
 
 VALUES: JsonObject = {
@@ -46,12 +47,12 @@ def chat_body(settings: dict[str, JsonValue]) -> JsonObject:
     return request_body(asked, Functions(function_tool), stream=True)
 
 
-@pytest.mark.parametrize("name", sorted(openai_chat.ABILITIES.settings - OF_RUNWARD))
+@pytest.mark.parametrize("name", sorted(chat_completions.ABILITIES.settings - OF_RUNWARD))
 def test_every_setting_that_chat_completions_takes_is_sent(name: str) -> None:
     assert chat_body(given(name)) != chat_body({})
 
 
-@pytest.mark.parametrize("name", sorted(openai_responses.ABILITIES.settings - OF_RUNWARD))
+@pytest.mark.parametrize("name", sorted(responses_api.ABILITIES.settings - OF_RUNWARD))
 def test_every_setting_that_the_responses_api_takes_is_sent(name: str) -> None:
     said = Message("user", "go")
     assert responses_body_of(said, settings=given(name)) != responses_body_of(said, settings={})

@@ -16,8 +16,8 @@ from runward.domain.run.items import Message, Native, Reasoning, ToolResult
 from runward.domain.run.response import Loss, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS
-from runward.llm.vendors_access import VendorName
-from runward.llm.vendors_response import answered
+from runward.llm.providers.access import VendorName
+from runward.llm.providers.response import answered
 from tests.support.operations import counted_operations
 from tests.support.serving import Hold
 from tests.support.spoken import Call, Fails, Says, Text, Thought, says

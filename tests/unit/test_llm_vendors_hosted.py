@@ -11,8 +11,8 @@ from runward.domain.registry.tools import Hosted, HostedKind, ToolSpec
 from runward.domain.run.items import HostedCall, Message, Native, Reasoning
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import ModelError, ModelRequest, ReasoningDelta
-from runward.llm.vendors import VendorModel
-from runward.llm.vendors_access import Access, VendorName
+from runward.llm.providers.access import Access, VendorName
+from runward.llm.providers.models import VendorModel
 from tests.support.chat_rules import Body
 from tests.unit.vendor_models import Vendor, before, kept, user
 

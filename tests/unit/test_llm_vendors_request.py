@@ -20,7 +20,7 @@ from runward.domain.run.items import (
 )
 from runward.domain.run.response import Loss
 from runward.llm.base import ModelError
-from runward.llm.vendors_access import VendorName
+from runward.llm.providers.access import VendorName
 from tests.support.chat_rules import Body
 from tests.support.spoken import Reply, says
 from tests.support.vendor_server import VendorRequest

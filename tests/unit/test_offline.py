@@ -14,9 +14,9 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Item, Message, TextPart, ToolCall, ToolResult
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import ArgumentsDelta, Delta, ModelRequest, TextDelta
-from runward.llm.offline import LABEL, MAX_QUOTE, MAX_TEXT, Offline
-from runward.llm.offline_arguments import fill
-from runward.llm.offline_calls import only_calls, written_calls
+from runward.llm.offline.arguments import fill
+from runward.llm.offline.calls import only_calls, written_calls
+from runward.llm.offline.model import LABEL, MAX_QUOTE, MAX_TEXT, Offline
 
 
 def spec(name: str, description: str = "", **properties: Any) -> ToolSpec:

@@ -10,10 +10,10 @@ from aiohttp import web
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Item, Message, ToolCall
 from runward.domain.run.response import ModelResponse, RequestedCall
-from runward.llm.abilities import fitted
 from runward.llm.base import Delta, ModelRequest
-from runward.llm.vendors import VendorModel
-from runward.llm.vendors_access import Access, AwsKey, VendorName
+from runward.llm.capabilities import fitted
+from runward.llm.providers.access import Access, AwsKey, VendorName
+from runward.llm.providers.models import VendorModel
 from tests.support.chat_rules import Body
 from tests.support.vendor_server import VendorServer
 from tests.support.vendors import Vendors

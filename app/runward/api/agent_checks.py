@@ -8,8 +8,8 @@ from runward.domain.ids import ProjectId
 from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentConfig, NamedTool
 from runward.domain.schema.validator import check_schema
-from runward.llm.abilities import refused_settings
 from runward.llm.base import Abilities
+from runward.llm.capabilities import refused_settings
 from runward.llm.catalog import Models, UnknownModelError
 from runward.llm.settings import check_settings
 from runward.wiring import Services

@@ -8,12 +8,12 @@ from typing import Final, TypeAlias
 from weakref import WeakSet
 
 from runward.llm.base import Abilities, Model
-from runward.llm.offline import Offline
-from runward.llm.openai_chat import OpenAIChat
-from runward.llm.openai_line import Transports
-from runward.llm.openai_responses import OpenAIResponses
-from runward.llm.vendors import VendorModel, is_installed, missing_extra
-from runward.llm.vendors_access import Access, VendorName
+from runward.llm.offline.model import Offline
+from runward.llm.openai.chat.chat_completions import OpenAIChat
+from runward.llm.openai.client import Transports
+from runward.llm.openai.responses.responses_api import OpenAIResponses
+from runward.llm.providers.access import Access, VendorName
+from runward.llm.providers.models import VendorModel, is_installed, missing_extra
 
 OFFLINE_MODELS: Final = frozenset({"rules"})
 VENDORS: Final = (

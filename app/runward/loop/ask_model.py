@@ -23,7 +23,6 @@ from runward.domain.run.response import Loss, ModelResponse
 from runward.domain.run.state import RunState, tool_calls_of
 from runward.domain.run.tools import Tool
 from runward.llm import failures
-from runward.llm.abilities import fitted
 from runward.llm.base import (
     ArgumentsDelta,
     Delta,
@@ -36,6 +35,7 @@ from runward.llm.base import (
     TextDelta,
     ToolChoice,
 )
+from runward.llm.capabilities import fitted
 from runward.llm.catalog import UnknownModelError
 from runward.loop.breaker import OPEN, Key
 from runward.loop.hosted_secrets import armed

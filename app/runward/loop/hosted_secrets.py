@@ -13,7 +13,6 @@ from runward.domain.registry.redaction import without_secret
 from runward.domain.registry.tools import Hosted, ToolSpec
 from runward.domain.run.items import Content, HostedCall, Message, Native, Reasoning, TextPart
 from runward.domain.run.response import Loss, ModelResponse, Output
-from runward.llm.abilities import kept_choice
 from runward.llm.base import (
     ArgumentsDelta,
     Delta,
@@ -24,6 +23,7 @@ from runward.llm.base import (
     Restarted,
     TextDelta,
 )
+from runward.llm.capabilities import kept_choice
 
 Read: TypeAlias = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
 """The values of secrets by name; one that does not exist is not among them."""

@@ -39,8 +39,8 @@ from runward.llm.failures import (
     too_many_calls,
     too_many_items,
 )
-from runward.llm.vendors_access import VendorName
-from runward.llm.vendors_parts import hosted_calls, native, reasoning
+from runward.llm.providers.access import VendorName
+from runward.llm.providers.parts import hosted_calls, native, reasoning
 
 CUT_OFF: Final = frozenset({"length", "content_filter"})
 _FINISHES: Final = {"stop": "stop", "length": "length", "content_filter": "content_filter"}

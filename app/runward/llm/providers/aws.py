@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError
 from botocore.session import Session
 from botocore.tokens import FrozenAuthToken
 
-from runward.llm.vendors_access import Access
+from runward.llm.providers.access import Access
 
 __all__ = ["MAX_CONNECTIONS", "BotoCoreError", "bedrock_client"]
 

@@ -7,8 +7,8 @@ from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
 from runward.domain.run.items import HostedCall
-from runward.llm.openai_responses_native import objects, parsed
-from runward.llm.openai_responses_tools import VENDOR, Offered
+from runward.llm.openai.responses.native import objects, parsed
+from runward.llm.openai.responses.tools import VENDOR, Offered
 
 FAILED: Final = frozenset({"failed", "incomplete"})
 KINDS: Final[Mapping[str, str]] = {

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ExecutorKind, Hosted, HostedKind, ToolSpec
 from runward.llm.base import ToolChoice
-from runward.llm.openai_functions import Functions
+from runward.llm.openai.functions import Functions
 
 VENDOR: Final = "openai-responses"
 NATIVE: Final[Mapping[ExecutorKind, JsonObject]] = {

@@ -24,8 +24,8 @@ from pydantic_core import to_json
 from runward.domain.json import cleaned_text
 from runward.llm import failures
 from runward.llm.base import ModelError
-from runward.llm.vendors_access import VendorName
-from runward.llm.vendors_aws import BotoCoreError
+from runward.llm.providers.access import VendorName
+from runward.llm.providers.aws import BotoCoreError
 
 log = structlog.get_logger()
 

@@ -9,7 +9,7 @@ from pydantic_ai import BinaryContent, DocumentUrl, ImageUrl, UploadedFile
 
 from runward.domain.run.items import MediaPart
 from runward.llm.base import ModelError
-from runward.llm.vendors_access import VendorName
+from runward.llm.providers.access import VendorName
 
 Sent: TypeAlias = BinaryContent | ImageUrl | DocumentUrl | UploadedFile
 

@@ -22,10 +22,10 @@ from runward.domain.run.response import ModelResponse
 from runward.egress.connections import RefusedAddressError
 from runward.llm import failures
 from runward.llm.base import ModelError
-from runward.llm.closing import close_with
 from runward.llm.failures import MAX_RESPONSE_BYTES
 from runward.llm.frames import EventLines
-from runward.llm.vendors_bounds import ENCODINGS, bound
+from runward.llm.providers.bounds import ENCODINGS, bound
+from runward.llm.shared_clients import close_with
 
 if TYPE_CHECKING:
     import httpx2

@@ -6,7 +6,7 @@ from typing import Final
 from pydantic_ai.models import Model
 from pydantic_ai.profiles.anthropic import ANTHROPIC_THINKING_BUDGET_MAP
 
-from runward.llm.vendors_access import VendorName
+from runward.llm.providers.access import VendorName
 
 _MAX_OUTPUT: Final = (
     ("claude-3-7-sonnet", 64_000),

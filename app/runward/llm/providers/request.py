@@ -40,9 +40,9 @@ from runward.domain.run.items import (
     ToolResult,
 )
 from runward.domain.run.items import TextPart as Text
-from runward.llm.vendors_access import VendorName
-from runward.llm.vendors_media import sent
-from runward.llm.vendors_parts import details_of, hosted_parts, text_part, thinking_part
+from runward.llm.providers.access import VendorName
+from runward.llm.providers.media import sent
+from runward.llm.providers.parts import details_of, hosted_parts, text_part, thinking_part
 
 EMPTY: Final = "(empty)"
 """Where a vendor takes no empty text, and something must be said."""

@@ -24,7 +24,7 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.items import HostedCall, Native, Reasoning
-from runward.llm.vendors_access import VendorName
+from runward.llm.providers.access import VendorName
 
 _PARTS: Final = TypeAdapter(list[ModelResponsePart])
 _CITATIONS: Final = TypeAdapter(list[Citation])

@@ -16,14 +16,14 @@ from runward.domain.run.response import Loss
 from runward.domain.run.response import ModelResponse as Answer
 from runward.llm.base import ModelError, ModelRequest, OnDelta
 from runward.llm.failures import broken_stream, invalid_response
-from runward.llm.vendors_access import Access, VendorName
-from runward.llm.vendors_clients import OPEN, Opened
-from runward.llm.vendors_failures import model_error, refuses_strict
-from runward.llm.vendors_limits import room_left
-from runward.llm.vendors_plan import Plan, planned
-from runward.llm.vendors_request import messages
-from runward.llm.vendors_response import Shown, answered, ended, first_call_only
-from runward.llm.vendors_tools import Definitions
+from runward.llm.providers.access import Access, VendorName
+from runward.llm.providers.clients import OPEN, Opened
+from runward.llm.providers.failures import model_error, refuses_strict
+from runward.llm.providers.limits import room_left
+from runward.llm.providers.parameters import Plan, planned
+from runward.llm.providers.request import messages
+from runward.llm.providers.response import Shown, answered, ended, first_call_only
+from runward.llm.providers.tools import Definitions
 
 MAX_MODELS: Final = 256
 """Models of one vendor that are kept ready, by name."""

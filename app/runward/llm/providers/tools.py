@@ -11,9 +11,9 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.response import Loss
 from runward.domain.schema.strict import closed
 from runward.domain.schema.subschemas import rebuilt
+from runward.llm.providers.access import VendorName
 from runward.llm.strict_modes import STRICT_MODES
 from runward.llm.strict_subset import UnenforceableError, enforced
-from runward.llm.vendors_access import VendorName
 
 MAX_DEFINITIONS: Final = 4096
 MAX_PARTS: Final = 10_000

@@ -9,11 +9,11 @@ from typing import Final
 
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
-from runward.llm.openai_functions import Functions, losses
-from runward.llm.openai_line import OpenAILine, Transports
-from runward.llm.openai_responses_request import request_body
-from runward.llm.openai_responses_response import Merge
-from runward.llm.openai_responses_tools import VENDOR, Offered, function_tool
+from runward.llm.openai.client import OpenAILine, Transports
+from runward.llm.openai.functions import Functions, losses
+from runward.llm.openai.responses.request import request_body
+from runward.llm.openai.responses.response import Merge
+from runward.llm.openai.responses.tools import VENDOR, Offered, function_tool
 
 ABILITIES: Final = Abilities(
     VENDOR,

@@ -5,14 +5,16 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from runward.domain.registry.tools import ExecutorKind, HostedKind
-from runward.llm import openai_chat, openai_responses, vendors
-from runward.llm.abilities import OF_RUNWARD
 from runward.llm.base import Abilities
+from runward.llm.capabilities import OF_RUNWARD
+from runward.llm.openai.chat import chat_completions
+from runward.llm.openai.responses import responses_api
+from runward.llm.providers import models
 
 ALL: Sequence[Abilities] = (
-    openai_chat.ABILITIES,
-    openai_responses.ABILITIES,
-    *vendors.ABILITIES.values(),
+    chat_completions.ABILITIES,
+    responses_api.ABILITIES,
+    *models.ABILITIES.values(),
 )
 
 

@@ -5,10 +5,10 @@ from typing import Final
 
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import Abilities, ModelRequest, OnDelta
-from runward.llm.openai_chat_request import function_tool, request_body
-from runward.llm.openai_chat_response import Merge
-from runward.llm.openai_functions import Functions, losses
-from runward.llm.openai_line import OpenAILine, Transports
+from runward.llm.openai.chat.request import function_tool, request_body
+from runward.llm.openai.chat.response import Merge
+from runward.llm.openai.client import OpenAILine, Transports
+from runward.llm.openai.functions import Functions, losses
 from runward.llm.settings import all_settings
 
 ABILITIES: Final = Abilities("openai", all_settings(), result_media=False)

@@ -1,9 +1,9 @@
 """Models of Anthropic, Google and Amazon Bedrock, each in its vendor's own protocol.
 
 pydantic-ai writes the requests and reads the answers, the vendor's own client library sends them
-(`anthropic`, `google-genai`, `boto3`); runward.llm.vendors_link and what it imports turn our items
-into its messages and its parts into our items. All of them come with the extra `vendors`, and are
-imported when a model of such a vendor is first asked.
+(`anthropic`, `google-genai`, `boto3`); runward.llm.providers.connection and what it imports turn
+our items into its messages and its parts into our items. All of them come with the extra
+`vendors`, and are imported when a model of such a vendor is first asked.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from runward.domain.run.response import ModelResponse
 from runward.llm import failures
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
-from runward.llm.closing import close_with
-from runward.llm.vendors_access import Access, VendorName
+from runward.llm.providers.access import Access, VendorName
+from runward.llm.shared_clients import close_with
 
 if TYPE_CHECKING:
-    from runward.llm.vendors_link import Link
+    from runward.llm.providers.connection import Link
 
 _COMMON: Final = frozenset({"temperature", "top_p", "max_output_tokens", "stop", "reasoning"})
 ABILITIES: Final[dict[VendorName, Abilities]] = {
@@ -88,7 +88,7 @@ class VendorModel:
 def _load(vendor: VendorName, access: Access) -> "Link":
     """The loader of pydantic-ai and the vendors' own libraries."""
     try:
-        from runward.llm.vendors_link import Link  # noqa: PLC0415  # comes with the extra `vendors`
+        from runward.llm.providers.connection import Link  # noqa: PLC0415  # comes with the extra `vendors`
     except ImportError as error:
         raise ModelError("model_misconfigured", missing_extra(vendor), transient=False) from error
     return Link(vendor, access)

@@ -19,9 +19,9 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.bedrock import BedrockModelProfile, BedrockProvider
 from pydantic_ai.providers.google import GoogleProvider
 
-from runward.llm.vendors_access import Access, VendorName
-from runward.llm.vendors_aws import MAX_CONNECTIONS, bedrock_client
-from runward.llm.vendors_bounds import ENCODINGS, bound
+from runward.llm.providers.access import Access, VendorName
+from runward.llm.providers.aws import MAX_CONNECTIONS, bedrock_client
+from runward.llm.providers.bounds import ENCODINGS, bound
 
 CONNECT_SECONDS: Final = 10.0
 READ_SECONDS: Final = 3600.0

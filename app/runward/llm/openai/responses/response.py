@@ -25,11 +25,11 @@ from runward.llm.failures import (
     too_many_values,
 )
 from runward.llm.frames import Frame, count, mapping, most_values, parse_object
-from runward.llm.openai_responses_hosted import hosted_call
-from runward.llm.openai_responses_items import in_order
-from runward.llm.openai_responses_native import APPROVAL, KINDS, arguments_of, objects, said_in
-from runward.llm.openai_responses_request import LEADS_TO
-from runward.llm.openai_responses_tools import VENDOR, Offered
+from runward.llm.openai.responses.hosted import hosted_call
+from runward.llm.openai.responses.native import APPROVAL, KINDS, arguments_of, objects, said_in
+from runward.llm.openai.responses.request import LEADS_TO
+from runward.llm.openai.responses.stream_items import in_order
+from runward.llm.openai.responses.tools import VENDOR, Offered
 
 DONE: Final = b"[DONE]"
 FINISHES: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}

@@ -26,7 +26,7 @@ from runward.domain.run.items import (
 )
 from runward.llm.base import ModelRequest, ToolChoice
 from runward.llm.media import data_url
-from runward.llm.openai_functions import Functions, output_format
+from runward.llm.openai.functions import Functions, output_format
 
 RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
 

@@ -28,9 +28,9 @@ from runward.domain.run.items import (
 )
 from runward.llm.base import ModelRequest
 from runward.llm.media import data_url
-from runward.llm.openai_functions import OutputFormat, output_format
-from runward.llm.openai_responses_native import native_call, native_output, said_in
-from runward.llm.openai_responses_tools import VENDOR, Offered
+from runward.llm.openai.functions import OutputFormat, output_format
+from runward.llm.openai.responses.native import native_call, native_output, said_in
+from runward.llm.openai.responses.tools import VENDOR, Offered
 
 SEALED: Final = "reasoning.encrypted_content"
 LEADS_TO: Final = "leads_to"

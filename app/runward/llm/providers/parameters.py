@@ -17,11 +17,11 @@ from runward.domain.registry.tools import Hosted
 from runward.domain.run.items import ToolCall
 from runward.domain.run.response import Loss
 from runward.llm.base import ModelError, ModelRequest
+from runward.llm.providers.access import VendorName
+from runward.llm.providers.clients import GEMINI_EXTRA
+from runward.llm.providers.limits import default_max_tokens
+from runward.llm.providers.tools import Definitions, enforced_by, reduced
 from runward.llm.strict_subset import UnenforceableError
-from runward.llm.vendors_access import VendorName
-from runward.llm.vendors_clients import GEMINI_EXTRA
-from runward.llm.vendors_limits import default_max_tokens
-from runward.llm.vendors_tools import Definitions, enforced_by, reduced
 
 EFFORTS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
 OUTPUT_NAME: Final = "output"

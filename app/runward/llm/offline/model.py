@@ -17,8 +17,8 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Item, Message, ToolCall, ToolResult, text_of
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import Abilities, ArgumentsDelta, ModelRequest, OnDelta, TextDelta
-from runward.llm.offline_arguments import fill, words
-from runward.llm.offline_calls import only_calls, written_calls
+from runward.llm.offline.arguments import fill, words
+from runward.llm.offline.calls import only_calls, written_calls
 from runward.llm.settings import all_settings
 
 LABEL: Final = "(offline model)"
