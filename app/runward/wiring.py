@@ -54,20 +54,21 @@ from runward.store.runs.gate import StepWriter
 from runward.store.runs.group import GroupCommit
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.queries import NewRun
-from runward.tools import mcp_sdk, signing
+from runward.tools import signing
 from runward.tools.agent import AgentTool
 from runward.tools.base import Tool
 from runward.tools.client import ClientTool
 from runward.tools.guards import Guards
 from runward.tools.hosted import HostedTool
-from runward.tools.loading import load_plugins
-from runward.tools.mcp import Mcp
-from runward.tools.mcp_access import ensure_access
-from runward.tools.mcp_link import Server
-from runward.tools.plugins import PluginHost
+from runward.tools.mcp import sdk
+from runward.tools.mcp.credentials import ensure_access
+from runward.tools.mcp.link import Server
+from runward.tools.mcp.sessions import Mcp
+from runward.tools.plugin.loading import load_plugins
+from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
 from runward.tools.signed_post import SignedPosts
-from runward.tools.webhook import ReadSecrets, Webhook
+from runward.tools.webhook.call import ReadSecrets, Webhook
 
 
 def _nothing(*_: object) -> None:
@@ -261,7 +262,7 @@ def _executors(webhook: Webhook, plugins: PluginHost, mcp: Mcp) -> Mapping[str, 
         "client": ClientTool(),
         "hosted": HostedTool(),
     }
-    return {**made, "mcp": mcp} if mcp_sdk.is_installed() else made
+    return {**made, "mcp": mcp} if sdk.is_installed() else made
 
 
 def _models(settings: Settings, egress: Egress) -> ModelCatalog:

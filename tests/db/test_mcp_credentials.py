@@ -14,7 +14,7 @@ from runward.egress.client import Egress
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.registry.mcp_credentials import StoredRefreshTokens, seal
 from runward.store.registry.mcp_servers import add_server, get_server
-from runward.tools.mcp_oauth import AccessTokens
+from runward.tools.mcp.oauth import AccessTokens
 from tests.db.store import PROJECT, Store
 from tests.support.oauth_server import CLIENT, AuthServer
 from tests.support.serving import Hold

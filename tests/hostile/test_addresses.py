@@ -18,8 +18,8 @@ from runward.egress.answers import NoAnswer
 from runward.egress.client import Egress
 from runward.llm.base import ModelError, ModelRequest
 from runward.llm.openai.chat.chat_completions import OpenAIChat
-from runward.tools.mcp_http import NotAuthorizedError
-from runward.tools.mcp_oauth import AccessTokens, GivenRefreshTokens
+from runward.tools.mcp.http import NotAuthorizedError
+from runward.tools.mcp.oauth import AccessTokens, GivenRefreshTokens
 from runward.wiring import Services
 from tests.hostile.addresses import urls
 from tests.hostile.figures import record

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, Field, NaiveDatetime
 
 from runward.domain.schema.validator import Validator
 from runward.tools import PluginError, tool
-from runward.tools.plugin import make_tool
+from runward.tools.plugin.tool import make_tool
 from runward.tools.testing import run_tool_sync, schema_of
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from runward.domain.registry.provider_tools import EXECUTORS
-from runward.tools.plugin import make_tool
+from runward.tools.plugin.tool import make_tool
 from runward.tools.testing import run_tool_sync
 
 PAGE = (Path(__file__).parents[2] / "docs" / "executors.md").read_text("utf-8")

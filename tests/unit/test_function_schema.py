@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from runward.domain.json import JsonObject
 from runward.tools import BaseTool, PluginError, ToolContext, tool
-from runward.tools.plugin import make_tool
+from runward.tools.plugin.tool import make_tool
 from runward.tools.testing import run_tool_sync, schema_of
 
 

@@ -29,8 +29,8 @@ from runward.llm.openai.functions import Functions, is_strict
 from runward.llm.openai.responses.response import Merge as ResponsesMerge
 from runward.llm.openai.responses.tools import Offered, function_tool
 from runward.llm.providers.bounds import PIECE_BYTES, bound
-from runward.tools.mcp_process import process_streams
-from runward.tools.webhook_answer import parse_leniently
+from runward.tools.mcp.process import process_streams
+from runward.tools.webhook.answer import parse_leniently
 from tests.support.operations import (
     CountedText,
     counted_calls,

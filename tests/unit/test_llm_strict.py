@@ -18,8 +18,8 @@ from runward.llm.base import ModelRequest
 from runward.llm.openai.chat.request import function_tool, request_body
 from runward.llm.openai.functions import Functions, losses
 from runward.llm.strict_modes import STRICT_MODES
-from runward.tools.docstrings import read_docstring
-from runward.tools.function import read_signature
+from runward.tools.plugin.docstrings import read_docstring
+from runward.tools.plugin.function import read_signature
 from tests.support.chat_rules import check_strict
 
 

@@ -22,11 +22,11 @@ from runward.domain.registry.tools import FromServer, ToolSpec
 from runward.domain.run.outcomes import Done, Failed, Outcome, Why
 from runward.domain.schema.validator import check_schema
 from runward.egress.client import Egress
-from runward.tools import mcp_http
 from runward.tools.base import LEASE_LOST, Invocation
-from runward.tools.mcp import RELIST_PAUSE_SECONDS, Mcp
-from runward.tools.mcp_link import MAX_CALLS, Server
-from runward.tools.mcp_outcome import of_error
+from runward.tools.mcp import http
+from runward.tools.mcp.link import MAX_CALLS, Server
+from runward.tools.mcp.outcome import of_error
+from runward.tools.mcp.sessions import RELIST_PAUSE_SECONDS, Mcp
 from tests.hostile.mcp_peer import RESULTS, McpPeer, rpc
 from tests.support.mcp_server import McpServer
 from tests.support.serving import Server as HttpServer
@@ -149,17 +149,17 @@ def test_another_command_is_another_version() -> None:
 @pytest.mark.parametrize(
     ("code", "data", "why"),
     [
-        (mcp_http.NOT_SENT, {}, Why.NOT_SENT),
-        (mcp_http.LOST, {}, Why.UNKNOWN),
+        (http.NOT_SENT, {}, Why.NOT_SENT),
+        (http.LOST, {}, Why.UNKNOWN),
         (-32_000, None, Why.UNKNOWN),
         (-32_001, None, Why.TIMEOUT),
-        (mcp_http.STATUS, {"status": 503}, Why.UNAVAILABLE),
-        (mcp_http.STATUS, {"status": 401}, Why.ERROR),
-        (mcp_http.STATUS, {"status": 404, "expired": True}, Why.NOT_SENT),
-        (mcp_http.STATUS, {"status": "many"}, Why.ERROR),
-        (mcp_http.STATUS, {"status": [503]}, Why.ERROR),
-        (mcp_http.STATUS, {"status": 10**30}, Why.ERROR),
-        (mcp_http.UNREADABLE, {}, Why.INVALID_RESPONSE),
+        (http.STATUS, {"status": 503}, Why.UNAVAILABLE),
+        (http.STATUS, {"status": 401}, Why.ERROR),
+        (http.STATUS, {"status": 404, "expired": True}, Why.NOT_SENT),
+        (http.STATUS, {"status": "many"}, Why.ERROR),
+        (http.STATUS, {"status": [503]}, Why.ERROR),
+        (http.STATUS, {"status": 10**30}, Why.ERROR),
+        (http.UNREADABLE, {}, Why.INVALID_RESPONSE),
         (-32_700, None, Why.INVALID_RESPONSE),
         (-32_602, "anything", Why.ERROR),
     ],
@@ -407,7 +407,7 @@ async def test_a_list_of_too_many_tools_is_refused_while_it_is_read(kind: str) -
 
 def test_a_meter_takes_what_a_long_list_of_large_tools_needs() -> None:
     tool = b'{"name":"t","inputSchema":%s}' % (b'{"a":' * 50 + b"1" + b"}" * 50)
-    meter = mcp_http.ListMeter()
+    meter = http.ListMeter()
     meter.add(tool * 512)
-    with pytest.raises(mcp_http.LongListError):
+    with pytest.raises(http.LongListError):
         meter.add(tool * 512)

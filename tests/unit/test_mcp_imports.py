@@ -11,8 +11,8 @@ from uuid import uuid4
 from runward.domain.errors import McpUnreachableError
 from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.egress.client import Egress
-from runward.tools.mcp import Mcp
-from runward.tools.mcp_link import Server
+from runward.tools.mcp.sessions import Mcp
+from runward.tools.mcp.link import Server
 
 held_up = []
 

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from runward.domain.registry.mcp_auth import OAuthClient
 from runward.egress.client import Egress
-from runward.tools.mcp_http import NotAuthorizedError
-from runward.tools.mcp_oauth import AccessTokens, AuthorizingTransport, GivenRefreshTokens
+from runward.tools.mcp.http import NotAuthorizedError
+from runward.tools.mcp.oauth import AccessTokens, AuthorizingTransport, GivenRefreshTokens
 from tests.support.oauth_server import CLIENT, SECRET, AuthServer
 from tests.support.serving import Hold, Server
 

@@ -11,9 +11,9 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCNotification
 
-from runward.tools import mcp_process
-from runward.tools.mcp_process import Lines, LongLineError, process_streams
-from runward.tools.mcp_stderr import StandardError, without_credentials
+from runward.tools.mcp import process
+from runward.tools.mcp.process import Lines, LongLineError, process_streams
+from runward.tools.mcp.stderr import StandardError, without_credentials
 
 STUBBORN = """if True:
     import os, signal, time
@@ -40,7 +40,7 @@ def test_lines_are_found_wherever_the_chunks_were_cut() -> None:
 
 
 def test_a_line_may_be_as_long_as_a_message_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_process, "MAX_MESSAGE_BYTES", 4)
+    monkeypatch.setattr(process, "MAX_MESSAGE_BYTES", 4)
     assert lines_of(b"ab", b"cd\n", b"efgh\n") == [b"abcd", b"efgh"]
     lines = Lines()
     found: list[bytes] = []
@@ -61,7 +61,7 @@ async def test_a_line_of_too_many_values_is_not_parsed() -> None:
 async def test_a_process_and_its_children_end_with_the_session(
     *, cancelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_process, "STOP_SECONDS", 0.1)
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.1)
     open_while_alive, theirs = os.pipe()
     ready = asyncio.Event()
     leave = asyncio.Event()

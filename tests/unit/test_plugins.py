@@ -36,10 +36,10 @@ from runward.tools import (
     tool,
 )
 from runward.tools.base import DATABASE_AWAY, LEASE_LOST, Invocation
-from runward.tools.loading import collect
-from runward.tools.plugins import PluginHost
+from runward.tools.plugin.loading import collect
+from runward.tools.plugin.registry import PluginHost
 from runward.tools.testing import approval_of, run_tool, run_tool_sync
-from runward.tools.webhook import call_id_of
+from runward.tools.webhook.call import call_id_of
 
 UUID_ = UUID(int=7)
 
@@ -708,7 +708,7 @@ async def test_only_a_clear_no_needs_no_person(answer: Any, *, expected: bool) -
 async def test_a_callable_that_takes_too_long_is_a_careful_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runward.tools.plugins.POLICY_SECONDS", 0.02)
+    monkeypatch.setattr("runward.tools.plugin.registry.POLICY_SECONDS", 0.02)
 
     async def never(*_: Any) -> bool:
         await asyncio.sleep(60)

@@ -6,7 +6,7 @@ import pytest
 
 from runward.domain.registry.provider_tools import EXECUTORS
 from runward.tools import PluginError, tool
-from runward.tools.plugin import make_tool
+from runward.tools.plugin.tool import make_tool
 
 
 def shell(

@@ -14,8 +14,8 @@ from runward.domain.json import JsonObject
 from runward.domain.run.outcomes import Done, Failed, Why
 from runward.tools import PluginError, tool
 from runward.tools.environment import INHERITED
-from runward.tools.loading import collect
-from runward.tools.plugins import PluginHost
+from runward.tools.plugin.loading import collect
+from runward.tools.plugin.registry import PluginHost
 from runward.tools.testing import run_tool
 from tests.unit import plugin_samples as samples
 from tests.unit.test_plugins import invocation

@@ -19,8 +19,8 @@ from runward.domain.registry.rules import RuleFailure
 from runward.domain.run.tools import asked
 from runward.loop.toolbox import Armed, ToolSet, approvals_asked, enabled_now
 from runward.tools import rule_process
-from runward.tools.loading import collect
-from runward.tools.plugins import PluginHost
+from runward.tools.plugin.loading import collect
+from runward.tools.plugin.registry import PluginHost
 from runward.tools.rule_process import _bytes_of, _compiled  # pyright: ignore[reportPrivateUsage]
 from runward.tools.rules import TOO_SLOW, Question, RuleEvaluator
 from tests.unit.domain_cases import state, tool

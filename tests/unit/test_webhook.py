@@ -29,9 +29,9 @@ from runward.egress.client import Egress
 from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.signed_post import SignedPosts
 from runward.tools.signing import make_secret, signed_headers, verify
-from runward.tools.webhook import Webhook
-from runward.tools.webhook_answer import MAX_MESSAGE, interpret
-from runward.tools.webhook_headers import check_headers
+from runward.tools.webhook.answer import MAX_MESSAGE, interpret
+from runward.tools.webhook.call import Webhook
+from runward.tools.webhook.headers import check_headers
 from tests.unit.raw_server import Line, RawServer, answer, saying
 
 CALL_ID = "call_019a00000000700080000000000000cc"

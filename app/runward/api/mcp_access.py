@@ -17,9 +17,9 @@ from runward.store.ids import mint
 from runward.store.registry import mcp_credentials
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.registry.mcp_servers import RegisteredServer
-from runward.tools.mcp_access import access_problems, ensure_access
-from runward.tools.mcp_link import Server
-from runward.tools.mcp_oauth import GivenRefreshTokens, RefreshTokens
+from runward.tools.mcp.credentials import access_problems, ensure_access
+from runward.tools.mcp.link import Server
+from runward.tools.mcp.oauth import GivenRefreshTokens, RefreshTokens
 from runward.wiring import Services
 
 

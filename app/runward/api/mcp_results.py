@@ -1,5 +1,5 @@
 """What a run means as the result of an MCP tool call (`CallToolResult` of the protocol, as JSON).
-`runward.tools.mcp_outcome` reads such results; this writes them."""
+`runward.tools.mcp.outcome` reads such results; this writes them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath

@@ -29,7 +29,7 @@ from runward.store.postgres.db import Tx
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_servers import RegisteredServer
 from runward.tools import signing
-from runward.tools.mcp_oauth import GivenRefreshTokens
+from runward.tools.mcp.oauth import GivenRefreshTokens
 from runward.wiring import Services
 
 routes = router("MCP servers")

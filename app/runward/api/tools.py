@@ -41,7 +41,7 @@ from runward.store.registry import mcp_servers, plugin_sync, tool_registry
 from runward.store.registry.tool_registry import RegisteredTool
 from runward.tools import signing
 from runward.tools.base import Invocation
-from runward.tools.webhook_headers import check_headers, filled_headers, secret_references
+from runward.tools.webhook.headers import check_headers, filled_headers, secret_references
 from runward.wiring import Services
 
 routes = router("Tools")

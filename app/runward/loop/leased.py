@@ -34,7 +34,7 @@ from runward.store.runs.claims import Held
 from runward.store.runs.gate import Committed, Ending, Moved, Step, Written
 from runward.tools.base import Tool as Executor
 from runward.tools.guards import Guards
-from runward.tools.plugins import PluginHost
+from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
 
 log = structlog.get_logger()

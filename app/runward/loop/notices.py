@@ -12,7 +12,7 @@ from runward.domain.ids import Prefix, show
 from runward.domain.run.abandoned import Abandoned
 from runward.loop.toolbox import Armed, Toolbox
 from runward.tools.base import Invocation
-from runward.tools.webhook import NOTICE_SECONDS, Webhook
+from runward.tools.webhook.call import NOTICE_SECONDS, Webhook
 
 log = structlog.get_logger()
 

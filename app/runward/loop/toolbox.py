@@ -21,8 +21,8 @@ from runward.domain.run.tools import Asked, Tool, asked, compile_tool, is_enable
 from runward.store.access.vault import Vault
 from runward.store.registry import tool_registry
 from runward.tools import signing
-from runward.tools.context import PolicyContext
-from runward.tools.plugins import PluginHost
+from runward.tools.plugin.context import PolicyContext
+from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import Question, RuleEvaluator
 
 MAX_KEPT: Final = 4096

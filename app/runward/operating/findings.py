@@ -8,9 +8,9 @@ from typing import Final, Literal
 from runward.egress.addresses import Network, parse_ports
 from runward.first_minute.banner import configured_providers
 from runward.settings import Settings
-from runward.tools.context import PluginError
-from runward.tools.loading import load_plugins
-from runward.tools.plugins import PluginHost
+from runward.tools.plugin.context import PluginError
+from runward.tools.plugin.loading import load_plugins
+from runward.tools.plugin.registry import PluginHost
 
 Status = Literal["ok", "warn", "fail"]
 

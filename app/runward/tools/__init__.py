@@ -2,7 +2,7 @@
 
 from runward.domain.registry.guards import Fail, Instead, Reject
 from runward.domain.registry.tools import Concurrency, Retry, When
-from runward.tools.context import (
+from runward.tools.plugin.context import (
     GuardContext,
     PluginError,
     PolicyContext,
@@ -10,8 +10,8 @@ from runward.tools.context import (
     ToolContextError,
     ToolError,
 )
-from runward.tools.declare import BaseTool, FunctionTool, Options, guardrail, hook, tool
-from runward.tools.parts import Content, File, Image, Text
+from runward.tools.plugin.declare import BaseTool, FunctionTool, Options, guardrail, hook, tool
+from runward.tools.plugin.parts import Content, File, Image, Text
 
 __all__ = [
     "BaseTool",

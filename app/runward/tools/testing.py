@@ -18,10 +18,10 @@ from runward.domain.run.items import part_to_json
 from runward.domain.run.outcomes import Done, Failed, Outcome, Why
 from runward.domain.schema.validator import Validator, strict_form
 from runward.tools.base import Invocation
-from runward.tools.context import PluginError, PolicyContext
-from runward.tools.loading import Plugins
-from runward.tools.plugin import make_tool
-from runward.tools.plugins import PluginHost
+from runward.tools.plugin.context import PluginError, PolicyContext
+from runward.tools.plugin.loading import Plugins
+from runward.tools.plugin.registry import PluginHost
+from runward.tools.plugin.tool import make_tool
 
 __all__ = ["ToolResult", "approval_of", "run_tool", "run_tool_sync", "schema_of"]
 

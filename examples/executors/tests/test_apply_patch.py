@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from runward_executors import apply_patch
 
-from runward.tools.plugin import make_tool
+from runward.tools.plugin.tool import make_tool
 from runward.tools.testing import run_tool_sync
 
 

@@ -14,7 +14,7 @@ from runward_executors.computer import SCREENS
 from runward_executors.screen import Where
 
 from runward.tools import ToolError
-from runward.tools.plugin import make_tool
+from runward.tools.plugin.tool import make_tool
 from runward.tools.testing import ToolResult, run_tool
 
 PAGE = """<!doctype html><body style="margin:0;height:5000px">

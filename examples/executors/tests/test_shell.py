@@ -5,7 +5,7 @@ from typing import Any
 
 from runward_executors import shell
 
-from runward.tools.plugin import make_tool
+from runward.tools.plugin.tool import make_tool
 from runward.tools.testing import ToolResult, run_tool_sync
 
 

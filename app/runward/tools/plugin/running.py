@@ -12,9 +12,9 @@ from runward.domain.errors import UnavailableError
 from runward.domain.json import JsonObject
 from runward.domain.run.outcomes import Failed, Outcome, Why
 from runward.tools.base import DATABASE_AWAY, LEASE_LOST
-from runward.tools.context import ToolContext, wishes_of
-from runward.tools.function import ArgumentsError
-from runward.tools.results import failure_of, outcome_of, raised_at, wrong_arguments
+from runward.tools.plugin.context import ToolContext, wishes_of
+from runward.tools.plugin.function import ArgumentsError
+from runward.tools.plugin.results import failure_of, outcome_of, raised_at, wrong_arguments
 
 log = structlog.get_logger()
 

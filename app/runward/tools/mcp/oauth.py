@@ -1,7 +1,7 @@
 """Access tokens for MCP servers (OAuth 2.1 without a person), and the transport that sends them.
 
 The SDK's own provider holds a lock while a request is answered, which would make the calls of one
-session wait for each other; it lends its parts to `runward.tools.mcp_discovery`, and tokens are
+session wait for each other; it lends its parts to `runward.tools.mcp.discovery`, and tokens are
 asked for here. They are kept in memory, for one session.
 """
 
@@ -19,8 +19,8 @@ from runward.domain.json import cleaned_text
 from runward.domain.registry.mcp_auth import OAuthClient, RefreshClaim
 from runward.domain.registry.redaction import without_secret
 from runward.egress.client import Egress
-from runward.tools.mcp_discovery import ANSWER_SECONDS, Asking, Endpoint, discover, known_endpoint
-from runward.tools.mcp_http import NotAuthorizedError
+from runward.tools.mcp.discovery import ANSWER_SECONDS, Asking, Endpoint, discover, known_endpoint
+from runward.tools.mcp.http import NotAuthorizedError
 
 RENEW_SECONDS: Final = 30.0
 """Before it expires a token is replaced; one that lives shortly, at half of its time."""

@@ -16,7 +16,7 @@ from runward.egress.answers import reason_of
 from runward.egress.client import Egress
 from runward.egress.connections import RefusedAddressError
 from runward.egress.targets import TargetError
-from runward.tools.mcp_http import NotAuthorizedError
+from runward.tools.mcp.http import NotAuthorizedError
 
 ANSWER_SECONDS: Final = 12.0
 """For one answer, from DNS to its last byte."""

@@ -18,9 +18,9 @@ from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_auth import OAuthClient
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.egress.client import Egress
-from runward.tools import mcp_sdk
-from runward.tools.mcp_oauth import AccessTokens, GivenRefreshTokens, RefreshTokens
-from runward.tools.mcp_stderr import StandardError
+from runward.tools.mcp import sdk
+from runward.tools.mcp.oauth import AccessTokens, GivenRefreshTokens, RefreshTokens
+from runward.tools.mcp.stderr import StandardError
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -124,7 +124,7 @@ class Link:
         """Raises whatever the SDK raises."""
         self.listed_at = _now()  # also when it fails: the next call is soon enough
         async with self.using() as client, asyncio.timeout(LIST_SECONDS):
-            self.listed = await mcp_sdk.list_all(client)
+            self.listed = await sdk.list_all(client)
         return self.listed
 
     def retire(self) -> None:
@@ -144,11 +144,11 @@ class Link:
         name = self.server.spec.name
         try:
             async with AsyncExitStack() as stack:
-                await mcp_sdk.load()
+                await sdk.load()
                 async with asyncio.timeout(CONNECT_SECONDS):
                     client = await stack.enter_async_context(self._connected())
                     await self._start_listening(client, stack)
-                    self.listed = await mcp_sdk.list_all(client)
+                    self.listed = await sdk.list_all(client)
                 self.listed_at = self._used_at = _now()
                 self._client.set_result(client)
                 self._on_open(self)
@@ -177,7 +177,7 @@ class Link:
             tokens = AccessTokens(
                 server.spec.url, server.oauth, server.refresh_tokens, self._egress
             )
-        return mcp_sdk.connected(
+        return sdk.connected(
             server.spec,
             server.headers,
             self._egress,
@@ -218,14 +218,14 @@ class Link:
         def changed() -> None:
             self._on_change(self)
 
-        heard = await mcp_sdk.listen(client, hears=hears, changed=changed)
+        heard = await sdk.listen(client, hears=hears, changed=changed)
         hears()
         wait = FIRST_LISTEN_SECONDS if heard else LISTEN_AGAIN_SECONDS
         while True:
             await asyncio.sleep(wait)
             began = _now()
             # Whatever changed in between is read as soon as changes are heard of again.
-            await mcp_sdk.listen(client, hears=changed, changed=changed)
+            await sdk.listen(client, hears=changed, changed=changed)
             lasted = _now() - began >= LISTEN_AGAIN_SECONDS
             wait = FIRST_LISTEN_SECONDS if lasted else min(2 * wait, LISTEN_AGAIN_SECONDS)
 
@@ -237,7 +237,7 @@ def _said(error: BaseException) -> tuple[str, bool]:
         error = causes[0]
     if isinstance(error, TimeoutError):
         return f"it did not answer within {CONNECT_SECONDS:g} seconds.", False
-    if (said := mcp_sdk.said_by(error)) is not None:
+    if (said := sdk.said_by(error)) is not None:
         _, message, data = said
         return message[:500], isinstance(data, dict) and cast(Any, data).get("permanent") is True
     return " ".join(f"{type(error).__name__}: {error}".split())[:500], False

@@ -28,7 +28,7 @@ from runward.domain.registry.tools import (
     Retry,
     When,
 )
-from runward.tools.context import GuardContext, PolicyContext, ToolContext
+from runward.tools.plugin.context import GuardContext, PolicyContext, ToolContext
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,7 +6,7 @@ from typing import Final
 from runward.domain.errors import FieldError, McpUnreachableError
 from runward.domain.registry.mcp_auth import Filled, oauth_problems
 from runward.domain.registry.mcp_servers import McpServerSpec
-from runward.tools.webhook_headers import check_headers
+from runward.tools.webhook.headers import check_headers
 
 _RESERVED_PREFIX: Final = "mcp-"
 _RESERVED: Final = frozenset({"accept", "last-event-id"})

@@ -18,7 +18,7 @@ import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from runward.domain.json import holds_too_many_values
-from runward.tools.mcp_http import MAX_MESSAGE_BYTES, TOO_MANY_VALUES
+from runward.tools.mcp.http import MAX_MESSAGE_BYTES, TOO_MANY_VALUES
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage

@@ -25,13 +25,19 @@ from runward.domain.registry.guards import (
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.outcomes import Failed, Outcome, Why
 from runward.tools.base import Invocation, Report
-from runward.tools.context import CallFacts, GuardContext, PolicyContext, ToolContext, jsonable
-from runward.tools.loading import Plugins
-from runward.tools.plugin import PluginTool
-from runward.tools.processes import Processes
-from runward.tools.results import raised_at, shown_error
-from runward.tools.running import LeaseLostError, Run, answer, bounded, directly
-from runward.tools.threads import Threads
+from runward.tools.plugin.context import (
+    CallFacts,
+    GuardContext,
+    PolicyContext,
+    ToolContext,
+    jsonable,
+)
+from runward.tools.plugin.loading import Plugins
+from runward.tools.plugin.processes import Processes
+from runward.tools.plugin.results import raised_at, shown_error
+from runward.tools.plugin.running import LeaseLostError, Run, answer, bounded, directly
+from runward.tools.plugin.threads import Threads
+from runward.tools.plugin.tool import PluginTool
 
 log = structlog.get_logger()
 

@@ -14,10 +14,10 @@ from runward.domain.registry.provider_tools import EXECUTORS
 from runward.domain.registry.rules import RuleError, compile_rule
 from runward.domain.registry.tools import ByCallable, ExecutorKind, ToolSpec, When
 from runward.domain.schema.validator import check_schema
-from runward.tools.context import PluginError, ToolContext, jsonable
-from runward.tools.declare import BaseTool, FunctionTool, Isolation, Options
-from runward.tools.docstrings import Described, read_docstring
-from runward.tools.function import name_of, read_signature, return_schema
+from runward.tools.plugin.context import PluginError, ToolContext, jsonable
+from runward.tools.plugin.declare import BaseTool, FunctionTool, Isolation, Options
+from runward.tools.plugin.docstrings import Described, read_docstring
+from runward.tools.plugin.function import name_of, read_signature, return_schema
 
 TOOL_STAGES: Final = ("pre_approval", "input", "output")
 _OURS: Final = frozenset({"isolation", "docstring", "output_schema"})

@@ -8,7 +8,7 @@ from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.items import MediaPart, Part, TextPart
 from runward.domain.run.outcomes import Done, Failed, Outcome, Why
 from runward.tools.content import MAX_PARTS
-from runward.tools.mcp_http import LOST, NOT_SENT, STATUS, UNREADABLE
+from runward.tools.mcp.http import LOST, NOT_SENT, STATUS, UNREADABLE
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock

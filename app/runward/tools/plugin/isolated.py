@@ -19,10 +19,10 @@ from pydantic_core import from_json
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.items import part_to_json
 from runward.domain.run.outcomes import Done, Failed, Outcome, Why
-from runward.tools.context import CallFacts, ToolContext
-from runward.tools.plugin import beginning_of, found_at
-from runward.tools.results import shown_error
-from runward.tools.running import NOT_CANCELLED, Begin, answer, directly
+from runward.tools.plugin.context import CallFacts, ToolContext
+from runward.tools.plugin.results import shown_error
+from runward.tools.plugin.running import NOT_CANCELLED, Begin, answer, directly
+from runward.tools.plugin.tool import beginning_of, found_at
 
 _OUT, _IN = 1, 0
 _CRITICAL: Final = 50

@@ -20,8 +20,8 @@ from runward.domain.json import MAX_DEPTH, JsonObject, compact, parse
 from runward.domain.run.items import parts_from_json
 from runward.domain.run.outcomes import Done, Failed, Outcome, Why
 from runward.tools.base import LEASE_LOST, Report
-from runward.tools.context import CallFacts
 from runward.tools.environment import child_environment
+from runward.tools.plugin.context import CallFacts
 
 log = structlog.get_logger()
 
@@ -51,7 +51,7 @@ class Processes:
         """`reference`: `package.module:name`. Cancelled: the process and its children are dead."""
         async with self._slots:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "runward.tools.isolated"),
+                *(sys.executable, "-P", "-m", "runward.tools.plugin.isolated"),
                 stdin=PIPE,
                 stdout=PIPE,
                 env=child_environment(),

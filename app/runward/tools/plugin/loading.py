@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import Any, Final, cast
 
 from runward.domain.registry.guards import PluginGuardrail
-from runward.tools.context import PluginError
-from runward.tools.declare import BaseTool, FunctionTool, NamedGuardrail, NamedHook
-from runward.tools.plugin import PluginTool, check_callable, make_tool
+from runward.tools.plugin.context import PluginError
+from runward.tools.plugin.declare import BaseTool, FunctionTool, NamedGuardrail, NamedHook
+from runward.tools.plugin.tool import PluginTool, check_callable, make_tool
 
 ENTRY_POINTS: Final = "runward.tools"
 TOOLS: Final = "TOOLS"

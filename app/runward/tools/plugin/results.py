@@ -11,9 +11,15 @@ from runward.domain.registry.redaction import without_secret
 from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.items import TextPart
 from runward.domain.run.outcomes import Done, Failed, Outcome, Why
-from runward.tools.context import ToolContext, ToolContextError, ToolError, jsonable, wishes_of
-from runward.tools.function import ArgumentsError
-from runward.tools.parts import parts_of
+from runward.tools.plugin.context import (
+    ToolContext,
+    ToolContextError,
+    ToolError,
+    jsonable,
+    wishes_of,
+)
+from runward.tools.plugin.function import ArgumentsError
+from runward.tools.plugin.parts import parts_of
 
 MAX_DETAIL: Final = 2000
 MAX_MESSAGE: Final = 2048

@@ -25,9 +25,9 @@ from pydantic_core import SchemaError, core_schema
 
 from runward.domain.json import JsonObject, compact
 from runward.domain.schema.subschemas import rebuilt
-from runward.tools.context import PluginError, ToolContext
-from runward.tools.docstrings import Described
-from runward.tools.typed_dicts import readable
+from runward.tools.plugin.context import PluginError, ToolContext
+from runward.tools.plugin.docstrings import Described
+from runward.tools.plugin.typed_dicts import readable
 
 
 class ArgumentsError(Exception):

@@ -14,10 +14,10 @@ from runward.domain.json import cleaned_text
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.domain.run.outcomes import Failed, Outcome, Why
 from runward.egress.client import Egress
-from runward.tools import mcp_sdk
 from runward.tools.base import DATABASE_AWAY, LEASE_LOST, Invocation
-from runward.tools.mcp_link import Link, Server
-from runward.tools.mcp_outcome import MAX_MESSAGE, of_error, of_result
+from runward.tools.mcp import sdk
+from runward.tools.mcp.link import Link, Server
+from runward.tools.mcp.outcome import MAX_MESSAGE, of_error, of_result
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -219,7 +219,7 @@ class Mcp:
             await link.relist()
         except Exception as error:
             expected = isinstance(error, TimeoutError | ValueError | McpUnreachableError)
-            if mcp_sdk.said_by(error) is None and not expected:
+            if sdk.said_by(error) is None and not expected:
                 raise
             log.warning("mcp_list_failed", server=link.server.spec.name, detail=str(error)[:300])
             return
@@ -256,7 +256,7 @@ async def _call(link: Link, call: Invocation, tool: str, deadline: float) -> Out
     except TimeoutError:
         raise
     except Exception as error:
-        if (said := mcp_sdk.said_by(error)) is not None:
+        if (said := sdk.said_by(error)) is not None:
             return _failed(link, *said)
         if isinstance(error, RuntimeError | ValueError):  # an answer that the SDK refuses
             return Failed(Why.INVALID_RESPONSE, f"{type(error).__name__}: {error}"[:500])

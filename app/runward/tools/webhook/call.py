@@ -14,8 +14,8 @@ from runward.domain.run.outcomes import Failed, Outcome, Why
 from runward.egress.answers import Answer, Missing, NoAnswer
 from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.signed_post import SignedPosts
-from runward.tools.webhook_answer import interpret
-from runward.tools.webhook_headers import check_headers, filled_headers, secret_references
+from runward.tools.webhook.answer import interpret
+from runward.tools.webhook.headers import check_headers, filled_headers, secret_references
 
 ReadSecrets: TypeAlias = Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
 """Reads the values of a project's secrets by name. One that does not exist is left out. Raises
