@@ -16,7 +16,7 @@ import typer
 from runward.cli import agents, approvals, keys, mcp, runs, secrets, sessions, tools
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, Key, Limit, Url, examples
-from runward.cli.shown import report
+from runward.cli.printing import report
 
 app = typer.Typer(
     name="runward",
@@ -102,8 +102,8 @@ def serve(
     Without DATABASE_URL it starts the embedded PostgreSQL, migrates it, and makes a key and the
     example tools: everything for a first run. With DATABASE_URL it migrates that database.
     """
-    from runward.first_minute import serve_everything
     from runward.operating.environment import read_settings, run
+    from runward.quickstart import serve_everything
 
     run(serve_everything(read_settings(), examples=examples))
 

@@ -26,7 +26,7 @@ from runward.llm.catalog import ModelCatalog
 from runward.llm.prices import Price, Prices
 from runward.llm.providers.access import Access, AwsKey, VendorName
 from runward.loop.children import Children
-from runward.loop.leased import Engine, Leases
+from runward.loop.leased_run import Engine, Leases
 from runward.loop.notices import Notices
 from runward.loop.policies import Policies
 from runward.loop.project_models import ProjectModels

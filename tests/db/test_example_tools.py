@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from runward.first_minute import example_tools
+from runward.quickstart import example_tools
 from tests.db.store import Store
 
 KEY: Final = SecretStr("the key of this deployment, and no other one")

@@ -11,7 +11,7 @@ from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.state import ChildRun, RunState
 from runward.domain.run.team import opening, outcome_of
 from runward.domain.run.tools import Tool
-from runward.loop.leased import Engine
+from runward.loop.leased_run import Engine
 from runward.loop.policies import NO_POLICY
 from runward.loop.toolbox import Armed, ToolSet
 from runward.store.runs.gate import Step

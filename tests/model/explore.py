@@ -9,9 +9,9 @@ from typing import Any
 
 from runward.domain.run.response import ModelResponse
 from runward.domain.run.state import RunState
-from runward.loop import equipped as equipped_module
 from runward.loop import execute, turn
-from runward.loop.guarding import Guarding
+from runward.loop import execution as equipped_module
+from runward.loop.checks import Guarding
 from tests.model import properties as must
 from tests.model.operations import on_the_twin, replacing
 from tests.model.properties import ViolationError

@@ -17,7 +17,7 @@ from runward.domain.run.state import Changes
 from runward.domain.run.status import MOVES, Edge, Move, RunStatus
 from runward.loop import execute
 from runward.loop.execute import Execution
-from runward.loop.leased import LeasedRun, LeaseLostError
+from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.store.runs import approvals as approvals_store
 from runward.store.runs import family, records, sweep, transitions
 from runward.store.runs import locked as locked_module

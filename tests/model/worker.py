@@ -18,7 +18,7 @@ from runward.domain.run.outcomes import Outcome
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.tools import Tool
 from runward.loop.execute import Execution
-from runward.loop.leased import LeaseLostError
+from runward.loop.leased_run import LeaseLostError
 from runward.loop.run_tools import CallsInFlight, _unfailing  # pyright: ignore[reportPrivateUsage]
 from runward.loop.toolbox import ToolSet
 from runward.tools.base import LEASE_LOST, Invocation

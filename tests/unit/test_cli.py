@@ -17,13 +17,13 @@ import typer.main
 
 from runward.__main__ import app
 from runward.api.routers import contract
-from runward.cli import following, shown
+from runward.cli import event_stream, printing
 from runward.cli.connection import Runward
-from runward.cli.editing import difference
-from runward.cli.following import follow, frames, lines_of
+from runward.cli.editor import difference
+from runward.cli.escaping import visible, visible_line
+from runward.cli.event_stream import follow, frames, lines_of
 from runward.cli.plan import Contract, plan
-from runward.cli.shown import Columns, ago, print_table
-from runward.cli.visible import visible, visible_line
+from runward.cli.printing import Columns, ago, print_table
 
 CONTRACT = Contract(contract())
 
@@ -105,7 +105,7 @@ def test_a_run_is_followed_as_soon_as_there_is_room_for_a_stream() -> None:
 def test_a_run_that_cannot_be_followed_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(following, "DELAYS", (0,))
+    monkeypatch.setattr(event_stream, "DELAYS", (0,))
     with pytest.raises(typer.Exit):
         followed(3)
     assert "runward runs watch run_1" in capsys.readouterr().err
@@ -237,7 +237,7 @@ def test_times_in_tables_are_as_people_say_them(seconds: int, said: str) -> None
 def test_a_narrow_terminal_breaks_no_id_and_no_status(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shown, "PIPED_WIDTH", 70)
+    monkeypatch.setattr(printing, "PIPED_WIDTH", 70)
     columns: Columns = {name: lambda one, name=name: one[name] for name in ("id", "status", "text")}
     rows = [
         {"id": f"run_{at:032}", "status": "requires_action", "text": "word " * 12} for at in (1, 2)

@@ -11,7 +11,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from runward.__main__ import app
-from runward.cli.editing import edited
+from runward.cli.editor import edited
 from runward.cli.options import read_yaml
 
 NOWHERE = {"RUNWARD_URL": "http://127.0.0.1:9", "RUNWARD_KEY": "k"}

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from runward.first_minute.banner import Banner, configured_providers
 from runward.operating.database_findings import reason_of
 from runward.operating.environment import migration_url
 from runward.operating.findings import of_settings
+from runward.quickstart.banner import Banner, configured_providers
 from runward.settings import Settings
 from runward.store.postgres.embedded import initdb_problem
 

@@ -31,7 +31,7 @@ from runward.domain.run.response import Usage
 from runward.domain.run.settle import judge
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.egress.client import Egress
-from runward.loop.guarding import AskedCall, Guarding, instead_of_model
+from runward.loop.checks import AskedCall, Guarding, instead_of_model
 from runward.loop.policies import Policy
 from runward.loop.run_tools import CallsInFlight
 from runward.loop.toolbox import Armed

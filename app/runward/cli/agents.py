@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from runward.cli.connection import Json, Runward, connected, path
-from runward.cli.editing import show_changed_lines
+from runward.cli.editor import show_changed_lines
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, Key, Url, Yes, examples, read_yaml
 from runward.cli.plan import Change, Contract, Step, plan
-from runward.cli.registered import Kind, add_delete, add_list
-from runward.cli.shown import ago, print_json, print_one, say, short
+from runward.cli.printing import ago, print_json, print_one, say, short
+from runward.cli.registry import Kind, add_delete, add_list
 
 app = typer.Typer(no_args_is_help=True, help="What runs are started from by name.")
 

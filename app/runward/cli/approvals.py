@@ -5,11 +5,12 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
+from runward.cli.completion import suggested
 from runward.cli.connection import Json, Runward, connected, path
-from runward.cli.editing import edited, show_difference
+from runward.cli.editor import edited, show_difference
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, Key, Limit, Url, Yes, examples, read_json, read_object
-from runward.cli.shown import (
+from runward.cli.printing import (
     Columns,
     ago,
     pretty,
@@ -20,7 +21,6 @@ from runward.cli.shown import (
     short,
     when,
 )
-from runward.cli.suggesting import suggested
 
 app = typer.Typer(no_args_is_help=True, help="See what waits for a person, and decide.")
 

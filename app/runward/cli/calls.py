@@ -9,7 +9,7 @@ import typer
 from runward.cli.connection import Json, connected, path
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, Key, Limit, RunId, Url, examples, read_json, read_text
-from runward.cli.shown import Columns, print_list, report, short
+from runward.cli.printing import Columns, print_list, report, short
 
 
 def _answered(call: Json) -> str:

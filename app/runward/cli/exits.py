@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import typer
 
-from runward.cli.visible import visible
+from runward.cli.escaping import visible
 
 
 class Exit(IntEnum):

@@ -6,7 +6,7 @@ from typing import Final
 import typer
 
 from runward.cli.connection import Json, connected, path
-from runward.cli.shown import Columns, ago, print_json, print_list, report, say
+from runward.cli.printing import Columns, ago, print_json, print_list, report, say
 
 COLUMNS: Final[Columns] = {
     "key": lambda one: one["id"],

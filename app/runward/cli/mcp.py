@@ -7,8 +7,8 @@ import typer
 
 from runward.cli.connection import Json, connected, path
 from runward.cli.options import Approval, AsJson, Key, Url, approval_rule, examples, read_fields
-from runward.cli.registered import Kind, add_delete, add_list, add_show
-from runward.cli.shown import ago, print_json, say, waiting
+from runward.cli.printing import ago, print_json, say, waiting
+from runward.cli.registry import Kind, add_delete, add_list, add_show
 
 app = typer.Typer(no_args_is_help=True, help="MCP servers whose tools models may call.")
 

@@ -11,8 +11,8 @@ import typer
 import yaml
 from rich.markup import escape
 
+from runward.cli.completion import suggested
 from runward.cli.exits import Exit, fail
-from runward.cli.suggesting import suggested
 
 Url: TypeAlias = Annotated[
     str | None,

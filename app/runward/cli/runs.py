@@ -6,9 +6,11 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from runward.cli import calls
+from runward.cli.completion import suggested
 from runward.cli.connection import Json, Runward, connected, path
+from runward.cli.event_printer import Teller
+from runward.cli.event_stream import follow
 from runward.cli.exits import Exit, fail
-from runward.cli.following import follow
 from runward.cli.options import (
     AsJson,
     Key,
@@ -20,7 +22,7 @@ from runward.cli.options import (
     read_object,
     read_text,
 )
-from runward.cli.shown import (
+from runward.cli.printing import (
     Columns,
     ago,
     pretty,
@@ -33,8 +35,6 @@ from runward.cli.shown import (
     short,
     when,
 )
-from runward.cli.suggesting import suggested
-from runward.cli.telling import Teller
 
 app = typer.Typer(no_args_is_help=True, help="Start runs, look at them, follow them, go on.")
 

@@ -6,8 +6,8 @@ import typer
 
 from runward.cli.connection import Json, connected, path
 from runward.cli.options import AsJson, Key, Url
-from runward.cli.registered import Kind, add_delete, add_list
-from runward.cli.shown import ago, print_fields, print_json, print_one, report, short
+from runward.cli.printing import ago, print_fields, print_json, print_one, report, short
+from runward.cli.registry import Kind, add_delete, add_list
 
 app = typer.Typer(no_args_is_help=True, help="Conversations that runs have in common.")
 

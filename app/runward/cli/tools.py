@@ -18,8 +18,7 @@ from runward.cli.options import (
     read_fields,
     read_object,
 )
-from runward.cli.registered import Kind, add_delete, add_list, add_show
-from runward.cli.shown import (
+from runward.cli.printing import (
     Columns,
     ago,
     print_fields,
@@ -31,6 +30,7 @@ from runward.cli.shown import (
     shown,
     waiting,
 )
+from runward.cli.registry import Kind, add_delete, add_list, add_show
 
 app = typer.Typer(no_args_is_help=True, help="The tools that models may call.")
 

@@ -39,7 +39,7 @@ from runward.llm.capabilities import fitted
 from runward.llm.catalog import UnknownModelError
 from runward.loop.breaker import OPEN, Key
 from runward.loop.hosted_secrets import armed
-from runward.loop.leased import Engine
+from runward.loop.leased_run import Engine
 from runward.store.live.drafts import Draft
 
 log = structlog.get_logger()

@@ -38,8 +38,8 @@ from runward.domain.run.state import Changes, ChildRun, RunState, Segment, Segme
 from runward.domain.run.status import Move, RunStatus
 from runward.loop import endings, turn
 from runward.loop.ask_model import Downgraded, Note
-from runward.loop.equipped import EquippedRun
-from runward.loop.leased import Engine, LeaseLostError
+from runward.loop.execution import EquippedRun
+from runward.loop.leased_run import Engine, LeaseLostError
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.ids import mint
 from runward.store.postgres.db import patiently

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import ProjectId
 from runward.domain.registry.guards import Guardrail, Hook
-from runward.loop.kept import KeptByProject
+from runward.loop.project_cache import KeptByProject
 from runward.store.access.vault import Vault
 from runward.store.registry import policies
 from runward.tools import signing

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from runward.domain.ids import ProjectId
 from runward.egress.targets import TargetError
 from runward.llm.catalog import OWN_NAMES, ModelCatalog, Models
-from runward.loop.kept import KeptByProject
+from runward.loop.project_cache import KeptByProject
 
 
 class ProjectModels(KeptByProject[Models]):

@@ -27,7 +27,7 @@ from runward.domain.run.settle import (
     judge,
 )
 from runward.domain.run.state import RunState
-from runward.loop.guarding import Guarding
+from runward.loop.checks import Guarding
 from runward.loop.policies import Policy
 from runward.loop.toolbox import Armed
 from runward.tools.base import Invocation, Tool

@@ -22,8 +22,8 @@ from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import Tool, needs_approval
 from runward.llm.base import ModelError
 from runward.loop.ask_model import Note, ask_model, request_for
-from runward.loop.guarding import AskedCall, Guarding, instead_of_model
-from runward.loop.leased import Engine
+from runward.loop.checks import AskedCall, Guarding, instead_of_model
+from runward.loop.leased_run import Engine
 from runward.loop.toolbox import Armed, approvals_asked
 from runward.store.ids import mint
 

@@ -10,10 +10,10 @@ from typing import Final
 from runward.domain.errors import OperatorError
 from runward.egress.answers import NoAnswer
 from runward.egress.client import Egress
-from runward.first_minute.example_tools import MARK
-from runward.first_minute.kept import secret_key_of
-from runward.first_minute.main import LOOPBACK
 from runward.operating.findings import Finding, secret_key
+from runward.quickstart.example_tools import MARK
+from runward.quickstart.local_secrets import secret_key_of
+from runward.quickstart.main import LOOPBACK
 from runward.settings import Settings
 from runward.store import inspection, readiness
 from runward.store.access.vault import Vault

@@ -17,13 +17,13 @@ import httpx2
 
 from runward.cli.approvals import asked, decided_as, show_approval
 from runward.cli.connection import Json, Runward, connected
+from runward.cli.event_printer import Teller
+from runward.cli.event_stream import follow
 from runward.cli.exits import Exit, fail
-from runward.cli.following import follow
+from runward.cli.printing import say, waiting
 from runward.cli.runs import show
-from runward.cli.shown import say, waiting
-from runward.cli.telling import Teller
-from runward.first_minute.banner import FIRST_INPUT
-from runward.first_minute.example_tools import FOLDER
+from runward.quickstart.banner import FIRST_INPUT
+from runward.quickstart.example_tools import FOLDER
 from runward.store.postgres.embedded_home import installed_package
 
 START_SECONDS: Final = 180.0

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from rich.text import Text
 
 from runward.cli.connection import address, kept_key
+from runward.cli.escaping import visible_line
 from runward.cli.exits import Exit
-from runward.cli.shown import STYLES, console, print_json
-from runward.cli.visible import visible_line
+from runward.cli.printing import STYLES, console, print_json
 from runward.operating.database_findings import of_database
 from runward.operating.environment import problems_of
 from runward.operating.findings import Finding, of_settings

@@ -6,7 +6,7 @@ from ipaddress import ip_address, ip_network
 from typing import Final, Literal
 
 from runward.egress.addresses import Network, parse_ports
-from runward.first_minute.banner import configured_providers
+from runward.quickstart.banner import configured_providers
 from runward.settings import Settings
 from runward.tools.plugin.context import PluginError
 from runward.tools.plugin.loading import load_plugins

@@ -12,8 +12,8 @@ from runward.cli.keys import print_keys, print_made, print_revoked
 from runward.domain.ids import Prefix, parse
 from runward.domain.json import cleaned_text
 from runward.domain.registry.scopes import Scope
-from runward.first_minute.kept import secret_key_of
 from runward.operating.environment import database_url, read_settings, run, shared, stop
+from runward.quickstart.local_secrets import secret_key_of
 from runward.settings import Settings
 from runward.store import migrations, readiness
 from runward.store.access import keys

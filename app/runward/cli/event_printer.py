@@ -7,8 +7,8 @@ from typing import Any, Final
 from rich.text import Text
 
 from runward.cli.connection import Json
-from runward.cli.shown import console, short
-from runward.cli.visible import visible, visible_line
+from runward.cli.escaping import visible, visible_line
+from runward.cli.printing import console, short
 
 MAX_SHOWN: Final = 2000
 """Characters of arguments and outputs in a line; `runs show` has them whole."""

@@ -12,8 +12,8 @@ from runward.domain.run.state import RunState
 from runward.domain.run.tools import Tool
 from runward.domain.schema.validator import Validator, stored_validator
 from runward.loop.builtins import Builtin
-from runward.loop.guarding import Guarding
-from runward.loop.leased import Engine, LeasedRun
+from runward.loop.checks import Guarding
+from runward.loop.leased_run import Engine, LeasedRun
 from runward.loop.policies import NO_POLICY
 from runward.loop.run_tools import CallsInFlight, seconds_for
 from runward.loop.toolbox import Armed, ToolSet, enabled_now

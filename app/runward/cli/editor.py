@@ -13,7 +13,7 @@ import typer
 
 from runward.cli.exits import Exit, fail
 from runward.cli.options import parse_json
-from runward.cli.shown import pretty, say
+from runward.cli.printing import pretty, say
 
 EDITORS: Final = ("VISUAL", "EDITOR")
 STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runward.cli.connection import Json
-from runward.cli.visible import visible, visible_line
+from runward.cli.escaping import visible, visible_line
 
 Columns: TypeAlias = Mapping[str, Callable[[Json], str]]
 """Of a table: a title, and what stands below it of each thing."""

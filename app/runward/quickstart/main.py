@@ -16,10 +16,10 @@ from ipaddress import ip_network
 from typing import Final
 
 from runward.api.listening import check_address
-from runward.first_minute import example_tools
-from runward.first_minute.banner import Banner, configured_providers
-from runward.first_minute.kept import kept, secret_key_of
-from runward.first_minute.progress import Progress
+from runward.quickstart import example_tools
+from runward.quickstart.banner import Banner, configured_providers
+from runward.quickstart.local_secrets import kept, secret_key_of
+from runward.quickstart.progress import Progress
 from runward.settings import Settings
 from runward.store import migrations
 from runward.store.access import keys

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
+from runward.cli.completion import suggested
 from runward.cli.connection import connected, path
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, Key, Limit, Url, Yes
-from runward.cli.shown import Columns, print_list, print_one, report
-from runward.cli.suggesting import suggested
+from runward.cli.printing import Columns, print_list, print_one, report
 
 
 @dataclass(frozen=True, slots=True)

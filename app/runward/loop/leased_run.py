@@ -18,12 +18,12 @@ from runward.domain.run.items import Item
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import Move
 from runward.llm.prices import Prices
-from runward.loop.beyond import beyond
 from runward.loop.breaker import Breakers
 from runward.loop.children import Children
 from runward.loop.notices import Notices
 from runward.loop.policies import Policies
 from runward.loop.project_models import ProjectModels
+from runward.loop.related import beyond
 from runward.loop.toolbox import Toolbox
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.live.events import shown_now
