@@ -33,7 +33,7 @@ app = typer.Typer(
 
 def _say_version(wanted: bool) -> None:  # noqa: FBT001
     if wanted:
-        from runward.api.descriptions import VERSION
+        from runward.api.openapi.descriptions import VERSION
 
         typer.echo(f"runward {VERSION}")
         raise typer.Exit

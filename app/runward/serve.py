@@ -14,11 +14,11 @@ import uvicorn
 from pydantic import SecretStr
 
 from runward.api.app import create_app
-from runward.api.connections import limited
-from runward.api.descriptions import VERSION
-from runward.api.following import wake_those_behind
-from runward.api.listening import check_address
-from runward.api.middleware import is_unlogged
+from runward.api.events.catch_up import wake_those_behind
+from runward.api.http.address import check_address
+from runward.api.http.connections import limited
+from runward.api.http.middleware import is_unlogged
+from runward.api.openapi.descriptions import VERSION
 from runward.api.routers import ROUTERS
 from runward.console import pages, session
 from runward.domain.errors import OperatorError

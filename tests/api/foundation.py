@@ -18,15 +18,15 @@ from fastapi import Body, Query, Response
 from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import DBAPIError
 
-from runward.api.answers import answer, created
 from runward.api.app import create_app
-from runward.api.auth import AnyKey, Operator, RunsReader, RunsWriter
-from runward.api.middleware import is_unlogged
-from runward.api.models.start_run import CancelRun, ClientResult, StartRun
-from runward.api.paging import Page, Walking
-from runward.api.params import AfterEvent, CallPath, IdempotencyKey, RunPath, ToolPath, Wait
-from runward.api.routes import router
-from runward.api.services import Using
+from runward.api.http.answers import answer, created
+from runward.api.http.auth import AnyKey, Operator, RunsReader, RunsWriter
+from runward.api.http.middleware import is_unlogged
+from runward.api.http.paging import Page, Walking
+from runward.api.http.params import AfterEvent, CallPath, IdempotencyKey, RunPath, ToolPath, Wait
+from runward.api.http.routes import router
+from runward.api.http.services import Using
+from runward.api.runs.request_models import CancelRun, ClientResult, StartRun
 from runward.domain import errors
 from runward.domain.ids import KeyId, Prefix, ProjectId, show
 from runward.domain.registry.scopes import Principal, Scope

@@ -15,8 +15,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from runward.api.app import create_app
-from runward.api.connections import limited
-from runward.api.hosts import AllowedHosts, name_of
+from runward.api.http.connections import limited
+from runward.api.http.hosts import AllowedHosts, name_of
 from runward.console import pages
 
 TEXT = "sun " * 1000

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from runward.api import body as reading
+from runward.api.http import body as reading
 from tests.api.foundation import (
     BROKEN,
     MAX_BODY_BYTES,

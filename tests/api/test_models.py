@@ -7,14 +7,19 @@ import pytest
 from fastapi import Body, FastAPI
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from runward.api import openapi
-from runward.api.auth import AnyKey
-from runward.api.models import approvals, base, events, keys, runs, start_run, tools
-from runward.api.models.problem import Problem
-from runward.api.models.start_run import StartRun
-from runward.api.models.tools import HIDDEN, PatchTool, Tool, patched
-from runward.api.paging import Page
-from runward.api.routes import router
+from runward.api.approvals import models as approvals
+from runward.api.events import models as events
+from runward.api.http import models as base
+from runward.api.http.auth import AnyKey
+from runward.api.http.paging import Page
+from runward.api.http.problem_model import Problem
+from runward.api.http.routes import router
+from runward.api.openapi import document
+from runward.api.registry import key_models, tool_models
+from runward.api.registry.tool_models import HIDDEN, PatchTool, Tool, patched
+from runward.api.runs import models as runs
+from runward.api.runs import request_models
+from runward.api.runs.request_models import StartRun
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.approvals import Decision
 from runward.domain.run.config import AgentConfig
@@ -139,7 +144,7 @@ def handler(body: Any = None) -> Any:
 
 def every_model() -> FastAPI:
     """An application whose openapi.json holds every model."""
-    modules = (runs, approvals, tools, keys, start_run)
+    modules = (runs, approvals, tool_models, key_models, request_models)
     models = {
         value
         for module in modules
@@ -149,7 +154,7 @@ def every_model() -> FastAPI:
         and value.__module__ == module.__name__
         and not value.__name__.startswith("_")
     }
-    asked = {model for model in models if issubclass(model, base.Asked | tools.RegisterTool)}
+    asked = {model for model in models if issubclass(model, base.Asked | tool_models.RegisterTool)}
     bodies: list[Any] = [*asked, Decision, Resolution, Callback]
     answers: list[Any] = [*(models - asked), Page[runs.Run]]
     routes = router("Service")
@@ -163,7 +168,7 @@ def every_model() -> FastAPI:
 
 
 def test_every_field_of_every_model_is_described() -> None:
-    schemas = openapi.build(every_model())["components"]["schemas"]
+    schemas = document.build(every_model())["components"]["schemas"]
     assert {"StartRun", "RunList", "PatchTool", "Edit", "Problem", "Limits"} <= schemas.keys()
     missing = [
         f"{name}.{field}"
@@ -177,8 +182,22 @@ def test_every_field_of_every_model_is_described() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        *(runs.Run, events.Event, runs.ToolCall, approvals.Approval, keys.Key, keys.Project),
-        *(Problem, StartRun, keys.CreateKey, keys.CreateProject, tools.RegisterTool, tools.Tool),
+        *(
+            runs.Run,
+            events.Event,
+            runs.ToolCall,
+            approvals.Approval,
+            key_models.Key,
+            key_models.Project,
+        ),
+        *(
+            Problem,
+            StartRun,
+            key_models.CreateKey,
+            key_models.CreateProject,
+            tool_models.RegisterTool,
+            tool_models.Tool,
+        ),
     ],
 )
 def test_every_example_is_one(model: type[BaseModel]) -> None:

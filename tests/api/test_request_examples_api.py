@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from runward.api.contract.examples import METRICS
+from runward.api.openapi.examples import METRICS
 from tests.api.project import ALL_SCOPES, Project, Running, call
 from tests.api.test_openapi_api import COMMITTED
 from tests.support.client import Json

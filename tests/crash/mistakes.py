@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import text
 
-from runward.api import idempotency
+from runward.api.http import idempotency
 from runward.loop import execute
 from runward.store.runs import gate, sweep
 

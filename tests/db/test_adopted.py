@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
 
-from runward.api.accepting import accept_at_once
+from runward.api.runs.accept import accept_at_once
 from runward.domain.run.config import AgentConfig, Limits
 from runward.domain.run.items import Message
 from runward.domain.run.state import RunState, Segment, SegmentKind

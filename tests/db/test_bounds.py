@@ -9,9 +9,9 @@ import pytest
 from pydantic_core import from_json
 from sqlalchemy import text
 
-from runward.api.accepting import new_run
-from runward.api.models.start_run import StartRun
-from runward.api.resolving import Resolved
+from runward.api.runs.accept import new_run
+from runward.api.runs.request_models import StartRun
+from runward.api.runs.resolution import Resolved
 from runward.domain.errors import ConflictError
 from runward.domain.ids import CallId, KeyId
 from runward.domain.registry.scopes import Principal

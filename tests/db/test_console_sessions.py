@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from sqlalchemy import text
 
-from runward.api import stream
+from runward.api.events import stream
 from runward.domain.ids import KeyId
 from runward.domain.registry.scopes import Principal, Scope
 from runward.settings import Settings

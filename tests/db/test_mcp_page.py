@@ -4,7 +4,7 @@ import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
-from runward.api import mcp_listing
+from runward.api.mcp import listing
 from runward.domain.json import JsonObject
 from tests.db.store import PROJECT, Store
 
@@ -23,7 +23,7 @@ FROM t"""
 
 async def listed(store: Store, cursor: str | None = None) -> JsonObject:
     services: Any = SimpleNamespace(autocommit=store.autocommit)
-    return await mcp_listing.page(services, PROJECT, cursor)
+    return await listing.page(services, PROJECT, cursor)
 
 
 def names(page: Any) -> list[str]:
@@ -34,16 +34,16 @@ async def peak_of_a_page(store: Store) -> int:
     await listed(store)
     tracemalloc.start()
     try:
-        assert len(names(await listed(store))) == mcp_listing.PAGE
+        assert len(names(await listed(store))) == listing.PAGE
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
 async def test_a_page_takes_no_more_memory_the_more_tools_there_are(store: Store) -> None:
-    await store.sql(MANY, project=PROJECT, count=mcp_listing.PAGE)
+    await store.sql(MANY, project=PROJECT, count=listing.PAGE)
     before = await peak_of_a_page(store)
-    await store.sql(MANY, project=PROJECT, count=4 * mcp_listing.PAGE)
+    await store.sql(MANY, project=PROJECT, count=4 * listing.PAGE)
     assert await peak_of_a_page(store) < 1.5 * before
 
 

@@ -6,7 +6,7 @@ from time import monotonic
 import pytest
 from sqlalchemy import event, text
 
-from runward.api.tool_calls import call_back
+from runward.api.runs.call_routes import call_back
 from runward.domain.ids import CallId
 from runward.domain.registry.guards import WebhookGuardrail
 from runward.domain.run.resolve import CallbackCompleted

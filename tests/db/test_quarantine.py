@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from runward.api.cancelling import cancel
+from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain.run.state import RunState
 from runward.domain.run.status import Move

@@ -66,7 +66,7 @@ def _load(twin: Twin, _: Vault, run_id: RunId, fence: int) -> Any:
 
 
 def _decide(twin: Twin, vault: Vault, approval_id: ApprovalId, decision: Decision) -> str:
-    """Like `runward.api.approvals`, which closes what an ended run has left behind."""
+    """Like `runward.api.approvals.routes`, which closes what an ended run has left behind."""
     work = transitions.decide(_tx(twin), cast("Any", vault), PROJECT, approval_id, decision, "key")
     return run_now(work).status
 

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final
 
-from runward.api import idempotency
+from runward.api.http import idempotency
 from runward.domain.run import approvals as rules
 from runward.domain.run.approvals import Approve, Edit
 from runward.loop import execute

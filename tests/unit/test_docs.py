@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runward.api.problems import FRAMEWORK, status_of
+from runward.api.http.problems import FRAMEWORK, status_of
 from runward.domain.errors import AppError
 from runward.domain.events.event_types import STORED, TRANSIENT
 from runward.domain.registry.scopes import Scope

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runward.api.problems import status_of
+from runward.api.http.problems import status_of
 from runward.domain import errors
 from runward.domain.errors import AppError, UnsupportedParameterError
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.api.children_events import Position
-from runward.api.params import MAX_CURSOR, Cursor
+from runward.api.events.family import Position
+from runward.api.http.params import MAX_CURSOR, Cursor
 from runward.domain.errors import InvalidRequestError
 from runward.domain.ids import RunId
 from runward.domain.run.status import RunStatus

@@ -3,9 +3,9 @@
 import pytest
 from pydantic import TypeAdapter
 
-from runward.api.hints import hint
-from runward.api.models.start_run import StartRun
+from runward.api.http.hints import hint
 from runward.api.responses.models import CreateResponse
+from runward.api.runs.request_models import StartRun
 from runward.llm.settings import check_settings
 
 RUN = TypeAdapter[StartRun](StartRun)

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from runward.api.listening import ListenError, check_address
+from runward.api.http.address import ListenError, check_address
 
 
 def test_a_free_port_is_left_free() -> None:

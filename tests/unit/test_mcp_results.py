@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from runward.api.mcp_calls import MAX_CLIENT, Session, client_of
-from runward.api.mcp_results import of_run, output_schema
+from runward.api.mcp.calls import MAX_CLIENT, Session, client_of
+from runward.api.mcp.results import of_run, output_schema
 from runward.domain.ids import RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.status import RunStatus

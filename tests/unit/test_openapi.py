@@ -12,10 +12,10 @@ from uuid import UUID
 import jsonschema_rs
 import pytest
 
-from runward.api.contract import event_data
-from runward.api.contract.examples import REQUESTS
-from runward.api.contract.names import NAMED, unnamed
-from runward.api.contract.schemas import event_name
+from runward.api.openapi import event_data
+from runward.api.openapi.examples import REQUESTS
+from runward.api.openapi.names import NAMED, unnamed
+from runward.api.openapi.schemas import event_name
 from runward.api.routers import contract
 from runward.domain.events import event_types
 from runward.domain.ids import CallId, ProjectId, RunId

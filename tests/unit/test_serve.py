@@ -19,7 +19,7 @@ import pytest
 import structlog
 import typer
 
-from runward.api.descriptions import VERSION
+from runward.api.openapi.descriptions import VERSION
 from runward.domain.errors import DatabaseUnreachableError
 from runward.operating.environment import configure_logging, run
 from runward.serve import STOP_SIGNALS, TaskEndedError, about_start, stop_signal, supervise

@@ -9,13 +9,13 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from runward.api import docs, openapi
-from runward.api.compression import Compressing
-from runward.api.descriptions import VERSION
-from runward.api.hosts import AllowedHosts
-from runward.api.middleware import Surroundings
-from runward.api.problems import answer_for, framework_problem, log_unavailable
-from runward.api.services import Services
+from runward.api.http.compression import Compressing
+from runward.api.http.hosts import AllowedHosts
+from runward.api.http.middleware import Surroundings
+from runward.api.http.problems import answer_for, framework_problem, log_unavailable
+from runward.api.http.services import Services
+from runward.api.openapi import docs, document
+from runward.api.openapi.descriptions import VERSION
 from runward.domain.errors import AppError
 
 COMPRESSED_BYTES: Final = 1024
@@ -49,7 +49,7 @@ def create_app(
     for router in (*routers, docs.router()):
         # Not include_router: it would match every path twice.
         app.router.routes.extend(router.routes)
-    openapi.install(app)
+    document.install(app)
     return app
 
 

@@ -8,12 +8,12 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy.exc import DBAPIError
 
-from runward.api.answers import answer
-from runward.api.auth import AnyKey
-from runward.api.descriptions import VERSION
-from runward.api.models.service import Alive, Capabilities, Ready
-from runward.api.routes import router
-from runward.api.services import Using
+from runward.api.http.answers import answer
+from runward.api.http.auth import AnyKey
+from runward.api.http.routes import router
+from runward.api.http.services import Using
+from runward.api.openapi.descriptions import VERSION
+from runward.api.service_models import Alive, Capabilities, Ready
 from runward.domain import errors as e
 from runward.domain.registry.guards import Moment, RunStage, ToolStage
 from runward.domain.run.builtins import BUILTINS

@@ -2,26 +2,18 @@
 
 from typing import Any, Final
 
-from runward.api import (
-    agents,
-    approvals,
-    events,
-    health,
-    keys,
-    mcp_endpoint,
-    mcp_servers,
-    openapi,
-    policy,
-    required_actions,
-    runs,
-    secrets,
-    sessions,
-    tool_calls,
-    tool_history,
-    tools,
-)
+from runward.api import health
 from runward.api.app import create_app
+from runward.api.approvals import inbox_routes
+from runward.api.approvals import routes as approvals
+from runward.api.events import routes as events
+from runward.api.mcp import endpoint
+from runward.api.openapi import document
+from runward.api.registry import agents, keys, mcp_servers, policy, secrets, tool_history, tools
 from runward.api.responses import routes as responses
+from runward.api.runs import call_routes
+from runward.api.runs import routes as runs
+from runward.api.sessions import routes as sessions
 
 ROUTERS: Final = (
     runs.routes,
@@ -29,9 +21,9 @@ ROUTERS: Final = (
     sessions.routes,
     events.routes,
     approvals.routes,
-    required_actions.routes,
-    tool_calls.routes,
-    tool_calls.callbacks,
+    inbox_routes.routes,
+    call_routes.routes,
+    call_routes.callbacks,
     tools.routes,
     tool_history.routes,
     mcp_servers.routes,
@@ -42,10 +34,10 @@ ROUTERS: Final = (
     keys.projects,
     health.routes,
     health.probes,
-    mcp_endpoint.routes,
+    endpoint.routes,
 )
 
 
 def contract() -> dict[str, Any]:
     """openapi.json: what the code says, without a database."""
-    return openapi.build(create_app(None, ROUTERS))
+    return document.build(create_app(None, ROUTERS))

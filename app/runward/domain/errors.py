@@ -1,6 +1,6 @@
 """Everything that Runward refuses on purpose: one tree, each class with a stable `code`.
 
-HTTP numbers are not here; `runward.api.problems` has them. `code` is part of the API: clients
+HTTP numbers are not here; `runward.api.http.problems` has them. `code` is part of the API: clients
 compare it, so it never changes; texts may. No text ever quotes a secret.
 """
 

@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from runward.api import registry_render
-from runward.api.models.keys import MAX_NAME
+from runward.api.registry import render
+from runward.api.registry.key_models import MAX_NAME
 from runward.cli.connection import Json
 from runward.cli.keys import print_keys, print_made, print_revoked
 from runward.domain.ids import Prefix, parse
@@ -107,7 +107,7 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
 
 def _shown(key: keys.Key) -> Json:
     """As the API shows it."""
-    return registry_render.key(key).model_dump(mode="json")
+    return render.key(key).model_dump(mode="json")
 
 
 def _project(shown: str) -> Any:

@@ -15,7 +15,7 @@ from functools import partial
 from ipaddress import ip_network
 from typing import Final
 
-from runward.api.listening import check_address
+from runward.api.http.address import check_address
 from runward.quickstart import example_tools
 from runward.quickstart.banner import Banner, configured_providers
 from runward.quickstart.local_secrets import kept, secret_key_of

@@ -8,8 +8,8 @@ from typing import Any, Final
 from fastapi import Response
 from pydantic_core import from_json
 
-from runward.api.idempotency import Once, once
-from runward.api.params import MAX_SEQUENCE
+from runward.api.http.idempotency import Once, once
+from runward.api.http.params import MAX_SEQUENCE
 from runward.api.responses import inputs, reading
 from runward.api.responses.conversing import (
     message_of,

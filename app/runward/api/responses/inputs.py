@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
-from runward.api.models.base import Asked
+from runward.api.http.models import Asked
 from runward.domain.json import JsonObject
 
 MAX_ITEMS: Final = 10_000

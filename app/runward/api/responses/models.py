@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from runward.api.models.base import example
+from runward.api.http.models import example
 from runward.api.responses.inputs import InputIn, ItemIn, Theirs
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolName

@@ -6,11 +6,11 @@ from typing import Any, Final, cast
 
 from pydantic_core import from_json
 
+from runward.api.events.stream import HEARTBEAT_SECONDS
 from runward.api.responses.ids import ResponseId
 from runward.api.responses.log import Log
 from runward.api.responses.parts import Logged, Sent
 from runward.api.responses.shapes import shaper
-from runward.api.stream import HEARTBEAT_SECONDS
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.store.live import events

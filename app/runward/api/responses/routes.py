@@ -7,13 +7,14 @@ from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Request, Response
 
-from runward.api.accepting import Answered, accepted_once
-from runward.api.answers import answer
-from runward.api.auth import RunsReader, RunsWriter
-from runward.api.cancelling import cancel
-from runward.api.idempotency import REPLAYED, Once
-from runward.api.paging import Walking, page_of
-from runward.api.params import IdempotencyKey
+from runward.api.events.stream import Frames, counted_stream, stream_of_new
+from runward.api.http.answers import answer
+from runward.api.http.auth import RunsReader, RunsWriter
+from runward.api.http.idempotency import REPLAYED, Once
+from runward.api.http.paging import Walking, page_of
+from runward.api.http.params import IdempotencyKey
+from runward.api.http.routes import router
+from runward.api.http.services import Using
 from runward.api.responses import following, reading, starting
 from runward.api.responses.conversing import conversation_of, refused
 from runward.api.responses.ids import ResponseId
@@ -23,9 +24,8 @@ from runward.api.responses.log import Log
 from runward.api.responses.models import CompactResponse, CreateResponse
 from runward.api.responses.sealing import seal, unsealer
 from runward.api.responses.shown import RESPONSE_STREAM, Compaction, InputItems, ResponseObject
-from runward.api.routes import router
-from runward.api.services import Using
-from runward.api.stream import Frames, counted_stream, stream_of_new
+from runward.api.runs.accept import Answered, accepted_once
+from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
 from runward.domain.registry.scopes import Principal

@@ -4,11 +4,11 @@ from typing import Any, Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from runward.api.models.base import Shown, example
+from runward.api.http.models import Shown, example
 from runward.domain.json import JsonObject
 
 RESPONSE_STREAM: Final = {"$ref": "#/components/schemas/ResponseStream"}
-"""In openapi.json: what `runward.api.contract.schemas` says that a stream is."""
+"""In openapi.json: what `runward.api.openapi.schemas` says that a stream is."""
 RESPONSE_ID = "resp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
 _EXAMPLE: dict[str, Any] = {
     "id": RESPONSE_ID,

@@ -3,11 +3,7 @@
 from dataclasses import replace
 from typing import Any, Final
 
-from runward.api import accepting
-from runward.api.accepting import Answered
-from runward.api.idempotency import Once
-from runward.api.models.start_run import StartRun
-from runward.api.resolving import Resolved, resolve
+from runward.api.http.idempotency import Once
 from runward.api.responses.conversing import refused
 from runward.api.responses.models import (
     ConversationIn,
@@ -17,6 +13,10 @@ from runward.api.responses.models import (
     RunwardToolsIn,
 )
 from runward.api.responses.shapes import kept_of
+from runward.api.runs import accept
+from runward.api.runs.accept import Answered
+from runward.api.runs.request_models import StartRun
+from runward.api.runs.resolution import Resolved, resolve
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse
@@ -82,11 +82,11 @@ async def start(
     request = _as_run(asked)
     resolved = await resolved_model(services, who.project_id, request)
     resolved = _with_own(asked, resolved)
-    new = accepting.new_run(who, request, resolved, items, continued_from)
+    new = accept.new_run(who, request, resolved, items, continued_from)
     new = what.kept_with(replace(new, metadata=dict(asked.metadata)))
     if session_id is not None:
-        return await accepting.accept_in_session(services, new, session_id)
-    return await accepting.accept_at_once(services, new)
+        return await accept.accept_in_session(services, new, session_id)
+    return await accept.accept_at_once(services, new)
 
 
 async def resolved_model(services: Services, project_id: ProjectId, request: StartRun) -> Resolved:

@@ -1,0 +1,53 @@
+"""/v1/required_actions: the inbox of a project."""
+
+from dataclasses import asdict
+from typing import Annotated, Final
+
+from fastapi import Query, Response
+
+from runward.api.approvals.inbox_models import PendingAction, PendingCounts, RequiredActionList
+from runward.api.http.answers import answer
+from runward.api.http.auth import ApprovalsReader
+from runward.api.http.routes import router
+from runward.api.http.services import Using
+from runward.domain.ids import Prefix, show
+from runward.store.runs import required_actions
+
+MAX_LIMIT: Final = 1_000
+
+routes = router("Approvals")
+
+
+@routes.get("/required_actions", response_model=RequiredActionList)
+async def list_required_actions(
+    who: ApprovalsReader,
+    services: Using,
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of calls to list.")
+    ] = 100,
+) -> Response:
+    """List the calls of all runs that wait for a person or a client, the most urgent first. The
+    list is small, so that an inbox can poll it: send the `ETag` of the last answer as
+    `If-None-Match`, and load the details of a call with GET /v1/approvals/{approval_id} or
+    GET /v1/runs/{run_id}/tool_calls/{call_id}."""
+    async with services.autocommit.connect() as tx:
+        found, counts = await required_actions.pending_actions(tx, who.project_id, limit)
+    return answer(
+        RequiredActionList(
+            data=[_shown(one) for one in found],
+            counts=PendingCounts(**asdict(counts)),
+            has_more=counts.approval + counts.resolve + counts.tool_result > len(found),
+        )
+    )
+
+
+def _shown(one: required_actions.PendingAction) -> PendingAction:
+    return PendingAction(
+        type=one.type,
+        run_id=show(Prefix.RUN, one.run_id),
+        call_id=one.call_id,
+        tool=one.tool,
+        approval_id=None if one.approval_id is None else show(Prefix.APPROVAL, one.approval_id),
+        requested_at=one.requested_at,
+        expires_at=one.expires_at,
+    )

@@ -1,0 +1,102 @@
+"""/v1/approvals: the inbox, and decisions."""
+
+from typing import Annotated
+
+from fastapi import Query, Request, Response
+
+from runward.api.approvals import render
+from runward.api.approvals.models import Approval
+from runward.api.http.answers import answer
+from runward.api.http.auth import ApprovalsDecider, ApprovalsReader
+from runward.api.http.idempotency import Once, once
+from runward.api.http.paging import Page, Walking
+from runward.api.http.params import ApprovalPath, IdempotencyKey, MaxArgumentsBytes
+from runward.api.http.routes import router
+from runward.api.http.services import Using
+from runward.domain import errors as e
+from runward.domain.ids import Prefix, RunId, parse, show
+from runward.domain.run.approvals import ApprovalStatus, Decision
+from runward.store.postgres.db import Tx
+from runward.store.runs import approvals, transitions
+
+routes = router("Approvals")
+
+
+@routes.get("/approvals", response_model=Page[Approval])
+async def list_approvals(
+    who: ApprovalsReader,
+    services: Using,
+    walk: Walking,
+    status: Annotated[ApprovalStatus | None, Query(description="`pending` is the inbox.")] = None,
+    run_id: Annotated[
+        str | None, Query(max_length=64, description="Only those of one run.")
+    ] = None,
+    tool: Annotated[str | None, Query(max_length=64, description="Only those of one tool.")] = None,
+    max_arguments_bytes: MaxArgumentsBytes = None,
+) -> Response:
+    """List approvals. An unknown run has none."""
+    run = None if run_id is None else parse(Prefix.RUN, run_id)
+    if run_id is not None and run is None:
+        return answer(Page[Approval].of([], walk.limit, render.approval, lambda one: one.id))
+    async with services.autocommit.connect() as tx:
+        found = await approvals.search(
+            tx,
+            who.project_id,
+            status=status,
+            run_id=None if run is None else RunId(run),
+            tool=tool,
+            after=walk.after_id(Prefix.APPROVAL),
+            limit=walk.limit + 1,
+            descending=walk.descending,
+        )
+    return answer(
+        Page[Approval].of(
+            found,
+            walk.limit,
+            lambda one: render.approval(one, max_arguments_bytes),
+            lambda one: one.id,
+        )
+    )
+
+
+@routes.get("/approvals/{approval_id}", response_model=Approval)
+async def get_approval(
+    who: ApprovalsReader,
+    services: Using,
+    approval_id: ApprovalPath,
+    max_arguments_bytes: MaxArgumentsBytes = None,
+) -> Response:
+    """One approval, pending or not."""
+    async with services.autocommit.connect() as tx:
+        found = await approvals.get(tx, who.project_id, approval_id)
+    if found is None:
+        raise e.ApprovalNotFoundError
+    return answer(render.approval(found, max_arguments_bytes))
+
+
+@routes.post("/approvals/{approval_id}/decision", response_model=Approval)
+async def decide_approval(
+    who: ApprovalsDecider,
+    services: Using,
+    request: Request,
+    approval_id: ApprovalPath,
+    decision: Decision,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Decide about one call; the run goes on by itself. The first decision wins: the same again
+    is answered like the first, another with 409 and the one that won."""
+    by = show(Prefix.KEY, who.key_id)
+
+    async def decide(tx: Tx) -> Approval:
+        return render.approval(
+            await transitions.decide(tx, services.vault, who.project_id, approval_id, decision, by)
+        )
+
+    try:
+        shown = await once(services, Once.of(request, who.project_id, idempotency_key), decide)
+    except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
+        async with services.database.pool.begin() as tx:
+            await transitions.expire_approval(tx, who.project_id, approval_id)
+        raise
+    services.wake_worker()
+    return shown

@@ -1,0 +1,240 @@
+"""`include=children`: the log of a run and of all runs below it as one, polled or streamed.
+
+What a reader has is one number for each run, so its cursor is a token that holds them all."""
+
+import asyncio
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from fastapi import Response
+
+from runward.api.events.stream import (
+    HEARTBEAT_SECONDS,
+    PAGE,
+    RETRY_MS,
+    counted_stream,
+    frame,
+    transient_frames,
+)
+from runward.api.events.wait import LOOK_SECONDS
+from runward.api.http.params import Cursor
+from runward.domain import errors as e
+from runward.domain.ids import ProjectId, RunId
+from runward.domain.registry.scopes import Principal
+from runward.domain.run.status import SETTLED, TERMINAL
+from runward.store.live.drafts import Piece
+from runward.store.live.events import StoredEvent
+from runward.store.live.family_events import FamilyPage, read_family_after
+from runward.store.live.listener import FamilyFollower
+from runward.wiring import Services
+
+_LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_STEP: Final = timedelta(milliseconds=1)
+"""What a token holds of a time."""
+_HEAD: Final = struct.Struct(">Q")
+_ENTRY: Final = struct.Struct(">16sI")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The last event seen of each run. A run that is not in here is unseen and ended after `floor`,
+    or ended up to `floor` and was seen whole: so old child runs need no place."""
+
+    seen: dict[UUID, int] = field(default_factory=dict[UUID, int])
+    floor: datetime = _LONG_AGO
+
+    @classmethod
+    def of(cls, cursor: Cursor) -> "Position":
+        """Raises InvalidRequestError."""
+        if cursor.text == "0":
+            return cls()
+        try:
+            raw = urlsafe_b64decode(cursor.text + "=" * (-len(cursor.text) % 4))
+            [milliseconds] = _HEAD.unpack_from(raw)
+            entries = _ENTRY.iter_unpack(raw[_HEAD.size :])
+            seen = {UUID(bytes=id_): number for id_, number in entries}
+            floor = _LONG_AGO + timedelta(milliseconds=milliseconds)
+        except (ValueError, struct.error, OverflowError):
+            raise cursor.refused("must be the last id that include=children gave") from None
+        if any(number >= 2**31 for number in seen.values()):
+            raise cursor.refused("must be the last id that include=children gave")
+        return cls(seen, floor)
+
+    def token(self) -> str:
+        floor = _HEAD.pack((self.floor - _LONG_AGO) // _STEP)
+        entries = (_ENTRY.pack(id_.bytes, number) for id_, number in self.seen.items())
+        return urlsafe_b64encode(floor + b"".join(entries)).rstrip(b"=").decode()
+
+    def after(self, event: StoredEvent) -> "Position":
+        return replace(self, seen={**self.seen, event.run_id: event.sequence})
+
+    def folded(self, page: FamilyPage, root: RunId) -> "Position":
+        """Before the page's events: without child runs that were seen whole and ended long ago.
+        The floor stays below the end of every run that was not seen whole, so that such a run is
+        read without a place: thousands of them would not fit into a token."""
+        long_ended = {
+            id_: (one.ended_at, self.seen.get(id_, 0) >= one.last_seq)
+            for id_, one in page.relatives.items()
+            if id_ != root and one.long_ended and one.ended_at is not None
+        }
+        unseen = [ended_at for ended_at, is_whole in long_ended.values() if not is_whole]
+        below = min(unseen) - _STEP if unseen else page.floor
+        floor = max(self.floor, _milliseconds(min(below, page.floor)))
+        over = {id_ for id_, (at, is_whole) in long_ended.items() if is_whole and at <= floor}
+        return Position({id_: n for id_, n in self.seen.items() if id_ not in over}, floor)
+
+    def advanced(self, page: FamilyPage, root: RunId) -> Iterator[tuple[StoredEvent, "Position"]]:
+        """The page's events, each with the position after it."""
+        position = self.folded(page, root)
+        for event in page.events:
+            position = position.after(event)
+            yield event, position
+
+
+def _milliseconds(at: datetime) -> datetime:
+    """Rounded down, as tokens hold it."""
+    return at - timedelta(microseconds=at.microsecond % 1000)
+
+
+async def family_page(
+    services: Services,
+    project_id: ProjectId,
+    run_id: RunId,
+    cursor: Cursor,
+    limit: int,
+    wait: float,
+) -> str:
+    """As JSON. Raises RunNotFoundError and InvalidRequestError."""
+    position = Position.of(cursor)
+    page = await _poll(services, project_id, run_id, position, limit + 1, wait)
+    shown = list(position.advanced(page, run_id))
+    more = page.more or len(shown) > limit
+    shown = shown[:limit]
+    data = ",".join(event.json for event, _ in shown)
+    first = f'"{shown[0][1].token()}"' if shown else "null"
+    last = f'"{shown[-1][1].token()}"' if shown else "null"
+    return (
+        f'{{"object":"list","data":[{data}],"first_id":{first},"last_id":{last},'
+        f'"has_more":{"true" if more else "false"}}}'
+    )
+
+
+async def _poll(
+    services: Services,
+    project_id: ProjectId,
+    run_id: RunId,
+    position: Position,
+    count: int,
+    wait: float,
+) -> FamilyPage:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + wait
+    with services.feed.follow_family(project_id, run_id) as follower:
+        while True:
+            page = await _read(services, follower, run_id, position, count)
+            left = end - loop.time()
+            over = page.events or left <= 0 or page.status in TERMINAL
+            if over or services.stopping.is_set():
+                return page
+            follower.pushed.clear()
+            await follower.wait(min(left, LOOK_SECONDS))
+
+
+async def _read(
+    services: Services,
+    follower: FamilyFollower,
+    run_id: RunId,
+    position: Position,
+    count: int,
+) -> FamilyPage:
+    """Whatever comes to light is followed from then on. Raises RunNotFoundError."""
+    async with services.autocommit.connect() as tx:
+        page = await read_family_after(
+            tx, follower.project_id, run_id, position.seen, position.floor, count
+        )
+    if page is None:
+        raise e.RunNotFoundError
+    follower.follow({id_: one.last_seq for id_, one in page.relatives.items()})
+    return page
+
+
+async def family_stream(
+    services: Services, who: Principal, run_id: RunId, cursor: Cursor, *, until_settled: bool
+) -> Response:
+    """Raises AppErrors before anything is sent; 204 where the run has ended and the client has
+    its last event."""
+    position = Position.of(cursor)
+    with services.feed.follow_family(who.project_id, run_id) as follower:
+        page = await _read(services, follower, run_id, position, 1)
+    if page.status in TERMINAL and position.seen.get(run_id, 0) >= page.relatives[run_id].last_seq:
+        return Response(status_code=204)
+    frames = _frames(services, who.project_id, run_id, position, until_settled=until_settled)
+    return counted_stream(services, who, frames)
+
+
+async def _frames(
+    services: Services,
+    project_id: ProjectId,
+    run_id: RunId,
+    position: Position,
+    *,
+    until_settled: bool,
+) -> AsyncIterator[str]:
+    """First what is stored, then what goes by in this process; stored again whenever something
+    may have been missed, and where it matters what the other runs did."""
+    with services.feed.follow_family(project_id, run_id) as follower:
+        yield f"retry: {RETRY_MS}\n\n"
+        while not services.stopping.is_set():
+            page = await _read(services, follower, run_id, position, PAGE)
+            shown = list(position.advanced(page, run_id))
+            for event, at in shown:
+                position = at
+                yield frame(event, at.token())
+            ends = SETTLED if until_settled else TERMINAL
+            seen_whole = position.seen.get(run_id, 0) >= page.relatives[run_id].last_seq
+            settled = page.status in ends and not page.more and (until_settled or seen_whole)
+            if settled or any(one.run_id == run_id and one.is_last for one in page.events):
+                return
+            if page.more:
+                continue
+            if follower.adrift:
+                services.feed.catch_up(follower)
+            async for text, at in _live(services, follower, run_id, position):
+                position = at
+                yield text
+
+
+async def _live(
+    services: Services, follower: FamilyFollower, run_id: RunId, position: Position
+) -> AsyncIterator[tuple[str, Position]]:
+    """Ends when the database is to be read."""
+    while not services.stopping.is_set():
+        while follower.pushed:
+            one = follower.pushed.popleft()
+            if isinstance(one, Piece):
+                yield "".join(transient_frames(follower, one)), position
+                continue
+            missing = one.sequence - position.seen.get(one.run_id, 0)
+            beyond = missing < 1 and one.is_last and one.run_id == run_id
+            if missing > 1 or beyond or (missing == 1 and _concerns_others(one, run_id)):
+                return
+            if missing == 1:
+                position = position.after(one)
+                follower.follow({one.run_id: one.sequence})
+                yield frame(one, position.token()), position
+        if follower.hinted:
+            follower.hinted = False
+            return
+        if not await follower.wait(HEARTBEAT_SECONDS):
+            yield ": still here\n\n", position
+
+
+def _concerns_others(event: StoredEvent, run_id: RunId) -> bool:
+    """A child run may have started, or the stream may end with it."""
+    ends = event.run_id == run_id and (event.is_last or event.type == "run.waiting")
+    return ends or event.type == "tool_call.progress"

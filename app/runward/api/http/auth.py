@@ -1,0 +1,96 @@
+"""Who asks: bearer keys, in the Authorization header alone; under /v1 also the console's session,
+in its cookie, for requests of the console's own page."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Request
+
+from runward.api.http.dependencies import Given
+from runward.api.http.services import services_of
+from runward.domain.errors import ForbiddenError, InsufficientScopeError, UnauthenticatedError
+from runward.domain.registry import console_access
+from runward.domain.registry.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope
+
+MAX_TOKEN_BYTES: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement(Given):
+    """Any one of the scopes; none named: any valid key. Checked before the body is read."""
+
+    any_of: tuple[Scope, ...]
+    operator: bool = False
+
+    async def prepare(self, request: Request) -> None:
+        principal = await _key_or_session(request)
+        if not principal.may(self.any_of):
+            raise InsufficientScopeError(self.any_of)
+        if self.operator and not principal.operator:
+            raise ForbiddenError("Only an admin key of the project `default` may do that.")
+        request.state.principal = principal
+
+    def value(self, request: Request) -> Principal:
+        return request.state.principal
+
+
+def require(*any_of: Scope, operator: bool = False) -> Any:
+    """For `Annotated[Principal, require(Scope.RUNS_WRITE)]`."""
+    return Depends(Requirement(any_of, operator))
+
+
+AnyKey = Annotated[Principal, require()]
+RunsReader = Annotated[Principal, require(*READ_RUNS)]
+RunsWriter = Annotated[Principal, require(Scope.RUNS_WRITE)]
+ToolsReader = Annotated[Principal, require(*READ_TOOLS)]
+ToolsWriter = Annotated[Principal, require(Scope.TOOLS_WRITE)]
+ApprovalsReader = Annotated[Principal, require(*READ_APPROVALS)]
+ApprovalsDecider = Annotated[Principal, require(Scope.APPROVALS_DECIDE)]
+Admin = Annotated[Principal, require(Scope.ADMIN)]
+Operator = Annotated[Principal, require(Scope.ADMIN, operator=True)]
+
+
+async def _key_or_session(request: Request) -> Principal:
+    """A key in the header goes before the cookie. Raises UnauthenticatedError and
+    ForbiddenError."""
+    if "authorization" in request.headers or "cookie" not in request.headers:
+        return await authenticated(request)
+    services = services_of(request)
+    token = console_access.token_of(request.headers, services.public_url)
+    if token is None:
+        raise UnauthenticatedError
+    console_access.ensure_own_page(request.method, request.headers)
+    principal = await services.console_sessions(token)
+    if principal is None:
+        raise UnauthenticatedError("This session has ended. Sign in again.")
+    services.watch_project(principal.project_id)
+    return principal
+
+
+async def authenticated(request: Request) -> Principal:
+    """Raises UnauthenticatedError."""
+    token = bearer_token(request)
+    services = services_of(request)
+    principal = await services.authenticate(token)
+    if principal is None:
+        raise UnauthenticatedError("This API key is not valid.", token_given=True)
+    services.watch_project(principal.project_id)
+    return principal
+
+
+def bearer_token(request: Request) -> str:
+    """Raises UnauthenticatedError. Exactly one header counts: two are refused, since a proxy may
+    have looked at the other one."""
+    values = [value for name, value in request.scope["headers"] if name == b"authorization"]
+    if len(values) != 1:
+        raise UnauthenticatedError
+    scheme, _, token = values[0].partition(b" ")
+    token = token.strip()
+    if scheme.lower() != b"bearer" or not token:
+        raise UnauthenticatedError
+    try:
+        if len(token) > MAX_TOKEN_BYTES:
+            raise ValueError
+        return token.decode()
+    except ValueError:
+        raise UnauthenticatedError("This API key is not valid.", token_given=True) from None

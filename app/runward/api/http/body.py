@@ -1,0 +1,123 @@
+"""Reading a request: how large, which type, strictly JSON, and then the model it must be."""
+
+import asyncio
+import re
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from runward.api.http.hints import hint
+from runward.domain import strict_json
+from runward.domain.errors import (
+    FieldError,
+    InvalidRequestError,
+    PayloadTooLargeError,
+    RequestTimeoutError,
+    UnsupportedMediaTypeError,
+)
+
+MAX_BYTES: Final = 1_048_576
+"""The default for every route; `Services.max_body_bytes` may say otherwise."""
+READ_SECONDS: Final = 30.0
+MAX_MISTAKES: Final = 1_000
+"""Mistakes in a body that are described one by one. More would block the process for seconds."""
+
+_JSON_TYPE: Final = re.compile(
+    r'application/(?:[\w.+-]+\+)?json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?;?\s*',
+    re.IGNORECASE | re.ASCII,
+)
+
+
+class ReadRequest(Request):
+    """A request whose body was read and validated; `json()` is the model's instance, which
+    FastAPI passes on as it is."""
+
+    raw: bytes = b""
+    validated: Any = None
+
+    async def body(self) -> bytes:
+        return self.raw
+
+    async def json(self) -> Any:
+        return self.validated
+
+
+async def read(request: Request, max_bytes: int, adapter: TypeAdapter[Any] | None) -> ReadRequest:
+    """`adapter` is what the body must be; None: the route takes no body, or an empty object."""
+    done = ReadRequest(request.scope, request.receive)
+    done.raw = await read_bytes(request, max_bytes)
+    if not done.raw:
+        return done
+    value = strict_json.parse(done.raw)
+    done.validated = _no_body(value) if adapter is None else _validated(adapter, done.raw, value)
+    return done
+
+
+def _has_body(request: Request) -> bool:
+    headers = request.headers
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+async def read_bytes(request: Request, max_bytes: int) -> bytes:
+    """Empty: there is no body. Raises AppErrors for one that is too large, too slow, or that does
+    not say that it is JSON."""
+    if not _has_body(request):
+        return b""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > max_bytes:
+        raise PayloadTooLargeError(max_bytes)
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > max_bytes:
+                    raise PayloadTooLargeError(max_bytes)
+                chunks.append(chunk)
+    except TimeoutError:
+        raise RequestTimeoutError from None
+    if size:
+        _check_type(request)
+    return b"".join(chunks)
+
+
+def _check_type(request: Request) -> None:
+    content_type = request.headers.get("content-type", "")
+    if content_type != "application/json" and not _JSON_TYPE.fullmatch(content_type):
+        raise UnsupportedMediaTypeError
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedMediaTypeError("A compressed body is not taken; send it as it is.")
+
+
+def _validated(adapter: TypeAdapter[Any], raw: bytes, value: JsonValue) -> Any:
+    """From the text, not from `value`: only there strict models take arrays as tuples, texts as
+    times, and so on."""
+    try:
+        return adapter.validate_json(raw)
+    except ValidationError as error:
+        if (count := error.error_count()) > MAX_MISTAKES:
+            message = f"{count} values or fields are invalid"
+            raise InvalidRequestError(errors=[FieldError("", message)]) from None
+        found = error.errors(include_url=False, include_input=False)
+        raise RequestValidationError(
+            [{**_hinted(adapter, item), "loc": ("body", *item["loc"])} for item in found],
+            body=value,
+        ) from None
+
+
+def _hinted(adapter: TypeAdapter[Any], item: ErrorDetails) -> dict[str, Any]:
+    if item["type"] != "extra_forbidden":
+        return {**item}
+    return {**item, "hint": hint(adapter, item["loc"])}
+
+
+def _no_body(value: JsonValue) -> None:
+    """Accept also `null`, which some clients send where they have nothing to say."""
+    if value is not None and value != {}:
+        paths = list(value)[:1] if isinstance(value, dict) else [""]
+        errors = [FieldError(path, "this request takes no body") for path in paths]
+        raise InvalidRequestError(errors=errors)

@@ -1,0 +1,96 @@
+"""One answer for one Idempotency-Key: the same key and body are answered like the first time."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fastapi import Request, Response
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from runward.api.http.answers import answer
+from runward.api.http.body import ReadRequest
+from runward.domain import errors as e
+from runward.domain.ids import ProjectId
+from runward.domain.json import digest, parse
+from runward.store.access import idempotency
+from runward.store.postgres.db import Tx
+from runward.store.runs.queries import NewRun
+from runward.wiring import Services
+
+REPLAYED = {"Idempotent-Replayed": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """What a request asks to happen at most once. Without a key it simply happens."""
+
+    project_id: ProjectId
+    route: str
+    body_digest: str
+    key: str | None
+
+    @classmethod
+    def of(cls, request: Request, project_id: ProjectId, key: str | None) -> "Once":
+        """The path belongs to it: the same key and body elsewhere is another request."""
+        assert isinstance(request, ReadRequest)
+        body: JsonValue = parse(request.raw.decode()) if key is not None and request.raw else None
+        return cls(project_id, f"{request.method} {request.url.path}", digest(body), key)
+
+    def kept_with(self, new: NewRun) -> NewRun:
+        """The key is then kept in the commit that accepts the run."""
+        if self.key is None:
+            return new
+        return replace(new, idempotency=(self.key, self.route, self.body_digest))
+
+    def check(self, kept: idempotency.Kept) -> None:
+        if (kept.route, kept.body_digest) != (self.route, self.body_digest):
+            raise e.IdempotencyMismatchError
+
+
+async def once(
+    services: Services,
+    what: Once,
+    act: Callable[[Tx], Awaitable[Any]],
+    *,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+    under: str | None = None,
+) -> Response:
+    """`act` does it in the given transaction and returns what to show. What it raises undoes it,
+    and burns no key. `under`: the path under which what was made stands, by its id."""
+    made = await _once(services, what, act, status, headers)
+    if under is not None:
+        made.headers["Location"] = f"{under}/{from_json(bytes(made.body))['id']}"
+    return made
+
+
+async def was_answered(services: Services, what: Once) -> bool:
+    """Whether `once` would replay an answer, so that what it takes need not be done again."""
+    if what.key is None:
+        return False
+    async with services.autocommit.connect() as tx:
+        return await idempotency.read(tx, what.project_id, what.key) is not None
+
+
+async def _once(
+    services: Services,
+    what: Once,
+    act: Callable[[Tx], Awaitable[Any]],
+    status: int,
+    headers: dict[str, str] | None,
+) -> Response:
+    async with services.database.pool.begin() as tx:
+        if what.key is None:
+            return answer(await act(tx), status, headers)
+        if await idempotency.reserve(tx, what.project_id, what.key, what.route, what.body_digest):
+            text = to_json(await act(tx)).decode()
+            await idempotency.keep(tx, services.vault, what.project_id, what.key, status, text)
+            return Response(text, status, headers, "application/json")
+        kept = await idempotency.read(tx, what.project_id, what.key)
+    if kept is None:
+        raise e.IdempotencyInFlightError
+    what.check(kept)
+    assert kept.answer is not None and kept.status is not None
+    text = idempotency.opened(services.vault, what.project_id, what.key, kept.answer)
+    return Response(text, kept.status, {**(headers or {}), **REPLAYED}, "application/json")

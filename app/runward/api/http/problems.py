@@ -1,0 +1,171 @@
+"""Errors as HTTP: the one place that knows status numbers, and RFC 9457 answers. Where OpenAI's
+clients ask, they get the same in OpenAI's words."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from math import ceil
+from typing import Final
+
+import structlog
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import JsonValue
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+
+from runward.api.http.openai_errors import openai_error, speaks_openai
+from runward.api.http.validation import invalid_request
+from runward.domain import errors as e
+from runward.domain.json import JsonObject
+from runward.store.access.vault import SecretUnreadableError
+from runward.store.postgres.db import is_outage, log_fields
+
+log = structlog.get_logger()
+
+MEDIA_TYPE: Final = "application/problem+json"
+RETRY_SECONDS: Final = 2.0
+"""What Retry-After says where nothing better is known."""
+
+STATUSES: Final[Mapping[type[e.AppError], int]] = {
+    e.BadRequestError: 400,
+    e.UnauthenticatedError: 401,
+    e.ForbiddenError: 403,
+    e.NotFoundError: 404,
+    e.RequestTimeoutError: 408,
+    e.ConflictError: 409,
+    e.GoneError: 410,
+    e.PayloadTooLargeError: 413,
+    e.UnsupportedMediaTypeError: 415,
+    e.InvalidRequestError: 422,
+    e.McpUnreachableError: 424,
+    e.TooManyRequestsError: 429,
+    e.UnavailableError: 503,
+}
+"""A class that is not listed has the number of its nearest ancestor."""
+
+UNREADABLE: Final = (
+    "A stored secret cannot be decrypted: it was encrypted with another RUNWARD_SECRET_KEY, or it"
+    " was altered. Runward's log names it by the request id."
+)
+
+FRAMEWORK: Final[Mapping[int, tuple[str, str]]] = {
+    400: (e.BadRequestError.code, e.BadRequestError.text),
+    404: (e.NotFoundError.code, e.NotFoundError.text),
+    405: ("method_not_allowed", "This path does not take that method; see Allow."),
+    431: ("headers_too_large", "The request line and the headers, or the trailers, are too large."),
+    500: ("internal_error", "Something went wrong in Runward. Its log has it by the request id."),
+}
+"""What the framework refuses by itself, and what nobody expected: status -> code, detail."""
+
+
+def status_of(kind: type[e.AppError]) -> int:
+    """Raises KeyError for a class that has no number."""
+    return next((STATUSES[c] for c in kind.__mro__ if c in STATUSES), 0) or STATUSES[kind]
+
+
+def request_id_of(request: Request) -> str:
+    return request.state.request_id
+
+
+def problem(
+    request: Request,
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    errors: Sequence[JsonValue] = (),
+    extra: Mapping[str, JsonValue] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    if speaks_openai(request):
+        return openai_error(status, code, detail, errors, headers)
+    body = problem_body(
+        status, code, detail, request_id=request_id_of(request), errors=errors, extra=extra
+    )
+    return Response(to_json(body), status, headers, MEDIA_TYPE)
+
+
+def problem_body(
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    request_id: str,
+    errors: Sequence[JsonValue] = (),
+    extra: Mapping[str, JsonValue] | None = None,
+) -> JsonObject:
+    return {
+        **(extra or {}),
+        "type": f"urn:runward:problem:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "request_id": request_id,
+        "errors": list(errors),
+    }
+
+
+def app_problem(request: Request, error: e.AppError) -> Response:
+    status = status_of(type(error))
+    return problem(
+        request,
+        status,
+        error.code,
+        error.detail,
+        errors=[{"path": path, "message": text} for path, text in error.errors],
+        extra=error.extra,
+        headers=_headers(error, status),
+    )
+
+
+def framework_problem(
+    request: Request, status: int, headers: Mapping[str, str] | None = None
+) -> Response:
+    """For what is no AppError: only fixed texts, never an exception's own."""
+    code, detail = FRAMEWORK.get(status, (f"http_{status}", HTTPStatus(status).phrase))
+    return problem(request, status, code, detail, headers=headers)
+
+
+def answer_for(request: Request, error: Exception) -> Response | None:
+    """None: nobody expected this one; log it and answer 500."""
+    match error:
+        case e.AppError():
+            return app_problem(request, error)
+        case RequestValidationError():
+            return app_problem(request, invalid_request(error))
+        case HTTPException():
+            return framework_problem(request, error.status_code, error.headers)
+        case SecretUnreadableError():
+            return app_problem(request, e.UnavailableError(UNREADABLE))
+        case _ if is_outage(error):
+            return app_problem(request, e.UnavailableError())
+        case _:
+            return None
+
+
+def log_unavailable(request: Request, response: Response, error: Exception) -> None:
+    """Log the cause of a 503, which the client is not told."""
+    if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        log.warning(
+            "request.unavailable",
+            request_id=request_id_of(request),
+            method=request.method,
+            route=getattr(request.scope.get("route"), "path", None),
+            **log_fields(error.__cause__ or error),
+        )
+
+
+def _headers(error: e.AppError, status: int) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    if isinstance(error, e.UnauthenticatedError):
+        reason = ', error="invalid_token"' if error.token_given else ""
+        headers["WWW-Authenticate"] = f'Bearer realm="runward"{reason}'
+    if isinstance(error, e.InsufficientScopeError):
+        needed = " ".join(error.needed)
+        headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{needed}"'
+    if error.retry and status != 408:
+        headers["Retry-After"] = str(max(1, ceil(error.retry_after or RETRY_SECONDS)))
+    if status in {409, 422} and not error.retry:
+        headers["x-should-retry"] = "false"
+    return headers

@@ -1,0 +1,154 @@
+"""What every route does before its handler: who asks, is the path sane, are the query's names
+known, is the body what it must be. In this order, so that a stranger costs nothing."""
+
+import re
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, get_args
+
+from fastapi import APIRouter, Request, Response
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
+
+from runward.api.http import body
+from runward.api.http.auth import Requirement
+from runward.api.http.conditional import unless_unchanged
+from runward.api.http.dependencies import Given, take_over
+from runward.api.http.services import services_of
+from runward.domain.errors import FieldError, InvalidRequestError, NotFoundError
+from runward.domain.json import cleaned_text
+
+_PLAIN: Final[Mapping[type, tuple[re.Pattern[str], str]]] = {
+    int: (
+        re.compile(r"-?[0-9]+"),
+        "must be a valid integer, unable to parse string as an integer",
+    ),
+    float: (
+        re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"),
+        "must be a valid number, unable to parse string as a number",
+    ),
+}
+"""How numbers are written in a query. Pydantic also takes `+1`, `1_0` and spaces around them."""
+SINGLE_HEADERS: Final = ("Idempotency-Key", "Last-Event-ID")
+
+
+class StrictRoute(APIRoute):
+    rules: "RouteRules"
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        self.rules = rules = RouteRules.of(self)
+        handle = super().get_route_handler()
+
+        async def strictly(request: Request) -> Response:
+            for given in rules.given:
+                await given.prepare(request)
+            check_path(request)
+            rules.check_query(request)
+            check_headers(request)
+            limit = services_of(request).max_body_bytes
+            response = await handle(await body.read(request, limit, rules.body))
+            return unless_unchanged(request, response)
+
+        return strictly
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRules:
+    given: tuple[Given, ...]
+    single: frozenset[str]
+    """Query parameters that may stand once."""
+    numbers: Mapping[str, type]
+    """The query parameters that are numbers."""
+    body: TypeAdapter[Any] | None
+
+    @classmethod
+    def of(cls, route: APIRoute) -> "RouteRules":
+        given = take_over(route.dependant)
+        parts = list(_flat(route.dependant))
+        fields = [field for part in parts for field in part.query_params]
+        return cls(
+            given=given,
+            single=frozenset(field.alias for field in fields),
+            numbers={
+                field.alias: kind
+                for field in fields
+                for kind in _PLAIN
+                if kind in (field.field_info.annotation, *get_args(field.field_info.annotation))
+            },
+            body=_adapter(route),
+        )
+
+    @property
+    def requirement(self) -> Requirement | None:
+        return next((given for given in self.given if isinstance(given, Requirement)), None)
+
+    def check_query(self, request: Request) -> None:
+        if not request.scope["query_string"]:
+            return
+        errors: list[FieldError] = []
+        seen: set[str] = set()
+        for name, value in request.query_params.multi_items():
+            path = f"query.{name[:64]}"
+            if (message := self._refusal(name, value, seen)) is not None:
+                errors.append(FieldError(path, message))
+            seen.add(name)
+        if errors:
+            raise InvalidRequestError(errors=errors[:20])
+
+    def _refusal(self, name: str, value: str, seen: Set[str]) -> str | None:
+        if name not in self.single:
+            return "unknown query parameter"
+        if name in seen:
+            return "must appear only once"
+        if not is_text(value):
+            return "must be text without the NUL character"
+        if (kind := self.numbers.get(name)) is not None:
+            pattern, message = _PLAIN[kind]
+            return None if pattern.fullmatch(value) else message
+        return None
+
+
+def router(tag: str, prefix: str = "/v1") -> APIRouter:
+    """The handlers of one resource. Their names are the operation ids of openapi.json."""
+    return APIRouter(
+        prefix=prefix,
+        tags=[tag],
+        route_class=StrictRoute,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+
+
+def check_path(request: Request) -> None:
+    if not all(is_text(str(value)) for value in request.path_params.values()):
+        raise NotFoundError
+
+
+def check_headers(request: Request) -> None:
+    """Raise InvalidRequestError if a header appears twice, since a proxy may have read the other
+    value."""
+    names = [name.decode("latin-1") for name, _ in request.scope["headers"]]
+    twice = [name for name in SINGLE_HEADERS if names.count(name.lower()) > 1]
+    if twice:
+        errors = [FieldError(f"header.{name}", "must appear only once") for name in twice]
+        raise InvalidRequestError(errors=errors)
+
+
+def is_text(value: str) -> bool:
+    """Whether PostgreSQL could hold it: no NUL, no lone surrogates."""
+    return cleaned_text(value) is value
+
+
+def _flat(dependant: Dependant) -> Iterator[Dependant]:
+    yield dependant
+    for inner in dependant.dependencies:
+        yield from _flat(inner)
+
+
+def _adapter(route: APIRoute) -> TypeAdapter[Any] | None:
+    if route.body_field is None:
+        return None
+    info = route.body_field.field_info
+    shape: Any = Annotated[info.annotation, info]  # pyright: ignore
+    return TypeAdapter[Any](shape)

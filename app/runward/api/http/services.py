@@ -1,0 +1,24 @@
+"""What the API needs of the rest of Runward, as a handler's parameter."""
+
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from runward.api.http.dependencies import Given
+from runward.wiring import Services
+
+
+def services_of(request: Request) -> Services:
+    return cast(Services, request.app.state.services)
+
+
+class _Using(Given):
+    async def prepare(self, request: Request) -> None:
+        """They are there from the start."""
+
+    def value(self, request: Request) -> Services:
+        return services_of(request)
+
+
+Using = Annotated[Services, Depends(_Using())]
+"""A handler's parameter."""

@@ -1,0 +1,210 @@
+"""tools/call of /mcp: a run, and what it comes to."""
+
+import asyncio
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+from uuid import UUID
+
+from pydantic import JsonValue
+
+from runward.api.http.idempotency import Once
+from runward.api.mcp import results
+from runward.api.mcp.listing import Target
+from runward.api.mcp.refusals import RefusedError
+from runward.api.mcp.wait import Report, outcome
+from runward.api.runs.accept import Answered, accept
+from runward.api.runs.cancel import cancel
+from runward.api.runs.request_models import StartRun
+from runward.domain import errors as e
+from runward.domain.ids import Prefix, RunId, parse
+from runward.domain.json import JsonObject, cleaned_text, compact, digest
+from runward.domain.registry.scopes import Principal
+from runward.domain.run import texts
+from runward.domain.schema.validator import Validator
+from runward.store.ids import mint
+from runward.store.runs import views
+from runward.wiring import Services
+
+KEY: Final = "runward/idempotency_key"
+CONTEXT: Final = "runward/context"
+"""In `_meta` of a call."""
+REQUEST: Final = "mcp_request"
+"""In the run's metadata: which request it was started by, so that a later one can cancel it."""
+CLIENT: Final = "mcp_client"
+MAX_CLIENT: Final = 128
+"""Characters of a client's name and version."""
+_KEY_PATTERN: Final = re.compile(r"[\x21-\x7e]{1,255}")
+_SKEW_MS: Final = 3_600_000
+"""How far the clocks of two processes may be apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a client of 2025 is told as its Mcp-Session-Id. No process remembers it: it says when
+    the session began and who the client is, and names the client's requests."""
+
+    id: UUID
+    client: str | None
+
+    @classmethod
+    def begun(cls, client: str | None) -> "Session":
+        return cls(mint(), client)
+
+    @classmethod
+    def read(cls, text: str | None) -> "Session | None":
+        """None: there is none, or it is not ours, which is as good as none."""
+        hexadecimal, _, client = (text or "").partition(".")
+        try:
+            shown = urlsafe_b64decode(client.encode()).decode()
+            return cls(UUID(hex=hexadecimal), cleaned_text(shown)[:MAX_CLIENT] or None)
+        except ValueError:
+            return None
+
+    def __str__(self) -> str:
+        return f"{self.id.hex}.{urlsafe_b64encode((self.client or '').encode()).decode()}"
+
+    def request(self, request_id: JsonValue) -> str:
+        """A name for one of its requests."""
+        return digest([self.id.hex, request_id])[-32:]
+
+
+def client_of(info: JsonValue) -> str | None:
+    """`name/version`, of an `Implementation` of the protocol."""
+    match info:
+        case {"name": str(name), **rest}:
+            version = rest.get("version")
+            text = f"{name}/{version}" if isinstance(version, str) and version else name
+            return cleaned_text(text)[:MAX_CLIENT] or None
+        case _:
+            return None
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """One request. `request`: what its cancellation will call it. `left`: the client has closed
+    the stream of the answer, which in the protocol of 2026 is how it cancels."""
+
+    services: Services
+    who: Principal
+    target: Target | None
+    params: JsonObject
+    client: str | None
+    request: str | None
+    left: bool = False
+    _accepting: asyncio.Task[Answered] | None = field(default=None, init=False)
+
+    async def result(self, report: Report) -> JsonObject:
+        """A CallToolResult. Raises RefusedError for what is the client's own mistake, and
+        UnavailableError."""
+        if self.target is None:
+            raise RefusedError(f"Unknown tool: {cleaned_text(str(self.params.get('name')))[:128]}")
+        given = self.params.get("arguments")
+        arguments: JsonObject = given if isinstance(given, dict) else {}
+        try:
+            return await self._result(self.target, arguments, report)
+        except asyncio.CancelledError:
+            self.left = True
+            raise
+        except e.UnavailableError:
+            raise
+        except e.AppError as error:
+            lines = [error.detail, *(f"- {path}: {text}" for path, text in error.errors)]
+            return results.error("\n".join(lines))
+
+    async def _result(self, target: Target, arguments: JsonObject, report: Report) -> JsonObject:
+        if (wrong := await self._invalid(target, arguments)) is not None:
+            return results.error(wrong)
+        seconds = self.services.mcp_wait.total_seconds()
+        declared = False
+        if target.tool is None and target.agent is None:
+            run_id = parse(Prefix.RUN, str(arguments["run_id"]))
+            if run_id is None:
+                raise e.RunNotFoundError
+            seconds = min(seconds, float(cast(float, arguments.get("wait_seconds", seconds))))
+        else:
+            declared = "outputSchema" in target.shown
+            accepting = self._accept(self._asked(target, arguments), self._once(arguments))
+            self._accepting = asyncio.create_task(accepting)
+            run_id = (await asyncio.shield(self._accepting)).run.id
+        return await outcome(
+            self.services,
+            self.who.project_id,
+            RunId(run_id),
+            seconds=seconds,
+            report=report,
+            declared=declared,
+        )
+
+    async def withdraw(self) -> None:
+        """Cancels the run, if there is one."""
+        if self._accepting is None:
+            return
+        with suppress(e.AppError):
+            run_id = (await self._accepting).run.id
+            await cancel(self.services, self.who.project_id, run_id)
+
+    async def _invalid(self, target: Target, arguments: JsonObject) -> str | None:
+        """What the model is told about arguments that do not fit; nobody is asked and nothing is
+        started for them."""
+        if target.tool is None:
+            validator = Validator(target.schema, at="arguments")
+        else:
+            pair = (target.tool.spec.name, target.tool.version)
+            tools = await self.services.toolbox.fetch(self.who.project_id, [pair])
+            validator = tools.version(*pair).tool.arguments
+        problems = validator.problems(validator.without_nulls(arguments))
+        name = str(target.shown["name"])
+        told = [(problem.path, problem.message) for problem in problems]
+        return texts.invalid_arguments(name, told) if told else None
+
+    def _asked(self, target: Target, arguments: JsonObject) -> StartRun:
+        about: dict[str, Any] = {"context": self._context(), "metadata": self._metadata()}
+        if target.agent is not None:
+            return StartRun.model_validate({"agent": target.agent.name, **arguments, **about})
+        assert target.tool is not None
+        # Not validated: nobody may ask for this kind in a request of the REST API.
+        return StartRun.model_construct(
+            kind="call", tools=(target.tool.spec.name,), input=compact(arguments), **about
+        )
+
+    async def _accept(self, asked: StartRun, once: Once) -> Answered:
+        return await accept(self.services, self.who, asked, once)
+
+    def _once(self, arguments: JsonObject) -> Once:
+        key = self._meta.get(KEY)
+        if key is not None and not (isinstance(key, str) and _KEY_PATTERN.fullmatch(key)):
+            raise RefusedError(f"_meta: {KEY} must be 1 to 255 visible ASCII characters.")
+        said: JsonObject = {"name": self.params.get("name"), "arguments": arguments}
+        body = digest({**said, "context": self._context()})
+        return Once(self.who.project_id, "POST /mcp", body, key)
+
+    def _context(self) -> JsonObject | None:
+        context = self._meta.get(CONTEXT)
+        if context is not None and not isinstance(context, dict):
+            raise RefusedError(f"_meta: {CONTEXT} must be an object.")
+        return context
+
+    def _metadata(self) -> JsonObject:
+        about = {CLIENT: self.client, REQUEST: self.request}
+        return {name: value for name, value in about.items() if value is not None}
+
+    @property
+    def _meta(self) -> JsonObject:
+        meta = self.params.get("_meta")
+        return meta if isinstance(meta, dict) else {}
+
+
+async def cancel_request(
+    services: Services, who: Principal, session: Session, request_id: JsonValue
+) -> None:
+    """The run that this key's client has started by that request, if it is still open."""
+    since = UUID(int=max(0, session.id.int - (_SKEW_MS << 80)))
+    async with services.autocommit.connect() as tx:
+        run_id = await views.open_run_with(
+            tx, who.project_id, who.key_id, {REQUEST: session.request(request_id)}, since
+        )
+    if run_id is not None:
+        await cancel(services, who.project_id, run_id)

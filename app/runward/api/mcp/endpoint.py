@@ -1,0 +1,235 @@
+"""/mcp: the project's tools and agents for any MCP client, over streamable HTTP. A call is a
+run."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request
+from pydantic import JsonValue
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from runward.api.events.stream import HEARTBEAT_SECONDS, counted, counted_stream, while_valid
+from runward.api.http.auth import authenticated
+from runward.api.http.body import read_bytes
+from runward.api.http.services import services_of
+from runward.api.mcp import protocol
+from runward.api.mcp.calls import Session, ToolCall, cancel_request, client_of
+from runward.api.mcp.listing import find, page
+from runward.api.mcp.wait import Report
+from runward.domain import errors as e
+from runward.domain import strict_json
+from runward.domain.json import JsonObject
+from runward.domain.registry.scopes import READ_RUNS, Principal
+from runward.domain.registry.scopes import Scope as KeyScope
+from runward.wiring import Services
+
+NOT_INSTALLED: Final = "MCP is not installed with this service: the extra `mcp`."
+SESSION_HEADER: Final = "mcp-session-id"
+VERSION_HEADER: Final = "mcp-protocol-version"
+_CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
+_CHANGED: Final = (
+    'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n'
+)
+_PARSE_ERROR: Final = -32_700
+_WRITES: Final = frozenset({"tools/call", "notifications/cancelled"})
+_HELD: Final = frozenset({"tools/call", "subscriptions/listen"})
+"""Requests that may take their time: each is one of the key's streams."""
+
+
+class Endpoint:
+    """An ASGI application. Raises AppErrors before anything is sent."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        services = services_of(request)
+        if "mcp" not in services.engine.executors:
+            raise e.NotFoundError(NOT_INSTALLED)
+        check_origin(request, services.public_url)
+        who = await authenticated(request)
+        if not who.may(READ_RUNS):
+            raise e.InsufficientScopeError(READ_RUNS)
+        modern = await protocol.is_modern(request.headers.get(VERSION_HEADER))
+        if request.method == "GET" and not modern:
+            await _changes_stream(request, services, who)(scope, receive, send)
+            return
+        raw = await read_bytes(request, services.max_body_bytes)
+        try:
+            message = strict_json.parse(raw) if raw else None
+        except (e.BadJsonError, e.InvalidRequestError) as error:
+            await _unreadable(error)(scope, receive, send)
+            return
+        exchange = await _exchange(request, services, who, message, modern=modern)
+        await exchange.serve(scope, _replayed(raw, receive), send)
+
+
+routes = APIRouter(
+    redirect_slashes=False, routes=[Route("/mcp", Endpoint(), methods=["GET", "POST", "DELETE"])]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One message of a client. Implements `mcp_protocol.Answers`."""
+
+    services: Services
+    who: Principal
+    method: str
+    call: ToolCall | None
+    begins: Session | None
+    modern: bool
+
+    @property
+    def input_schema(self) -> JsonObject | None:
+        return self.call.target.schema if self.call and self.call.target else None
+
+    async def list_tools(self, cursor: str | None) -> JsonObject:
+        return await page(self.services, self.who.project_id, cursor)
+
+    async def call_tool(self, report: Report) -> JsonObject:
+        assert self.call is not None
+        return await self.call.result(report)
+
+    def changes(self) -> AsyncIterator[bool]:
+        return while_valid(self.services, self.who, _changes(self.services, self.who), bool)
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        limit = self.services.max_body_bytes
+        if self.method not in _HELD:
+            sending = send if self.begins is None else _naming(self.begins, send)
+            await protocol.speak(scope, receive, sending, self, max_bytes=limit)
+            return
+        with counted(self.services, self.who):
+            await protocol.speak(scope, receive, send, self, max_bytes=limit)
+        left = self.call is not None and self.call.left and self.modern
+        if left and not self.services.stopping.is_set():
+            assert self.call is not None
+            await self.call.withdraw()
+
+
+async def _exchange(
+    request: Request, services: Services, who: Principal, message: JsonValue, *, modern: bool
+) -> Exchange:
+    """Raises InsufficientScopeError."""
+    said: JsonObject = message if isinstance(message, dict) else {}
+    method, given = str(said.get("method")), said.get("params")
+    params: JsonObject = given if isinstance(given, dict) else {}
+    call: ToolCall | None = None
+    begins: Session | None = None
+    session = None if modern else Session.read(request.headers.get(SESSION_HEADER))
+    if method in _WRITES and not who.may((KeyScope.RUNS_WRITE,)):
+        raise e.InsufficientScopeError((KeyScope.RUNS_WRITE,))
+    if method == "tools/call":
+        meta = params.get("_meta")
+        info = meta.get(_CLIENT_INFO) if modern and isinstance(meta, dict) else None
+        call = ToolCall(
+            services=services,
+            who=who,
+            target=await find(services, who.project_id, str(params.get("name"))),
+            params=params,
+            client=session.client if session else client_of(info),
+            request=session.request(said.get("id")) if session else None,
+        )
+    elif method == "notifications/cancelled" and session is not None:
+        with suppress(e.AppError):  # a notification has no answer that could say so
+            await cancel_request(services, who, session, params.get("requestId"))
+    elif method == "initialize" and not modern:
+        begins = Session.begun(client_of(params.get("clientInfo")))
+    return Exchange(services, who, method, call, begins, modern)
+
+
+def check_origin(request: Request, public_url: str) -> None:
+    """A page of another site that has its name resolve to this machine is refused (MCP 2025-11-25,
+    transports, security). What no name server answers for, an address or `localhost`, may name
+    itself. Raises ForbiddenError."""
+    origin = request.headers.get("origin")
+    if origin is None:
+        return
+    ours = urlsplit(public_url)
+    if origin == f"{ours.scheme}://{ours.netloc}":
+        return
+    try:
+        given = urlsplit(origin)
+        same = given.netloc != "" and given.netloc == request.headers.get("host")
+        fine = same and _is_no_name(given.hostname or "")
+    except ValueError:  # no URL
+        fine = False
+    if not fine:
+        raise e.ForbiddenError("The Origin of this request is not that of RUNWARD_PUBLIC_URL.")
+
+
+def _is_no_name(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _changes_stream(request: Request, services: Services, who: Principal) -> Response:
+    """What a client of 2025 listens to. Raises TooManyRequestsError."""
+    if "text/event-stream" not in request.headers.get("accept", ""):
+        raise HTTPException(406)
+    return counted_stream(services, who, _frames(services, who))
+
+
+async def _frames(services: Services, who: Principal) -> AsyncIterator[str]:
+    yield ": listening\n\n"
+    async for changed in _changes(services, who):
+        yield _CHANGED if changed else ": still here\n\n"
+
+
+async def _changes(services: Services, who: Principal) -> AsyncGenerator[bool]:
+    with services.toolbox.watch(who.project_id) as watched:
+        while not services.stopping.is_set():
+            services.watch_project(who.project_id)
+            try:
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await watched.wait()
+            except TimeoutError:
+                yield False
+                continue
+            watched.clear()
+            if not services.stopping.is_set():
+                yield True
+
+
+def _unreadable(error: e.AppError) -> Response:
+    lines = [error.detail, *(f"{path}: {text}" for path, text in error.errors)]
+    about = {"code": _PARSE_ERROR, "message": "Parse error", "data": lines}
+    body = {"jsonrpc": "2.0", "id": None, "error": about}
+    return Response(to_json(body), 400, media_type="application/json")
+
+
+def _replayed(raw: bytes, receive: Receive) -> Receive:
+    """The body, which was read, and then what comes after it."""
+    read = False
+
+    async def replay() -> Message:
+        nonlocal read
+        if read:
+            return await receive()
+        read = True
+        return {"type": "http.request", "body": raw, "more_body": False}
+
+    return replay
+
+
+def _naming(session: Session, send: Send) -> Send:
+    async def named(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == 200:
+            header = (SESSION_HEADER.encode(), str(session).encode())
+            message = {**message, "headers": [*message.get("headers", ()), header]}
+        await send(message)
+
+    return named

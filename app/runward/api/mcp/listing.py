@@ -1,0 +1,177 @@
+"""tools/list of /mcp: the tools of the project that Runward itself can run, its agents, and the
+tool that asks for a result later."""
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from runward.api.mcp.refusals import RefusedError
+from runward.api.mcp.results import RESULT_TOOL, output_schema
+from runward.domain.ids import ProjectId
+from runward.domain.json import JsonObject
+from runward.domain.registry.tools import NAME_PATTERN, ToolSpec
+from runward.store.registry import agents, tool_registry
+from runward.store.registry.agents import RegisteredAgent
+from runward.store.registry.tool_registry import RegisteredTool
+from runward.wiring import Services
+
+AGENT: Final = "agent_"
+"""In front of an agent's name, where it is a tool."""
+PAGE: Final = 100
+"""Tools of one answer."""
+_RUNNABLE: Final = frozenset({"webhook", "plugin", "mcp", "agent"})
+"""Types of tools that need nobody else to run them."""
+MAX_RESULT_WAIT: Final = 3600
+_HINTS: Final = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
+
+_AGENT_INPUT: Final[JsonObject] = {
+    "type": "object",
+    "properties": {
+        "input": {"type": "string", "description": "What the agent is asked."},
+        "session_id": {
+            "type": "string",
+            "maxLength": 64,
+            "description": "The conversation to go on with: the id of a session (sess_…).",
+        },
+    },
+    "required": ["input"],
+    "additionalProperties": False,
+}
+_RESULT_TOOL: Final[JsonObject] = {
+    "name": RESULT_TOOL,
+    "description": "Waits for a run that an earlier call has started and that goes on, and "
+    "answers with its result as that call would have.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "run_id": {"type": "string", "description": "The run's id (run_…)."},
+            "wait_seconds": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": MAX_RESULT_WAIT,
+                "description": "How long to wait at most; 0 looks and answers.",
+            },
+        },
+        "required": ["run_id"],
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a call by this name runs: a tool in this version, an agent, or the look at a result."""
+
+    shown: JsonObject
+    tool: RegisteredTool | None = None
+    agent: RegisteredAgent | None = None
+
+    @property
+    def schema(self) -> JsonObject:
+        schema = self.shown["inputSchema"]
+        assert isinstance(schema, dict)
+        return schema
+
+
+async def page(services: Services, project_id: ProjectId, cursor: str | None) -> JsonObject:
+    """By name, in the order of code points. Of other pages only the names are read. Raises
+    RefusedError for a cursor that is none."""
+    after = "" if cursor is None else _opened(cursor)
+    async with services.autocommit.connect() as tx:
+        of_tools = await tool_registry.names_of_types(tx, project_id, sorted(_RUNNABLE)) - {
+            RESULT_TOOL
+        }
+        of_agents = {AGENT + name for name in await agents.all_names(tx, project_id)} - of_tools
+        names = sorted(one for one in {RESULT_TOOL, *of_tools, *of_agents} if one > after)
+        shown = names[:PAGE]
+        tools = await tool_registry.find_tools(
+            tx, project_id, [one for one in shown if one in of_tools]
+        )
+        asked = [one.removeprefix(AGENT) for one in shown if one in of_agents]
+        found = {
+            AGENT + one.name: _agent(one) for one in await agents.find_agents(tx, project_id, asked)
+        }
+    found |= {RESULT_TOOL: _RESULT_TOOL} | {one.spec.name: _tool(one) for one in tools}
+    listed: list[JsonValue] = [found[name] for name in shown if name in found]
+    more: JsonObject = {"nextCursor": _sealed(shown[-1])} if len(names) > PAGE else {}
+    return {"tools": listed, **more}
+
+
+async def find(services: Services, project_id: ProjectId, name: str) -> Target | None:
+    """None: nothing is listed under that name."""
+    if name == RESULT_TOOL:
+        return Target(_RESULT_TOOL)
+    async with services.autocommit.connect() as tx:
+        if re.fullmatch(NAME_PATTERN, name):
+            tool = await tool_registry.get_tool(tx, project_id, name)
+            if tool is not None and _is_runnable(tool.spec):
+                return Target(_tool(tool), tool=tool)
+        of_agent = name.removeprefix(AGENT)
+        if of_agent == name or not re.fullmatch(NAME_PATTERN, of_agent):
+            return None
+        agent = await agents.get_agent(tx, project_id, of_agent)
+    return None if agent is None else Target(_agent(agent), agent=agent)
+
+
+def _is_runnable(spec: ToolSpec) -> bool:
+    """A rule about `enabled` is asked when the run is there to ask it about."""
+    return spec.type in _RUNNABLE and spec.enabled is not False
+
+
+def _tool(one: RegisteredTool) -> JsonObject:
+    spec = one.spec
+    asks = spec.approval if isinstance(spec.approval, str) else "rule"
+    said = spec.metadata.get("mcp")
+    theirs: JsonObject = said if spec.type == "mcp" and isinstance(said, dict) else {}
+    title, hints = theirs.get("title"), _hints(theirs.get("annotations"))
+    if spec.idempotent:
+        hints["idempotentHint"] = True
+    schema = output_schema(spec.output_schema)
+    return {
+        "name": spec.name,
+        **({"title": title} if title and isinstance(title, str) else {}),
+        "description": spec.description,
+        "inputSchema": spec.parameters,
+        **({"outputSchema": schema} if schema else {}),
+        **({"annotations": hints} if hints else {}),
+        "_meta": {"runward/type": spec.type, "runward/approval": asks},
+    }
+
+
+def _hints(annotations: JsonValue) -> JsonObject:
+    """Return the annotations that the protocol knows. A PATCH can change them, and
+    clients refuse the whole list for one of the wrong type."""
+    if not isinstance(annotations, dict):
+        return {}
+    return {
+        name: value
+        for name, value in annotations.items()
+        if (name == "title" and isinstance(value, str))
+        or (name in _HINTS and isinstance(value, bool))
+    }
+
+
+def _agent(one: RegisteredAgent) -> JsonObject:
+    schema = output_schema(one.config.output_schema)
+    return {
+        "name": AGENT + one.name,
+        "description": one.description or f"Runs the agent '{one.name}'.",
+        "inputSchema": _AGENT_INPUT,
+        **({"outputSchema": schema} if schema else {}),
+        "_meta": {"runward/type": "agent", "runward/agent": one.name},
+    }
+
+
+def _sealed(name: str) -> str:
+    return urlsafe_b64encode(name.encode()).decode()
+
+
+def _opened(cursor: str) -> str:
+    try:
+        return urlsafe_b64decode(cursor.encode()).decode()
+    except ValueError:
+        raise RefusedError("The cursor is none of this list's.") from None

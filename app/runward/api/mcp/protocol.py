@@ -1,0 +1,184 @@
+"""The one place of the API that loads the MCP SDK, which takes its time: with the first request to
+/mcp, on a thread. The SDK speaks the protocol, in both its generations: the handshake of 2025 and
+before, and the stateless requests of 2026."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import structlog
+from starlette.types import Receive, Scope, Send
+
+from runward.api.mcp.refusals import RefusedError
+from runward.api.mcp.wait import Report
+from runward.api.openapi.descriptions import VERSION
+from runward.domain.errors import AppError, UnavailableError
+from runward.domain.json import JsonObject
+from runward.store.postgres.db import is_outage
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel import Server
+    from mcp_types import (
+        CallToolRequestParams,
+        CallToolResult,
+        ListToolsResult,
+        PaginatedRequestParams,
+        SubscriptionsListenRequestParams,
+        SubscriptionsListenResult,
+    )
+
+log = structlog.get_logger()
+
+INTERNAL_ERROR: Final = -32_603
+NAME: Final = "runward"
+INSTRUCTIONS: Final = (
+    "Every call is a run of Runward, which is recorded and goes on when the connection is lost. "
+    "Some calls wait for a person to approve them. A call whose run goes on after the answer says "
+    "so: ask for its result later with runward_result, and do not make the call again."
+)
+_MODULES: Final = (
+    "mcp.server.lowlevel",
+    "mcp.server.streamable_http_manager",
+    "mcp.server.subscriptions",
+)
+
+
+class Answers(Protocol):
+    """What one request is answered with, in the protocol's own JSON. They raise RefusedError and
+    AppErrors."""
+
+    @property
+    def input_schema(self) -> JsonObject | None:
+        """Of the tool that is called."""
+        ...
+
+    async def list_tools(self, cursor: str | None) -> JsonObject: ...
+
+    async def call_tool(self, report: Report) -> JsonObject: ...
+
+    def changes(self) -> AsyncIterator[bool]:
+        """Goes on when the list of tools may have changed (True), or for a while has not. Ends
+        when the process stops."""
+        ...
+
+
+async def is_modern(version: str | None) -> bool:
+    """Whether the header MCP-Protocol-Version names a version without a handshake."""
+    await asyncio.to_thread(_load)
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS  # noqa: PLC0415
+
+    return version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+async def speak(
+    scope: Scope, receive: Receive, send: Send, answers: Answers, *, max_bytes: int
+) -> None:
+    """Answers one request, after `is_modern` was asked about it. Everything that it needs ends
+    with it: no other request, here or in another process, depends on what is in memory."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
+
+    manager = StreamableHTTPSessionManager(
+        _server(answers), stateless=True, max_request_body_size=max_bytes
+    )
+    async with manager.run():
+        await manager.handle_request(scope, receive, send)
+
+
+def _load() -> None:
+    for name in _MODULES:
+        import_module(name)
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request
+
+
+def _server(answers: Answers) -> "Server[Any]":
+    from mcp.server.lowlevel import NotificationOptions, Server  # noqa: PLC0415
+    from mcp_types import (  # noqa: PLC0415
+        CallToolRequestParams,
+        CallToolResult,
+        ListToolsResult,
+        PaginatedRequestParams,
+        SubscriptionsListenRequestParams,
+    )
+
+    async def list_tools(
+        _: "ServerRequestContext[Any, Any]", params: "PaginatedRequestParams"
+    ) -> "ListToolsResult":
+        return ListToolsResult.model_validate(await _or_error(answers.list_tools(params.cursor)))
+
+    async def call_tool(
+        ctx: "ServerRequestContext[Any, Any]", _: "CallToolRequestParams"
+    ) -> "CallToolResult":
+        async def report(count: float, message: str) -> None:
+            await ctx.session.report_progress(count, message=message)
+
+        return CallToolResult.model_validate(await _or_error(answers.call_tool(report)))
+
+    async def listen(
+        ctx: "ServerRequestContext[Any, Any]", params: "SubscriptionsListenRequestParams"
+    ) -> "SubscriptionsListenResult":
+        return await _listen(ctx, params, answers.changes())
+
+    server = Server[Any](
+        NAME,
+        version=VERSION,
+        title="Runward",
+        instructions=INSTRUCTIONS,
+        get_tool_input_schema=lambda _: answers.input_schema,
+    )
+    server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
+    server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
+    server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
+    changes = NotificationOptions(tools_changed=True)
+    initial = partial(server.create_initialization_options, changes)
+    server.create_initialization_options = initial  # pyright: ignore[reportAttributeAccessIssue]
+    return server
+
+
+async def _listen(
+    ctx: "ServerRequestContext[Any, Any]",
+    params: "SubscriptionsListenRequestParams",
+    changes: AsyncIterator[bool],
+) -> "SubscriptionsListenResult":
+    """Of all that can be asked for, the list of tools is what there is."""
+    from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler  # noqa: PLC0415
+    from mcp.shared.subscriptions import ToolsListChanged  # noqa: PLC0415
+    from mcp_types import SubscriptionFilter  # noqa: PLC0415
+
+    bus = InMemorySubscriptionBus()
+    handler = ListenHandler(bus)
+    tools = SubscriptionFilter(tools_list_changed=params.notifications.tools_list_changed)
+
+    async def tell() -> None:
+        async for changed in changes:
+            if changed:
+                await bus.publish(ToolsListChanged())
+        handler.close()
+
+    async with asyncio.TaskGroup() as group:
+        telling = group.create_task(tell())
+        result = await handler(ctx, params.model_copy(update={"notifications": tools}))
+        telling.cancel()
+    return result
+
+
+async def _or_error(answer: Any) -> JsonObject:
+    """Raises the SDK's MCPError alone, whose text reaches the client."""
+    from mcp import MCPError  # noqa: PLC0415
+
+    try:
+        return await answer
+    except RefusedError as error:
+        raise MCPError(error.code, error.message) from None
+    except AppError as error:
+        raise MCPError(INTERNAL_ERROR, error.detail, {"code": error.code}) from None
+    except Exception as error:
+        if is_outage(error):
+            refused = UnavailableError()
+            raise MCPError(INTERNAL_ERROR, refused.detail, {"code": refused.code}) from None
+        log.exception("mcp_request_failed")
+        text = "Something went wrong in Runward. Its log has it."
+        raise MCPError(INTERNAL_ERROR, text) from None

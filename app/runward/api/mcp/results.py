@@ -1,0 +1,176 @@
+"""What a run means as the result of an MCP tool call (`CallToolResult` of the protocol, as JSON).
+`runward.tools.mcp.outcome` reads such results; this writes them."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final, assert_never
+from urllib.parse import quote, urlsplit
+
+from pydantic import JsonValue
+
+from runward.api.runs import render
+from runward.domain.ids import Prefix, RunId, show
+from runward.domain.json import JsonObject, compact
+from runward.domain.run.items import MediaPart, Part, TextPart
+from runward.domain.run.status import RunStatus
+from runward.store.runs.approvals import Approval
+from runward.store.runs.views import CallView, RunView, Waiting
+
+RUN_ID: Final = "runward/run_id"
+"""In `_meta` of every result that comes of a run."""
+RESULT_TOOL: Final = "runward_result"
+STRUCTURED: Final = "runward"
+"""In structured content: what Runward says itself, where there is no object as the result."""
+_LOCAL: Final = ("#/$defs/", "#/definitions/")
+_ANY_TYPE: Final = "application/octet-stream"
+
+
+def of_run(run: RunView, calls: Sequence[CallView], *, declared: bool = False) -> JsonObject:
+    """Of a run that has ended. `calls`: its ledger where it is of kind `call`. `declared`: the
+    client was told a schema, so that there must be structured content."""
+    call = calls[0].call if calls else None
+    result = call.result if call else None
+    if run.status is not RunStatus.COMPLETED:
+        refused = result is not None and result.is_error and run.status is not RunStatus.CANCELLED
+        text = _text(result.output) if result is not None and refused else _why(run)
+        return _result(run.id, [_said(text)], is_error=True)
+    parts: tuple[Part, ...] = ()
+    output: JsonValue = run.output if run.output_parsed is None else run.output_parsed
+    if result is not None:
+        output, parts = result.whole, result.parts
+    structured: JsonObject | None = output if isinstance(output, dict) else None
+    if structured is None and declared:
+        about: JsonObject = {"run_id": show(Prefix.RUN, run.id), "status": run.status}
+        structured = {STRUCTURED: {**about, "output": output}}
+    return _result(run.id, blocks(output, parts, run.id), structured)
+
+
+def of_waiting(run_id: RunId, status: RunStatus, waiting: Sequence[Waiting]) -> JsonObject:
+    """Of a run that goes on after the answer."""
+    shown = show(Prefix.RUN, run_id)
+    lines = [f"The run {shown} goes on; it is {status} now."]
+    lines += [f"It waits for {waits_for(one)}." for one in waiting]
+    lines.append(
+        f'Call the tool {RESULT_TOOL} with {{"run_id": "{shown}"}} later: it answers with the '
+        "result. Do not make this call again: it would be another one."
+    )
+    actions: list[JsonValue] = [render.wait_entry(one).model_dump(mode="json") for one in waiting]
+    about: JsonObject = {"run_id": shown, "status": status, "waiting_for": actions}
+    return _result(run_id, [_said("\n".join(lines))], {STRUCTURED: about})
+
+
+def error(text: str) -> JsonObject:
+    """There is no run: the model reads why, and can do better."""
+    return {"content": [_said(text)], "isError": True}
+
+
+def waits_for(one: Waiting) -> str:
+    """In words, with where it is settled."""
+    run, what = show(Prefix.RUN, one.run_id), one.what
+    if isinstance(what, Approval):
+        approval = show(Prefix.APPROVAL, what.id)
+        return (
+            f"a person to decide about the call of '{what.tool}', approval {approval} "
+            f"(POST /v1/approvals/{approval}/decision)"
+        )
+    path = f"POST /v1/runs/{run}/tool_calls/{what.call.id}"
+    match render.wait_entry(one).type:
+        case "tool_result":
+            return f"the result of '{what.call.tool}' ({path}/result)"
+        case "callback":
+            return f"the callback of '{what.call.tool}'"
+        case _:
+            return f"someone to say what became of the call of '{what.call.tool}' ({path}/resolve)"
+
+
+def blocks(output: JsonValue, parts: Iterable[Part], run_id: RunId) -> list[JsonValue]:
+    """Content: the parts of the result, or its text."""
+    found: list[JsonValue] = [_block(part, run_id, n) for n, part in enumerate(parts, start=1)]
+    return found or [_said(_text(output))]
+
+
+def output_schema(schema: JsonObject | None) -> JsonObject | None:
+    """What is declared of a result: an object that matches `schema`, or what Runward says of a
+    run that goes on. None where that cannot be said: MCP (2025-11-25, tools, output schema) knows
+    objects alone, and references to the schema's own root would lead elsewhere."""
+    if schema is None or schema.get("type") != "object" or not _is_movable(schema):
+        return None
+    kept = {name: schema[name] for name in ("$schema", "$defs", "definitions") if name in schema}
+    own = {name: value for name, value in schema.items() if name not in kept}
+    about: JsonObject = {
+        "type": "object",
+        "properties": {STRUCTURED: {"type": "object"}},
+        "required": [STRUCTURED],
+        "additionalProperties": False,
+    }
+    return {**kept, "type": "object", "anyOf": [own, about]}
+
+
+def _is_movable(value: JsonValue) -> bool:
+    match value:
+        case dict():
+            reference, rest = value.get("$ref", _LOCAL[0]), value.values()
+            local = isinstance(reference, str) and reference.startswith(_LOCAL)
+            named = any(
+                name in value for name in ("$id", "$anchor", "$dynamicRef", "$recursiveRef")
+            )
+            return local and not named and all(map(_is_movable, rest))
+        case list():
+            return all(map(_is_movable, value))
+        case _:
+            return True
+
+
+def _result(
+    run_id: RunId,
+    content: list[JsonValue],
+    structured: JsonObject | None = None,
+    *,
+    is_error: bool = False,
+) -> JsonObject:
+    said: JsonObject = {} if structured is None else {"structuredContent": structured}
+    meta: JsonObject = {RUN_ID: show(Prefix.RUN, run_id)}
+    return {"content": content, **said, "isError": is_error, "_meta": meta}
+
+
+def _why(run: RunView) -> str:
+    """Why a run has no result, and what it said all the same."""
+    about: dict[str, Any] = run.error or run.incomplete_details or {}
+    reason = about.get("message") or about.get("code") or about.get("reason")
+    lines = [f"The run ended as {run.status}{f': {reason}' if reason else '.'}"]
+    if run.output not in (None, ""):
+        lines.append(_text(run.output))
+    return "\n".join(lines)
+
+
+def _block(part: Part, run_id: RunId, number: int) -> JsonObject:
+    match part:
+        case TextPart(text=text):
+            return _said(text)
+        case MediaPart(url=str(url)):
+            name = part.filename or PurePosixPath(urlsplit(url).path).name or url
+            typed: JsonObject = {"mimeType": part.media_type} if part.media_type else {}
+            return {"type": "resource_link", "uri": url, "name": name, **typed}
+        case MediaPart():
+            return _embedded(part, run_id, number)
+        case _:
+            assert_never(part)
+
+
+def _embedded(part: MediaPart, run_id: RunId, number: int) -> JsonObject:
+    media_type, data = part.media_type or _ANY_TYPE, part.data or ""
+    if part.type == "image" or media_type.startswith("audio/"):
+        kind = "image" if part.type == "image" else "audio"
+        return {"type": kind, "data": data, "mimeType": media_type}
+    name = quote(part.filename or "file", safe="")
+    uri = f"runward://runs/{show(Prefix.RUN, run_id)}/files/{number}/{name}"
+    resource: JsonObject = {"uri": uri, "mimeType": media_type, "blob": data}
+    return {"type": "resource", "resource": resource}
+
+
+def _said(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else compact(value)

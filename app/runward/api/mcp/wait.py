@@ -1,0 +1,145 @@
+"""Waiting for the run behind an MCP tool call, and saying meanwhile what it does."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+from pydantic_core import from_json
+
+from runward.api.events.wait import LOOK_SECONDS
+from runward.api.mcp import results
+from runward.domain import errors as e
+from runward.domain.ids import Prefix, ProjectId, RunId, show
+from runward.domain.json import JsonObject
+from runward.domain.run.calls import CallPhase
+from runward.domain.run.status import TERMINAL, RunStatus
+from runward.store.live import events
+from runward.store.live.events import StoredEvent
+from runward.store.live.listener import Follower
+from runward.store.postgres.db import Tx
+from runward.store.runs import views
+from runward.store.runs.approvals import Approval
+from runward.store.runs.views import Waiting
+from runward.wiring import Services
+
+Report: TypeAlias = Callable[[float, str], Awaitable[None]]
+"""Progress: a number that grows, and what there is to say."""
+
+HEARTBEAT_SECONDS: Final = 10.0
+"""At least so often something is said, so that a client that resets its timeout goes on waiting."""
+_PAGE: Final = 500
+_THEIRS: Final = frozenset({CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT})
+"""What whoever started the run gives over the REST API. MCP has no way for that."""
+
+
+async def outcome(
+    services: Services,
+    project_id: ProjectId,
+    run_id: RunId,
+    *,
+    seconds: float,
+    report: Report,
+    declared: bool = False,
+) -> JsonObject:
+    """The result of the call, or that the run goes on: after `seconds`, where it needs what no
+    client of MCP can give, or when the process stops. Holds no database connection meanwhile.
+    Raises RunNotFoundError."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    said = _Said(report, show(Prefix.RUN, run_id))
+    with services.feed.follow(project_id, run_id) as follower:
+        await said.say(f"Run {said.run} has been accepted.")
+        while True:
+            follower.hinted = False
+            follower.pushed.clear()
+            async with services.autocommit.connect() as tx:
+                found = await views.status_of(tx, project_id, run_id)
+                if found is None:
+                    raise e.RunNotFoundError
+                status, last = found
+                news = await events.read_after(tx, project_id, run_id, follower.seen, _PAGE)
+                follower.seen = news[-1].sequence if news else follower.seen
+                result, waiting = None, list[Waiting]()
+                if status not in TERMINAL:
+                    waiting = (await views.waiting_for(tx, project_id, [run_id]))[run_id]
+                elif follower.seen >= last:
+                    result = await _ended(tx, project_id, run_id, declared=declared)
+            # Outside of the connection, and also what came just before the end.
+            await said.tell(news, waiting)
+            left = end - loop.time()
+            if status not in TERMINAL and (
+                left <= 0 or services.stopping.is_set() or _is_stuck(status, waiting)
+            ):
+                result = results.of_waiting(run_id, status, waiting)
+            if result is not None:
+                return result
+            if follower.seen >= last:
+                await _changed(follower, min(left, LOOK_SECONDS))
+            await said.beat(status)
+
+
+async def _ended(tx: Tx, project_id: ProjectId, run_id: RunId, *, declared: bool) -> JsonObject:
+    run = await views.get_run(tx, project_id, run_id)
+    if run is None:
+        raise e.RunNotFoundError
+    one_call = run.config.get("kind") == "call"
+    calls = await views.calls_of(tx, project_id, run_id) if one_call else ()
+    return results.of_run(run, calls, declared=declared)
+
+
+def _is_stuck(status: RunStatus, waiting: list[Waiting]) -> bool:
+    """Whether nothing goes on, and something is wanted that comes over the REST API alone."""
+    return status is RunStatus.REQUIRES_ACTION and any(
+        not isinstance(one.what, Approval) and one.what.call.phase in _THEIRS for one in waiting
+    )
+
+
+async def _changed(follower: Follower, seconds: float) -> None:
+    """Until something was stored, at most `seconds`. What is not stored is none of our news."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while (left := end - loop.time()) > 0 and await follower.wait(left):
+        if follower.hinted or any(isinstance(one, StoredEvent) for one in follower.pushed):
+            return
+        follower.pushed.clear()
+
+
+class _Said:
+    """Everything once, numbered: MCP wants progress to grow with each notification."""
+
+    def __init__(self, report: Report, run: str) -> None:
+        self.run = run
+        self._report = report
+        self._count = 0
+        self._asked: set[str] = set()
+        self._last = 0.0
+
+    async def say(self, message: str) -> None:
+        self._count += 1
+        self._last = asyncio.get_running_loop().time()
+        await self._report(self._count, message)
+
+    async def tell(self, news: list[StoredEvent], waiting: list[Waiting]) -> None:
+        for event in news:
+            if event.type == "tool_call.progress":
+                data: dict[str, Any] = from_json(event.json)["data"]
+                if (message := _progress(data)) is not None:
+                    await self.say(message)
+        for one in waiting:
+            what = results.waits_for(one)
+            if what not in self._asked:
+                self._asked.add(what)
+                await self.say(f"Run {self.run} waits for {what}.")
+
+    async def beat(self, status: RunStatus) -> None:
+        if asyncio.get_running_loop().time() - self._last >= HEARTBEAT_SECONDS:
+            await self.say(f"Run {self.run} is {status}.")
+
+
+def _progress(data: dict[str, Any]) -> str | None:
+    """Of what a tool says about how far it is."""
+    if data.get("status") != "progress":
+        return None
+    done, message = data.get("progress"), data.get("message")
+    share = None if done is None else f"{100 * done:.0f} %"
+    return ": ".join(one for one in (share, message) if one) or None

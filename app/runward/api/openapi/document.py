@@ -1,0 +1,248 @@
+"""openapi.json: what FastAPI derives from the routes, completed with errors, scopes and words."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic_core import to_json
+
+from runward.api.http.auth import Requirement
+from runward.api.http.openai_errors import PATH
+from runward.api.http.openai_errors import STATUSES as OPENAI_STATUSES
+from runward.api.http.problem_model import Problem
+from runward.api.http.problems import MEDIA_TYPE
+from runward.api.http.routes import StrictRoute
+from runward.api.openapi import errors, examples, links, names, schemas, tidy, webhooks
+from runward.api.openapi.descriptions import (
+    FIELDS,
+    INTRODUCTION,
+    LICENSE,
+    SERVERS,
+    SUMMARIES,
+    TAGS,
+)
+from runward.api.responses.shown import OpenAIError
+
+Json: TypeAlias = dict[str, Any]
+
+_REFS: Final = "#/components/schemas/{model}"
+_CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_PROBLEMS: Final[Mapping[int, str]] = {
+    400: "The body is not the JSON that is accepted here.",
+    401: "There is no valid API key.",
+    403: "The key lacks the required scope, or a page outside the console used its session.",
+    404: "There is no such thing, or it belongs to another project.",
+    408: "The body did not arrive in time.",
+    409: "The state of the resource does not allow that. `x-should-retry: false` where trying "
+    "again cannot help.",
+    410: "Too late: it was kept, and changes nothing.",
+    413: "The body is too large.",
+    415: "The body is not JSON in UTF-8.",
+    422: "A value is wrong; `errors` names each path.",
+    424: "Another service that this needs did not answer.",
+    429: "More than the project may do now; see Retry-After. Nothing was changed.",
+    500: "A fault in Runward. Its log has it by the request id.",
+    503: "Not now; see Retry-After. Whether anything was changed is unknown: retry with the same "
+    "Idempotency-Key.",
+}
+_OPENAI_ERRORS: Final[Mapping[int, str]] = {
+    400: "The body is not JSON, or a value is wrong; `param` names it.",
+}
+_NOT_OPENAI: Final = frozenset({410, 422, 424})
+_REQUEST_ID: Final[Json] = {
+    "X-Request-Id": {
+        "description": "The client's own, if it sent one that is sane; else made.",
+        "schema": {"type": "string"},
+    }
+}
+_ETAG: Final[Json] = {
+    "ETag": {
+        "description": "Version of this answer. Send it as `If-None-Match` to poll for changes. "
+        "Streams have none.",
+        "schema": {"type": "string"},
+    }
+}
+_UNCHANGED: Final = "The answer is still the one whose ETag the client sent as `If-None-Match`."
+_RETRY_AFTER: Final[Json] = {
+    "Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}
+}
+
+
+def install(app: FastAPI) -> None:
+    """`app.openapi()` then makes the document once."""
+
+    def once() -> Json:
+        if app.openapi_schema is None:
+            app.openapi_schema = build(app)
+        return app.openapi_schema
+
+    app.openapi = once
+
+
+def build(app: FastAPI) -> Json:
+    routes = [r for r in app.router.routes if isinstance(r, StrictRoute) and r.include_in_schema]
+    used = {tag for route in routes for tag in route.tags}
+    document = get_openapi(
+        title=app.title,
+        version=app.version,
+        description=INTRODUCTION,
+        license_info=LICENSE,
+        servers=SERVERS,
+        routes=routes,
+        tags=[{"name": name, "description": text} for name, text in TAGS.items() if name in used],
+    )
+    document.setdefault("paths", {})
+    for route in routes:
+        for method in route.methods or ():
+            _complete(document["paths"][route.path_format][method.lower()], route, method)
+    _components(document)
+    _answers(document, routes)
+    document = tidy.tidied(_renamed(document))
+    return _whole(document) if "ResponseObject" in document["components"]["schemas"] else document
+
+
+def _whole(document: Json) -> Json:
+    """With what stands at no route; of the API as it is, not of a few routes of it."""
+    schemas.add_to(document["components"]["schemas"])
+    document = names.give_names(tidy.tidied(document))
+    examples.add_to(document)
+    links.add_to(document)
+    document["webhooks"] = webhooks.webhooks()
+    document["components"]["schemas"] = dict(sorted(document["components"]["schemas"].items()))
+    return document
+
+
+def _complete(operation: Json, route: StrictRoute, method: str) -> None:
+    needed = route.rules.requirement
+    if needed is not None and needed.any_of:
+        words = " or ".join(f"`{scope}`" for scope in needed.any_of)
+        text = operation.get("description", "").rstrip()
+        where = " on a key of the project `default`" if needed.operator else ""
+        operation["description"] = f"{text}\n\nNeeds the scope {words}{where}.".lstrip()
+    operation["security"] = _security(needed)
+    operation["summary"] = SUMMARIES.get(route.name) or route.name.replace("_", " ").capitalize()
+    responses: Json = operation["responses"]
+    statuses = list(_problem_statuses(route, method, declared=map(int, responses)))
+    theirs = PATH.fullmatch(route.path_format) is not None
+    if theirs:
+        responses.pop("422", None)
+        statuses = [OPENAI_STATUSES.get(status, status) for status in statuses]
+    for status in statuses:
+        name = f"OpenAI{_component(status)}" if theirs else _component(status)
+        responses[str(status)] = {"$ref": f"#/components/responses/{name}"}
+    for status, response in responses.items():
+        if status.startswith("2"):
+            headers = _REQUEST_ID | (_ETAG if method == "GET" and status == "200" else {})
+            response["headers"] = response.get("headers", {}) | headers
+    if method == "GET" and "200" in responses:
+        responses["304"] = {"description": _UNCHANGED, "headers": _REQUEST_ID | _ETAG}
+    operation["responses"] = dict(sorted(responses.items()))
+
+
+def _security(needed: Requirement | None) -> list[Json]:
+    """Return the alternatives, each with one scope as its role (OpenAPI 3.1). Without a role, any
+    valid key is accepted."""
+    if needed is None:
+        return []
+    return [{"bearer": [str(scope)]} for scope in needed.any_of] or [{"bearer": []}]
+
+
+def _problem_statuses(route: StrictRoute, method: str, declared: Iterable[int]) -> Iterator[int]:
+    yield from (status for status in declared if status >= 400)
+    yield from (422, 500, 503)
+    if route.rules.requirement is not None:
+        yield from (401, 403, 429)
+    if route.param_convertors:
+        yield 404
+    if method in _CHANGING:
+        yield 409
+    if route.rules.body is not None:
+        yield from (400, 408, 413, 415)
+
+
+def _components(document: Json) -> None:
+    components: Json = document.setdefault("components", {})
+    known: Json = components.setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        known.pop(name, None)
+    problem = Problem.model_json_schema(ref_template=_REFS, mode="serialization")
+    known.update(problem.pop("$defs"))
+    known["Problem"] = problem
+    if "ResponseObject" in known:
+        error = OpenAIError.model_json_schema(ref_template=_REFS, mode="serialization")
+        known.update(error.pop("$defs"))
+        known["OpenAIError"] = error
+    for name, fields in _fields(known):
+        for field, text in fields.items():
+            for schema in (known.get(name), known.get(f"{name}-Input")):
+                if schema is not None and field in schema.get("properties", {}):
+                    schema["properties"][field].setdefault("description", text)
+    shown = errors.examples()
+    components["responses"] = {
+        _component(s): _response(s, text, shown[s]) for s, text in _PROBLEMS.items()
+    }
+    if "ResponseObject" in known:
+        shown = errors.openai_examples()
+        components["responses"] |= {
+            f"OpenAI{_component(status)}": _response(
+                status, text, shown[status], "application/json", "OpenAIError"
+            )
+            for status, text in {**_PROBLEMS, **_OPENAI_ERRORS}.items()
+            if status not in _NOT_OPENAI
+        }
+    components["securitySchemes"] = {
+        "bearer": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "An API key of the project, sent in the Authorization header only. Each "
+            "operation lists its scopes. The key needs one of them.",
+        }
+    }
+
+
+def _fields(known: Json) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Schema, and what its fields are. An agent's mean what they mean in an inline run."""
+    yield from FIELDS.items()
+    inline: Json = known.get("StartRun", {}).get("properties", {})
+    shared = {field: about["description"] for field, about in inline.items()}
+    yield from ((name, shared) for name in ("RegisterAgent", "PatchAgent", "Agent"))
+
+
+def _answers(document: Json, routes: Iterable[StrictRoute]) -> None:
+    """Examples of answers, whole: with every default, and with the nulls that FastAPI leaves out
+    of the document."""
+    known: Json = document["components"]["schemas"]
+    for route in routes:
+        model: Any = route.response_model
+        schema = known.get(getattr(model, "__name__", ""), {})
+        if "examples" in schema:
+            given = model.model_json_schema()["examples"]
+            schema["examples"] = [
+                model.model_validate_json(to_json(one)).model_dump(mode="json") for one in given
+            ]
+
+
+def _component(status: int) -> str:
+    return HTTPStatus(status).phrase.replace(" ", "").replace("-", "")
+
+
+def _response(
+    status: int, text: str, shown: Json, kind: str = MEDIA_TYPE, model: str = "Problem"
+) -> Json:
+    schema = {"$ref": f"#/components/schemas/{model}"}
+    return {
+        "description": text,
+        "headers": _REQUEST_ID | (_RETRY_AFTER if status in {429, 503} else {}),
+        "content": {kind: {"schema": schema, "examples": shown}},
+    }
+
+
+def _renamed(document: Json) -> Json:
+    """`Page_Run_`, as Pydantic calls a list of runs, is `RunList`."""
+    text = re.sub(r"\bPage_([A-Za-z]+)_", r"\1List", json.dumps(document))
+    text = re.sub(r"\bPage\[([A-Za-z]+)\]", r"\1List", text)
+    return json.loads(text)

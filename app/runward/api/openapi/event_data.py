@@ -1,0 +1,263 @@
+"""What each type of event says in its `data`, for openapi.json: types alone, of which nothing is
+made at run time."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, NotRequired
+
+from pydantic import Field, JsonValue
+from typing_extensions import TypedDict
+
+from runward.api.openapi.call_data import (
+    ApprovalDecidedData,
+    ApprovalRequestedData,
+    CallCreatedData,
+    CallEndedData,
+    CallProgressData,
+    CallStartedData,
+)
+from runward.api.openapi.documented import said
+from runward.domain.json import JsonObject
+
+
+@said
+class RunCreatedData(TypedDict):
+    agent: str | None
+    """The agent; null for an inline run."""
+    model: str | list[str] | None
+    """As it was asked for; null for a workflow."""
+    tools: list[str]
+    """The names of its tools."""
+    parent_call_id: NotRequired[str]
+    """Of a child run: the call that it works on."""
+    continued_from: NotRequired[str]
+    """The run that it goes on from."""
+
+
+@said
+class NothingData(TypedDict):
+    """Nothing: the type says it all."""
+
+
+@said
+class WaitingFor(TypedDict):
+    """One call that waits for someone."""
+
+    type: Literal["approval", "callback", "tool_result", "resolve", "child_run"]
+    """Whom it waits for."""
+    call_id: str
+    """The call's id in its run."""
+    tool: str
+    """Its tool."""
+    approval_id: NotRequired[str]
+    """Of an approval."""
+    run_id: NotRequired[str]
+    """Of a child run."""
+
+
+@said
+class RunWaitingData(TypedDict):
+    waiting_for: list[WaitingFor]
+    """Each call that waits."""
+
+
+@said
+class ErrorSaid(TypedDict):
+    """Why a run failed."""
+
+    code: str
+    """For a program."""
+    message: str | None
+    """For a person."""
+
+
+@said
+class LimitSaid(TypedDict):
+    """Which limit ended a run."""
+
+    reason: str
+    """`max_turns`, `deadline` and so on."""
+    message: str | None
+    """For a person."""
+
+
+@said
+class RunEndedData(TypedDict):
+    output: NotRequired[JsonValue]
+    """The final output, cut where it is longer than 32 KiB."""
+    truncated: NotRequired[Literal[True]]
+    """It was cut; the run has it whole."""
+    error: NotRequired[ErrorSaid]
+    """Of a failed run."""
+    incomplete_details: NotRequired[LimitSaid]
+    """Of a run that a limit ended."""
+
+
+@said
+class MessageCompletedData(TypedDict):
+    turn: int
+    """The model's turn."""
+    agent: str | None
+    """Whose it is; null for an inline run."""
+    text: str
+    """The whole text."""
+    refusal: bool
+    """Whether it is the model's refusal."""
+
+
+@said
+class ReasoningCompletedData(TypedDict):
+    turn: int
+    """The model's turn."""
+    agent: str | None
+    """Whose it is; null for an inline run."""
+    reasoning: JsonObject
+    """As the vendor gave it."""
+
+
+@said
+class AgentChangedData(
+    TypedDict("_From", {"from": Annotated[str | None, Field(description="Who had the run.")]})
+):
+    to: str
+    """Who has the run now."""
+    turn: int
+    """The turns so far."""
+
+
+@said
+class StateUpdatedData(TypedDict):
+    call_id: str
+    """The call that changed it."""
+    changes: JsonObject | None
+    """The new values, null for what was removed; null as a whole where it is larger than 32 KiB."""
+    changes_bytes: NotRequired[int]
+    """How large changes are that are left out."""
+    truncated: NotRequired[Literal[True]]
+    """The session has its state whole."""
+
+
+@said
+class InputReceivedData(TypedDict):
+    turn: int
+    """The turns so far."""
+    messages: int
+    """How many there were."""
+
+
+@said
+class UsageUpdatedData(TypedDict):
+    turn: int
+    """The turns so far."""
+    call_id: NotRequired[str]
+    """The call whose child run's usage was added."""
+    input_tokens: int
+    """Read by the model, in all."""
+    output_tokens: int
+    """Written by the model, in all."""
+    cached_tokens: int
+    """Of those read, how many the vendor had cached."""
+    reasoning_tokens: int
+    """Of those written, how many were reasoning."""
+    total_tokens: int
+    """Read and written together."""
+    cost_usd: float
+    """What they cost, in US dollars."""
+
+
+@said
+class ModelRetriedData(TypedDict):
+    code: str
+    """Why, for a program."""
+    message: str
+    """Why, for a person."""
+    model: NotRequired[str]
+    """Which model is asked next, where a request failed."""
+    after_seconds: NotRequired[float]
+    """After how long, where a request failed."""
+
+
+@said
+class ModelDowngradedData(TypedDict):
+    model: str
+    """The model that cannot be told."""
+    what: str
+    """The part that is left out."""
+    why: str
+    """Why it is."""
+
+
+@said
+class PieceData(TypedDict):
+    turn: int
+    """The model's turn."""
+    agent: str | None
+    """Whose it is; null for an inline run."""
+    text: str
+    """The piece."""
+    offset: int
+    """How many characters come before it."""
+
+
+@said
+class ArgumentsPieceData(TypedDict):
+    turn: int
+    """The model's turn."""
+    agent: str | None
+    """Whose it is; null for an inline run."""
+    text: str
+    """The piece."""
+    offset: int
+    """How many characters come before it."""
+    call_id: str | None
+    """The call's id, as soon as the model says it."""
+    tool: str | None
+    """Its tool, as soon as the model says it."""
+
+
+@said
+class RestartedData(TypedDict):
+    turn: int
+    """The model's turn."""
+    agent: str | None
+    """Whose it is; null for an inline run."""
+
+
+STORED: Final[Mapping[str, Any]] = {
+    "run.created": RunCreatedData,
+    "run.started": NothingData,
+    "run.waiting": RunWaitingData,
+    "run.resumed": NothingData,
+    "run.completed": RunEndedData,
+    "run.failed": RunEndedData,
+    "run.cancelled": RunEndedData,
+    "run.incomplete": RunEndedData,
+    "run.expired": RunEndedData,
+    "message.completed": MessageCompletedData,
+    "reasoning.completed": ReasoningCompletedData,
+    "tool_call.created": CallCreatedData,
+    "tool_call.approval_requested": ApprovalRequestedData,
+    "tool_call.approval_decided": ApprovalDecidedData,
+    "tool_call.started": CallStartedData,
+    "tool_call.progress": CallProgressData,
+    "tool_call.completed": CallEndedData,
+    "tool_call.failed": CallEndedData,
+    "tool_call.timed_out": CallEndedData,
+    "tool_call.rejected": CallEndedData,
+    "tool_call.outcome_unknown": CallEndedData,
+    "tool_call.cancelled": CallEndedData,
+    "agent.changed": AgentChangedData,
+    "state.updated": StateUpdatedData,
+    "input.received": InputReceivedData,
+    "usage.updated": UsageUpdatedData,
+    "model.retried": ModelRetriedData,
+    "model.downgraded": ModelDowngradedData,
+}
+"""The types of `runward.domain.events.event_types.STORED`."""
+
+TRANSIENT: Final[Mapping[str, Any]] = {
+    "message.delta": PieceData,
+    "reasoning.delta": PieceData,
+    "tool_call.arguments.delta": ArgumentsPieceData,
+    "message.restarted": RestartedData,
+}
+"""The types of `runward.domain.events.event_types.TRANSIENT`."""

@@ -1,0 +1,248 @@
+"""Examples of the document: what is sent, and what comes back. Tests hold each against its schema,
+and send each request to a real service."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from runward.api.http.models import DIGEST, RUN_ID
+
+Json: TypeAlias = dict[str, Any]
+
+_SESSION: Final = "sess_019a5f1e7a4d7e209c3b5d7f9a1c3e5d"
+_WEATHER: Final[Json] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
+
+REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
+    "start_run": {
+        "agent": ("With a registered agent", {"agent": "clerk", "input": "Please pay(amount=5)"}),
+        "session": (
+            "In a conversation",
+            {
+                "model": "offline:rules",
+                "input": "And what did I ask before?",
+                "session_id": _SESSION,
+                "on_conflict": "queue",
+            },
+        ),
+        "messages": (
+            "With messages, and an output that matches a schema",
+            {
+                "model": ["openai:gpt-5.2", "anthropic:claude-opus-4-6"],
+                "input": [
+                    {"role": "user", "content": [{"type": "text", "text": "Where is order 7?"}]}
+                ],
+                "output_schema": {"type": "object", "properties": {"where": {"type": "string"}}},
+                "limits": {"max_turns": 3, "deadline_seconds": 60},
+            },
+        ),
+    },
+    "send_input": {},
+    "continue_run": {},
+    "cancel_run": {
+        "immediate": ("Now", {"mode": "immediate"}),
+        "after_turn": ("When the turn is over", {"mode": "after_turn"}),
+    },
+    "decide_approval": {
+        "approve": ("Approve what was shown", {"decision": "approve", "digest": DIGEST}),
+        "remember": (
+            "Approve, and such calls for the rest of the run",
+            {
+                "decision": "approve",
+                "remember": {"scope": "run", "exact_arguments": False},
+            },
+        ),
+        "edit": (
+            "Approve with other arguments",
+            {"decision": "edit", "arguments": {"amount": 50}, "message": "50 is enough."},
+        ),
+        "reject": ("Reject with a reason", {"decision": "reject", "message": "Ask me in May."}),
+        "respond": (
+            "Answer in the tool's place",
+            {"decision": "respond", "output": {"paid": False, "why": "closed"}},
+        ),
+    },
+    "resolve_tool_call": {
+        "completed": (
+            "It took effect",
+            {"resolution": "completed", "output": {"paid": True}},
+        ),
+        "failed": ("It did not", {"resolution": "failed", "message": "The bank refused."}),
+        "retry": ("It did not; send it again", {"resolution": "retry"}),
+    },
+    "give_tool_result": {
+        "error": ("It failed", {"error": "The sensor does not answer."}),
+    },
+    "call_back": {
+        "progress": ("Still working", {"status": "progress", "progress": 0.4, "message": "4/10"}),
+        "completed": ("Done", {"status": "completed", "output": {"paid": True}}),
+        "failed": ("Failed", {"status": "failed", "message": "The bank refused."}),
+        "input_required": (
+            "Ask the caller",
+            {"status": "input_required", "requests": "Which account?", "state": {"step": 2}},
+        ),
+    },
+    "register_tool": {
+        "client": (
+            "A tool that the client runs",
+            {
+                "name": "weather",
+                "description": "The weather in a city.",
+                "type": "client",
+                "parameters": _WEATHER,
+            },
+        ),
+        "agent": (
+            "An agent as a tool",
+            {
+                "name": "ask_clerk",
+                "description": "Pays invoices.",
+                "type": "agent",
+                "agent": "clerk",
+            },
+        ),
+        "hosted": (
+            "A tool that the model's vendor runs",
+            {"name": "search", "type": "hosted", "hosted": {"kind": "web_search"}},
+        ),
+    },
+    "change_tool": {
+        "approval": ("Ask a person always", {"approval": "always"}),
+        "target": (
+            "Another address",
+            {"url": "https://tools.example.com/v2/pay", "timeout_seconds": 10},
+        ),
+    },
+    "try_tool": {},
+    "register_mcp_server": {},
+    "change_mcp_server": {
+        "tools": ("Take fewer tools", {"tools": {"allow": ["read"]}, "timeout_seconds": 10}),
+    },
+    "put_secret": {},
+    "register_agent": {
+        "workflow": (
+            "A workflow of agents",
+            {"name": "office", "kind": "sequential", "agents": ["clerk"]},
+        ),
+    },
+    "change_agent": {
+        "instructions": (
+            "Other instructions",
+            {"instructions": "Pay what is asked for, and say so.", "limits": {"max_turns": 5}},
+        ),
+    },
+    "put_policy": {},
+    "create_session": {},
+    "change_session": {},
+    "fork_session": {
+        "here": ("As it is now", {}),
+    },
+    "create_response": {
+        "streamed": (
+            "Streamed, with a function of the client's",
+            {
+                "model": "offline:rules",
+                "input": "What is the weather in Bonn?",
+                "tools": [{"type": "function", "name": "weather", "parameters": _WEATHER}],
+                "stream": True,
+            },
+        ),
+    },
+    "compact_response": {
+        "conversation": (
+            "A conversation",
+            {
+                "model": "offline:rules",
+                "input": [
+                    {"role": "user", "content": "Hello"},
+                    {"role": "assistant", "content": "Hello. What can I do?"},
+                ],
+            },
+        ),
+    },
+    "create_key": {},
+    "create_project_key": {},
+    "create_project": {},
+}
+"""Operation -> name -> summary and body, beside the example of the body's own schema."""
+
+STREAM: Final = (
+    "retry: 1000\n\n"
+    "id: 1\nevent: run.created\n"
+    'data: {"id":"evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1","type":"run.created","sequence":1,'
+    f'"run_id":"{RUN_ID}","created_at":"2026-11-02T09:30:00.125000Z",'
+    '"data":{"agent":null,"model":"offline:rules","tools":["pay"]}}\n\n'
+    "event: message.delta\n"
+    f'data: {{"type":"message.delta","run_id":"{RUN_ID}",'
+    '"data":{"turn":1,"agent":null,"text":"Hel","offset":0}}\n\n'
+)
+"""The beginning of a run's event stream."""
+
+RESPONSE_STREAM: Final = (
+    "event: response.output_text.delta\n"
+    'data: {"type":"response.output_text.delta","sequence_number":4,'
+    '"item_id":"msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_2","output_index":0,"content_index":0,'
+    '"delta":"Hel","logprobs":[]}\n\n'
+)
+"""A frame of a response's stream."""
+METRICS: Final = (
+    "# HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.\n"
+    "# TYPE process_cpu_seconds_total counter\n"
+)
+"""Two lines of the metrics."""
+
+
+def add_to(document: Json) -> None:
+    """Every body that is sent, and every one that comes back, gets its examples."""
+    components: Json = document["components"]
+    schemas: Json = components["schemas"]
+    _add_lists(schemas)
+    schemas["EventStream"]["examples"] = [STREAM]
+    schemas["ResponseStream"]["examples"] = [RESPONSE_STREAM]
+    shown = {
+        name: schema["examples"][0] for name, schema in schemas.items() if "examples" in schema
+    }
+    known = {name: {"value": value} for name, value in sorted(shown.items())}
+    _add_own(document["paths"], shown)
+    for path in document["paths"].values():
+        for operation in path.values():
+            more = REQUESTS.get(operation["operationId"], {})
+            for media in operation.get("requestBody", {}).get("content", {}).values():
+                media["examples"] = _of(media, known) | {
+                    name: {"summary": summary, "value": value}
+                    for name, (summary, value) in more.items()
+                }
+            for response in operation["responses"].values():
+                for media in response.get("content", {}).values():
+                    media.setdefault("examples", _of(media, known))
+    used = set(re.findall(r"#/components/examples/(\w+)", json.dumps(document["paths"])))
+    components["examples"] = {name: value for name, value in known.items() if name in used}
+
+
+def _add_own(paths: Json, shown: Json) -> None:
+    """Where the example of a schema would not be true."""
+    versions = paths["/v1/agents/{name}/versions"]["get"]["responses"]["200"]["content"]
+    page: Json = {**shown["AgentList"], "first_id": "1", "last_id": "1"}
+    versions["application/json"]["examples"] = {"versions": {"value": page}}
+    metrics = paths["/metrics"]["get"]["responses"]["200"]["content"]
+    metrics["text/plain"]["examples"] = {"metrics": {"value": METRICS}}
+
+
+def _of(media: Json, known: Json) -> Json:
+    name = media.get("schema", {}).get("$ref", "").rsplit("/", 1)[-1]
+    return {name: {"$ref": f"#/components/examples/{name}"}} if name in known else {}
+
+
+def _add_lists(schemas: Json) -> None:
+    """A page of one, of whatever has an example."""
+    for name, schema in schemas.items():
+        if not name.endswith("List") or "examples" in schema:
+            continue
+        one: Json = schemas[name.removesuffix("List")]["examples"][0]
+        id_: str = one["name"] if "version" in one else one["id"]
+        page = {"object": "list", "data": [one], "first_id": id_, "last_id": id_, "has_more": False}
+        schema["examples"] = [page]

@@ -1,0 +1,155 @@
+"""The schemas of what no route's model says: the types of events, the items of conversations, and
+what Runward itself POSTs. Made when the document is, and never before."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from pydantic import TypeAdapter
+
+from runward.api.openapi import event_data, webhook_data
+from runward.api.openapi.item_data import ITEMS
+from runward.api.runs.action_models import RequiredAction
+from runward.domain.events import event_types
+from runward.domain.registry.guards import Guardrail, Hook
+
+Json: TypeAlias = dict[str, Any]
+
+REFS: Final = "#/components/schemas/{model}"
+_OF_A_RUN: Final[Json] = {
+    "id": {"type": "string", "description": "Unique everywhere; pages are walked with it."},
+    "agent": {
+        "anyOf": [{"type": "string"}, {"type": "null"}],
+        "description": "Whose it is; null for an inline run.",
+    },
+    "turn": {"type": "integer", "description": "The model's turn; 0: before the first."},
+}
+_OF_A_SESSION: Final[Json] = {
+    "id": _OF_A_RUN["id"],
+    "run_id": {"type": "string", "description": "The run that it belongs to."},
+}
+_POSTED: Final[Mapping[str, Any]] = {
+    "ToolRequest": webhook_data.ToolRequest,
+    "GuardrailRequest": webhook_data.GuardrailRequest,
+    "GuardrailAnswer": webhook_data.GuardrailAnswer,
+    "HookRequest": webhook_data.HookRequest,
+    "HookAnswer": webhook_data.HookAnswer,
+}
+_UNIONS: Final[Mapping[str, Any]] = {
+    "RequiredAction": RequiredAction,
+    "Guardrail": Guardrail,
+    "Hook": Hook,
+}
+
+
+def add_to(schemas: Json) -> None:
+    """Completes the components that FastAPI derived from the routes."""
+    data = {**event_data.STORED, **event_data.TRANSIENT}
+    schemas.update(of_types({each.__name__: each for each in (*data.values(), *ITEMS)}))
+    schemas.update(of_types(_POSTED))
+    schemas["JsonValue"] = {"description": "Any JSON value."}
+    _add_events(schemas)
+    for page, item, about in (
+        ("ItemPage", "RunItem", _OF_A_RUN),
+        ("SessionItemPage", "SessionItem", _OF_A_SESSION),
+    ):
+        schemas[item] = _add_items(schemas, item, about)
+        schemas[page]["properties"]["data"]["items"] = {"$ref": _ref(item)}
+
+
+def of_types(types: Mapping[str, Any]) -> Json:
+    """Name -> schema, for the types and for whatever they refer to."""
+    asked: list[Any] = [(name, "serialization", TypeAdapter(one)) for name, one in types.items()]
+    made, rest = TypeAdapter.json_schemas(asked, ref_template=REFS)
+    found: Json = dict(rest.get("$defs", {}))
+    for (name, _), schema in made.items():
+        found.setdefault(str(name), schema)
+    return found
+
+
+def one_of(names: Iterable[str], discriminator: str, mapping: Mapping[str, str]) -> Json:
+    return {
+        "oneOf": [{"$ref": _ref(name)} for name in names],
+        "discriminator": {
+            "propertyName": discriminator,
+            "mapping": {value: _ref(name) for value, name in mapping.items()},
+        },
+    }
+
+
+def event_name(type_: str) -> str:
+    """`tool_call.approval_requested` is a `ToolCallApprovalRequestedEvent`."""
+    return "".join(part.title() for part in type_.replace(".", "_").split("_")) + "Event"
+
+
+def _add_events(schemas: Json) -> None:
+    """One schema for each type, and `Event`, which is any of the stored ones; `StreamedEvent` is
+    any that a stream has."""
+    stored: Json = schemas["Event"]
+    fields: Json = stored["properties"]
+    transient = {"properties": {name: fields[name] for name in ("type", "run_id", "data")}}
+    for type_, text in event_types.STORED.items():
+        schemas[event_name(type_)] = _event(type_, text, event_data.STORED[type_], stored)
+    for type_, text in event_types.TRANSIENT.items():
+        schemas[event_name(type_)] = _event(type_, text, event_data.TRANSIENT[type_], transient)
+    example, description = stored["examples"], stored["description"]
+    schemas["Event"] = _union(event_types.STORED) | {
+        "description": f"{description} Ignore types that you do not know: new ones may come.",
+        "examples": example,
+    }
+    schemas["StreamedEvent"] = _union({**event_types.STORED, **event_types.TRANSIENT}) | {
+        "description": "What stands behind `data:` in a stream. Those without a `sequence` are "
+        "pieces of what comes whole later, and are never stored."
+    }
+    schemas["EventStream"] = {
+        "type": "string",
+        "contentMediaType": "text/event-stream",
+        "contentSchema": {"$ref": _ref("StreamedEvent")},
+        "description": "Server-sent events. `id:` is the sequence number (pieces have none), "
+        "`event:` the type, `data:` a StreamedEvent in one line of JSON.",
+    }
+
+    schemas["ResponseStream"] = {
+        "type": "string",
+        "contentMediaType": "text/event-stream",
+        "description": "Server-sent events of OpenAI's Responses API: `response.created` to "
+        "`response.completed`, each with its `sequence_number`.",
+    }
+
+
+def _union(types: Iterable[str]) -> Json:
+    mapping = {type_: event_name(type_) for type_ in types}
+    return one_of(mapping.values(), "type", mapping)
+
+
+def _event(type_: str, text: str, data: Any, like: Json) -> Json:
+    fields: Json = like["properties"] | {
+        "type": {"type": "string", "const": type_, "description": f"`{type_}`."},
+        "data": {"$ref": _ref(data.__name__), "description": "What it says."},
+    }
+    return {
+        "type": "object",
+        "description": text,
+        "properties": fields,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+
+
+def _add_items(schemas: Json, union: str, about: Json) -> Json:
+    """Each kind of item with what says whose it is; the union of them."""
+    place = union.removesuffix("Item")
+    names: list[str] = []
+    for kind in ITEMS:
+        bare: Json = schemas[kind.__name__]
+        names.append(place + kind.__name__)
+        schemas[names[-1]] = {
+            **bare,
+            "properties": about | bare["properties"],
+            "required": [*about, *bare["required"]],
+        }
+    text = "An item of a conversation: a message, which has a `role`, or what its `type` says."
+    return {"oneOf": [{"$ref": _ref(name)} for name in names], "description": text}
+
+
+def _ref(name: str) -> str:
+    return REFS.format(model=name)

@@ -1,0 +1,155 @@
+"""/v1/agents: what runs are started from by name."""
+
+from typing import Annotated, Final
+
+from fastapi import Query, Request, Response
+
+from runward.api.http.answers import answer, nothing
+from runward.api.http.auth import ToolsReader, ToolsWriter
+from runward.api.http.idempotency import Once, once
+from runward.api.http.paging import MAX_LIMIT, Page, Walking
+from runward.api.http.params import AgentPath, IdempotencyKey
+from runward.api.http.routes import router
+from runward.api.http.services import Using
+from runward.api.registry import render
+from runward.api.registry.agent_checks import check_agent, check_hosted
+from runward.api.registry.agent_models import Agent, PatchAgent, RegisterAgent
+from runward.api.registry.guards import ensure_guards
+from runward.domain import errors as e
+from runward.store.postgres.db import Tx
+from runward.store.registry import agents
+
+routes = router("Agents")
+
+MAX_VERSION: Final = 2**31 - 2
+
+
+@routes.post("/agents", status_code=201, response_model=Agent)
+async def register_agent(
+    who: ToolsWriter,
+    services: Using,
+    request: Request,
+    agent: RegisterAgent,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Register an agent. Its tools are looked up when a run starts."""
+    config = agent.config()
+    check_agent(await services.engine.models.of(who.project_id), config)
+    await check_hosted(services, who.project_id, config)
+    await ensure_guards(services, config.guardrails, config.hooks)
+
+    async def register(tx: Tx) -> Agent:
+        made = await agents.put_agent(
+            tx,
+            who.project_id,
+            agent.name,
+            config,
+            description=agent.description,
+            metadata=agent.metadata,
+            replace=False,
+        )
+        if made is None:
+            raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
+        return render.agent(made)
+
+    what = Once.of(request, who.project_id, idempotency_key)
+    headers = {"Location": f"/v1/agents/{agent.name}"}
+    shown = await once(services, what, register, status=201, headers=headers)
+    services.toolbox.forget(who.project_id)
+    return shown
+
+
+@routes.get("/agents", response_model=Page[Agent])
+async def list_agents(who: ToolsReader, services: Using, walk: Walking) -> Response:
+    """List agents by name."""
+    async with services.autocommit.connect() as tx:
+        found = await agents.list_agents(
+            tx, who.project_id, after=walk.after, limit=walk.limit + 1, descending=walk.descending
+        )
+    return answer(Page[Agent].of(found, walk.limit, render.agent, lambda agent: agent.name))
+
+
+@routes.get("/agents/{name}", response_model=Agent)
+async def get_agent(
+    who: ToolsReader,
+    services: Using,
+    name: AgentPath,
+    version: Annotated[
+        int | None, Query(ge=1, le=MAX_VERSION, description="An earlier version.")
+    ] = None,
+) -> Response:
+    """One agent, in its current version or an earlier one."""
+    async with services.autocommit.connect() as tx:
+        found = await agents.get_agent(tx, who.project_id, name)
+        if found is not None and version not in (None, found.version):
+            before = version + 1 if version else None
+            former = await agents.list_versions(tx, who.project_id, name, before=before, limit=1)
+            found = next((one for one in former if one.version == version), None)
+    if found is None:
+        raise e.AgentNotFoundError
+    return answer(render.agent(found))
+
+
+@routes.get("/agents/{name}/versions", response_model=Page[Agent])
+async def list_agent_versions(
+    who: ToolsReader,
+    services: Using,
+    name: AgentPath,
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
+    ] = 20,
+    after: Annotated[
+        int | None,
+        Query(ge=1, le=MAX_VERSION, description="The `last_id` of the page before this one."),
+    ] = None,
+) -> Response:
+    """All versions of an agent, newest first. The id of each is its number."""
+    async with services.autocommit.connect() as tx:
+        if await agents.get_agent(tx, who.project_id, name) is None:
+            raise e.AgentNotFoundError
+        found = await agents.list_versions(tx, who.project_id, name, before=after, limit=limit + 1)
+    return answer(Page[Agent].of(found, limit, render.agent, lambda agent: str(agent.version)))
+
+
+@routes.patch("/agents/{name}", response_model=Agent)
+async def change_agent(
+    who: ToolsWriter, services: Using, name: AgentPath, patch: PatchAgent
+) -> Response:
+    """Change an agent: that makes its next version. Runs that have started keep theirs."""
+    await ensure_guards(services, patch.given("guardrails", ()), patch.given("hooks", ()))
+    models = await services.engine.models.of(who.project_id)
+    if not patch.model_fields_set.isdisjoint({"model", "tools"}):
+        async with services.autocommit.connect() as tx:
+            before = await agents.get_agent(tx, who.project_id, name)
+        if before is not None:  # else it is refused below
+            config = patch.applied_to(before.config)
+            check_agent(models, config)
+            await check_hosted(services, who.project_id, config)
+    async with services.database.pool.begin() as tx:
+        former = await agents.lock_agent(tx, who.project_id, name)
+        if former is None:
+            raise e.AgentNotFoundError
+        config = patch.applied_to(former.config)
+        check_agent(models, config)
+        changed = await agents.put_agent(
+            tx,
+            who.project_id,
+            name,
+            config,
+            description=patch.given("description", former.description),
+            metadata=patch.given("metadata", former.metadata),
+            replace=True,
+        )
+    services.toolbox.forget(who.project_id)
+    assert changed is not None
+    return answer(render.agent(changed))
+
+
+@routes.delete("/agents/{name}", status_code=204)
+async def delete_agent(who: ToolsWriter, services: Using, name: AgentPath) -> Response:
+    """Delete an agent. Runs that have started go on."""
+    async with services.database.pool.begin() as tx:
+        if not await agents.delete_agent(tx, who.project_id, name):
+            raise e.AgentNotFoundError
+    services.toolbox.forget(who.project_id)
+    return nothing()

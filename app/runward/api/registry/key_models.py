@@ -1,0 +1,104 @@
+"""API keys and projects."""
+
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from runward.api.http.models import AT, KEY_ID, PROJECT_ID, Asked, Moment, Shown, example
+from runward.domain.registry.scopes import Scope
+
+MAX_NAME: Final = 200
+"""Characters."""
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+
+
+def _once_each(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
+    if len(set(scopes)) != len(scopes):
+        raise ValueError("must name each scope once")
+    return scopes
+
+
+class CreateKey(Asked):
+    """A new key of the project."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(name="ci", scopes=["runs:read", "runs:write"], expires_at=None)
+    )
+
+    name: Name
+    """What it is for."""
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_once_each)]
+    """The scopes of the new key. The key that creates it must have each of them."""
+    expires_at: Moment | None = None
+    """When it stops working, with its offset from UTC; null for never."""
+
+
+_CI: Final[dict[str, Any]] = {
+    "id": KEY_ID,
+    "object": "key",
+    "name": "ci",
+    "scopes": ["runs:read", "runs:write"],
+    "created_at": AT,
+    "expires_at": None,
+    "revoked_at": None,
+    "last_used_at": AT,
+}
+
+
+class Key(Shown):
+    """A key, without its secret."""
+
+    model_config = ConfigDict(json_schema_extra=example(**_CI))
+
+    id: str
+    """ID of the key. `created_by` of runs and `decided_by` of approvals refer to it."""
+    object: Literal["key"] = "key"
+    """`key`."""
+    name: str
+    """What it is for."""
+    scopes: list[Scope]
+    """What it may do."""
+    created_at: datetime
+    """When it was made."""
+    expires_at: datetime | None
+    """When it stops working."""
+    revoked_at: datetime | None
+    """When it was revoked."""
+    last_used_at: datetime | None
+    """When it was last used, to within a minute. Null if it never was."""
+
+
+class NewKey(Key):
+    """A key just made."""
+
+    model_config = ConfigDict(json_schema_extra=example(**_CI | {"last_used_at": None}, key="rw_…"))
+
+    key: str
+    """`rw_…`: the key itself. Shown this once."""
+
+
+class CreateProject(Asked):
+    """A new project: its tools, runs and keys are its own."""
+
+    model_config = ConfigDict(json_schema_extra=example(name="Billing"))
+
+    name: Name
+    """Any text."""
+
+
+class Project(Shown):
+    """A project."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(id=PROJECT_ID, object="project", name="Billing", created_at=AT)
+    )
+
+    id: str
+    """What its keys are made under."""
+    object: Literal["project"] = "project"
+    """`project`."""
+    name: str
+    """Any text."""
+    created_at: datetime
+    """When it was made."""

@@ -1,0 +1,184 @@
+"""What a registration of an MCP server needs before it is stored: checks, the secrets that it
+names, and a look at the server itself."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from runward.api.registry.mcp_server_models import PatchMcpServer
+from runward.domain import errors as e
+from runward.domain.errors import FieldError
+from runward.domain.ids import ProjectId
+from runward.domain.registry.mcp_auth import Credentials, Filled
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
+from runward.domain.registry.tools import When
+from runward.egress.targets import TargetError
+from runward.store.access.secrets import read_secrets
+from runward.store.ids import mint
+from runward.store.registry import mcp_credentials
+from runward.store.registry.mcp_credentials import StoredRefreshTokens
+from runward.store.registry.mcp_servers import RegisteredServer
+from runward.tools.mcp.credentials import access_problems, ensure_access
+from runward.tools.mcp.link import Server
+from runward.tools.mcp.oauth import GivenRefreshTokens, RefreshTokens
+from runward.wiring import Services
+
+
+def patched(
+    services: Services, before: RegisteredServer, patch: PatchMcpServer
+) -> tuple[McpServerSpec, Credentials]:
+    """Secrets are for whom they were given for: another origin does not get them. A reference
+    may stay, since what it names is seen by whoever changes the url. Raises
+    InvalidRequestError."""
+    nullable = {"url", "command", "prefix", "approval", "timeout_seconds", "oauth"}
+    nulls = {name for name in patch.model_fields_set if getattr(patch, name) is None} - nullable
+    if nulls:
+        raise e.InvalidRequestError(
+            errors=[FieldError(name, "must not be null") for name in sorted(nulls)]
+        )
+    spec = patch.applied_to(before.spec)
+    former = before.credentials(services.vault)
+    given: dict[str, Any] = {"headers": former.headers, "oauth": former.oauth}
+    again = {name: getattr(patch, name) for name in given.keys() & patch.model_fields_set}
+    if _origin(spec.url) != _origin(before.spec.url):
+        kept = former.values_in() - again.keys()
+        if kept:
+            message = "must be given again (or as {}, or null) together with another url"
+            raise e.InvalidRequestError(errors=[FieldError(at, message) for at in sorted(kept)])
+    return spec, Credentials(**(given | again))
+
+
+async def ensure_server(
+    services: Services, project_id: ProjectId, spec: McpServerSpec, given: Credentials
+) -> Filled:
+    """What it is logged in to with. Raises InvalidRequestError that names every path."""
+    if "mcp" not in services.engine.executors:
+        raise e.InvalidRequestError(
+            errors=[FieldError("name", "MCP is not installed with this service: the extra `mcp`")]
+        )
+    filled = await _filled(services, project_id, given)
+    errors: list[FieldError] = []
+    if (spec.url is None) == (spec.command is None):
+        errors.append(FieldError("url", "is needed, or a command; never both"))
+    elif spec.url is not None:
+        errors += await _http_problems(services, spec, spec.url, filled)
+    else:
+        errors += _command_problems(services, spec, given)
+    if isinstance(spec.approval, When):
+        problem = await services.engine.rules.problem(project_id, spec.approval.when)
+        if problem is not None:
+            errors.append(FieldError("approval.when", problem))
+    if errors:
+        raise e.InvalidRequestError(errors=errors)
+    return filled
+
+
+async def known(services: Services, server: RegisteredServer) -> Filled:
+    """What a registered server is logged in to with. Raises McpUnreachableError that names a
+    secret that is not there, or that cannot be sent."""
+    given = server.credentials(services.vault)
+    async with services.autocommit.connect() as tx:
+        filled = await mcp_credentials.fill(
+            tx, services.vault, server.project_id, server.spec.name, given
+        )
+    ensure_access(server.spec, filled)
+    return filled
+
+
+async def list_tools(
+    services: Services,
+    project_id: ProjectId,
+    spec: McpServerSpec,
+    filled: Filled,
+    tokens: RefreshTokens,
+) -> tuple[ListedTool, ...]:
+    """Raises McpUnreachableError."""
+    server = Server(
+        project_id, mint(), 0, spec, filled.headers, filled.oauth, refresh_tokens=tokens
+    )
+    return await services.mcp.list_tools(server)
+
+
+def stored_tokens(services: Services, server: RegisteredServer) -> StoredRefreshTokens:
+    return StoredRefreshTokens(
+        services.database.pool, services.vault, server.project_id, server.spec.name, server.id
+    )
+
+
+async def tokens_of(services: Services, before: RegisteredServer, filled: Filled) -> RefreshTokens:
+    """Those that are stored, if the refresh token that was given is the same as before."""
+    try:
+        former = (await known(services, before)).oauth
+    except e.McpUnreachableError:  # a secret that it named is gone, and so the token
+        former = None
+    given = filled.oauth.refresh_token if filled.oauth else None
+    if former is not None and former.refresh_token == given:
+        return stored_tokens(services, before)
+    return GivenRefreshTokens()
+
+
+def newest_token(
+    services: Services,
+    project_id: ProjectId,
+    spec: McpServerSpec,
+    filled: Filled,
+    tokens: RefreshTokens,
+) -> bytes | None:
+    """Sealed; None: listing the tools made no new one, or it is stored already."""
+    given = filled.oauth.refresh_token if filled.oauth else None
+    if given is None or not isinstance(tokens, GivenRefreshTokens) or tokens.newest is None:
+        return None
+    return mcp_credentials.seal_refresh(services.vault, project_id, spec.name, given, tokens.newest)
+
+
+async def _filled(services: Services, project_id: ProjectId, given: Credentials) -> Filled:
+    """Raises InvalidRequestError."""
+    references = dict(given.references())
+    async with services.autocommit.connect() as tx:
+        found = await read_secrets(tx, services.vault, project_id, set(references.values()))
+    missing = [
+        FieldError(path, f"there is no secret '{name}'; PUT /v1/secrets/{name} makes it")
+        for path, name in references.items()
+        if name not in found
+    ]
+    if missing:
+        raise e.InvalidRequestError(errors=missing)
+    return given.filled(found)
+
+
+async def _http_problems(
+    services: Services, spec: McpServerSpec, url: str, filled: Filled
+) -> list[FieldError]:
+    errors: list[FieldError] = []
+    targets = {"url": url}
+    if filled.oauth is not None and filled.oauth.token_url is not None:
+        targets["oauth.token_url"] = filled.oauth.token_url
+    for path, target in targets.items():
+        try:
+            await services.egress.check_target(target)
+        except TargetError as error:
+            errors.append(FieldError(path, str(error)))
+    if spec.args:
+        errors.append(FieldError("args", "are for a command"))
+    return errors + access_problems(filled)
+
+
+def _command_problems(
+    services: Services, spec: McpServerSpec, given: Credentials
+) -> list[FieldError]:
+    needless = {
+        "headers": given.headers,
+        "oauth": given.oauth,
+    }
+    errors = [
+        FieldError(at, "are for a server with a url; a command gets none")
+        for at, value in needless.items()
+        if value
+    ]
+    if (refusal := services.mcp.refusal(spec)) is not None:
+        errors.append(FieldError("command", refusal))
+    return errors
+
+
+def _origin(url: str | None) -> tuple[str, str] | None:
+    parts = urlsplit(url or "")
+    return (parts.scheme, parts.netloc) if url else None

@@ -1,0 +1,190 @@
+"""MCP servers, as they are registered, changed and shown."""
+
+from copy import copy
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import ConfigDict, Field, create_model
+from pydantic.fields import FieldInfo
+
+from runward.api.http.models import AT, MCP_SERVER_ID, Asked, Shown, example
+from runward.api.registry.tool_models import HIDDEN, shown_headers
+from runward.domain.registry.mcp_auth import Credentials, OAuth
+from runward.domain.registry.mcp_servers import McpServerSpec, Skipped, ToolFilter
+from runward.domain.registry.tools import SecretRef
+
+_FILES: Final[dict[str, Any]] = {
+    "name": "files",
+    "url": "https://mcp.example.com/files",
+    "tools": {"deny": ["delete_everything"]},
+    "timeout_seconds": 20,
+}
+
+Headers = Annotated[dict[str, str | SecretRef], Field(max_length=32)]
+
+
+class RegisterMcpServer(McpServerSpec):
+    """A server of the Model Context Protocol: either `url` (streamable HTTP) or `command`."""
+
+    model_config = ConfigDict(
+        use_attribute_docstrings=True,
+        json_schema_extra=example(
+            **_FILES,
+            headers={"X-Api-Key": {"secret": "FILES_KEY"}},
+        ),
+    )
+
+    headers: Headers = Field(default_factory=dict)
+    """Sent with every request. A value is a string, which is stored encrypted and never shown
+    again, or a reference to a secret of the project."""
+    oauth: OAuth | None = None
+    """How access tokens are fetched, which are then sent with every request."""
+
+    def spec(self) -> McpServerSpec:
+        given = self.model_fields_set & McpServerSpec.model_fields.keys()
+        return McpServerSpec.model_construct(None, **{name: getattr(self, name) for name in given})
+
+    def credentials(self) -> Credentials:
+        return Credentials(self.headers, self.oauth)
+
+
+class SkippedTool(Shown):
+    """A tool of the server that cannot be one here."""
+
+    tool: str
+    """What the server calls it."""
+    reason: str
+    """Why not."""
+
+
+class McpOAuth(Shown):
+    """How access tokens are fetched. Values are hidden, references to secrets are not."""
+
+    client_id: str
+    """What the authorization server knows Runward by."""
+    client_secret: str | SecretRef | None
+    """The client's secret."""
+    refresh_token: str | SecretRef | None
+    """What access tokens are asked for with."""
+    token_url: str | None
+    """Where tokens are asked for; null: where the server says."""
+    issuer: str | None
+    """The only authorization server that is trusted; null: the one that the server names."""
+    scope: str | None
+    """What is asked for; null: what the server asks for."""
+    token_endpoint_auth_method: str | None
+    """How the client's secret is sent; null: as the authorization server likes it."""
+
+
+class McpServer(Shown):
+    """A registered MCP server, as it is now. The values of headers are never shown again."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            id=MCP_SERVER_ID,
+            object="mcp_server",
+            **_FILES,
+            command=None,
+            args=[],
+            headers={"X-Api-Key": {"secret": "FILES_KEY", "prefix": ""}},
+            oauth=None,
+            prefix=None,
+            approval=None,
+            tool_names=["files_read", "files_write"],
+            skipped=[],
+            version=1,
+            listed_at=AT,
+            created_at=AT,
+            updated_at=AT,
+        )
+    )
+
+    id: str
+    """Unique everywhere."""
+    object: Literal["mcp_server"] = "mcp_server"
+    """`mcp_server`."""
+    name: str
+    """Unique in the project."""
+    url: str | None
+    """Where it is called."""
+    command: str | None
+    """What is started instead."""
+    args: list[str]
+    """The command's arguments."""
+    headers: dict[str, str | SecretRef]
+    """Sent with every request. Values are shown as `…`, references as they are."""
+    oauth: McpOAuth | None
+    """How access tokens are fetched."""
+    tools: ToolFilter
+    """Which of its tools are taken."""
+    prefix: str | None
+    """What the names of its tools begin with; null: its name."""
+    approval: Any
+    """Whether a person is asked before a call of its tools; null: as its annotations say."""
+    timeout_seconds: float | None
+    """For one call of its tools."""
+    tool_names: list[str]
+    """The tools that it makes, by their names in this project."""
+    skipped: list[SkippedTool]
+    """Those that it lists and that cannot be tools here."""
+    version: int
+    """Counts the changes of the registration, from 1."""
+    listed_at: datetime
+    """When its tools were listed last."""
+    created_at: datetime
+    """When it was registered."""
+    updated_at: datetime
+    """When this version was made."""
+
+    @classmethod
+    def of(
+        cls,
+        spec: McpServerSpec,
+        given: Credentials,
+        tool_names: list[str],
+        skipped: tuple[Skipped, ...],
+        **about: Any,
+    ) -> "McpServer":
+        fields = dict(spec) | {
+            "args": list(spec.args),
+            "headers": shown_headers(given.headers),
+            "oauth": None if given.oauth is None else _oauth(given.oauth),
+            "tool_names": tool_names,
+            "skipped": [SkippedTool(tool=one.tool, reason=one.reason) for one in skipped],
+        }
+        return cls.model_construct(None, **fields, **about)
+
+
+def _oauth(given: OAuth) -> McpOAuth:
+    hidden = {name: _hidden(getattr(given, name)) for name in ("client_secret", "refresh_token")}
+    return McpOAuth.model_construct(None, **{**dict(given), **hidden})
+
+
+def _hidden(given: str | SecretRef | None) -> str | SecretRef | None:
+    return HIDDEN if isinstance(given, str) else given
+
+
+def _optional(field: FieldInfo) -> Any:
+    changed = copy(field)
+    changed.default, changed.default_factory = None, None
+    return (changed.annotation, changed)
+
+
+_Optional: type[Asked] = create_model(
+    "_Optional",
+    __base__=Asked,
+    **{
+        name: _optional(field)
+        for name, field in RegisterMcpServer.model_fields.items()
+        if name != "name"
+    },
+)
+
+
+class PatchMcpServer(_Optional):
+    """What to change; a field that is given replaces the old value whole. `headers` and
+    `oauth` must be given again with another `url`, unless they hold references alone."""
+
+    def applied_to(self, spec: McpServerSpec) -> McpServerSpec:
+        given = self.model_fields_set & McpServerSpec.model_fields.keys()
+        return spec.model_copy(update={name: getattr(self, name) for name in given})

@@ -1,0 +1,175 @@
+"""/v1/mcp_servers: register, list, change, refresh, delete."""
+
+from typing import Any, Final
+
+from fastapi import Request, Response
+
+from runward.api.http.answers import answer, nothing
+from runward.api.http.auth import ToolsReader, ToolsWriter
+from runward.api.http.idempotency import Once, once, was_answered
+from runward.api.http.paging import Page, Walking
+from runward.api.http.params import IdempotencyKey, McpServerPath
+from runward.api.http.routes import router
+from runward.api.http.services import Using
+from runward.api.registry import render
+from runward.api.registry.mcp_checks import (
+    ensure_server,
+    known,
+    list_tools,
+    newest_token,
+    patched,
+    stored_tokens,
+    tokens_of,
+)
+from runward.api.registry.mcp_server_models import McpServer, PatchMcpServer, RegisterMcpServer
+from runward.domain import errors as e
+from runward.domain.ids import ProjectId
+from runward.domain.registry.mcp_servers import ListedTool
+from runward.store.postgres.db import Tx
+from runward.store.registry import mcp_credentials, mcp_servers
+from runward.store.registry.mcp_servers import RegisteredServer
+from runward.tools import signing
+from runward.tools.mcp.oauth import GivenRefreshTokens
+from runward.wiring import Services
+
+routes = router("MCP servers")
+
+_UNREACHABLE: Final[dict[int | str, dict[str, Any]]] = {424: {}}
+
+
+@routes.post("/mcp_servers", status_code=201, response_model=McpServer, responses=_UNREACHABLE)
+async def register_mcp_server(
+    who: ToolsWriter,
+    services: Using,
+    request: Request,
+    server: RegisterMcpServer,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Register an MCP server. It is connected to at once, and its tools become tools of the
+    project; if it cannot be reached, nothing is stored."""
+    spec, given = server.spec(), server.credentials()
+    filled = await ensure_server(services, who.project_id, spec, given)
+    what = Once.of(request, who.project_id, idempotency_key)
+    listed: tuple[ListedTool, ...] = ()
+    tokens = GivenRefreshTokens()
+    if not await was_answered(services, what):
+        listed = await list_tools(services, who.project_id, spec, filled, tokens)
+
+    async def register(tx: Tx) -> McpServer:
+        sealed = mcp_credentials.seal(services.vault, who.project_id, spec.name, given)
+        newest = newest_token(services, who.project_id, spec, filled, tokens)
+        made = await mcp_servers.add_server(tx, who.project_id, spec, sealed, listed, newest)
+        await mcp_servers.sync_tools(tx, services.vault, made, signing.make_secret)
+        return _shown(services, made)
+
+    headers = {"Location": f"/v1/mcp_servers/{spec.name}"}
+    shown = await once(services, what, register, status=201, headers=headers)
+    _forget(services, who.project_id)
+    return shown
+
+
+@routes.get("/mcp_servers", response_model=Page[McpServer])
+async def list_mcp_servers(who: ToolsReader, services: Using, walk: Walking) -> Response:
+    """List MCP servers by name."""
+    async with services.autocommit.connect() as tx:
+        found = await mcp_servers.list_servers(
+            tx, who.project_id, after=walk.after, limit=walk.limit + 1, descending=walk.descending
+        )
+    page = Page[McpServer].of(
+        found, walk.limit, lambda one: _shown(services, one), lambda server: server.name
+    )
+    return answer(page)
+
+
+@routes.get("/mcp_servers/{name}", response_model=McpServer)
+async def get_mcp_server(who: ToolsReader, services: Using, name: McpServerPath) -> Response:
+    """One MCP server, and the names of its tools."""
+    return answer(_shown(services, await _found(services, who.project_id, name)))
+
+
+@routes.patch("/mcp_servers/{name}", response_model=McpServer, responses=_UNREACHABLE)
+async def change_mcp_server(
+    who: ToolsWriter, services: Using, name: McpServerPath, patch: PatchMcpServer
+) -> Response:
+    """Change an MCP server. It is connected to at once, as it would be then; if it cannot be
+    reached, nothing is changed. Tools that this changes get their next version."""
+    before = await _found(services, who.project_id, name)
+    spec, given = patched(services, before, patch)
+    filled = await ensure_server(services, who.project_id, spec, given)
+    tokens = await tokens_of(services, before, filled)
+    listed = await list_tools(services, who.project_id, spec, filled, tokens)
+    async with services.database.pool.begin() as tx:
+        former = await _unchanged(tx, before)
+        sealed = mcp_credentials.seal(services.vault, who.project_id, name, given)
+        newest = newest_token(services, who.project_id, spec, filled, tokens)
+        changed = await mcp_servers.change_server(tx, former, spec, sealed, listed, newest)
+        await mcp_servers.sync_tools(tx, services.vault, changed, signing.make_secret)
+    _forget(services, who.project_id)
+    return answer(_shown(services, changed))
+
+
+@routes.post("/mcp_servers/{name}/refresh", response_model=McpServer, responses=_UNREACHABLE)
+async def refresh_mcp_server(
+    who: ToolsWriter,
+    services: Using,
+    request: Request,
+    name: McpServerPath,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """List the server's tools now. Those that changed get their next version, those that are gone
+    are disabled."""
+    before = await _found(services, who.project_id, name)
+    what = Once.of(request, who.project_id, idempotency_key)
+    listed: tuple[ListedTool, ...] = ()
+    if not await was_answered(services, what):
+        filled = await known(services, before)
+        tokens = stored_tokens(services, before)
+        listed = await list_tools(services, who.project_id, before.spec, filled, tokens)
+
+    async def refresh(tx: Tx) -> McpServer:
+        former = await _unchanged(tx, before)
+        made = await mcp_servers.put_list(tx, former, listed)
+        await mcp_servers.sync_tools(tx, services.vault, made, signing.make_secret)
+        return _shown(services, made)
+
+    shown = await once(services, what, refresh)
+    _forget(services, who.project_id)
+    return shown
+
+
+@routes.delete("/mcp_servers/{name}", status_code=204)
+async def delete_mcp_server(who: ToolsWriter, services: Using, name: McpServerPath) -> Response:
+    """Delete an MCP server and its tools. Runs that name them no longer see them."""
+    async with services.database.pool.begin() as tx:
+        if not await mcp_servers.delete_server(tx, who.project_id, name):
+            raise e.McpServerNotFoundError
+    _forget(services, who.project_id)
+    return nothing()
+
+
+async def _found(services: Services, project_id: ProjectId, name: str) -> RegisteredServer:
+    async with services.autocommit.connect() as tx:
+        found = await mcp_servers.get_server(tx, project_id, name)
+    if found is None:
+        raise e.McpServerNotFoundError
+    return found
+
+
+async def _unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
+    """Lock the server. Raises ConflictError if its registration is not `before` anymore."""
+    name = before.spec.name
+    former = await mcp_servers.get_server(tx, before.project_id, name, lock=True)
+    if former is None:
+        raise e.McpServerNotFoundError
+    if (former.id, former.version) != (before.id, before.version):
+        raise e.ConflictError(f"MCP server '{name}' was changed meanwhile; look at it again.")
+    return former
+
+
+def _shown(services: Services, one: RegisteredServer) -> McpServer:
+    return render.mcp_server(one, one.credentials(services.vault))
+
+
+def _forget(services: Services, project_id: ProjectId) -> None:
+    services.toolbox.forget(project_id)
+    services.mcp.forget(project_id)

@@ -1,0 +1,38 @@
+"""Secrets, as they are put and shown: without their values."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from runward.api.http.models import AT, Asked, Shown, example
+
+
+class PutSecret(Asked):
+    """A secret's value. It is stored encrypted and never shown again."""
+
+    model_config = ConfigDict(json_schema_extra=example(value="sk-…"))
+
+    value: Annotated[str, Field(min_length=1, max_length=16_384)]
+    """From 1 to 16384 characters."""
+
+
+class Secret(Shown):
+    """A stored secret, without its value."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            object="secret", name="CRM_TOKEN", version=2, created_at=AT, updated_at=AT
+        )
+    )
+
+    object: Literal["secret"] = "secret"
+    """`secret`."""
+    name: str
+    """Unique in the project; what other resources refer to it by."""
+    version: int
+    """Counts the values that it has had, from 1."""
+    created_at: datetime
+    """When it was made."""
+    updated_at: datetime
+    """When it got this value."""

@@ -1,0 +1,109 @@
+"""What has been called of a tool, as answers show it."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import ConfigDict
+
+from runward.api.http.models import AT, RUN_ID, Shown, example
+from runward.api.http.paging import Page
+from runward.domain.run.calls import CallOutcome, CallPhase
+
+_CALL = {
+    "id": "call_019a5f1e8c537e648f3a7d9cbc5f4e82",
+    "object": "tool_call",
+    "call_id": "call_1",
+    "run_id": RUN_ID,
+    "agent": "clerk",
+    "tool": "pay",
+    "tool_version": 1,
+    "phase": "settled",
+    "outcome": "failed",
+    "attempt": 3,
+    "created_at": AT,
+    "started_at": AT,
+    "ended_at": AT,
+    "duration_ms": 84.312,
+    "error": {"code": "tool_error", "message": "HTTP 503"},
+}
+
+
+class CallError(Shown):
+    """Why a call did not succeed."""
+
+    code: str
+    """The call's `reason` where it has one, else its `outcome`."""
+    message: str
+    """For operators: up to 500 characters of the call's `detail`, else of what the model reads."""
+
+
+class RecentCall(Shown):
+    """A call of a tool, without what was sent and what came of it: its run's ledger has those."""
+
+    model_config = ConfigDict(json_schema_extra=example(**_CALL))
+
+    id: str
+    """Unique everywhere."""
+    object: Literal["tool_call"] = "tool_call"
+    """`tool_call`."""
+    call_id: str
+    """The model's own id, unique in its run."""
+    run_id: str
+    """Whose call it is."""
+    agent: str | None
+    """The agent that asked for it; null for an inline run."""
+    tool: str
+    """The tool's name."""
+    tool_version: int | None
+    """The version that was called; null where there was none."""
+    phase: CallPhase
+    """Where the call is."""
+    outcome: CallOutcome | None
+    """How it ended; null until `phase` is `settled`."""
+    attempt: int
+    """How often it was sent, or was about to be; 0 if never."""
+    created_at: datetime
+    """When the model asked for it."""
+    started_at: datetime | None
+    """When it was sent last."""
+    ended_at: datetime | None
+    """When it was settled."""
+    duration_ms: float | None
+    """Milliseconds from its last start to its end, waiting for callbacks and people included; null
+    for a call that was never sent or has not ended."""
+    error: CallError | None
+    """Null for a call that succeeded or is open."""
+
+
+class CallFigures(Shown):
+    """Of the newest 100 calls of the tool."""
+
+    calls: int
+    """How many there are: 0 to 100."""
+    failed: int
+    """How many of them failed, timed out, or have an outcome that nobody knows."""
+    timed: int
+    """Number of these calls that were sent and have ended; the percentiles cover them."""
+    p50_ms: float | None
+    """Half of them took no longer, by `duration_ms`; null if none has one."""
+    p95_ms: float | None
+    """95 of 100 took no longer."""
+
+
+class RecentCallPage(Page[RecentCall]):
+    """A page of the calls of a tool. Pass `last_id` as `after` to get the next one."""
+
+    model_config = ConfigDict(
+        use_attribute_docstrings=True,
+        json_schema_extra=example(
+            object="list",
+            data=[_CALL],
+            first_id=_CALL["id"],
+            last_id=_CALL["id"],
+            has_more=False,
+            summary={"calls": 1, "failed": 1, "timed": 1, "p50_ms": 84.312, "p95_ms": 84.312},
+        ),
+    )
+
+    summary: CallFigures
+    """Whatever the page, of the newest calls."""

@@ -1,0 +1,327 @@
+"""Tools, as they are registered, changed and shown."""
+
+from collections.abc import Mapping
+from copy import copy
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, Self, Union, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, create_model
+from pydantic.fields import FieldInfo
+
+from runward.api.http.models import AT, TOOL_ID, Asked, example
+from runward.domain.errors import FieldError, InvalidRequestError
+from runward.domain.json import JsonObject
+from runward.domain.registry.provider_tools import EXECUTORS, default_approval, parameters_of
+from runward.domain.registry.tools import (
+    ByCallable,
+    ExecutorKind,
+    HeaderValue,
+    Hosted,
+    SecretRef,
+    ToolSpec,
+    ToolType,
+)
+from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
+
+_PAY: Final[JsonObject] = {
+    "name": "pay",
+    "description": "Pays an amount in euros.",
+    "parameters": {
+        "type": "object",
+        "properties": {"amount": {"type": "number"}},
+        "required": ["amount"],
+    },
+    "type": "webhook",
+    "url": "https://tools.example.com/pay",
+    "approval": {"when": "args.amount > 100"},
+    "timeout_seconds": 30,
+}
+
+HIDDEN: Final = "…"
+"""Stands for each header's value in answers: headers often carry credentials."""
+
+
+AGENT_PARAMETERS: Final[JsonObject] = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+"""Of a tool of type `agent` that says nothing else."""
+PLUGIN_POLICY: Final = frozenset(
+    {"approval", "approval_expires_seconds", "reject_message", "enabled", "timeout_seconds"}
+    | {"on_timeout", "on_error", "on_unknown", "guardrails", "concurrency", "max_output_bytes"}
+    | {"metadata"}
+)
+"""What a project may change of a plugin's or MCP server's tool; the rest is its code's."""
+
+
+def _not_from_code(value: Any) -> Any:
+    if value == "plugin":
+        raise ValueError("plugins come from code that is installed with the service; see its docs")
+    if value == "mcp":
+        raise ValueError("tools of MCP servers come with their server; register it")
+    return value
+
+
+def _as_asked(name: str, field: FieldInfo) -> Any:
+    """A field of a request. What only code can say is none of it."""
+    changed = copy(field)
+    annotation: Any = field.annotation
+    if name in ("approval", "enabled"):
+        kinds = tuple(one for one in get_args(annotation) if one is not ByCallable)
+        annotation = Union[kinds]  # noqa: UP007  # of a tuple
+    elif name == "headers":
+        annotation = dict[str, str | SecretRef]
+    return annotation, changed
+
+
+def _for_registering(name: str, field: FieldInfo) -> Any:
+    if name == "type":
+        about = Field(default="webhook")
+        return Annotated[
+            Literal["webhook", "agent", "client", "hosted"], BeforeValidator(_not_from_code)
+        ], about
+    annotation, changed = _as_asked(name, field)
+    if name == "parameters":
+        changed = Field(default_factory=dict)
+    return annotation, changed
+
+
+_FROM_CODE: Final = frozenset({"code", "mcp"})
+_Registering: type[Asked] = create_model(
+    "_Registering",
+    __base__=Asked,
+    **{
+        name: _for_registering(name, field)
+        for name, field in ToolSpec.model_fields.items()
+        if name not in _FROM_CODE
+    },
+)
+
+
+class RegisterTool(_Registering):
+    """A tool that models may call. Sizes are in bytes, durations in seconds. One of type `agent`
+    needs neither `url` nor `parameters`, one of type `client` no `url`, one of type `hosted` only
+    `hosted`. One that `executes` a kind that vendors know has the parameters of that kind."""
+
+    model_config = ConfigDict(json_schema_extra=example(**_PAY))
+
+    def spec(self) -> ToolSpec:
+        """Raises InvalidRequestError."""
+        fields = dict(self)
+        given = self.model_fields_set
+        hosted: Hosted | None = fields["hosted"]
+        executes: ExecutorKind | None = fields["executes"]
+        fixed = _fixed_parameters(fields["type"], hosted, executes)
+        if fixed is None:
+            if "parameters" not in given:
+                raise InvalidRequestError(errors=[FieldError("parameters", "is required")])
+        elif "parameters" not in given:
+            fields["parameters"] = fixed
+        elif fields["type"] != "agent":
+            text = "is fixed by the kind of tool; leave it out"
+            raise InvalidRequestError(errors=[FieldError("parameters", text)])
+        if hosted is not None or executes is not None:
+            fields["strict"] = False
+            if "approval" not in given:
+                fields["approval"] = default_approval(hosted=hosted, executes=executes)
+            if executes is not None and not fields["description"]:
+                fields["description"] = EXECUTORS[executes].description
+        return ToolSpec.model_construct(given | {"parameters"}, **fields)
+
+
+def _fixed_parameters(
+    type_: ToolType, hosted: Hosted | None, executes: ExecutorKind | None
+) -> JsonObject | None:
+    """Where the type or the kind says what they are; an agent's may say otherwise."""
+    if type_ == "hosted":
+        return {"type": "object"} if hosted is None else parameters_of(hosted)
+    if executes is not None:
+        return EXECUTORS[executes].parameters
+    return dict(AGENT_PARAMETERS) if type_ == "agent" else None
+
+
+class Tool(ToolSpec):
+    """A registered tool, as it is now. The values of `headers` are never shown again."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=False,
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+        json_schema_extra=example(
+            id=TOOL_ID, object="tool", version=1, created_at=AT, updated_at=AT, **_PAY
+        ),
+    )
+
+    headers: dict[str, str | SecretRef] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
+        default_factory=dict
+    )
+    """Sent with every call. Values are shown as `…`, references to secrets as they are."""
+    id: str
+    """Unique everywhere."""
+    object: Literal["tool"] = "tool"
+    """`tool`."""
+    version: int
+    """Counts the changes, from 1. A run keeps to the one that its model was shown."""
+    created_at: datetime
+    """When it was registered."""
+    updated_at: datetime
+    """When this version was made."""
+
+    @classmethod
+    def of(cls, spec: ToolSpec, **about: Any) -> Self:
+        """`about`: the other fields. Without validation: the spec was validated before."""
+        fields = dict(spec) | {"headers": shown_headers(spec.headers)}
+        return cls.model_construct(None, **fields, **about)
+
+
+def shown_headers(headers: Mapping[str, HeaderValue]) -> dict[str, str | SecretRef]:
+    return {n: one if isinstance(one, SecretRef) else HIDDEN for n, one in headers.items()}
+
+
+class NewTool(Tool):
+    """A tool just registered."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            id=TOOL_ID,
+            object="tool",
+            version=1,
+            created_at=AT,
+            updated_at=AT,
+            **_PAY,
+            secret="whsec_…",  # noqa: S106  # an example
+        )
+    )
+
+    secret: str
+    """`whsec_…`: what its calls are signed with. Shown this once."""
+
+
+class ToolSecret(BaseModel):
+    """A tool's new signing secret; the one before stays valid for a while."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        json_schema_extra=example(secret="whsec_…"),  # noqa: S106  # an example
+    )
+
+    secret: str
+    """`whsec_…`. Shown this once."""
+
+
+class TryTool(Asked):
+    """One call of a tool, outside of any run."""
+
+    model_config = ConfigDict(json_schema_extra=example(arguments={"amount": 5}))
+
+    arguments: JsonObject
+    """Must match the tool's schema."""
+    context: JsonObject | None = None
+    """What a run's `context` would be."""
+
+
+class ToolTrial(BaseModel):
+    """How one call of a tool ended."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+        json_schema_extra=example(
+            outcome="completed", output={"paid": True}, detail=None, status=None, seconds=0.012
+        ),
+    )
+
+    outcome: Literal["completed", "accepted", "failed"]
+    """`accepted`: it answered 202 and would call back."""
+    output: JsonValue = None
+    """Its result; for a failure what the model would be told, if the tool said something."""
+    detail: str | None = None
+    """What went wrong, for an operator."""
+    status: int | None = None
+    """The HTTP status of a failure."""
+    seconds: float
+    """How long it took."""
+
+    @classmethod
+    def of(cls, outcome: Outcome, *, seconds: float) -> "ToolTrial":
+        seconds = round(seconds, 6)
+        match outcome:
+            case Done(output=output):
+                return cls(outcome="completed", output=output, seconds=seconds)
+            case Waits():
+                return cls(outcome="accepted", seconds=seconds)
+            case Failed(message=message, detail=detail, status=status):
+                return cls(
+                    outcome="failed",
+                    output=message,
+                    detail=detail,
+                    status=status,
+                    seconds=seconds,
+                )
+
+
+_FIXED: Final = frozenset({"name", "type", "executes"}) | _FROM_CODE
+_NEVER_NULL: Final = frozenset(
+    name
+    for name, field in ToolSpec.model_fields.items()
+    if type(None) not in get_args(field.annotation)
+)
+
+
+def _optional(name: str, field: FieldInfo) -> Any:
+    annotation, changed = _as_asked(name, field)
+    changed.default, changed.default_factory = None, None
+    if name in PLUGIN_POLICY:
+        annotation |= None
+    return annotation, changed
+
+
+_Optional: type[Asked] = create_model(
+    "_Optional",
+    __base__=Asked,
+    **{n: _optional(n, f) for n, f in ToolSpec.model_fields.items() if n not in _FIXED},
+)
+
+
+class PatchTool(_Optional):
+    """What to change; a field that is given replaces the old value whole. Of a plugin's or an MCP
+    server's tool only its policy can be changed, and null gives a field back the value that its
+    code, or its server, says."""
+
+    def refused(self, spec: ToolSpec) -> list[FieldError]:
+        """What cannot be changed so in this tool."""
+        type_ = spec.type
+        if type_ in ("plugin", "mcp"):
+            whose = "plugin's code" if type_ == "plugin" else "MCP server"
+            message = f"is a matter of the {whose} and cannot be changed here"
+            return [FieldError(n, message) for n in sorted(self.model_fields_set - PLUGIN_POLICY)]
+        fixed = type_ == "hosted" or spec.executes is not None
+        if fixed and "parameters" in self.model_fields_set:
+            return [FieldError("parameters", "is fixed by the kind of tool")]
+        changed: Hosted | None = getattr(self, "hosted", None)
+        if changed is not None and spec.hosted is not None and changed.kind != spec.hosted.kind:
+            return [FieldError("hosted.kind", "cannot be changed; register another tool")]
+        nulls = sorted(n for n in self.model_fields_set & _NEVER_NULL if getattr(self, n) is None)
+        return [FieldError(name, "must not be null") for name in nulls]
+
+
+def patched(spec: ToolSpec, patch: PatchTool, code: ToolSpec | None = None) -> ToolSpec:
+    """Only what the client gave counts, so null can be given too; with `code`, a plugin's own
+    spec or a server's, null stands for what it says."""
+    given: Mapping[str, JsonValue] = {name: getattr(patch, name) for name in patch.model_fields_set}
+    if code is not None:
+        given = {n: getattr(code, n) if value is None else value for n, value in given.items()}
+    return spec.model_copy(update=given)
+
+
+def overrides(patch: PatchTool) -> JsonObject:
+    """What the client gave, as JSON."""
+    given: JsonObject = patch.model_dump(mode="json", include=patch.model_fields_set)
+    return given

@@ -1,0 +1,356 @@
+"""/v1/tools: register, list, change, try, delete."""
+
+import time
+from typing import Final
+
+from fastapi import Request, Response
+
+from runward.api.http.answers import answer, nothing
+from runward.api.http.auth import ToolsReader, ToolsWriter
+from runward.api.http.idempotency import Once, once
+from runward.api.http.paging import Page, Walking
+from runward.api.http.params import IdempotencyKey, ToolPath
+from runward.api.http.routes import router
+from runward.api.http.services import Using
+from runward.api.registry import render
+from runward.api.registry.guards import TOOL_STAGES, check_guards
+from runward.api.registry.tool_models import (
+    NewTool,
+    PatchTool,
+    RegisterTool,
+    Tool,
+    ToolSecret,
+    ToolTrial,
+    TryTool,
+    overrides,
+    patched,
+)
+from runward.domain import errors as e
+from runward.domain.errors import FieldError
+from runward.domain.ids import CallId, ProjectId, RunId
+from runward.domain.registry.builtin_names import is_reserved
+from runward.domain.registry.scopes import Principal
+from runward.domain.registry.tools import ToolSpec, When
+from runward.domain.run.bounds import bounded_outcome
+from runward.domain.run.tools import Tool as CompiledTool
+from runward.domain.schema.validator import check_schema
+from runward.egress.targets import TargetError
+from runward.store.ids import mint
+from runward.store.postgres.db import Tx
+from runward.store.registry import mcp_servers, plugin_sync, tool_registry
+from runward.store.registry.tool_registry import RegisteredTool
+from runward.tools import signing
+from runward.tools.base import Invocation
+from runward.tools.webhook.headers import check_headers, filled_headers, secret_references
+from runward.wiring import Services
+
+routes = router("Tools")
+
+MAX_ROUNDS: Final = 20
+"""How often a change is checked again because somebody else changed the tool meanwhile."""
+_UNTRIED: Final = {
+    "agent": "is of type agent; start a run of its agent instead",
+    "client": "is of type client; only the client can run it",
+    "hosted": "is of type hosted; only the model's vendor can run it",
+}
+
+
+@routes.post("/tools", status_code=201, response_model=NewTool)
+async def register_tool(
+    who: ToolsWriter,
+    services: Using,
+    request: Request,
+    tool: RegisterTool,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Register a tool. The answer has its signing secret, this once."""
+    spec = tool.spec()
+    if is_reserved(spec.name):
+        raise e.InvalidRequestError(
+            errors=[FieldError("name", "is reserved for Runward's own tools")]
+        )
+    await check_tool(services, who.project_id, spec)
+    secret = signing.make_secret()
+
+    async def register(tx: Tx) -> NewTool:
+        made = await tool_registry.add_tool(tx, services.vault, who.project_id, spec, secret)
+        if made is None:
+            raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
+        return NewTool.of(made.spec, **render.tool_about(made), secret=secret)
+
+    what = Once.of(request, who.project_id, idempotency_key)
+    headers = {"Location": f"/v1/tools/{spec.name}"}
+    shown = await once(services, what, register, status=201, headers=headers)
+    services.toolbox.forget(who.project_id)
+    return shown
+
+
+@routes.get("/tools", response_model=Page[Tool])
+async def list_tools(who: ToolsReader, services: Using, walk: Walking) -> Response:
+    """List tools by name."""
+    async with services.autocommit.connect() as tx:
+        found = await tool_registry.list_tools(
+            tx,
+            who.project_id,
+            after=walk.after,
+            limit=walk.limit + 1,
+            descending=walk.descending,
+        )
+    return answer(Page[Tool].of(found, walk.limit, render.tool, lambda tool: tool.name))
+
+
+@routes.get("/tools/{name}", response_model=Tool)
+async def get_tool(who: ToolsReader, services: Using, name: ToolPath) -> Response:
+    """One tool, in its current version."""
+    async with services.autocommit.connect() as tx:
+        found = await tool_registry.get_tool(tx, who.project_id, name)
+    if found is None:
+        raise e.ToolNotFoundError
+    return answer(render.tool(found))
+
+
+@routes.patch("/tools/{name}", response_model=Tool)
+async def change_tool(
+    who: ToolsWriter, services: Using, name: ToolPath, patch: PatchTool
+) -> Response:
+    """Change a tool: that makes its next version. Pending approvals of the version before become
+    void and are asked again."""
+    for _ in range(MAX_ROUNDS):
+        async with services.autocommit.connect() as tx:
+            before = await tool_registry.get_tool(tx, who.project_id, name)
+        if before is None:
+            raise e.ToolNotFoundError
+        changed = await _change(services, who, before, patch)
+        if changed is not None:
+            services.toolbox.forget(who.project_id)
+            return answer(render.tool(changed))
+    raise e.ConflictError(f"Tool '{name}' is being changed by others. Try again.")
+
+
+async def _change(
+    services: Services, who: Principal, before: RegisteredTool, patch: PatchTool
+) -> RegisteredTool | None:
+    """None: somebody changed the tool after `before` was read, so it was another specification
+    that was checked."""
+    if errors := patch.refused(before.spec):
+        raise e.InvalidRequestError(errors=errors)
+    code = await _code_of(services, who, before.spec, patch)
+    spec = patched(before.spec, patch, code)
+    await check_tool(services, who.project_id, spec)
+    async with services.database.pool.begin() as tx:
+        former = await tool_registry.lock_tool(tx, who.project_id, before.spec.name)
+        if former is None or (former.id, former.version) != (before.id, before.version):
+            return None
+        if code is None:
+            return await tool_registry.change_tool(tx, services.vault, who.project_id, former, spec)
+        return await plugin_sync.override(tx, who.project_id, code, overrides(patch))
+
+
+@routes.delete("/tools/{name}", status_code=204)
+async def delete_tool(who: ToolsWriter, services: Using, name: ToolPath) -> Response:
+    """Delete a tool. Runs that name it no longer see it. The tool of a plugin or an MCP server can
+    only be disabled."""
+    async with services.database.pool.begin() as tx:
+        found = await tool_registry.lock_tool(tx, who.project_id, name)
+        if found is not None and found.spec.type in ("plugin", "mcp"):
+            whence = "a plugin" if found.spec.type == "plugin" else "an MCP server"
+            raise e.ConflictError(
+                f"'{name}' comes from {whence} and cannot be deleted; disable it: "
+                'PATCH it with {"enabled": false}.'
+            )
+        if not await tool_registry.delete_tool(tx, who.project_id, name):
+            raise e.ToolNotFoundError
+    services.toolbox.forget(who.project_id)
+    return nothing()
+
+
+@routes.post("/tools/{name}/rotate_secret", response_model=ToolSecret)
+async def rotate_tool_secret(
+    who: ToolsWriter,
+    services: Using,
+    request: Request,
+    name: ToolPath,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Make a new signing secret. For 24 hours calls are signed with the former one too."""
+    secret = signing.make_secret()
+
+    async def rotate(tx: Tx) -> ToolSecret:
+        if not await tool_registry.rotate_secret(tx, services.vault, who.project_id, name, secret):
+            raise e.ToolNotFoundError
+        return ToolSecret(secret=secret)
+
+    what = Once.of(request, who.project_id, idempotency_key)
+    shown = await once(services, what, rotate)
+    services.toolbox.forget(who.project_id)
+    return shown
+
+
+async def check_tool(services: Services, project_id: ProjectId, spec: ToolSpec) -> None:
+    """What the model of the request cannot see: schemas, rules, headers, the target. Raises
+    InvalidRequestError that names every path."""
+    errors: list[FieldError] = list(check_schema(spec.parameters, strict=spec.strict))
+    if spec.output_schema is not None:
+        errors += check_schema(
+            spec.output_schema, strict=False, at="output_schema", object_root=False
+        )
+    for field, rule in (("approval.when", spec.approval), ("enabled.when", spec.enabled)):
+        if isinstance(rule, When):
+            problem = await services.engine.rules.problem(project_id, rule.when)
+            if problem is not None:
+                errors.append(FieldError(field, problem))
+    errors += await check_guards(services, spec.guardrails, stages=TOOL_STAGES)
+    errors += await _target_problems(services, project_id, spec)
+    if errors:
+        raise e.InvalidRequestError(errors=errors)
+
+
+async def _target_problems(
+    services: Services, project_id: ProjectId, spec: ToolSpec
+) -> list[FieldError]:
+    if spec.type != "hosted" and spec.hosted is not None:
+        return [FieldError("hosted", "is for a tool of type hosted")]
+    if spec.type not in ("webhook", "plugin") and spec.executes is not None:
+        return [FieldError("executes", "is for a webhook or a plugin")]
+    match spec.type:
+        case "webhook":
+            return await _webhook_problems(services, project_id, spec)
+        case "hosted":
+            return _hosted_problems(spec)
+        case "agent":
+            return _agent_problems(spec)
+        case "client":
+            return [*_not_of_an_agent(spec), *_not_for(spec, "url", "headers")]
+        case _:
+            return []
+
+
+async def _webhook_problems(
+    services: Services, project_id: ProjectId, spec: ToolSpec
+) -> list[FieldError]:
+    errors = [*await _header_problems(services, project_id, spec), *_not_of_an_agent(spec)]
+    if spec.url is None:
+        return [*errors, FieldError("url", "is needed for a webhook")]
+    try:
+        await services.egress.check_target(spec.url)
+    except TargetError as error:
+        errors.append(FieldError("url", str(error)))
+    return errors
+
+
+async def _header_problems(
+    services: Services, project_id: ProjectId, spec: ToolSpec
+) -> list[FieldError]:
+    """A value that is stored already was checked when it was given."""
+    references = secret_references(spec.headers)
+    secrets = await services.engine.secrets(project_id, set(references.values()))
+    missing = [
+        FieldError(path, f"there is no secret '{name}'; PUT /v1/secrets/{name} makes it")
+        for path, name in references.items()
+        if name not in secrets
+    ]
+    return missing or check_headers(filled_headers(spec.headers, secrets))
+
+
+def _not_of_an_agent(spec: ToolSpec) -> list[FieldError]:
+    return [FieldError("agent", "is for a tool of type agent")] if spec.agent is not None else []
+
+
+def _hosted_problems(spec: ToolSpec) -> list[FieldError]:
+    """The vendor runs it: what would stand around a call of ours cannot hold."""
+    errors = [*_not_of_an_agent(spec), *_not_for(spec, "url", "headers")]
+    if spec.hosted is None:
+        return [*errors, FieldError("hosted", "is needed for a tool of type hosted")]
+    message = "cannot hold for a tool that the model's vendor runs by itself"
+    errors += [
+        FieldError(name, message) for name in ("guardrails", "output_schema") if getattr(spec, name)
+    ]
+    twice = sorted(spec.hosted.settings.keys() & spec.hosted.secrets.keys())
+    errors += [
+        FieldError(f"hosted.secrets.{name}", "is among the settings already") for name in twice
+    ]
+    if spec.hosted.kind != "mcp" and spec.approval != "never":
+        errors.append(FieldError("approval", f"{message}; only hosted MCP servers can be asked"))
+    return errors
+
+
+def _agent_problems(spec: ToolSpec) -> list[FieldError]:
+    """Whether there is such an agent is seen when a run starts."""
+    errors: list[FieldError] = []
+    if spec.agent is None:
+        errors.append(FieldError("agent", "is needed for a tool of type agent"))
+    return [*errors, *_not_for(spec, "url", "headers")]
+
+
+def _not_for(spec: ToolSpec, *fields: str) -> list[FieldError]:
+    """Of a webhook alone."""
+    message = f"is for a webhook; a tool of type {spec.type} has none"
+    return [FieldError(name, message) for name in fields if getattr(spec, name)]
+
+
+async def _code_of(
+    services: Services, who: Principal, spec: ToolSpec, patch: PatchTool
+) -> ToolSpec | None:
+    """What a plugin's code, or an MCP server, says of its tool; or what it said last, where the
+    plugin is not loaded and nothing is to be given back to it. None: the tool is the project's."""
+    if spec.mcp is not None:
+        async with services.autocommit.connect() as tx:
+            server = await mcp_servers.get_server(tx, who.project_id, spec.mcp.server)
+        return mcp_servers.code_of(server, spec)
+    if spec.type != "plugin":
+        return None
+    code = services.plugins.code_of(spec.name)
+    if code is None and any(getattr(patch, name) is None for name in patch.model_fields_set):
+        raise e.ConflictError(
+            f"The plugin of '{spec.name}' is not loaded in the process that answers, so what its "
+            "code says is not known; install it, or name it in RUNWARD_PLUGINS."
+        )
+    return code or spec
+
+
+@routes.post("/tools/{name}/test", response_model=ToolTrial)
+async def try_tool(who: ToolsWriter, services: Using, name: ToolPath, trial: TryTool) -> Response:
+    """Call the tool once, now, outside of any run: no approval, no retry, nothing recorded. The
+    arguments must match its schema. A tool of type `agent` or `client` cannot be tried so: start a
+    run."""
+    async with services.autocommit.connect() as tx:
+        versions = await tool_registry.current_versions(tx, who.project_id, [name])
+    if name not in versions:
+        raise e.ToolNotFoundError
+    tools = await services.toolbox.fetch(who.project_id, versions.items())
+    armed = tools.version(name, versions[name])
+    if (message := _UNTRIED.get(armed.tool.spec.type)) is not None:
+        raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
+    if problems := armed.tool.arguments.problems(trial.arguments):
+        raise e.InvalidRequestError(errors=problems)
+    executor = services.engine.executors.get(armed.tool.spec.type)
+    if executor is None:
+        message = f"is of type {armed.tool.spec.type}, which this API process cannot run"
+        raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
+    started = time.monotonic()
+    call = _invocation(who, armed.tool, trial, services, secrets=armed.secrets)
+    outcome = bounded_outcome(await executor.invoke(call))
+    return answer(ToolTrial.of(outcome, seconds=time.monotonic() - started))
+
+
+def _invocation(
+    who: Principal, tool: CompiledTool, trial: TryTool, services: Services, secrets: tuple[str, ...]
+) -> Invocation:
+    default = services.engine.tool_timeout.total_seconds()
+    return Invocation(
+        project_id=who.project_id,
+        run_id=RunId(mint()),
+        call_id=CallId("test"),
+        call_uuid=mint(),
+        tool=tool.spec,
+        tool_version=tool.version,
+        agent=None,
+        arguments=tool.arguments.without_nulls(trial.arguments),
+        context=trial.context,
+        attempt=1,
+        fence=0,
+        seconds=tool.spec.timeout_seconds or default,
+        callback_url=f"{services.public_url}/v1/callbacks/test",
+        callback_token="test",  # noqa: S106  # leads nowhere
+        secrets=secrets,
+    )

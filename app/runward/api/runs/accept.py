@@ -1,0 +1,240 @@
+"""From a request to an accepted run: everything it names is checked, then it is one commit."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sqlalchemy.exc import DBAPIError
+
+from runward.api.http.idempotency import Once
+from runward.api.runs.cancel import cancel
+from runward.api.runs.request_models import StartRun
+from runward.api.runs.resolution import Resolved, resolve
+from runward.domain import errors as e
+from runward.domain.ids import Prefix, RunId, SessionId, parse, show
+from runward.domain.registry.scopes import Principal
+from runward.domain.run.bounds import bytes_of, check_room
+from runward.domain.run.items import Item
+from runward.domain.run.sessions import OnConflict
+from runward.domain.run.state import Changes, Place, RunState, Segment, SegmentKind, created
+from runward.domain.run.status import RunStatus
+from runward.store import codec
+from runward.store.access import idempotency
+from runward.store.ids import mint
+from runward.store.postgres.db import Tx, sqlstate
+from runward.store.runs import sessions, views
+from runward.store.runs.accept import Accepted
+from runward.store.runs.queries import ACCEPT, NewRun, accept_values
+from runward.store.runs.views import RunView
+from runward.wiring import Services
+
+UNIQUE_VIOLATION: Final = "23505"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """`replayed`: the key was used before; the run is as it is now. Else its `created_by` is not
+    looked up: it is who asks."""
+
+    run: RunView
+    replayed: bool
+
+
+async def accept(services: Services, who: Principal, asked: StartRun, what: Once) -> Answered:
+    """After this the run and its first event are committed. Raises AppErrors."""
+    return await accepted_once(services, what, lambda: _accept_new(services, who, asked, what))
+
+
+async def accepted_once(
+    services: Services, what: Once, start: Callable[[], Awaitable[Answered]]
+) -> Answered:
+    """`start` accepts a run and keeps the key beside it."""
+    if what.key is not None and (kept := await _replay(services, what)) is not None:
+        return kept
+    try:
+        return await start()
+    except (DBAPIError, e.SessionBusyError) as error:
+        lost = isinstance(error, e.SessionBusyError) or sqlstate(error) == UNIQUE_VIOLATION
+        if what.key is None or not lost:
+            raise  # else the same key at the same time: the other one may have been first
+        kept = await _replay(services, what)
+        if kept is None:
+            raise
+        return kept
+
+
+async def _accept_new(services: Services, who: Principal, asked: StartRun, what: Once) -> Answered:
+    resolved = await resolve(services, who.project_id, asked)
+    new = what.kept_with(new_run(who, asked, resolved, asked.messages()))
+    if asked.session_id is not None:
+        value = parse(Prefix.SESSION, asked.session_id)
+        if value is None:
+            raise e.SessionNotFoundError
+        wish = None if asked.on_conflict is None else OnConflict(asked.on_conflict)
+        return await accept_in_session(services, new, SessionId(value), wish)
+    return await accept_at_once(services, new)
+
+
+async def accept_at_once(services: Services, new: NewRun) -> Answered:
+    """A run that waits for no other. With room in this process it is leased to it at once: one
+    commit less."""
+    lease = services.reserve_slot()
+    new = replace(new, lease=lease)
+    if lease:
+        new.changes.add("run.started")
+    try:
+        accepted = await services.accept(new)
+    except BaseException:
+        if lease:
+            services.free_slot()
+        raise
+    if lease:
+        services.adopt(_state(new, accepted))
+    else:
+        services.wake_worker()
+    return Answered(_view(new, accepted), replayed=False)
+
+
+async def _nothing_else(_tx: Tx, _new: NewRun) -> None:
+    pass
+
+
+async def accept_in_transaction(
+    services: Services, new: NewRun, also: Callable[[Tx, NewRun], Awaitable[None]]
+) -> Answered:
+    """`also` is done in the commit that accepts the run."""
+    async with services.database.pool.begin() as tx:
+        row = (await tx.execute(ACCEPT, accept_values([new], services.lease))).one()
+        await also(tx, new)
+    services.wake_worker()
+    return Answered(_view(new, Accepted(row.at, row.tool_versions)), replayed=False)
+
+
+async def accept_in_session(
+    services: Services,
+    new: NewRun,
+    session_id: SessionId,
+    wish: OnConflict | None = None,
+    *,
+    also: Callable[[Tx, NewRun], Awaitable[None]] = _nothing_else,
+) -> Answered:
+    """One run of a session at a time: this one starts, waits, is refused, or ends the others.
+    `also` is done in the commit that accepts it."""
+    for _ in range(sessions.MAX_ROUNDS):
+        async with services.database.pool.begin() as tx:
+            taken = await sessions.take_place(tx, new.project_id, session_id, wish)
+            if taken.previous and await _is_kept(tx, new):
+                raise e.SessionBusyError  # the one in the way is this very request's run
+            if not taken.previous:
+                place = Place(session_id, taken.seq)
+                new = replace(new, place=place, waits=taken.waits)
+                values = accept_values([new], services.lease)
+                row = (await tx.execute(ACCEPT, values)).one()
+                await also(tx, new)
+                break
+        for run_id in taken.previous:
+            with suppress(e.RunEndedError):
+                await cancel(services, new.project_id, run_id)
+    else:
+        raise e.SessionBusyError
+    services.wake_worker()
+    return Answered(_view(new, Accepted(row.at, row.tool_versions)), replayed=False)
+
+
+async def _is_kept(tx: Tx, new: NewRun) -> bool:
+    """Whether the request's key has been used: the session's lock has been waited for."""
+    if new.idempotency is None:
+        return False
+    return await idempotency.read(tx, new.project_id, new.idempotency[0]) is not None
+
+
+async def _replay(services: Services, what: Once) -> Answered | None:
+    """The run that was started under the key, as it is now."""
+    assert what.key is not None
+    async with services.database.pool.begin() as tx:
+        kept = await idempotency.read(tx, what.project_id, what.key)
+        if kept is None:
+            await idempotency.drop_expired(tx, what.project_id, what.key)
+            return None
+        what.check(kept)
+        assert kept.resource_id is not None
+        run = await views.get_run(tx, what.project_id, RunId(kept.resource_id))
+    if run is None:
+        raise e.RunNotFoundError
+    return Answered(run, replayed=True)
+
+
+def new_run(
+    who: Principal,
+    asked: StartRun,
+    resolved: Resolved,
+    items: tuple[Item, ...],
+    continued_from: RunId | None = None,
+) -> NewRun:
+    """`items`: what it begins with. Raises ConflictError if no run can hold them."""
+    if continued_from is not None:  # else they are no larger than the request
+        check_room(items)
+    config, changes = resolved.config, Changes()
+    before = {"continued_from": show(Prefix.RUN, continued_from)} if continued_from else {}
+    created(changes, asked.agent, config, **before)
+    segment = Segment(SegmentKind.INPUT, 0, asked.agent, items)
+    changes.segments.append(segment)
+    return NewRun(
+        project_id=who.project_id,
+        id=RunId(mint()),
+        agent=asked.agent,
+        config=config,
+        context=asked.context,
+        metadata=asked.metadata,
+        created_by=who.key_id,
+        changes=changes,
+        agent_version=resolved.version,
+        team=resolved.team,
+        continued_from=continued_from,
+    )
+
+
+def _state(new: NewRun, accepted: Accepted) -> RunState:
+    """As the run would be loaded."""
+    return RunState(
+        project_id=new.project_id,
+        id=new.id,
+        fence=1,
+        version=0,
+        agent=new.agent,
+        config=new.config,
+        pinned=accepted.tool_versions,
+        context=new.context,
+        last_seq=len(new.changes.events),
+        segments=tuple(new.changes.segments),
+        team=new.team,
+        created_by=new.created_by,
+        seconds_left=new.config.limits.deadline_seconds,
+        stored_bytes=bytes_of(new.changes.segments),
+    )
+
+
+def _view(new: NewRun, accepted: Accepted) -> RunView:
+    return RunView(
+        id=new.id,
+        status=RunStatus.IN_PROGRESS if new.lease else RunStatus.QUEUED,
+        agent=new.agent,
+        config=codec.config_to_json(new.config),
+        created_by=None,
+        turn=new.turn,
+        usage=dict.fromkeys(views.USAGE, 0),
+        session_id=new.place.session_id if new.place else None,
+        continued_from=new.continued_from,
+        parent_run_id=None,
+        output=None,
+        output_parsed=None,
+        error=None,
+        incomplete_details=None,
+        context=new.context,
+        metadata=new.metadata,
+        last_seq=len(new.changes.events),
+        created_at=accepted.at,
+        started_at=accepted.at if new.lease else None,
+        ended_at=None,
+    )

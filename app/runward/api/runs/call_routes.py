@@ -1,0 +1,138 @@
+"""Settling calls from outside: what clients and tools' callbacks say, and a person's word on an
+unknown outcome."""
+
+import asyncio
+from typing import Annotated, Final
+
+from fastapi import Path, Request, Response
+
+from runward.api.http.answers import answer
+from runward.api.http.auth import ApprovalsDecider, RunsReader, RunsWriter
+from runward.api.http.idempotency import Once, once
+from runward.api.http.params import CallPath, IdempotencyKey, MaxArgumentsBytes, RunPath
+from runward.api.http.routes import router
+from runward.api.http.services import Using
+from runward.api.runs import render
+from runward.api.runs.models import ToolCall
+from runward.api.runs.request_models import ClientResult
+from runward.api.service_models import Accepted
+from runward.domain import errors as e
+from runward.domain.ids import CallId, ProjectId, RunId
+from runward.domain.run.resolve import Callback, Resolution
+from runward.store.access import callback_tokens
+from runward.store.postgres.db import Tx
+from runward.store.registry import policies
+from runward.store.runs import client_results, transitions, views
+
+routes = router("Runs")
+callbacks = router("Callbacks")
+
+EARLY_TRIES: Final = 50
+EARLY_SECONDS: Final = 0.1
+"""A tool may call back before its own 202 has arrived; that is waited for, for so long."""
+
+
+@routes.get("/runs/{run_id}/tool_calls/{call_id:path}", response_model=ToolCall)
+async def get_tool_call(
+    who: RunsReader,
+    services: Using,
+    run_id: RunPath,
+    call_id: CallPath,
+    max_arguments_bytes: MaxArgumentsBytes = None,
+) -> Response:
+    """Show one call of a run."""
+    async with services.autocommit.connect() as tx:
+        found = await views.calls_of(tx, who.project_id, run_id, call_id=call_id)
+    if not found:
+        raise e.CallNotFoundError
+    return answer(render.tool_call(run_id, found[0], max_arguments_bytes))
+
+
+@routes.post("/runs/{run_id}/tool_calls/{call_id:path}/resolve", response_model=ToolCall)
+async def resolve_tool_call(
+    who: ApprovalsDecider,
+    services: Using,
+    request: Request,
+    run_id: RunPath,
+    call_id: CallPath,
+    resolution: Resolution,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Say what became of a call whose outcome is unknown: its result, its failure, or that it did
+    not take effect and is to be sent again."""
+
+    async def resolve(tx: Tx) -> ToolCall:
+        await transitions.resolve_call(
+            tx, services.vault, who.project_id, run_id, call_id, resolution
+        )
+        return await _shown_call(tx, who.project_id, run_id, call_id)
+
+    shown = await once(services, Once.of(request, who.project_id, idempotency_key), resolve)
+    services.wake_worker()
+    return shown
+
+
+@routes.post("/runs/{run_id}/tool_calls/{call_id:path}/result", response_model=ToolCall)
+async def give_tool_result(
+    who: RunsWriter,
+    services: Using,
+    request: Request,
+    run_id: RunPath,
+    call_id: CallPath,
+    result: ClientResult,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Give the result of a tool that the client runs, or answer what a tool asks. The first result
+    wins; the same again is fine, another is 409."""
+
+    async def give(tx: Tx) -> ToolCall:
+        policy = await policies.get_policy(tx, who.project_id)
+        await client_results.give(
+            tx,
+            services.vault,
+            who.project_id,
+            run_id,
+            call_id,
+            result.said(),
+            checked=policy.checks_results,
+        )
+        return await _shown_call(tx, who.project_id, run_id, call_id)
+
+    shown = await once(services, Once.of(request, who.project_id, idempotency_key), give)
+    services.wake_worker()
+    return shown
+
+
+async def _shown_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: CallId) -> ToolCall:
+    [call] = await views.calls_of(tx, project_id, run_id, call_id=call_id)
+    return render.tool_call(run_id, call)
+
+
+@callbacks.post("/callbacks/{token}", response_model=Accepted, responses={410: {}})
+async def call_back(
+    services: Using,
+    token: Annotated[str, Path(max_length=128, description="From the call's own body.")],
+    said: Callback,
+) -> Response:
+    """A tool that answered 202 delivers progress, its result or its failure, or asks the caller
+    something. The token is the authority: no API key. The first result wins; the same again is
+    fine, another is 409, and one that comes after the call has ended otherwise is kept and
+    answered 410."""
+    ref = callback_tokens.read(services.vault, token)
+    if ref is None:
+        raise e.CallbackNotFoundError
+    for _ in range(EARLY_TRIES):
+        async with services.database.pool.begin() as tx:
+            policy = await policies.get_policy(tx, ref.project_id)
+            found = await transitions.take_callback(
+                tx, services.vault, ref, said, checked=policy.checks_results
+            )
+        match found:
+            case None:
+                services.wake_worker()
+                return answer({"accepted": True})
+            case transitions.Late():
+                raise e.LateCallbackError
+            case transitions.TooEarly():
+                await asyncio.sleep(EARLY_SECONDS)
+    raise e.TooEarlyError

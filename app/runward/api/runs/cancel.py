@@ -1,0 +1,29 @@
+"""Cancel a run, also one that cannot be read back."""
+
+from typing import Final
+
+from runward.api.http.services import Services
+from runward.domain import errors as e
+from runward.domain.ids import ProjectId, RunId
+from runward.domain.run.status import Move
+from runward.store.runs import transitions
+
+MAX_UNREADABLE: Final = 100
+"""Unreadable child runs that one request ends. The sweep of orphans ends the others."""
+
+
+async def cancel(
+    services: Services, project_id: ProjectId, run_id: RunId, *, after_turn: bool = False
+) -> None:
+    """Cancel the run and everything below it. Raises RunEndedError if it has ended otherwise."""
+    for _ in range(MAX_UNREADABLE):
+        try:
+            async with services.database.pool.begin() as tx:
+                closed = await transitions.cancel(tx, project_id, run_id, after_turn=after_turn)
+        except e.RunUnreadableError as error:
+            await services.quarantine.end(project_id, error.run_id, Move.CANCEL)
+            if error.run_id == run_id:
+                return
+        else:
+            services.engine.notices.tell(closed.abandoned)
+            return

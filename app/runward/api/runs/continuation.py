@@ -1,0 +1,47 @@
+"""Going on from a run that was stopped: one commit makes the new run with all that was said."""
+
+from dataclasses import replace
+
+from runward.api.http.idempotency import Once
+from runward.api.runs.accept import (
+    Answered,
+    accept_in_session,
+    accept_in_transaction,
+    accepted_once,
+)
+from runward.api.runs.input_models import items_of
+from runward.api.runs.request_models import ContinueRun
+from runward.domain import errors as e
+from runward.domain.ids import RunId, SessionId
+from runward.domain.registry.scopes import Principal
+from runward.store.runs import continuation
+from runward.store.runs.queries import NewRun
+from runward.wiring import Services
+
+
+async def go_on(
+    services: Services, who: Principal, run_id: RunId, asked: ContinueRun, what: Once
+) -> Answered:
+    """After this the new run is committed. Raises AppErrors."""
+
+    async def start() -> Answered:
+        async with services.autocommit.connect() as tx:
+            messages = () if asked.input is None else items_of(asked.input)
+            found = await continuation.prepare(
+                tx, who.project_id, run_id, turns=asked.max_turns, messages=messages
+            )
+        new = what.kept_with(replace(found.run, created_by=who.key_id))
+        accepted = await _accepted(services, new, found.session_id)
+        return replace(accepted, run=replace(accepted.run, agent=found.agent))
+
+    return await accepted_once(services, what, start)
+
+
+async def _accepted(services: Services, new: NewRun, session_id: SessionId | None) -> Answered:
+    """Raises AppErrors."""
+    if session_id is None:
+        return await accept_in_transaction(services, new, continuation.copy)
+    try:
+        return await accept_in_session(services, new, session_id, also=continuation.copy)
+    except e.SessionNotFoundError:
+        raise e.ConflictError("The session of this run has been deleted.") from None

@@ -1,0 +1,94 @@
+"""Which runs a list is to show."""
+
+import re
+from typing import Annotated, Final
+from uuid import UUID
+
+from fastapi import Depends, Query
+
+from runward.api.http.models import Moment
+from runward.domain import errors as e
+from runward.domain.ids import Prefix, RunId, SessionId, parse
+from runward.domain.run.status import RunStatus
+from runward.store.runs.search import RunFilter
+
+_ID: Final = re.compile(r"run_([0-9a-f]{8,32})")
+
+
+async def _which(
+    status: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="Only runs that are so now; several with commas between them.",
+            examples=["queued,in_progress"],
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None, Query(max_length=64, description="Only runs of this agent.")
+    ] = None,
+    session_id: Annotated[
+        str | None, Query(max_length=64, description="Only runs of this session.")
+    ] = None,
+    parent_run_id: Annotated[
+        str | None, Query(max_length=64, description="The child runs of this run.")
+    ] = None,
+    created_after: Annotated[
+        Moment | None,
+        Query(description="Only runs that were accepted then or later: `2026-11-02T09:30:00Z`."),
+    ] = None,
+    created_before: Annotated[
+        Moment | None, Query(description="Only runs that were accepted before that.")
+    ] = None,
+    q: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=200,
+            description="Only runs that have this text in what users said to them, their output "
+            "or error, the values of their metadata, or the name of their agent or model; capital "
+            "or not is the same. `run_` and at least 8 digits of an id find that run alone, child "
+            "runs too.",
+        ),
+    ] = None,
+) -> RunFilter | None:
+    parent = None if parent_run_id is None else parse(Prefix.RUN, parent_run_id)
+    session = None if session_id is None else parse(Prefix.SESSION, session_id)
+    unknown_parent = parent_run_id is not None and parent is None
+    unknown_session = session_id is not None and session is None
+    if unknown_parent or unknown_session:
+        return None
+    ids = None if q is None else _ids(q)
+    return RunFilter(
+        statuses=[] if status is None else _statuses(status),
+        agent=agent,
+        parent=None if parent is None else RunId(parent),
+        session=None if session is None else SessionId(session),
+        created_from=created_after,
+        created_before=created_before,
+        ids=ids,
+        text=q if ids is None else None,
+    )
+
+
+RunsThatFit = Annotated[RunFilter | None, Depends(_which)]
+"""None: they are said to belong to what is no run or no session, so there are none."""
+
+
+def _statuses(asked: str) -> list[RunStatus]:
+    """Raises InvalidRequestError."""
+    try:
+        return [RunStatus(one) for one in asked.split(",")]
+    except ValueError:
+        allowed = ", ".join(RunStatus)
+        raise e.InvalidRequestError(
+            errors=[e.FieldError("query.status", f"must be of {allowed}, with commas between")]
+        ) from None
+
+
+def _ids(q: str) -> tuple[UUID, UUID] | None:
+    """The first and the last id that begin so; None: it is no beginning of an id."""
+    found = _ID.fullmatch(q.strip().lower())
+    if found is None:
+        return None
+    return UUID(found[1].ljust(32, "0")), UUID(found[1].ljust(32, "f"))

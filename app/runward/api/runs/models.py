@@ -1,0 +1,297 @@
+"""A run, its events and its ledger, as answers show them."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import ConfigDict, Field, JsonValue
+
+from runward.api.http.models import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
+from runward.api.runs.action_models import CallbackWait, RequiredAction
+from runward.domain.json import JsonObject
+from runward.domain.run.calls import CallOutcome, CallPhase, Reason
+from runward.domain.run.status import RunStatus
+
+
+class Usage(Shown):
+    """Tokens that the run has used so far, as its models reported them."""
+
+    input_tokens: int = 0
+    """Read by the model."""
+    output_tokens: int = 0
+    """Written by the model."""
+    cached_tokens: int = 0
+    """Of those read, how many the vendor had cached."""
+    reasoning_tokens: int = 0
+    """Of those written, how many were reasoning."""
+    total_tokens: int = 0
+    """Read and written together."""
+    cost_usd: float = 0
+    """What they cost, child runs included, at the prices that this installation knows."""
+
+
+class Actor(Shown):
+    """Who did it: an API key."""
+
+    type: Literal["key"] = "key"
+    """`key`."""
+    id: str
+    """The key's id."""
+    name: str
+    """What the key is called; it keeps its name when it is revoked."""
+
+
+class RunError(Shown):
+    """Why a run failed."""
+
+    code: str
+    """For a program."""
+    message: str
+    """For a person."""
+
+
+class IncompleteDetails(Shown):
+    """Which limit ended the run."""
+
+    reason: str
+    """`max_turns`, `max_tool_calls`, `max_tokens`, `max_cost_usd`, `deadline`, `output_schema`,
+    `guardrail` …"""
+    message: str | None = None
+    """For a person."""
+
+
+class Run(Shown):
+    """One execution of an agent, from its input to its last event."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            id=RUN_ID,
+            object="run",
+            status="requires_action",
+            agent=None,
+            model="offline:rules",
+            session_id=None,
+            continued_from=None,
+            parent_run_id=None,
+            turn=1,
+            usage={
+                "input_tokens": 41,
+                "output_tokens": 12,
+                "cached_tokens": 0,
+                "reasoning_tokens": 0,
+                "total_tokens": 53,
+                "cost_usd": 0.0,
+            },
+            output=None,
+            output_parsed=None,
+            error=None,
+            incomplete_details=None,
+            created_by={"type": "key", "id": KEY_ID, "name": "shop"},
+            required_actions=[
+                {
+                    "type": "approval",
+                    "approval_id": APPROVAL_ID,
+                    "run_id": RUN_ID,
+                    "call_id": "call_1",
+                    "tool": "pay",
+                    "agent": None,
+                    "arguments": {"amount": 500},
+                    "digest": DIGEST,
+                    "expires_at": AT,
+                    "allowed_decisions": ["approve", "reject", "edit", "respond"],
+                    "path": [],
+                }
+            ],
+            waiting_for=[],
+            last_sequence=6,
+            created_at=AT,
+            started_at=AT,
+            ended_at=None,
+            context=None,
+            metadata={"order": "A-1017"},
+        )
+    )
+
+    id: str
+    """The same across all pauses."""
+    object: Literal["run"] = "run"
+    """`run`."""
+    status: RunStatus
+    """`completed`, `failed`, `cancelled`, `incomplete` and `expired` are final. In
+    `requires_action` nothing runs until someone does what `required_actions` says. A run that
+    waits only for callbacks of tools is `in_progress`."""
+    agent: str | None
+    """The agent that has the run now; null for an inline one."""
+    model: str | list[str] | None
+    """As it was asked for; null for a workflow, which has none."""
+    session_id: str | None = None
+    """The conversation it belongs to."""
+    continued_from: str | None = None
+    """The run that this one goes on from."""
+    parent_run_id: str | None = None
+    """Of a child run: the run whose call it works on."""
+    created_by: Actor | None = None
+    """Who started it; of a child run, who started the first one above it."""
+    turn: int
+    """Model calls so far."""
+    usage: Usage
+    """Tokens and cost so far, those of its child runs included."""
+    output: JsonValue
+    """The final output: text, or what a tool that ended the run returned. Null until then."""
+    output_parsed: JsonValue = None
+    """The output as JSON where `output_schema` asked for it."""
+    error: RunError | None
+    """Of a failed run."""
+    incomplete_details: IncompleteDetails | None
+    """Of an incomplete run."""
+    required_actions: list[RequiredAction]
+    """What someone outside must do for this run or one below it, whatever the status."""
+    waiting_for: list[CallbackWait]
+    """Calls of this run or one below it that wait for the callback of their tool."""
+    last_sequence: int
+    """The number of the newest event."""
+    created_at: datetime
+    """When it was accepted."""
+    started_at: datetime | None
+    """When a worker took it first."""
+    ended_at: datetime | None
+    """When it ended."""
+    context: JsonObject | None
+    """As it was given."""
+    metadata: JsonObject
+    """As it was given."""
+
+
+class ItemPage(Shown):
+    """A page of a run's conversation: messages `{role, content}`, and items with a `type` of
+    `tool_call`, `tool_result`, `reasoning` or `hosted_call` (what the model's vendor ran by
+    itself); each with its `id`, `agent` and `turn`. `native` is what only one vendor understands
+    of an item."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            object="list",
+            data=[
+                {
+                    "id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+                    "role": "user",
+                    "content": "Please pay(amount=500)",
+                    "agent": None,
+                    "turn": 0,
+                }
+            ],
+            first_id="item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+            last_id="item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+            has_more=False,
+        )
+    )
+
+    object: Literal["list"] = "list"
+    """`list`."""
+    data: list[JsonObject]
+    """In order; the calls of a response are directly followed by their results."""
+    first_id: str | None
+    """The id of the first item; null if the page is empty."""
+    last_id: str | None
+    """The id of the last item; null if the page is empty."""
+    has_more: bool
+    """Whether there is anything after this page."""
+
+
+class OmittedArgument(Shown):
+    """An argument that was left out of an answer because of its size."""
+
+    name: str | None
+    """Name of the argument. Null for all further arguments together."""
+    bytes: int
+    """Size of its JSON in bytes."""
+
+
+class ToolCall(Shown):
+    """One row of a run's ledger: a call from the model's request to its result."""
+
+    model_config = ConfigDict(
+        json_schema_extra=example(
+            id="call_019a5f1e8c537e648f3a7d9cbc5f4e82",
+            object="tool_call",
+            call_id="call_1",
+            run_id=RUN_ID,
+            turn=1,
+            tool="pay",
+            tool_version=1,
+            arguments={"amount": 500},
+            omitted_arguments=[],
+            original_arguments=None,
+            digest=DIGEST,
+            requests=None,
+            phase="settled",
+            attempt=1,
+            approval_id=APPROVAL_ID,
+            child_run_id=None,
+            outcome="completed",
+            reason=None,
+            output={"paid": True},
+            is_error=False,
+            detail=None,
+            metadata=None,
+            timeout_seconds=30,
+            created_at=AT,
+            started_at=AT,
+            deadline_at=None,
+            ended_at=AT,
+        )
+    )
+
+    id: str
+    """Unique everywhere: the `webhook-id` and `Idempotency-Key` that the tool got."""
+    object: Literal["tool_call"] = "tool_call"
+    """`tool_call`."""
+    call_id: str
+    """The model's own id, unique in its run."""
+    run_id: str
+    """Whose call it is."""
+    turn: int
+    """The turn whose response asked for it."""
+    tool: str
+    """The tool's name, as the model wrote it."""
+    tool_version: int | None
+    """Null for a tool that does not exist."""
+    arguments: JsonObject
+    """What is sent, or was."""
+    omitted_arguments: list[OmittedArgument] = Field(default_factory=list[OmittedArgument])
+    """Arguments that were left out because of `max_arguments_bytes`."""
+    original_arguments: JsonObject | None = None
+    """The model's own, where a person changed them."""
+    digest: str
+    """Of tool, version, target and arguments."""
+    requests: JsonValue = None
+    """What a webhook tool asks while `phase` is `awaiting_input`, in its own words."""
+    phase: CallPhase
+    """Where the call is."""
+    attempt: int
+    """How often it was sent, or was about to be."""
+    approval_id: str | None = None
+    """The approval that it needed."""
+    child_run_id: str | None = None
+    """The run that was started for it, where its tool is an agent."""
+    outcome: CallOutcome | None = None
+    """How it ended; null until `phase` is `settled`."""
+    reason: Reason | None = None
+    """Why it failed, was rejected or was not run."""
+    output: JsonValue = None
+    """What the model reads, whole."""
+    is_error: bool = False
+    """Whether the model is told that it failed."""
+    detail: str | None = None
+    """For operators."""
+    metadata: JsonObject | None = None
+    """What the tool said beside its output; the model never sees it."""
+    timeout_seconds: float | None = None
+    """Of the last attempt."""
+    created_at: datetime
+    """When the model asked for it."""
+    started_at: datetime | None = None
+    """When it was sent last."""
+    deadline_at: datetime | None = None
+    """Until when its callback, or the client's result, may come."""
+    ended_at: datetime | None = None
+    """When it was settled."""

@@ -1,0 +1,95 @@
+"""What a request names becomes what a run is: agents with all that they may hand over to, and a
+check of everything that no run could use."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from runward.api.registry.agent_checks import check_agent, check_hosted
+from runward.api.registry.guards import ensure_guards
+from runward.api.runs.request_models import StartRun
+from runward.domain import errors as e
+from runward.domain.errors import FieldError
+from runward.domain.ids import ProjectId
+from runward.domain.run.builtins import BUILTINS
+from runward.domain.run.config import AgentConfig, Limits
+from runward.domain.run.state import Member, tool_names_of
+from runward.store.registry import agents
+from runward.store.registry.agents import TeamTooLargeError
+from runward.wiring import Services
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """`team`: everyone whom the run may be handed over to, and back to."""
+
+    config: AgentConfig
+    version: int | None = None
+    team: Mapping[str, Member] = field(default_factory=dict[str, Member])
+
+
+async def resolve(services: Services, project_id: ProjectId, asked: StartRun) -> Resolved:
+    """Raises AppErrors for names that lead nowhere."""
+    config, version = asked.config(), None
+    models = await services.engine.models.of(project_id)
+    await ensure_guards(services, asked.guardrails, asked.hooks)
+    async with services.autocommit.connect() as tx:
+        if asked.agent is not None:
+            agent = await agents.get_agent(tx, project_id, asked.agent)
+            if agent is None:
+                raise e.UnknownAgentError(
+                    f"There is no agent '{asked.agent}'.",
+                    errors=[FieldError("agent", "is not registered")],
+                )
+            limits = merged(agent.config.limits, asked.limits)
+            config = agent.config.model_copy(update={"limits": limits})
+            version = agent.version
+        check_agent(models, config)
+        try:
+            team, missing = await agents.find_team(tx, project_id, config.handoffs)
+        except TeamTooLargeError:
+            wrong = f"lead to more than {agents.MAX_TEAM} agents"
+            raise e.InvalidRequestError(errors=[FieldError("handoffs", wrong)]) from None
+        missing += await agents.missing_of(tx, project_id, config.agents)
+    if missing:
+        raise e.UnknownAgentError(
+            f"Not registered: {', '.join(missing)}. Register an agent with POST /v1/agents.",
+            errors=[FieldError(_place(config, name), "is not registered") for name in missing],
+        )
+    if asked.agent is not None and team:
+        assert version is not None
+        team[asked.agent] = Member(config, version)
+    await _check_tools(services, project_id, config, team)
+    return Resolved(config, version, team)
+
+
+def _place(config: AgentConfig, name: str) -> str:
+    if name in config.agents:
+        return f"agents.{config.agents.index(name)}"
+    if name in config.handoffs:
+        return f"handoffs.{config.handoffs.index(name)}"
+    return "handoffs"
+
+
+async def _check_tools(
+    services: Services, project_id: ProjectId, config: AgentConfig, team: Mapping[str, Member]
+) -> None:
+    names = [name for name in tool_names_of(config, team) if name not in BUILTINS]
+    missing = await services.toolbox.missing(project_id, names)
+    if missing:
+        raise e.UnknownToolError(
+            f"Not registered: {', '.join(missing)}. Register a tool with POST /v1/tools.",
+            errors=[
+                FieldError(
+                    f"tools.{config.tools.index(name)}" if name in config.tools else "handoffs",
+                    "is not registered",
+                )
+                for name in missing
+            ],
+        )
+    for member in (config, *(one.config for one in team.values())):
+        await check_hosted(services, project_id, member)
+
+
+def merged(base: Limits, given: Limits) -> Limits:
+    """The agent's limits, with what the run itself says in their place."""
+    return base.model_copy(update={name: getattr(given, name) for name in given.model_fields_set})
