@@ -9,7 +9,7 @@ import pytest
 
 from runward.store.postgres.embedded_home import PACKAGE
 from tests.support import packages
-from tests.support.service import INHERITED
+from tests.support.service import INHERITED, Service
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -43,6 +43,45 @@ def test_the_demo_runs_from_the_package(site: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "● completed" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+PLUGIN = """
+import runward
+from runward.tools import tool
+
+@tool
+def lucky_number(name: str) -> str:
+    \'\'\'Find a lucky number.\'\'\'
+    return runward.__file__
+"""
+
+
+def test_a_user_s_own_packages_app_and_migrations_are_not_in_the_way(
+    site: Path, tmp_path: Path, empty_database_url: str
+) -> None:
+    for name in ("app", "migrations"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("")
+    (tmp_path / "migrations" / "env.py").write_text("raise SystemExit('a foreign migration')\n")
+    (tmp_path / "app" / "tools.py").write_text(PLUGIN)
+    env = {"PYTHONPATH": str(site), "RUNWARD_PLUGINS": "app.tools"}
+    with (
+        Service("serve", empty_database_url, env=env, folder=tmp_path) as service,
+        service.client() as client,
+    ):
+        body = {
+            "model": "offline:rules",
+            "tools": ["lucky_number"],
+            "input": 'lucky_number(name="Ada")',
+        }
+        run = client.settle(client.call("POST", "/v1/runs", body)["id"])
+        assert run["status"] == "completed"
+        [call] = client.call("GET", f"/v1/runs/{run['id']}/tool_calls")["data"]
+    assert call["output"] == str(site / "runward" / "__init__.py")
+    assert {path.name for path in site.iterdir() if "runward" not in path.name} <= {
+        "bin",
+        "migrations",
+    }
 
 
 def test_a_demo_without_a_database_says_what_to_install(site: Path, tmp_path: Path) -> None:
