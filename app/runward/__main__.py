@@ -15,7 +15,7 @@ import typer
 
 from runward.cli import agents, approvals, keys, mcp, runs, secrets, sessions, tools
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, Key, Limit, Url, examples
+from runward.cli.options import AsJson, KeyOption, Limit, Url, examples
 from runward.cli.printing import report
 
 app = typer.Typer(
@@ -111,7 +111,7 @@ def serve(
 @app.command(rich_help_panel=SERVICE)
 def doctor(
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Check this machine's set-up and say what to do. Ends with 1 if a check failed.
@@ -228,7 +228,7 @@ def create_key(
     ] = None,
     on_database: OnDatabase = False,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an API key and print it. It is shown this once.
@@ -265,7 +265,7 @@ def list_keys(
     project: Annotated[str | None, typer.Option(help="With --on-database.")] = None,
     on_database: OnDatabase = False,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """List the project's keys, without their secrets."""
@@ -284,7 +284,7 @@ def revoke_key(
     project: Annotated[str | None, typer.Option(help="With --on-database.")] = None,
     on_database: OnDatabase = False,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Revoke a key. It stops working within five seconds, everywhere."""

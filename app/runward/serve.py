@@ -201,7 +201,7 @@ def _listener(services: Services, worker: Worker | None) -> Listener:
     def on_run(run_id: UUID | None) -> None:
         services.feed.hint(run_id)
         if worker is not None:
-            worker.nudge(run_id)
+            worker.notify_changed(run_id)
 
     def on_work() -> None:
         if worker is not None:

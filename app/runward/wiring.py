@@ -44,21 +44,21 @@ from runward.store.postgres.db import (
     check_address,
     check_safety,
     open_database,
-    patiently,
+    retry_on_outage,
 )
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.runs import queries, session_items
-from runward.store.runs.accept import Accepted, AcceptWriter
+from runward.store.runs.accept import AcceptedRun, AcceptWriter
 from runward.store.runs.gate import StepWriter
 from runward.store.runs.group import GroupCommit
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.queries import NewRun
 from runward.tools import signing
 from runward.tools.agent import AgentTool
-from runward.tools.base import Tool
+from runward.tools.base import ToolExecutor
 from runward.tools.client import ClientTool
-from runward.tools.guards import Guards
+from runward.tools.guards import GuardClient
 from runward.tools.hosted import HostedTool
 from runward.tools.mcp import sdk
 from runward.tools.mcp.credentials import ensure_access
@@ -97,7 +97,7 @@ class Services:
     models: ModelCatalog
     egress: Egress
     engine: Engine
-    accept: Callable[[NewRun], Awaitable[Accepted]]
+    accept: Callable[[NewRun], Awaitable[AcceptedRun]]
     authenticate: Callable[[str], Awaitable[Principal | None]]
     console_sessions: Authenticator
     own_backends: set[int]
@@ -164,7 +164,9 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             executors=_executors(webhook, plugins, mcp),
             plugins=plugins,
             rules=_closed_with(stack, RuleEvaluator()),
-            guards=Guards(posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook),
+            guards=GuardClient(
+                posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook
+            ),
             policies=Policies(database.pool, vault),
             feed=feed,
             notices=await stack.enter_async_context(Notices(toolbox, webhook)),
@@ -236,7 +238,7 @@ def _secrets(
         async with database.pool.connect() as tx:
             return await read_secrets(tx, vault, project_id, names)
 
-    return lambda project_id, names: patiently(lambda: read(project_id, names))
+    return lambda project_id, names: retry_on_outage(lambda: read(project_id, names))
 
 
 def _sendable(secrets: ReadSecrets) -> ReadSecrets:
@@ -253,9 +255,9 @@ def _direct_url(settings: Settings, database_url: str) -> str:
     return settings.listen_url.get_secret_value() if settings.listen_url else database_url
 
 
-def _executors(webhook: Webhook, plugins: PluginHost, mcp: Mcp) -> Mapping[str, Tool]:
+def _executors(webhook: Webhook, plugins: PluginHost, mcp: Mcp) -> Mapping[str, ToolExecutor]:
     """By type of tool."""
-    made: dict[str, Tool] = {
+    made: dict[str, ToolExecutor] = {
         "webhook": webhook,
         "plugin": plugins,
         "agent": AgentTool(),
@@ -356,8 +358,8 @@ def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -
     return Mcp(
         egress,
         commands=settings.mcp_commands,
-        load=lambda project_id, name: patiently(lambda: read(project_id, name)),
-        take=lambda server, listed: patiently(lambda: take(server, listed)),
+        load=lambda project_id, name: retry_on_outage(lambda: read(project_id, name)),
+        take=lambda server, listed: retry_on_outage(lambda: take(server, listed)),
     )
 
 
@@ -369,7 +371,7 @@ def _loader(
             return await queries.load(tx, project_id, run_id)
 
     async def load(project_id: ProjectId, run_id: RunId, fence: int) -> RunState | None:
-        found = await patiently(lambda: read(project_id, run_id))
+        found = await retry_on_outage(lambda: read(project_id, run_id))
         if found is None or found[0] is not RunStatus.IN_PROGRESS or found[1].fence != fence:
             return None
         return found[1]

@@ -28,7 +28,7 @@ from runward.api.http.routes import router
 from runward.api.http.services import Using
 from runward.api.runs.request_models import CancelRun, ClientResult, StartRun
 from runward.domain import errors
-from runward.domain.ids import KeyId, Prefix, ProjectId, show
+from runward.domain.ids import KeyId, Prefix, ProjectId, format_id
 from runward.domain.registry.scopes import Principal, Scope
 from runward.store.access.vault import SecretUnreadableError
 from runward.wiring import Services
@@ -49,7 +49,7 @@ async def start_run(
         "tools": list(run.tools),
         "key": idempotency_key,
         "wait": wait,
-        "by": show(Prefix.KEY, who.key_id),
+        "by": format_id(Prefix.KEY, who.key_id),
     }
     return created(shown, f"/v1/runs/{RUN}", status=202)
 
@@ -67,7 +67,7 @@ async def list_runs(
 async def get_run(who: RunsReader, run_id: RunPath) -> Response:
     if run_id.int != 1:
         raise errors.RunNotFoundError
-    return answer({"id": show(Prefix.RUN, run_id)})
+    return answer({"id": format_id(Prefix.RUN, run_id)})
 
 
 @routes.delete("/runs/{run_id}", status_code=204)

@@ -154,7 +154,9 @@ def every_model() -> FastAPI:
         and value.__module__ == module.__name__
         and not value.__name__.startswith("_")
     }
-    asked = {model for model in models if issubclass(model, base.Asked | tool_models.RegisterTool)}
+    asked = {
+        model for model in models if issubclass(model, base.RequestModel | tool_models.RegisterTool)
+    }
     bodies: list[Any] = [*asked, Decision, Resolution, Callback]
     answers: list[Any] = [*(models - asked), Page[runs.Run]]
     routes = router("Service")

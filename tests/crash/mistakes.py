@@ -47,12 +47,12 @@ def a_lost_lease_is_never_freed() -> None:
 
 def a_key_is_forgotten() -> None:
     """The same request again is another run."""
-    made: Any = idempotency.Once.of
+    made: Any = idempotency.IdempotentRequest.of
 
     def without_key(request: Any, project_id: Any, key: Any) -> Any:
         return replace(made(request, project_id, key), key=None)
 
-    setattr(idempotency.Once, "of", without_key)  # noqa: B010 - pyright: a method is read-only
+    setattr(idempotency.IdempotentRequest, "of", without_key)  # noqa: B010 - pyright: a method is read-only
 
 
 def an_unknown_outcome_is_a_failure() -> None:

@@ -23,7 +23,7 @@ from runward.settings import Settings
 from runward.store.registry import tool_registry
 from runward.store.runs.gate import Step, Written
 from runward.tools.base import Invocation
-from runward.tools.guards import Guards, RunGuardrail
+from runward.tools.guards import GuardClient, RunGuardrail
 from runward.tools.signed_post import SignedPosts
 from runward.wiring import Services, open_services
 from tests.db.store import PROJECT, Store, new_run
@@ -131,7 +131,7 @@ class Loop:
     def judge_with(self, guardrail: RunGuardrail) -> None:
         """Have that function judge in the place of every plugin's guardrail."""
         services = self.services
-        guards = Guards(
+        guards = GuardClient(
             SignedPosts(services.egress),
             run_guardrail=guardrail,
             run_hook=services.plugins.run_hook,

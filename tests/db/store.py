@@ -19,7 +19,7 @@ from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.settle import conclude, start
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import Move
-from runward.domain.run.tools import Tool, compile_tool
+from runward.domain.run.tools import CompiledTool, compile_tool
 from runward.store.access import keys
 from runward.store.access.keys import DEFAULT_PROJECT
 from runward.store.access.vault import Vault
@@ -29,7 +29,7 @@ from runward.store.registry import tool_registry
 from runward.store.runs import claims, queries
 from runward.store.runs.accept import AcceptWriter
 from runward.store.runs.gate import Committed, Ending, Step, StepWriter, Written
-from runward.store.runs.group import Result
+from runward.store.runs.group import FlushResult
 from runward.store.runs.queries import NewRun
 
 PROJECT: Final = DEFAULT_PROJECT
@@ -136,7 +136,7 @@ class Store:
         await self.committed(step(state, changes=changes))
         return state
 
-    async def register(self, **fields: Any) -> Tool:
+    async def register(self, **fields: Any) -> CompiledTool:
         """The tool `pay`, unless `fields` name another; a new version where they differ."""
         spec = ToolSpec.model_validate({**PAY, **fields}, strict=False)
         async with self.pool.begin() as tx:
@@ -279,7 +279,7 @@ def pay(id_: str, amount: int = 7) -> RequestedCall:
     return RequestedCall(id_, "pay", f'{{"amount": {amount}}}')
 
 
-def taken(state: RunState, tool: Tool, *calls: RequestedCall) -> tuple[RunState, Changes]:
+def taken(state: RunState, tool: CompiledTool, *calls: RequestedCall) -> tuple[RunState, Changes]:
     turn = Turn({tool.name: tool}, mint)
     return take_response(state, ModelResponse.of("", calls), turn)
 
@@ -313,7 +313,7 @@ def step(
     )
 
 
-async def settled(result: Result[Written]) -> Written:
+async def settled(result: FlushResult[Written]) -> Written:
     """Raises what the step was refused with."""
     if isinstance(result, asyncio.Task):
         return await result

@@ -8,7 +8,7 @@ from runward.api.runs.accept import accept_at_once
 from runward.domain.run.config import AgentConfig, Limits
 from runward.domain.run.items import Message
 from runward.domain.run.state import RunState, Segment, SegmentKind
-from runward.store.runs.accept import Accepted
+from runward.store.runs.accept import AcceptedRun
 from runward.store.runs.queries import NewRun
 from tests.db.store import MODEL, Store, new_run
 
@@ -25,9 +25,9 @@ async def test_a_run_is_adopted_as_it_would_be_loaded(store: Store) -> None:
     new.changes.segments[:] = [said]
     adopted: list[RunState] = []
 
-    async def accept(new: NewRun) -> Accepted:
+    async def accept(new: NewRun) -> AcceptedRun:
         [accepted] = await store.acceptor.write([new])
-        assert isinstance(accepted, Accepted)
+        assert isinstance(accepted, AcceptedRun)
         return accepted
 
     services: Any = SimpleNamespace(reserve_slot=lambda: True, accept=accept, adopt=adopted.append)

@@ -23,7 +23,7 @@ from runward.domain.run.outcomes import Done, Outcome
 from runward.domain.run.plan import UnusableResponseError, take_response
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
-from runward.domain.run.settle import AwaitCallback, AwaitResult, conclude, judge
+from runward.domain.run.settle import AwaitCallback, AwaitResult, classify_outcome, conclude
 from runward.domain.run.state import Changes, RunState
 from runward.store.access.callback_tokens import CallRef
 from runward.store.access.vault import Vault
@@ -78,7 +78,7 @@ async def test_no_result_keeps_a_run_from_being_read_or_a_sibling_from_its_own(
     first, second = state.open_calls
     changes = Changes()
     for call, one in ((first, outcome), (second, Done("its own"))):
-        verdict = judge(tool(), call, one, seconds_left=0, jitter=0)
+        verdict = classify_outcome(tool(), call, one, seconds_left=0, jitter=0)
         state = conclude(state, changes, call, verdict)
     await store.committed(step(state, changes=changes))
     again = await store.load(state.id)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from runward.domain.ids import CallId
-from runward.domain.registry.guards import Allow, Verdict
+from runward.domain.registry.guards import Allow, GuardrailVerdict
 from runward.domain.run.calls import CallOutcome, Reason
 from runward.domain.run.config import Limits
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
@@ -133,7 +133,7 @@ async def test_a_run_that_is_cancelled_after_its_turn_retries_nothing(loop: Loop
             found = await queries.load(tx, PROJECT, run.id)
             assert found is not None
             await queries.change(tx, found[1], Changes(), cancel_requested=True)
-        loop.current.nudge()
+        loop.current.notify_changed()
         return UNAVAILABLE
 
     run = await loop.leased("pay(amount=7)", cancel, Done("paid"), tools=["pay"])
@@ -163,7 +163,7 @@ async def test_a_deleted_tool_does_not_run_though_a_report_was_unwritten_when_th
     async def delete(call: Invocation) -> Outcome:
         await loop.delete("pay")
         call.report(0.5, "half")
-        loop.current.nudge()
+        loop.current.notify_changed()
         return Done("paid")
 
     run = await loop.leased("pay(amount=1) pay(amount=2)", delete, Done("paid"), tools=["pay"])
@@ -183,7 +183,7 @@ async def test_a_new_approval_policy_holds_though_a_report_was_unwritten_when_th
         await loop.store.register(approval="always")
         loop.engine.toolbox.forget(PROJECT)
         call.report(0.5, "half")
-        loop.current.nudge()
+        loop.current.notify_changed()
         return Done("paid")
 
     config: dict[str, Any] = {"tools": ["pay"], "parallel_tool_calls": False}
@@ -199,7 +199,7 @@ async def test_a_call_whose_tool_is_deleted_before_its_retry_is_not_reported_as_
 
     async def delete(_: Invocation) -> Outcome:
         await loop.delete("pay")
-        loop.current.nudge()
+        loop.current.notify_changed()
         return UNAVAILABLE
 
     run = await loop.leased("pay(amount=1)", delete, Done("paid"), tools=["pay"])
@@ -387,7 +387,7 @@ async def test_the_usage_of_a_refused_response_is_kept_where_the_run_was_changed
 async def test_the_usage_of_a_response_that_is_dropped_in_a_drain_is_kept(loop: Loop) -> None:
     await loop.store.register(approval="always")
 
-    async def drain(*_: object) -> Verdict:
+    async def drain(*_: object) -> GuardrailVerdict:
         loop.current.drain()
         await asyncio.Event().wait()
         raise AssertionError
@@ -404,12 +404,12 @@ OUTPUT_RAIL: Final = {"stage": "run_output", "type": "plugin", "name": "slow"}
 
 
 async def test_a_worker_that_drains_waits_for_no_guardrail_of_the_output(loop: Loop) -> None:
-    async def drain(*_: Any) -> Verdict:
+    async def drain(*_: Any) -> GuardrailVerdict:
         loop.current.drain()
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def allow(*_: Any) -> Verdict:
+    async def allow(*_: Any) -> GuardrailVerdict:
         return Allow()
 
     loop.judge_with(drain)
@@ -422,7 +422,7 @@ async def test_a_worker_that_drains_waits_for_no_guardrail_of_the_output(loop: L
 
 
 async def test_the_deadline_passes_while_a_guardrail_looks_at_the_output(loop: Loop) -> None:
-    async def outlast(*_: Any) -> Verdict:
+    async def outlast(*_: Any) -> GuardrailVerdict:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -437,11 +437,11 @@ async def test_the_deadline_passes_while_a_guardrail_looks_at_the_output(loop: L
 async def test_an_output_is_decided_about_again_if_the_run_changed_meanwhile(loop: Loop) -> None:
     seen: list[int] = []
 
-    async def change(*_: Any) -> Verdict:
+    async def change(*_: Any) -> GuardrailVerdict:
         seen.append(1)
         if len(seen) == 1:
             await loop.change(run)
-            loop.current.nudge()
+            loop.current.notify_changed()
             await loop.store.until("SELECT version FROM runs WHERE id = :id", 1, id=run.id)
         return Allow()
 
@@ -452,7 +452,7 @@ async def test_an_output_is_decided_about_again_if_the_run_changed_meanwhile(loo
 
 
 async def test_a_worker_that_drains_waits_for_no_guardrail_of_a_workflow(loop: Loop) -> None:
-    async def drain(*_: Any) -> Verdict:
+    async def drain(*_: Any) -> GuardrailVerdict:
         loop.current.drain()
         await asyncio.Event().wait()
         raise AssertionError
@@ -491,7 +491,7 @@ async def test_waiting_for_another_run_to_try_the_model_is_no_attempt(
     while refusal(key) is not None:
         pass  # until this test has the request that tries the model
 
-    def count(asked: breaker.Key) -> ModelError | None:
+    def count(asked: breaker.BreakerKey) -> ModelError | None:
         nonlocal refused
         refused += 1
         if refused == 3 * ask_model.ATTEMPTS:

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from runward.domain.ids import RunId
-from runward.domain.run.state import Event
+from runward.domain.run.state import NewEvent
 from runward.domain.run.status import Move
 from runward.store.live.drafts import Piece
 from runward.store.live.events import StoredEvent, shown_now
@@ -255,7 +255,7 @@ def feeding() -> Feed:
 
 def publish(feed: Feed, run_id: RunId, *sequences: int) -> None:
     for sequence in sequences:
-        feed.publish(run_id, shown_now(run_id, sequence, AT, [Event("x", {})]))
+        feed.publish(run_id, shown_now(run_id, sequence, AT, [NewEvent("x", {})]))
 
 
 def pushed(follower: Follower) -> list[int]:

@@ -15,7 +15,7 @@ from runward.domain.run.config import AgentConfig
 from runward.domain.run.state import Lineage
 from runward.store.access import idempotency
 from runward.store.runs import queries, transitions
-from runward.store.runs.accept import Accepted
+from runward.store.runs.accept import AcceptedRun
 from runward.store.runs.group import GroupCommit
 from runward.store.runs.queries import ACCEPT, NewRun, accept_values
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run
@@ -33,7 +33,7 @@ async def with_a_child_of_a_lower_id(store: Store) -> tuple[RunId, RunId]:
     lineage = Lineage(parent.id, CallId("c1"), (parent.id,), ())
     child = replace(new_run(CONFIG, lineage=lineage), id=RunId(UUID(int=parent.id.int - (1 << 90))))
     for result in await store.acceptor.write([parent, child]):
-        assert isinstance(result, Accepted)
+        assert isinstance(result, AcceptedRun)
     return parent.id, child.id
 
 
@@ -108,9 +108,9 @@ async def test_a_deadlock_costs_no_run_of_the_batch(store: Store) -> None:
                 await tx.execute(KEY, {"project_id": PROJECT, "key": "a"})
         assert writing is not None
         first, second, third = await writing
-    assert isinstance(first, IntegrityError | Accepted)
-    assert isinstance(second, IntegrityError | Accepted)
-    assert isinstance(third, Accepted)
+    assert isinstance(first, IntegrityError | AcceptedRun)
+    assert isinstance(second, IntegrityError | AcceptedRun)
+    assert isinstance(third, AcceptedRun)
 
 
 async def test_a_key_that_another_transaction_holds_delays_no_other_run(store: Store) -> None:
@@ -121,6 +121,6 @@ async def test_a_key_that_another_transaction_holds_delays_no_other_run(store: S
             held = asyncio.create_task(accept(keyed))
             await store.until_blocked()
             async with asyncio.timeout(10):
-                assert isinstance(await accept(new_run(CONFIG)), Accepted)
+                assert isinstance(await accept(new_run(CONFIG)), AcceptedRun)
         [error] = await asyncio.gather(held, return_exceptions=True)
         assert isinstance(error, IntegrityError)

@@ -18,7 +18,7 @@ from sqlalchemy.engine import make_url
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.status import Move
 from runward.store.postgres import db
-from runward.store.runs.gate import Beyond, Committed, Ending
+from runward.store.runs.gate import Committed, Ending, RelatedChanges
 from tests.db.proxy import Break, Proxy
 from tests.db.store import Store, new_run, step
 
@@ -90,9 +90,9 @@ async def test_a_run_s_end_is_committed_once_though_its_answer_is_lost(
 
 
 @pytest.mark.usefixtures("short_statements")
-@pytest.mark.parametrize("beyond", [None, Beyond()])
+@pytest.mark.parametrize("beyond", [None, RelatedChanges()])
 async def test_a_step_is_committed_once_though_its_connection_swallows_it(
-    store: Store, far: Store, proxy: Proxy, beyond: Beyond | None
+    store: Store, far: Store, proxy: Proxy, beyond: RelatedChanges | None
 ) -> None:
     """On the committer's own connection, and in a transaction of the pool."""
     state = await store.leased()

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.settings import Settings
-from runward.store.registry.mcp_credentials import Sealed
+from runward.store.registry.mcp_credentials import SealedCredentials
 from runward.store.registry.mcp_servers import add_server, change_server, get_server
 from runward.tools.mcp.link import Server
 from runward.wiring import open_services
@@ -20,8 +20,8 @@ async def test_a_list_of_the_former_address_is_not_stored(store: Store) -> None:
     spec = McpServerSpec(name="box", url="http://127.0.0.1/mcp")
     settings = Settings.model_validate({"secret_key": "a key for this test, and no other one"})
     async with store.pool.begin() as tx:
-        made = await add_server(tx, PROJECT, former, Sealed(), ())
-        await change_server(tx, made, spec, Sealed(), ())
+        made = await add_server(tx, PROJECT, former, SealedCredentials(), ())
+        await change_server(tx, made, spec, SealedCredentials(), ())
     async with open_services(settings, store.url) as services:
         take = services.mcp._take  # pyright: ignore[reportPrivateUsage]
         assert await take(Server(PROJECT, made.id, 1, former, {}), LISTED) == 0

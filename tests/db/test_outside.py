@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from runward.domain import errors as e
-from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, show
+from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, format_id
 from runward.domain.run.abandoned import Abandoned, Closed
 from runward.domain.run.approvals import Approve, Decision, Edit, Reject, Remember, Respond
 from runward.domain.run.calls import CallOutcome, CallPhase
@@ -123,7 +123,7 @@ async def test_of_many_who_decide_one_wins_and_the_others_are_told_who(store: St
         assert winner.decision is not None
         assert winner.decided_by == f"racer {winner.decision['output']}"
         won = {
-            "id": show(Prefix.APPROVAL, approval),
+            "id": format_id(Prefix.APPROVAL, approval),
             "status": "responded",
             "decision": winner.decision,
             "decided_by": winner.decided_by,

@@ -16,7 +16,7 @@ from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict
 from runward.store.ids import mint
 from runward.store.postgres.db import Tx
 from runward.store.runs import session_items, sessions
-from runward.store.runs.sessions import Place, Session
+from runward.store.runs.sessions import Session, SessionSlot
 from tests.db import test_plans
 from tests.db.store import PROJECT, Store
 from tests.db.test_plans import FOREIGN_KEYS, Sent, explained, nodes
@@ -47,7 +47,7 @@ class Talk:
         self.id = session.id
         self.seqs: dict[RunId, int] = {}
 
-    async def place(self, on_conflict: OnConflict | None = None) -> Place:
+    async def place(self, on_conflict: OnConflict | None = None) -> SessionSlot:
         """Taken, and given up again."""
         async with self.store.pool.connect() as tx:
             return await sessions.take_place(tx, PROJECT, self.id, on_conflict)
@@ -153,7 +153,7 @@ async def test_the_first_run_begins_at_once_and_the_next_ones_wait_in_order(talk
 
 
 async def test_a_place_that_was_rolled_back_was_not_taken(talk: Talk) -> None:
-    assert await talk.place() == await talk.place() == Place(1, waits=False)
+    assert await talk.place() == await talk.place() == SessionSlot(1, waits=False)
 
 
 async def test_a_waiting_run_that_is_cancelled_lets_nobody_past(talk: Talk) -> None:
@@ -197,7 +197,7 @@ async def test_child_runs_have_no_place(talk: Talk) -> None:
         p=PROJECT,
         s=talk.id,
     )
-    assert await talk.place() == Place(1, waits=False)
+    assert await talk.place() == SessionSlot(1, waits=False)
 
 
 async def test_ending_a_run_twice_is_harmless(talk: Talk) -> None:
@@ -348,17 +348,17 @@ async def test_reject_refuses_while_a_run_is_open(talk: Talk) -> None:
     with pytest.raises(e.SessionBusyError):
         await talk.place(OnConflict.REJECT)
     await talk.end(first)
-    assert await talk.place(OnConflict.REJECT) == Place(2, waits=False)
+    assert await talk.place(OnConflict.REJECT) == SessionSlot(2, waits=False)
 
 
 async def test_cancel_previous_names_those_before_it_newest_first(talk: Talk) -> None:
     runs = [await talk.start() for _ in range(3)]
     place = await talk.place(OnConflict.CANCEL_PREVIOUS)
-    assert place == Place(0, waits=False, previous=tuple(reversed(runs)))
+    assert place == SessionSlot(0, waits=False, previous=tuple(reversed(runs)))
     for run_id in place.previous:
         await talk.end(run_id)
         assert await talk.in_turn() in ([], [runs[0]]), "none of them begins while they are ended"
-    assert await talk.place(OnConflict.CANCEL_PREVIOUS) == Place(4, waits=False)
+    assert await talk.place(OnConflict.CANCEL_PREVIOUS) == SessionSlot(4, waits=False)
 
 
 async def test_a_session_s_own_rule_holds_where_a_run_says_nothing(store: Store) -> None:
@@ -516,7 +516,7 @@ async def test_a_fork_goes_on_from_a_run_or_from_the_end(store: Store) -> None:
     made = await part.get()
     assert (made.name, made.state, made.on_conflict) == ("theirs", {"a": 1}, "reject")
     assert (made.forked_from, (await whole.get()).name) == (talk.id, "mine")
-    assert await whole.place() == Place(4, waits=False)
+    assert await whole.place() == SessionSlot(4, waits=False)
     await ended(part, "three")
     await part.change(delta={"a": 2})
     assert await part.history() == [["one"], ["three"]]

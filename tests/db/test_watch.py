@@ -16,7 +16,7 @@ from runward.serve import watch_projects
 from runward.store.live import changes
 from runward.store.live.changes import Known
 from runward.store.registry import mcp_servers
-from runward.store.registry.mcp_credentials import Sealed, StoredRefreshTokens
+from runward.store.registry.mcp_credentials import SealedCredentials, StoredRefreshTokens
 from runward.worker import watch as module
 from runward.worker.watch import Watch
 from tests.db.store import PROJECT, Store
@@ -107,7 +107,7 @@ async def test_a_list_of_mcp_tools_that_is_read_again_reports_no_change(
     monkeypatch.setattr(module, "MAX_SHARE", 1e9)
     spec = McpServerSpec(name="box", url="http://127.0.0.1/mcp")
     async with store.pool.begin() as tx:
-        server = await mcp_servers.add_server(tx, PROJECT, spec, Sealed(), ())
+        server = await mcp_servers.add_server(tx, PROJECT, spec, SealedCredentials(), ())
     watched = Watched(store)
     watched.watch.carry(PROJECT)
     await watched.watch.look()
@@ -119,7 +119,7 @@ async def test_a_list_of_mcp_tools_that_is_read_again_reports_no_change(
     await watched.watch.look()
     assert watched.changed == []
     async with store.pool.begin() as tx:
-        await mcp_servers.change_server(tx, server, spec, Sealed(), ())
+        await mcp_servers.change_server(tx, server, spec, SealedCredentials(), ())
     await watched.watch.look()
     assert watched.changed == [PROJECT]
 

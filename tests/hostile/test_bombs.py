@@ -18,7 +18,7 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.schema.validator import Validator, check_schema
 from runward.llm.offline.arguments import fill
 from runward.llm.providers.tools import Definitions
-from runward.tools.rules import Question, RuleEvaluator
+from runward.tools.rules import RuleEvaluator, RuleQuestion
 from tests.api.project import Project, call
 from tests.hostile.figures import record
 from tests.support.client import Json
@@ -290,10 +290,12 @@ async def test_a_rule_is_refused_or_answers_in_time_and_a_neighbor_s_is_answered
             begun = time.monotonic()
             if await rules.problem(attacker, rule) is None:
                 judged += 1
-                [answer] = await rules.decide(attacker, [Question(rule, {"args": ARGS})], SHARED)
+                [answer] = await rules.decide(
+                    attacker, [RuleQuestion(rule, {"args": ARGS})], SHARED
+                )
                 assert isinstance(answer, bool) or answer.reason, name
             assert time.monotonic() - begun < RULE_SECONDS, name
-        question = Question("args.n == 1", {"args": ARGS})
+        question = RuleQuestion("args.n == 1", {"args": ARGS})
         assert await rules.decide(neighbor, [question], SHARED) == [True]
     finally:
         await rules.aclose()

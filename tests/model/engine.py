@@ -10,10 +10,10 @@ from runward.domain.run.calls import Call
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.state import ChildRun, RunState
 from runward.domain.run.team import opening, outcome_of
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 from runward.loop.leased_run import Engine
 from runward.loop.policies import NO_POLICY
-from runward.loop.toolbox import Armed, ToolSet
+from runward.loop.toolbox import SignedTool, ToolSet
 from runward.store.runs.gate import Step
 from runward.tools.agent import AgentTool
 from runward.tools.client import ClientTool
@@ -30,7 +30,7 @@ ASKED: Final = InputRequired(status="input_required", requests={"what": "name"})
 
 
 def engine_of(
-    scope: Scope, vault: Mapping[tuple[str, int], Tool], mint: Callable[[], UUID]
+    scope: Scope, vault: Mapping[tuple[str, int], CompiledTool], mint: Callable[[], UUID]
 ) -> Engine:
     """All that an execution needs. Whatever waits, waits for the scheduler."""
     stub: Any = _Stub
@@ -92,12 +92,12 @@ class _Rules:
 
 
 class _Toolbox:
-    def __init__(self, vault: Mapping[tuple[str, int], Tool]) -> None:
+    def __init__(self, vault: Mapping[tuple[str, int], CompiledTool]) -> None:
         self._vault = vault
 
     async def fetch(self, _: Any, wanted: Any) -> ToolSet:
         found = {pair: self._vault[pair] for pair in wanted if pair in self._vault}
-        return ToolSet({pair: Armed(one, ()) for pair, one in found.items()})
+        return ToolSet({pair: SignedTool(one, ()) for pair, one in found.items()})
 
 
 class _Children:
@@ -105,7 +105,9 @@ class _Children:
         self._scope = scope
         self._mint = mint
 
-    async def opened(self, state: RunState, call: Call, tool: Tool, left: float | None) -> ChildRun:
+    async def opened(
+        self, state: RunState, call: Call, tool: CompiledTool, left: float | None
+    ) -> ChildRun:
         del left
         assert tool.spec.agent is not None
         member = self._scope.members[tool.spec.agent]
@@ -120,7 +122,7 @@ class _Children:
             deadline_seconds=None,
         )
 
-    async def result_of(self, state: RunState, tool: Tool, child: Any) -> Any:
+    async def result_of(self, state: RunState, tool: CompiledTool, child: Any) -> Any:
         del state
         return outcome_of(tool, child)
 

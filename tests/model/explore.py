@@ -11,7 +11,7 @@ from runward.domain.run.response import ModelResponse
 from runward.domain.run.state import RunState
 from runward.loop import execute, turn
 from runward.loop import execution as equipped_module
-from runward.loop.checks import Guarding
+from runward.loop.checks import Checks
 from tests.model import properties as must
 from tests.model.operations import on_the_twin, replacing
 from tests.model.properties import ViolationError
@@ -47,7 +47,7 @@ def modeled(scope: Scope) -> Generator[System]:
                 (turn, "mint", system.driver.mint),
                 (execute, "mint", system.driver.mint),
                 (equipped_module, "CallsInFlight", Flights),
-                (Guarding, "pre_approval", _pre_approval),
+                (Checks, "pre_approval", _pre_approval),
             ),
         ):
             yield system

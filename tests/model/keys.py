@@ -9,8 +9,8 @@ from uuid import UUID
 
 from runward.domain.run.calls import Call
 from runward.domain.run.config import AgentConfig
-from runward.domain.run.state import Event, RunState
-from runward.domain.run.tools import Tool
+from runward.domain.run.state import NewEvent, RunState
+from runward.domain.run.tools import CompiledTool
 from runward.store.runs.gate import Step
 
 _SKIPPED: Final[Mapping[type, frozenset[str]]] = {
@@ -73,6 +73,6 @@ _SPECIAL: Final[dict[type, Callable[[Any], Any]]] = {
     AgentConfig: lambda _: None,
     datetime: lambda at: at,
     timedelta: lambda length: length,
-    Tool: lambda tool: (tool.spec.name, tool.version),
-    Event: lambda event: event.type,
+    CompiledTool: lambda tool: (tool.spec.name, tool.version),
+    NewEvent: lambda event: event.type,
 }

@@ -12,7 +12,7 @@ from runward.domain.run.calls import Call
 from runward.domain.run.items import Message
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import RunStatus
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 from runward.store.access.callback_tokens import CallRef
 from runward.store.postgres.db import Tx
 from runward.store.registry import tool_registry
@@ -31,7 +31,7 @@ _PAST: Final = "clock_timestamp() - interval '1 second'"
 class Postgres:
     """`vault` has the tools' versions; those that are current are registered."""
 
-    def __init__(self, store: Store, vault: Mapping[tuple[str, int], Tool]) -> None:
+    def __init__(self, store: Store, vault: Mapping[tuple[str, int], CompiledTool]) -> None:
         self._store = store
         self._vault = vault
         self._tools: dict[str, int] = {}

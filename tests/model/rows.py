@@ -10,7 +10,7 @@ from runward.domain.run.calls import Call
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.state import ApprovalRequest, Lineage, Segment
 from runward.domain.run.status import RunStatus
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 from runward.store.access.keys import DEFAULT_PROJECT
 
 PROJECT: Final[ProjectId] = DEFAULT_PROJECT
@@ -62,5 +62,5 @@ class RunRow:
 
 
 Rows: TypeAlias = tuple[RunRow, ...]
-Tools: TypeAlias = Mapping[str, Tool]
+Tools: TypeAlias = Mapping[str, CompiledTool]
 """The enabled tools in their current versions."""

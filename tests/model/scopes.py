@@ -12,7 +12,7 @@ from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.state import Lineage, Member, Segment, SegmentKind
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 from tests.model.rows import RunRow, Tools
 from tests.unit.domain_cases import tool
 
@@ -38,7 +38,7 @@ class Scope:
 
     name: str
     about: str
-    tools: tuple[Tool, ...]
+    tools: tuple[CompiledTool, ...]
     responses: tuple[tuple[RequestedCall, ...], ...]
     answers: Mapping[str, tuple[Outcome, ...]]
     budget: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -47,7 +47,7 @@ class Scope:
     members: Mapping[str, Member] = field(default_factory=dict[str, Member])
     child_responses: tuple[tuple[RequestedCall, ...], ...] = ()
     """Of the agents of child runs."""
-    others: tuple[Tool, ...] = ()
+    others: tuple[CompiledTool, ...] = ()
     """Tools of child runs."""
     workers: int = 2
     slow_rules: bool = False

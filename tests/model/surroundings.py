@@ -13,7 +13,7 @@ from runward.domain.run.resolve import (
     ResolvedCompleted,
     ResolvedRetry,
 )
-from runward.domain.run.tools import Tool, compile_tool
+from runward.domain.run.tools import CompiledTool, compile_tool
 from runward.store.runs.claims import MAX_CLAIMS
 from tests.model.operations import Refused
 from tests.model.properties import ENDED, require
@@ -232,7 +232,7 @@ class Surroundings(Acting):
                     lambda spent=spent, left=left: replace(spent, tools=left),
                 )
 
-    def _change_tool(self, world: World, one: Tool) -> World:
+    def _change_tool(self, world: World, one: CompiledTool) -> World:
         key = one.name, one.version + 1
         if key not in self.vault:
             spec = one.spec.model_copy(update={"url": f"{one.spec.url}/{key[1]}"})

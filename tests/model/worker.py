@@ -16,7 +16,7 @@ from runward.domain.ids import CallId
 from runward.domain.run.calls import Call
 from runward.domain.run.outcomes import Outcome
 from runward.domain.run.state import Changes, RunState
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 from runward.loop.execute import Execution
 from runward.loop.leased_run import LeaseLostError
 from runward.loop.run_tools import CallsInFlight, _unfailing  # pyright: ignore[reportPrivateUsage]
@@ -87,7 +87,7 @@ class Boundary:
     late: bool
     overdue: bool
     tools: ToolSet
-    enabled: Mapping[str, Tool]
+    enabled: Mapping[str, CompiledTool]
     flights: Mapping[CallId, Flight]
     tried: frozenset[CallId]
     allowed: Mapping[CallId, Any]

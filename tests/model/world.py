@@ -9,7 +9,7 @@ from uuid import UUID
 from runward.domain.ids import CallId, RunId
 from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 from runward.store.runs.gate import Moved, Step
 from tests.model import properties as must
 from tests.model.engine import engine_of
@@ -92,7 +92,9 @@ class Acting:
 
     scope: Scope
     clock: Clock
-    vault: dict[tuple[str, int], Tool] = field(default_factory=dict[tuple[str, int], Tool])
+    vault: dict[tuple[str, int], CompiledTool] = field(
+        default_factory=dict[tuple[str, int], CompiledTool]
+    )
     journal: Journal | None = None
 
     def __post_init__(self) -> None:

@@ -43,12 +43,12 @@ def edit_is_ignored() -> None:
 
 
 def replay_makes_a_second_run() -> None:
-    made: Any = idempotency.Once.of
+    made: Any = idempotency.IdempotentRequest.of
 
     def without_key(request: Any, project_id: Any, key: Any) -> Any:
         return replace(made(request, project_id, key), key=None)
 
-    _replace(idempotency.Once, "of", without_key)
+    _replace(idempotency.IdempotentRequest, "of", without_key)
 
 
 def expired_approval_still_decides() -> None:

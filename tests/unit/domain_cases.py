@@ -24,7 +24,7 @@ from runward.domain.run.state import (
     SegmentKind,
 )
 from runward.domain.run.status import RunStatus
-from runward.domain.run.tools import Tool, compile_tool
+from runward.domain.run.tools import CompiledTool, compile_tool
 
 AGENT: Final = "clerk"
 URL: Final = "https://tools.example/x"
@@ -44,11 +44,11 @@ class Mint:
 
 
 @cache
-def _compiled(spec: str, version: int) -> Tool:
+def _compiled(spec: str, version: int) -> CompiledTool:
     return compile_tool(ToolSpec.model_validate_json(spec), version)
 
 
-def tool(name: str = "lookup", version: int = 1, **fields: Any) -> Tool:
+def tool(name: str = "lookup", version: int = 1, **fields: Any) -> CompiledTool:
     """Takes any arguments, unless `parameters` says which."""
     values: dict[str, Any] = {"name": name, "url": URL, "strict": False}
     values |= {"parameters": {"type": "object"}} | fields
@@ -136,13 +136,13 @@ def response(*calls: RequestedCall, text: str = "", **fields: Any) -> ModelRespo
     return ModelResponse.of(text, calls, **fields)
 
 
-def turn_with(*tools: Tool, mint: Mint | None = None) -> Turn:
+def turn_with(*tools: CompiledTool, mint: Mint | None = None) -> Turn:
     shown = {one.name: one for one in tools}
     return Turn(shown, mint or Mint())
 
 
 def taken(
-    *calls: RequestedCall, tools: Iterable[Tool] = (), before: RunState | None = None
+    *calls: RequestedCall, tools: Iterable[CompiledTool] = (), before: RunState | None = None
 ) -> tuple[RunState, Changes]:
     """A run that has just got a response with these calls."""
     return take_response(before or state(), response(*calls), turn_with(*tools))

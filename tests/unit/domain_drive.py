@@ -47,12 +47,12 @@ from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.domain.run.settle import (
     StartChild,
     TryAgain,
+    classify_outcome,
     close_open_calls,
     conclude,
-    judge,
+    merge_state,
     put_back,
     recover,
-    share,
     start,
     timed_out,
 )
@@ -60,7 +60,7 @@ from runward.domain.run.state import (
     Changes,
     Child,
     ChildRun,
-    Event,
+    NewEvent,
     RunState,
     Segment,
     SegmentKind,
@@ -74,7 +74,7 @@ from runward.domain.run.team import (
     start_child,
     with_usage_of,
 )
-from runward.domain.run.tools import Tool, asked
+from runward.domain.run.tools import CompiledTool, asked
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import AGENT, Mint, child, member, tool
 
@@ -117,7 +117,7 @@ CHILDREN: Final[Sequence[Child]] = (
 )
 
 
-def registered() -> dict[str, Tool]:
+def registered() -> dict[str, CompiledTool]:
     gated: dict[str, Any] = {"approval": "always"}
     return {
         "read": tool("read", idempotent=True),
@@ -135,10 +135,10 @@ class Drive:
 
     run: RunState
     choose: Choose
-    tools: dict[str, Tool] = field(default_factory=registered)
+    tools: dict[str, CompiledTool] = field(default_factory=registered)
     schema: Validator | None = None
     mint: Mint = field(default_factory=Mint)
-    log: list[Event] = field(default_factory=list[Event])
+    log: list[NewEvent] = field(default_factory=list[NewEvent])
     asked: int = 0
     deliveries: Counter[CallId] = field(default_factory=Counter[CallId])
     """Attempts that may have reached the tool, since somebody said that they had not."""
@@ -285,12 +285,12 @@ class Drive:
         if isinstance(outcome, Failed) and outcome.why is Why.NOT_SENT:
             self.deliveries[one.id] -= 1
         changes, run = Changes(), self.run
-        verdict = judge(self.tools[one.tool], one, outcome, seconds_left=9, jitter=0.5)
+        verdict = classify_outcome(self.tools[one.tool], one, outcome, seconds_left=9, jitter=0.5)
         if isinstance(verdict, StartChild):
             self._start_child(one)
             return
         if isinstance(outcome, Done) and outcome.state:
-            run = share(run, changes, one, outcome.state)
+            run = merge_state(run, changes, one, outcome.state)
         if isinstance(verdict, TryAgain):
             self._commit(put_back(run, changes, one), changes)
             return
@@ -311,7 +311,7 @@ class Drive:
         self.children += 1
         self.used += ended.usage
         spec = self.tools[one.tool]
-        verdict = judge(spec, one, outcome_of(spec, ended), seconds_left=0, jitter=0)
+        verdict = classify_outcome(spec, one, outcome_of(spec, ended), seconds_left=0, jitter=0)
         run = with_usage_of(self.run, changes, one, ended)
         self._commit(conclude(run, changes, one, verdict), changes)
 
@@ -378,5 +378,5 @@ class Drive:
         assert not (cancelled and self.run.open_children)
         reason = Reason.RUN_CANCELLED if cancelled else Reason.RUN_ENDED
         self._commit(close_open_calls(self.run, changes, reason), changes)
-        self.log.append(Event(ending_event(finish.status), {}))
+        self.log.append(NewEvent(ending_event(finish.status), {}))
         self.finish = finish

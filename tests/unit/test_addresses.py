@@ -8,11 +8,16 @@ from asyncpg import exceptions as driver  # pyright: ignore[reportMissingTypeStu
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain.errors import DatabaseUnreachableError, OperatorError
-from runward.store.postgres.addresses import CONNECT_SECONDS, Address, DatabaseUrlError, read_url
+from runward.store.postgres.addresses import (
+    CONNECT_SECONDS,
+    DatabaseAddress,
+    DatabaseUrlError,
+    read_url,
+)
 from runward.store.postgres.connection_errors import DatabaseRefusedError, explaining
 from runward.store.postgres.db import log_fields
 
-ADDRESS = Address("postgresql://me@host/db", "PostgreSQL at host, database db", "me")
+ADDRESS = DatabaseAddress("postgresql://me@host/db", "PostgreSQL at host, database db", "me")
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+asyncpg"])

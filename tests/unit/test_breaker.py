@@ -11,12 +11,12 @@ from runward.loop.breaker import (
     LONGEST_SECONDS,
     MAX_KEPT,
     OPEN,
+    BreakerKey,
     Breakers,
-    Key,
 )
 
-KEY: Key = (UUID(int=1), "openai:gpt")
-OTHER: Key = (UUID(int=2), "openai:gpt")
+KEY: BreakerKey = (UUID(int=1), "openai:gpt")
+OTHER: BreakerKey = (UUID(int=2), "openai:gpt")
 LIMITED = ModelError("model_rate_limited", "Slow down.", transient=True)
 
 

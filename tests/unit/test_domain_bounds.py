@@ -36,7 +36,7 @@ from runward.domain.run.items import (
 from runward.domain.run.outcomes import Done, Failed, Outcome, Why
 from runward.domain.run.plan import UnusableResponseError, take_response
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
-from runward.domain.run.settle import conclude, judge, settle
+from runward.domain.run.settle import classify_outcome, conclude, settle
 from runward.domain.run.state import Changes
 from runward.store.runs.records import as_json
 from tests.unit.domain_cases import call, event, response, state, taken, tool, turn_with, wants
@@ -142,7 +142,7 @@ def test_the_words_of_a_guardrail_can_be_stored() -> None:
 
 def test_a_call_whose_result_the_run_has_no_room_for_fails() -> None:
     run = state([STARTED], stored_bytes=MAX_RUN_BYTES - 1000)
-    result = judge(tool(), STARTED, Done("x" * 2000), seconds_left=0, jitter=0)
+    result = classify_outcome(tool(), STARTED, Done("x" * 2000), seconds_left=0, jitter=0)
     after = conclude(run, Changes(), STARTED, result)
     kept = after.calls[STARTED.id].result
     assert kept is not None

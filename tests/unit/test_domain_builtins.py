@@ -16,9 +16,9 @@ from runward.domain.run.builtins import (
     MAX_OUTPUT,
     MAX_READ_BYTES,
     READ_BYTES,
+    builtin_tools,
     invoke,
-    offered,
-    shown,
+    visible_tools,
 )
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.config import MAX_SHOWN
@@ -91,28 +91,28 @@ def test_their_names_and_those_of_handoffs_are_reserved() -> None:
 
 
 def test_read_result_is_offered_as_soon_as_a_result_was_cut() -> None:
-    assert offered(state(), {}) == {}
-    assert offered(state([call(), finished("short", id_="c2")]), {}) == {}
-    assert list(offered(state([call(), finished(TEXT, id_="c2")]), {})) == ["read_result"]
+    assert builtin_tools(state(), {}) == {}
+    assert builtin_tools(state([call(), finished("short", id_="c2")]), {}) == {}
+    assert list(builtin_tools(state([call(), finished(TEXT, id_="c2")]), {})) == ["read_result"]
 
 
 def test_an_agent_may_name_any_of_them() -> None:
     run = state(config={"tools": ["search_history", "lookup", "read_result"]})
-    assert list(offered(run, {})) == ["read_result", "search_history"]
+    assert list(builtin_tools(run, {})) == ["read_result", "search_history"]
 
 
 def test_with_more_than_64_tools_search_tools_is_offered() -> None:
     tools = {f"t{i}": tool(f"t{i}") for i in range(MAX_SHOWN)}
-    assert offered(state(), tools) == {}
-    assert list(offered(state(), {**tools, "more": tool("more")})) == ["search_tools"]
+    assert builtin_tools(state(), tools) == {}
+    assert list(builtin_tools(state(), {**tools, "more": tool("more")})) == ["search_tools"]
 
 
 def test_registered_tools_come_first_then_those_made_for_the_agent_then_the_built_in() -> None:
     run = state([finished(TEXT)], config={"tools": ["lookup", "search_history"]})
     others = {"transfer_to_b": tool("transfer_to_b")}
-    names = list(shown(run, {"lookup": tool()}, others))
+    names = list(visible_tools(run, {"lookup": tool()}, others))
     assert names == ["lookup", "transfer_to_b", "read_result", "search_history"]
-    assert list(shown(state(), {"lookup": tool()})) == ["lookup"]
+    assert list(visible_tools(state(), {"lookup": tool()})) == ["lookup"]
 
 
 def test_a_searching_agent_is_shown_64_tools_in_all() -> None:
@@ -121,11 +121,11 @@ def test_a_searching_agent_is_shown_64_tools_in_all() -> None:
     search = Result(CallOutcome.COMPLETED, {"tools": found})
     run = state([call("s", CallPhase.SETTLED, tool="search_tools", version=0, result=search)])
     others = {f"transfer_to_{i}": tool(f"transfer_to_{i}") for i in range(16)}
-    names = list(shown(run, tools, others))
+    names = list(visible_tools(run, tools, others))
     assert len(names) == MAX_SHOWN
     assert names[-17:] == [*others, "search_tools"]
     crowd = {f"step_{i}": tool(f"step_{i}") for i in range(100)}
-    assert list(shown(run, tools, crowd)) == [*crowd, "search_tools"]
+    assert list(visible_tools(run, tools, crowd)) == [*crowd, "search_tools"]
 
 
 # read_result.

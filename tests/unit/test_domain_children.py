@@ -13,7 +13,14 @@ from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
 from runward.domain.run.response import Usage
 from runward.domain.run.sessions import MAX_STATE_BYTES, fits
-from runward.domain.run.settle import StartChild, close_open_calls, conclude, judge, recover, share
+from runward.domain.run.settle import (
+    StartChild,
+    classify_outcome,
+    close_open_calls,
+    conclude,
+    merge_state,
+    recover,
+)
 from runward.domain.run.state import Changes, Child, ChildRun
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.domain.run.team import (
@@ -25,7 +32,7 @@ from runward.domain.run.team import (
     too_much_state,
     with_usage_of,
 )
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 from tests.unit.domain_cases import (
     Mint,
     call,
@@ -53,7 +60,7 @@ def opened(call_id: str = "c1") -> ChildRun:
 
 def test_a_call_of_an_agent_waits_for_the_child_run_that_is_started_with_it() -> None:
     started = call("c1", CallPhase.STARTED, tool="ask_sales")
-    verdict = judge(ASK, started, Waits(on="child"), seconds_left=9, jitter=0)
+    verdict = classify_outcome(ASK, started, Waits(on="child"), seconds_left=9, jitter=0)
     assert verdict == StartChild()
     before, changes = state([started]), Changes()
     assert conclude(before, changes, started, verdict) is before
@@ -87,7 +94,7 @@ def test_a_child_is_asked_the_text_or_all_arguments_as_json(
     assert opening(arguments) == (Message("user", asked),)
 
 
-def asks(output: Any = "final", **fields: Any) -> Tool:
+def asks(output: Any = "final", **fields: Any) -> CompiledTool:
     return tool("ask_sales", type="agent", agent="sales", url=None, output=output, **fields)
 
 
@@ -134,7 +141,9 @@ def test_a_child_that_did_not_complete_is_an_error_that_says_how_it_ended(
     found = outcome_of(asks(), ended)
     text = f"The run of agent 'sales' ended as {status}{end}"
     assert found == Failed(Why.ERROR, text, message=text)
-    result = judge(asks(), call("c1", AT_CHILD, attempt=1), found, seconds_left=0, jitter=0)
+    result = classify_outcome(
+        asks(), call("c1", AT_CHILD, attempt=1), found, seconds_left=0, jitter=0
+    )
     assert result == Result(CallOutcome.FAILED, text, Reason.TOOL_ERROR, detail=text)
 
 
@@ -211,20 +220,20 @@ def test_a_change_of_the_shared_state_is_merged_at_the_top_and_null_removes() ->
     changes = Changes()
     one = call("c1", CallPhase.STARTED)
     before = state([one], shared={"a": 1, "b": {"x": 1}, "kept": None})
-    run = share(before, changes, one, {"a": None, "b": {"y": 2}, "c": 3})
+    run = merge_state(before, changes, one, {"a": None, "b": {"y": 2}, "c": 3})
     assert run.shared == {"b": {"y": 2}, "c": 3, "kept": None}
     assert event(changes, "state.updated") == {
         "call_id": "c1",
         "changes": {"a": None, "b": {"y": 2}, "c": 3},
     }
-    share(run, changes, one, {"c": None, "d": 4})
+    merge_state(run, changes, one, {"c": None, "d": 4})
     assert changes.shared == {"a": None, "b": {"y": 2}, "c": None, "d": 4}
 
 
 def test_an_event_does_not_repeat_a_large_change() -> None:
     changes = Changes()
     one = call("c1", CallPhase.STARTED)
-    share(state([one]), changes, one, {"a": "x" * 40_000})
+    merge_state(state([one]), changes, one, {"a": "x" * 40_000})
     assert event(changes, "state.updated")["changes"] is None
 
 
@@ -251,12 +260,12 @@ def test_the_shared_state_has_a_limit_in_bytes() -> None:
 def test_a_step_that_may_be_refused_leaves_the_changes_before_it_alone() -> None:
     changes = Changes()
     one = call("c1", CallPhase.STARTED)
-    share(state([one]), changes, one, {"a": 1})
+    merge_state(state([one]), changes, one, {"a": 1})
     changes.progress = True
     copied = changes.copy()
     assert copied == changes
     start_child(state([one]), copied, one, opened())
-    share(state([one]), copied, one, {"b": 2})
+    merge_state(state([one]), copied, one, {"b": 2})
     copied.approvals.clear()
     assert (changes.children, changes.shared, len(changes.events)) == ([], {"a": 1}, 1)
 
@@ -267,7 +276,9 @@ def outcomes() -> list[Outcome]:
 
 @pytest.mark.parametrize("outcome", outcomes())
 def test_a_result_keeps_what_the_tool_asked_for(outcome: Done) -> None:
-    found = judge(tool(), call("c1", CallPhase.STARTED), outcome, seconds_left=9, jitter=0)
+    found = classify_outcome(
+        tool(), call("c1", CallPhase.STARTED), outcome, seconds_left=9, jitter=0
+    )
     assert isinstance(found, Result)
     assert (found.transfer_to, found.escalate) == (outcome.transfer_to, outcome.escalate)
 
@@ -275,6 +286,6 @@ def test_a_result_keeps_what_the_tool_asked_for(outcome: Done) -> None:
 def test_an_output_that_does_not_match_its_schema_neither_hands_over_nor_ends_anything() -> None:
     picky = tool(output_schema={"type": "object"})
     done = Done("text", transfer_to="sales", escalate=True)
-    found = judge(picky, call("c1", CallPhase.STARTED), done, seconds_left=9, jitter=0)
+    found = classify_outcome(picky, call("c1", CallPhase.STARTED), done, seconds_left=9, jitter=0)
     assert isinstance(found, Result)
     assert (found.is_error, found.transfer_to, found.escalate) == (True, None, False)

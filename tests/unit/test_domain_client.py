@@ -27,9 +27,9 @@ from runward.domain.run.resolve import (
 from runward.domain.run.settle import (
     AwaitResult,
     TryAgain,
+    classify_outcome,
     close_open_calls,
     conclude,
-    judge,
     recover,
     settle,
     start,
@@ -67,7 +67,7 @@ def answered(output: Any = "42") -> Call:
 
 
 def test_a_call_of_a_client_s_tool_waits_for_its_result() -> None:
-    verdict = judge(CLIENT, STARTED, Waits(on="client"), seconds_left=9, jitter=0)
+    verdict = classify_outcome(CLIENT, STARTED, Waits(on="client"), seconds_left=9, jitter=0)
     assert verdict == AwaitResult()
     changes = Changes()
     run = conclude(state([STARTED]), changes, STARTED, verdict)
@@ -184,13 +184,13 @@ def test_rounds_are_counted_and_each_has_its_own_attempts() -> None:
     once_more = replace(again, phase=CallPhase.STARTED, attempt=5)
     refused = Failed(Why.NOT_SENT, "refused")
     retry = tool(retry={"max_attempts": 3, "initial_seconds": 1})
-    assert judge(retry, once_more, refused, seconds_left=9, jitter=1) == TryAgain(1.0)
+    assert classify_outcome(retry, once_more, refused, seconds_left=9, jitter=1) == TryAgain(1.0)
 
 
 def test_a_tool_that_asked_and_cannot_be_reached_again_is_not_said_not_to_have_run() -> None:
     again = replace(answered(), phase=CallPhase.STARTED, attempt=2)
     refused = Failed(Why.NOT_SENT, "refused", permanent=True)
-    result = judge(tool(), again, refused, seconds_left=9, jitter=1)
+    result = classify_outcome(tool(), again, refused, seconds_left=9, jitter=1)
     assert isinstance(result, Result)
     assert result.output == texts.NOT_REACHED
 

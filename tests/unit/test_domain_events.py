@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runward.domain.events.event_types import MAX_VALUE_BYTES, STORED, TRANSIENT, fitting
+from runward.domain.events.event_types import MAX_VALUE_BYTES, STORED, TRANSIENT, bounded_field
 from runward.domain.run.calls import ENDING_EVENTS, CallOutcome
 from runward.domain.run.status import TERMINAL, ending_event
 
@@ -80,9 +80,9 @@ def test_no_type_is_both_stored_and_transient() -> None:
 def test_an_event_repeats_a_value_only_where_it_is_small(length: int, *, whole: bool) -> None:
     value = "x" * length
     if whole:
-        assert fitting("arguments", value) == {"arguments": value}
+        assert bounded_field("arguments", value) == {"arguments": value}
     else:
-        assert fitting("arguments", value) == {
+        assert bounded_field("arguments", value) == {
             "arguments": None,
             "arguments_bytes": length + 2,
             "truncated": True,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from runward.domain.json import digest
-from runward.domain.registry.guards import Allow, Fail, Reject, Verdict
+from runward.domain.registry.guards import Allow, Fail, GuardrailVerdict, Reject
 from runward.domain.run import texts
 from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
 from runward.domain.run.decide import Finish, next_action
@@ -14,7 +14,7 @@ from runward.domain.run.plan import Turn, covering, requests_of, take_response
 from runward.domain.run.response import RequestedCall
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import RunStatus
-from runward.domain.run.tools import Tool, asked
+from runward.domain.run.tools import CompiledTool, asked
 from tests.unit.domain_cases import (
     AGENT,
     call,
@@ -135,8 +135,8 @@ KEY = asked("pay", {"amount": 5})
 
 def gated(
     wanted: RequestedCall,
-    *tools: Tool,
-    verdict: Verdict | None = None,
+    *tools: CompiledTool,
+    verdict: GuardrailVerdict | None = None,
     answer: bool | None = None,
 ) -> tuple[RunState, Changes]:
     """`verdict` and `answer` are about a payment of five."""

@@ -21,8 +21,8 @@ from runward.domain.run.history import (
     MAX_WORDS,
     MEDIA_BYTES,
     search,
-    shown,
     to_keep,
+    trimmed_history,
 )
 from runward.domain.run.items import (
     Item,
@@ -105,23 +105,32 @@ def test_of_a_workflow_the_question_and_the_answer_are_kept(kind: AgentKind) -> 
 
 def test_without_a_policy_all_that_is_kept_is_shown_in_order() -> None:
     history = [turn(1), [system("s"), *turn(2)]]
-    assert shown(history, ALL) == (*turn(1), system("s"), *turn(2))
-    assert shown([], ALL) == ()
+    assert trimmed_history(history, ALL) == (*turn(1), system("s"), *turn(2))
+    assert trimmed_history([], ALL) == ()
 
 
 def test_the_last_turns_are_shown() -> None:
     history = [[model("welcome"), *turn(1)], [*turn(2), *turn(3)]]
-    assert shown(history, History(max_turns=1)) == tuple(turn(3))
-    assert shown(history, History(max_turns=2)) == (*turn(2), *turn(3))
-    assert shown(history, History(max_turns=3)) == (model("welcome"), *turn(1), *turn(2), *turn(3))
-    assert shown(history, History(max_turns=0)) == ()
+    assert trimmed_history(history, History(max_turns=1)) == tuple(turn(3))
+    assert trimmed_history(history, History(max_turns=2)) == (*turn(2), *turn(3))
+    assert trimmed_history(history, History(max_turns=3)) == (
+        model("welcome"),
+        *turn(1),
+        *turn(2),
+        *turn(3),
+    )
+    assert trimmed_history(history, History(max_turns=0)) == ()
 
 
 def test_system_messages_are_always_shown() -> None:
     history = [[system("one"), *turn(1)], [system("two"), *turn(2)]]
-    assert shown(history, History(max_turns=1)) == (system("one"), system("two"), *turn(2))
-    assert shown(history, History(max_turns=0)) == (system("one"), system("two"))
-    assert shown(history, History(max_tokens=1)) == (system("one"), system("two"))
+    assert trimmed_history(history, History(max_turns=1)) == (
+        system("one"),
+        system("two"),
+        *turn(2),
+    )
+    assert trimmed_history(history, History(max_turns=0)) == (system("one"), system("two"))
+    assert trimmed_history(history, History(max_tokens=1)) == (system("one"), system("two"))
 
 
 def tokens(*texts: str) -> int:
@@ -132,23 +141,23 @@ def tokens(*texts: str) -> int:
 def test_the_newest_turns_that_fit_are_shown() -> None:
     history = [[user("é" * 50)], [user("b" * 80), model("c" * 80)]]
     newest = tokens("b" * 80, "c" * 80)
-    assert shown(history, History(max_tokens=newest - 1)) == ()
-    assert shown(history, History(max_tokens=newest)) == tuple(history[1])
+    assert trimmed_history(history, History(max_tokens=newest - 1)) == ()
+    assert trimmed_history(history, History(max_tokens=newest)) == tuple(history[1])
     both = tokens("b" * 80, "c" * 80, "x" * 100)
-    assert shown(history, History(max_tokens=both - 1)) == tuple(history[1])
-    assert shown(history, History(max_tokens=both)) == (*history[0], *history[1])
+    assert trimmed_history(history, History(max_tokens=both - 1)) == tuple(history[1])
+    assert trimmed_history(history, History(max_tokens=both)) == (*history[0], *history[1])
 
 
 def test_system_messages_take_their_room_from_the_turns() -> None:
     history = [[system("s" * 400)], [user("q")]]
-    assert shown(history, History(max_tokens=tokens("q"))) == (system("s" * 400),)
-    assert len(shown(history, History(max_tokens=tokens("q", "s" * 400)))) == 2
+    assert trimmed_history(history, History(max_tokens=tokens("q"))) == (system("s" * 400),)
+    assert len(trimmed_history(history, History(max_tokens=tokens("q", "s" * 400)))) == 2
 
 
 def test_both_limits_hold() -> None:
     history = [turn(1), turn(2), turn(3)]
-    assert shown(history, History(max_turns=2, max_tokens=1)) == ()
-    assert shown(history, History(max_turns=1, max_tokens=10_000)) == tuple(turn(3))
+    assert trimmed_history(history, History(max_turns=2, max_tokens=1)) == ()
+    assert trimmed_history(history, History(max_turns=1, max_tokens=10_000)) == tuple(turn(3))
 
 
 IMAGE = MediaPart("image", data="A" * 100_000, media_type="image/png")
@@ -163,9 +172,9 @@ IMAGE = MediaPart("image", data="A" * 100_000, media_type="image/png")
 )
 def test_media_and_reasoning_are_counted_roughly(item: Item, size: int) -> None:
     policy = History(max_tokens=-(-(2 * ITEM_BYTES + 1 + size) // BYTES_A_TOKEN))
-    assert len(shown([[user("q"), item]], policy)) == 2
+    assert len(trimmed_history([[user("q"), item]], policy)) == 2
     less = History(max_tokens=(policy.max_tokens or 0) - 2)
-    assert shown([[user("q"), item]], less) == ()
+    assert trimmed_history([[user("q"), item]], less) == ()
 
 
 def test_calls_and_results_are_counted_with_their_texts() -> None:
@@ -177,27 +186,30 @@ def test_calls_and_results_are_counted_with_their_texts() -> None:
         result("2", "z" * 1000, parts=(TextPart("w" * 50),)),
     ]
     size = 5 * ITEM_BYTES + 1 + 104 + len('{"a":""}') + 100 + 4 + 50
-    assert shown([items], History(max_tokens=-(-size // BYTES_A_TOKEN))) == tuple(items)
-    assert shown([items], History(max_tokens=size // BYTES_A_TOKEN - 1)) == ()
+    assert trimmed_history([items], History(max_tokens=-(-size // BYTES_A_TOKEN))) == tuple(items)
+    assert trimmed_history([items], History(max_tokens=size // BYTES_A_TOKEN - 1)) == ()
 
 
 def test_outputs_of_tools_are_cut() -> None:
     items = [user("x" * 99), call("1"), result("1", "h" * 50 + "t" * 50, is_error=True)]
-    _, _, cut = shown([items], History(trim_tool_outputs=10))
+    _, _, cut = trimmed_history([items], History(trim_tool_outputs=10))
     assert isinstance(cut, ToolResult)
     assert cut.output == "hhhhh\n… 90 bytes left out …\nttttt"
     assert cut.is_error
-    assert shown([items], History(trim_tool_outputs=100)) == tuple(items)
-    _, _, none = shown([items], History(trim_tool_outputs=0))
+    assert trimmed_history([items], History(trim_tool_outputs=100)) == tuple(items)
+    _, _, none = trimmed_history([items], History(trim_tool_outputs=0))
     assert none == result("1", "… 100 bytes left out …", is_error=True)
     empty = [call("1"), result("1", "")]
-    assert shown([empty], History(trim_tool_outputs=0)) == tuple(empty)
+    assert trimmed_history([empty], History(trim_tool_outputs=0)) == tuple(empty)
 
 
 def test_media_of_a_tool_are_left_out_where_they_are_too_large() -> None:
     items = [call("1"), result("1", "see", parts=(TextPart("see"), IMAGE))]
-    assert shown([items], History(trim_tool_outputs=1000)) == (call("1"), result("1", "see"))
-    assert shown([items], History(trim_tool_outputs=MEDIA_BYTES + 3)) == tuple(items)
+    assert trimmed_history([items], History(trim_tool_outputs=1000)) == (
+        call("1"),
+        result("1", "see"),
+    )
+    assert trimmed_history([items], History(trim_tool_outputs=MEDIA_BYTES + 3)) == tuple(items)
 
 
 def calls_in(items: Sequence[Item]) -> list[CallId]:
@@ -206,9 +218,9 @@ def calls_in(items: Sequence[Item]) -> list[CallId]:
 
 def test_an_id_that_two_runs_have_is_there_once() -> None:
     history = [[call("c1"), result("c1", n), call(f"d{n}"), result(f"d{n}")] for n in range(3)]
-    ids = calls_in(shown(history, ALL))
+    ids = calls_in(trimmed_history(history, ALL))
     assert ids == ["c1", "d0", "c1_2", "d1", "c1_3", "d2"]
-    assert calls_in(shown(history, ALL, taken=ids[:2])) == [
+    assert calls_in(trimmed_history(history, ALL, taken=ids[:2])) == [
         "c1_2",
         "d0_2",
         "c1_3",
@@ -216,13 +228,15 @@ def test_an_id_that_two_runs_have_is_there_once() -> None:
         "c1_4",
         "d2",
     ]
-    outputs = [item.output for item in shown(history, ALL) if isinstance(item, ToolResult)]
+    outputs = [
+        item.output for item in trimmed_history(history, ALL) if isinstance(item, ToolResult)
+    ]
     assert outputs == [0, "fine", 1, "fine", 2, "fine"]
 
 
 def test_an_id_that_looks_like_a_changed_one_is_there_once_too() -> None:
     history = [[call(one), result(one)] for one in ("c1", "c1_2", "c1", "c1_2", "c1")]
-    ids = calls_in(shown(history, ALL, taken=[CallId("c1_3")]))
+    ids = calls_in(trimmed_history(history, ALL, taken=[CallId("c1_3")]))
     assert len({*ids, "c1_3"}) == 6
 
 
@@ -262,7 +276,7 @@ def assert_whole(items: Sequence[Item]) -> None:
 def test_whatever_is_shown_is_a_sound_conversation(
     history: list[list[Item]], policy: History
 ) -> None:
-    seen = shown(history, policy)
+    seen = trimmed_history(history, policy)
     assert_whole(seen)
     systems = [item for run in history for item in run if is_system(item)]
     assert [item for item in seen if is_system(item)] == systems
@@ -278,7 +292,7 @@ def is_system(item: Item) -> bool:
 @given(HISTORIES, POLICIES)
 def test_showing_what_was_kept_is_showing_it(history: list[list[Item]], policy: History) -> None:
     kept = [to_keep(run, None, "llm") for run in history]
-    assert shown(kept, policy) == shown(history, policy)
+    assert trimmed_history(kept, policy) == trimmed_history(history, policy)
     assert kept == [to_keep(run, None, "llm") for run in kept]
 
 

@@ -13,7 +13,13 @@ from runward.domain.run import texts
 from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
 from runward.domain.run.items import TextPart
 from runward.domain.run.outcomes import Done, Failed, Waits, Why
-from runward.domain.run.settle import AwaitCallback, AwaitResolution, TryAgain, Verdict, judge
+from runward.domain.run.settle import (
+    AwaitCallback,
+    AwaitResolution,
+    Disposition,
+    TryAgain,
+    classify_outcome,
+)
 from tests.unit.domain_cases import call, tool
 
 STARTED = call("c1", CallPhase.STARTED)
@@ -22,8 +28,8 @@ LAST = call("c1", CallPhase.STARTED, attempt=3)
 
 def verdict(
     outcome: Any, *, left: float = 60, jitter: float = 0.5, at: Any = STARTED, **spec: Any
-) -> Verdict:
-    return judge(tool(**spec), at, outcome, seconds_left=left, jitter=jitter)
+) -> Disposition:
+    return classify_outcome(tool(**spec), at, outcome, seconds_left=left, jitter=jitter)
 
 
 def result(outcome: Any, **given: Any) -> Result:
@@ -137,7 +143,7 @@ def test_a_delay_has_full_jitter_honours_the_server_and_stays_within_the_call_s_
     attempt: int, initial: float, longest: float, jitter: float, asked: float | None, left: float
 ) -> None:
     retry = {"max_attempts": 10, "initial_seconds": initial, "max_seconds": longest}
-    found = judge(
+    found = classify_outcome(
         tool(retry=retry),
         call(phase=CallPhase.STARTED, attempt=attempt),
         problem(Why.NOT_SENT, retry_after=asked),
@@ -211,10 +217,10 @@ def test_a_tool_says_what_its_errors_and_timeouts_do(
 ) -> None:
     own, other = ("on_timeout", "on_error") if why is Why.TIMEOUT else ("on_error", "on_timeout")
     plain = result(problem(why), at=LAST)
-    found = judge(tool(**{own: policy}), LAST, problem(why), seconds_left=9, jitter=0)
+    found = classify_outcome(tool(**{own: policy}), LAST, problem(why), seconds_left=9, jitter=0)
     assert isinstance(found, Result)
     assert (found.output, found.fails_run) == (text or plain.output, fails)
-    others = judge(tool(**{other: policy}), LAST, problem(why), seconds_left=9, jitter=0)
+    others = classify_outcome(tool(**{other: policy}), LAST, problem(why), seconds_left=9, jitter=0)
     assert others == plain
 
 
@@ -225,11 +231,13 @@ def test_no_policy_of_a_tool_changes_what_a_guardrail_said(
 ) -> None:
     refused = problem(why, message="no cards")
     strict = tool(on_error=policy, on_timeout=policy)
-    found = judge(strict, LAST, refused, seconds_left=9, jitter=0)
+    found = classify_outcome(strict, LAST, refused, seconds_left=9, jitter=0)
     assert isinstance(found, Result)
     assert (found.output, found.outcome, found.reason) == ("no cards", outcome, Reason.GUARDRAIL)
     assert not found.fails_run
-    fails = judge(strict, LAST, replace(refused, fails_run=True), seconds_left=9, jitter=0)
+    fails = classify_outcome(
+        strict, LAST, replace(refused, fails_run=True), seconds_left=9, jitter=0
+    )
     assert isinstance(fails, Result)
     assert fails.fails_run
 

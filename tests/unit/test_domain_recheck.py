@@ -12,7 +12,7 @@ from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
 from runward.domain.run.recheck import recheck
 from runward.domain.run.state import Changes, RunState
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 from tests.unit.domain_cases import (
     URL,
     Mint,
@@ -39,7 +39,7 @@ APPROVED = call(
 STRICT = {"type": "object", "properties": {"amount": {"type": "string"}}}
 
 
-def rechecked(one: Call, *now: Tool, **fields: Any) -> tuple[RunState, Changes]:
+def rechecked(one: Call, *now: CompiledTool, **fields: Any) -> tuple[RunState, Changes]:
     changes = Changes()
     run = state([one], **fields)
     return recheck(run, changes, one, {tool.name: tool for tool in now}, Mint()), changes
@@ -49,7 +49,7 @@ def rechecked(one: Call, *now: Tool, **fields: Any) -> tuple[RunState, Changes]:
     ("one", "now"),
     [(FREE, tool()), (FREE, tool(version=2)), (APPROVED, tool("pay", approval="always"))],
 )
-def test_a_call_that_is_still_the_same_may_start(one: Call, now: Tool) -> None:
+def test_a_call_that_is_still_the_same_may_start(one: Call, now: CompiledTool) -> None:
     run, changes = rechecked(one, now)
     assert run.calls[one.id] == one
     assert changes.empty
@@ -87,7 +87,7 @@ def test_a_call_whose_tool_is_gone_is_settled_and_never_sent(one: Call) -> None:
 @pytest.mark.parametrize(
     "now", [tool("pay", version=2), tool("pay", url="https://elsewhere.example/x")]
 )
-def test_the_approval_of_a_tool_that_changed_is_void_and_asked_again(now: Tool) -> None:
+def test_the_approval_of_a_tool_that_changed_is_void_and_asked_again(now: CompiledTool) -> None:
     run, changes = rechecked(APPROVED, now)
     one = run.calls[APPROVED.id]
     assert changes.closed_approvals == {APPROVAL: ApprovalStatus.VOID}

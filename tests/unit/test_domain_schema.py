@@ -8,8 +8,8 @@ from runward.domain.json import JsonObject
 from runward.domain.schema.strict import NullRemover
 from runward.domain.schema.subschemas import MAX_STEPS, Effort, Subschemas, follow, pointer_of
 from runward.domain.schema.validator import (
-    Problem,
     SchemaError,
+    SchemaProblem,
     Validator,
     check_schema,
     parse_arguments,
@@ -213,8 +213,8 @@ def test_a_mistake_behind_thousands_of_parts_that_fit_is_found() -> None:
     [problem] = Validator({"type": "object", "properties": {"a": schema}}).problems(
         {"a": [*([1] * 3 * MAX_STEPS), "x"]}
     )
-    assert problem == Problem("arguments", "does not match the tool's schema")
+    assert problem == SchemaProblem("arguments", "does not match the tool's schema")
 
 
 def test_arguments_that_are_no_object_have_one_problem() -> None:
-    assert parse_arguments("5") == [Problem("arguments", "must be a JSON object; it is 5")]
+    assert parse_arguments("5") == [SchemaProblem("arguments", "must be a JSON object; it is 5")]

@@ -14,8 +14,8 @@ from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
 from runward.domain.run.settle import (
     AwaitCallback,
     AwaitResolution,
+    Disposition,
     TryAgain,
-    Verdict,
     close_open_calls,
     conclude,
     cut,
@@ -93,7 +93,7 @@ def test_a_verdict_is_written_down_and_a_retry_writes_nothing() -> None:
     ],
 )
 def test_a_call_that_waits_is_told_and_is_progress(
-    given: Verdict, phase: CallPhase, told: str
+    given: Disposition, phase: CallPhase, told: str
 ) -> None:
     changes = Changes()
     run = conclude(state([STARTED]), changes, STARTED, given)

@@ -24,7 +24,7 @@ from runward.domain.run.state import (
 )
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import (
-    MADE,
+    UNREGISTERED,
     hand_over,
     handoff_tools,
     made_tools,
@@ -78,7 +78,7 @@ def after(*calls: RequestedCall, before: RunState | None = None) -> RunState:
 def test_an_agent_has_a_tool_for_each_of_its_handoffs_and_for_no_other_agent() -> None:
     made = handoff_tools(clerk(config={"handoffs": ["sales", "refunds", "gone"]}).config, TEAM)
     assert list(made) == ["transfer_to_sales", "transfer_to_refunds"]
-    assert {one.version for one in made.values()} == {MADE}
+    assert {one.version for one in made.values()} == {UNREGISTERED}
     spec = made["transfer_to_refunds"].spec
     assert (spec.type, spec.agent) == ("handoff", "refunds")
     assert spec.description == (
@@ -311,7 +311,7 @@ def test_a_run_may_bring_functions_of_its_own_beside_its_agent_s_handoffs() -> N
     config = RunConfig(model="offline:rules", handoffs=("sales",), functions=(function,))
     made = made_tools(config, TEAM)
     assert list(made) == ["transfer_to_sales", "look"]
-    assert (made["look"].spec, made["look"].version) == (function, MADE)
+    assert (made["look"].spec, made["look"].version) == (function, UNREGISTERED)
     changes = Changes()
     created(changes, None, config)
     assert event(changes, "run.created")["tools"] == ["look"]

@@ -122,7 +122,7 @@ def test_cleaning_changes_nothing_that_can_be_stored(value: JsonValue) -> None:
 
 @given(st.uuids(), st.sampled_from(Prefix), st.sampled_from(Prefix))
 def test_an_id_reads_back_as_its_own_kind_only(value: UUID, prefix: Prefix, other: Prefix) -> None:
-    shown = ids.show(prefix, value)
+    shown = ids.format_id(prefix, value)
     assert ids.parse(prefix, shown) == value
     assert prefix is other or ids.parse(other, shown) is None
 

@@ -17,7 +17,7 @@ from runward.domain.run import texts
 from runward.domain.run.calls import CallPhase, Reason
 from runward.domain.run.config import History
 from runward.domain.run.conversation import conversation
-from runward.domain.run.history import search, shown
+from runward.domain.run.history import search, trimmed_history
 from runward.domain.run.items import (
     HostedCall,
     Item,
@@ -188,11 +188,11 @@ def test_what_another_vendor_ran_is_told_in_a_sentence() -> None:
 
 def test_a_session_keeps_and_finds_what_a_vendor_ran() -> None:
     earlier: tuple[Item, ...] = (Message("user", "Look."), FOUND, Message("assistant", "Two."))
-    assert shown([earlier], History()) == earlier
+    assert trimmed_history([earlier], History()) == earlier
     found: Any = search([earlier], "otters", 5)
     assert [one["role"] for one in found["results"]] == ["hosted_call"]
     small = History(max_tokens=5)
-    assert shown([earlier], small) == (), "the vendor's own item counts as what it has"
+    assert trimmed_history([earlier], small) == (), "the vendor's own item counts as what it has"
 
 
 def test_an_approved_request_s_answer_follows_it() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from runward.domain.run.calls import CallOutcome, CallPhase, Reason
 from runward.domain.run.conversation import conversation
 from runward.domain.run.items import Message, ToolCall, ToolResult
-from runward.domain.run.state import Event, SegmentKind
+from runward.domain.run.state import NewEvent, SegmentKind
 from runward.domain.run.status import TERMINAL, RunStatus, ending_event
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import AGENT, member, state
@@ -66,13 +66,13 @@ def long_runs(draw: st.DrawFn) -> Drive:
     return driven(draw(CONFIGS), draw(SCHEMAS), choose)
 
 
-def of(drive: Drive, call_id: str, *types: str) -> list[Event]:
+def of(drive: Drive, call_id: str, *types: str) -> list[NewEvent]:
     return [
         event for event in drive.log if event.data.get("call_id") == call_id and event.type in types
     ]
 
 
-def ends(drive: Drive, call_id: str) -> list[Event]:
+def ends(drive: Drive, call_id: str) -> list[NewEvent]:
     every = of(drive, call_id, *(f"tool_call.{outcome}" for outcome in CallOutcome))
     return [event for event in every if not event.data.get("awaiting_resolution")]
 

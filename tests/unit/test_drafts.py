@@ -7,7 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject
 from runward.store.live.drafts import RESTARTED, Draft, Heard, Piece, Stamp
 
@@ -85,7 +85,7 @@ async def test_each_call_is_a_strand_of_its_own_and_is_told_before_it_has_argume
     assert [(p.about["call_id"], p.text) for p in one.shown] == [("c1", ""), ("c2", "{}")]
     assert json.loads(one.shown[-1].json) == {
         "type": "tool_call.arguments.delta",
-        "run_id": show(Prefix.RUN, RUN),
+        "run_id": format_id(Prefix.RUN, RUN),
         "data": {
             "turn": 2,
             "agent": "clerk",

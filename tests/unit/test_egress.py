@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runward.egress.addresses import parse_ports, purpose
-from runward.egress.answers import MAX_MEMBERS, Answer, Missing, NoAnswer, Outcome
+from runward.egress.answers import MAX_MEMBERS, EgressOutcome, EgressResponse, Missing, NoAnswer
 from runward.egress.client import Egress
 from runward.egress.targets import TargetError
 from tests.unit.raw_server import Line, RawServer, answer, keeping_alive, saying
@@ -44,7 +44,7 @@ async def egress() -> AsyncGenerator[Egress]:
 
 async def post(
     egress: Egress, url: str, *, seconds: float = 5.0, limit: int = LIMIT, body: bytes = b"{}"
-) -> Outcome:
+) -> EgressOutcome:
     return await egress.send("POST", url, {}, body, seconds=seconds, max_response_bytes=limit)
 
 
@@ -237,7 +237,7 @@ async def test_the_checked_address_is_connected_to_under_the_tools_name(
     names["tool.example"] = ["127.0.0.1"]
     async with RawServer(keeping_alive()) as server:
         url = f"http://tool.example:{server.port}/a?b=%20c"
-        assert isinstance(await post(egress, url), Answer)
+        assert isinstance(await post(egress, url), EgressResponse)
     assert server.requests[0].startswith(b"POST /a?b=%20c HTTP/1.1\r\n")
     assert f"Host: tool.example:{server.port}\r\n".encode() in server.requests[0]
 
@@ -295,7 +295,7 @@ async def test_the_certificate_must_be_for_the_name_in_the_url(
         good = await post(trusting, f"https://tool.example:{server.port}/")
         bad = await missed(trusting, f"https://other.example:{server.port}/")
         untrusted = await missed(doubting, f"https://tool.example:{server.port}/")
-    assert isinstance(good, Answer)
+    assert isinstance(good, EgressResponse)
     assert bad.missing is Missing.NOT_SENT
     assert "certificate" in bad.detail
     assert untrusted.missing is Missing.NOT_SENT
@@ -317,7 +317,7 @@ async def test_an_answer_has_status_body_and_a_few_headers(egress: Egress) -> No
     raw = answer(b'{"a":1}', "429 Slow", "Retry-After: 7", "Set-Cookie: s=1", "X-Secret: y")
     async with RawServer(saying(raw)) as server:
         outcome = await post(egress, server.url)
-    assert outcome == Answer(
+    assert outcome == EgressResponse(
         429, {"content-type": "application/json", "retry-after": "7"}, b'{"a":1}'
     )
 
@@ -464,7 +464,7 @@ async def test_a_body_over_the_limit_is_cut_and_the_connection_ended(egress: Egr
     async with RawServer(endless) as server:
         outcome = await post(egress, server.url, limit=1000)
         await asyncio.wait_for(ended.wait(), 5)
-    assert outcome == Answer(200, {}, b"x" * 1000, truncated=True)
+    assert outcome == EgressResponse(200, {}, b"x" * 1000, truncated=True)
 
 
 @pytest.mark.parametrize(
@@ -494,7 +494,7 @@ async def test_a_compressed_body_is_inflated_within_the_limit(
 ) -> None:
     async with RawServer(saying(answer(body, "200 OK", f"Content-Encoding: {encoding}"))) as server:
         outcome = await post(egress, server.url)
-    assert isinstance(outcome, Answer)
+    assert isinstance(outcome, EgressResponse)
     assert (outcome.body, outcome.truncated, outcome.encoding) == expected
     assert b"Accept-Encoding: identity\r\n" in server.requests[0]
 
@@ -527,7 +527,7 @@ async def test_redirects_are_not_followed_and_cookies_not_kept(egress: Egress) -
         async with RawServer(saying(moved)) as server:
             first = await post(egress, server.url)
             await post(egress, server.url)
-    assert isinstance(first, Answer)
+    assert isinstance(first, EgressResponse)
     assert (first.status, first.headers["location"]) == (307, inside.url)
     assert inside.connections == 0
     assert b"cookie" not in server.requests[1].lower()
@@ -539,14 +539,14 @@ async def test_proxies_of_the_environment_are_ignored(
     async with RawServer(keeping_alive()) as proxy, RawServer(keeping_alive()) as server:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
-        assert isinstance(await post(egress, server.url), Answer)
+        assert isinstance(await post(egress, server.url), EgressResponse)
     assert proxy.connections == 0
 
 
 async def test_an_interim_answer_is_passed_over(egress: Egress) -> None:
     async with RawServer(saying(b"HTTP/1.1 103 Early Hints\r\n\r\n" + answer(b"1"))) as server:
         outcome = await post(egress, server.url)
-    assert isinstance(outcome, Answer)
+    assert isinstance(outcome, EgressResponse)
     assert (outcome.status, outcome.body) == (200, b"1")
 
 
@@ -556,7 +556,7 @@ async def test_an_interim_answer_is_passed_over(egress: Egress) -> None:
 async def test_a_connection_is_used_again(egress: Egress) -> None:
     async with RawServer(keeping_alive()) as server:
         for _ in range(3):
-            assert isinstance(await post(egress, server.url), Answer)
+            assert isinstance(await post(egress, server.url), EgressResponse)
     assert (server.connections, len(server.requests)) == (1, 3)
 
 
@@ -569,11 +569,11 @@ async def test_a_request_whose_kept_connection_ends_is_not_sent_again(egress: Eg
         await line.request()
 
     async with RawServer(hang_up_on_the_second, keeping_alive()) as server:
-        assert isinstance(await post(egress, server.url), Answer)
+        assert isinstance(await post(egress, server.url), EgressResponse)
         outcome = await missed(egress, server.url)
         assert (outcome.missing, outcome.sent) == (Missing.INCOMPLETE, True)
         assert (server.connections, len(server.requests)) == (1, 2)
-        assert isinstance(await post(egress, server.url), Answer)
+        assert isinstance(await post(egress, server.url), EgressResponse)
 
 
 @pytest.mark.parametrize("method", ["POST", "GET", "PUT"])
@@ -584,7 +584,7 @@ async def test_no_method_is_repeated_by_the_library(egress: Egress, method: str)
         await line.request()
 
     async with RawServer(hang_up_on_the_second, keeping_alive()) as server:
-        for expected in (Answer, NoAnswer):
+        for expected in (EgressResponse, NoAnswer):
             outcome = await egress.send(
                 method, server.url, {}, b"{}", seconds=5, max_response_bytes=LIMIT
             )
@@ -654,8 +654,8 @@ async def test_a_spent_connection_is_not_used_again(
         second = await post(egress, server.url)
     finally:
         server.close()
-    assert isinstance(first, Answer)
-    assert isinstance(second, Answer)
+    assert isinstance(first, EgressResponse)
+    assert isinstance(second, EgressResponse)
     assert (first.body, second.body, second.status) == (b"1", b"1", 200)
     assert server.requests == 2
 

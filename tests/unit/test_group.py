@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runward.store.runs.group import MAX_BATCH, GroupCommit, Result
+from runward.store.runs.group import MAX_BATCH, FlushResult, GroupCommit
 
 
 class Flushes:
@@ -18,7 +18,7 @@ class Flushes:
         self._begun = asyncio.Semaphore(0)
         self._allowed = asyncio.Semaphore(0)
 
-    async def __call__(self, batch: Sequence[Any]) -> Sequence[Result[Any]]:
+    async def __call__(self, batch: Sequence[Any]) -> Sequence[FlushResult[Any]]:
         self.batches.append(list(batch))
         self._begun.release()
         await self._allowed.acquire()

@@ -15,28 +15,28 @@ from runward.domain.registry.guards import (
     Allow,
     Fail,
     GoOn,
+    GuardrailVerdict,
     HookAnswer,
     HookFailed,
     Instead,
     PluginGuardrail,
     PluginHook,
     Reject,
-    Verdict,
 )
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result
 from runward.domain.run.items import MediaPart, Message
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
 from runward.domain.run.response import Usage
-from runward.domain.run.settle import judge
+from runward.domain.run.settle import classify_outcome
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.egress.client import Egress
-from runward.loop.checks import AskedCall, Guarding, instead_of_model
-from runward.loop.policies import Policy
+from runward.loop.checks import AskedCall, Checks, instead_of_model
+from runward.loop.policies import ProjectPolicy
 from runward.loop.run_tools import CallsInFlight
-from runward.loop.toolbox import Armed
+from runward.loop.toolbox import SignedTool
 from runward.tools.base import Invocation
-from runward.tools.guards import Guards
+from runward.tools.guards import GuardClient
 from runward.tools.signed_post import SignedPosts
 from tests.unit.domain_cases import call, response, said, state, tool, wants
 
@@ -53,11 +53,11 @@ def hooks(prefix: str, *moments: str) -> list[JsonObject]:
     return [{"on": on, "type": "plugin", "name": f"{prefix}.{on}"} for on in moments]
 
 
-def policy(*names: str) -> Policy:
+def policy(*names: str) -> ProjectPolicy:
     """Of the project: a guardrail for each stage, a hook for each moment."""
     rails = guardrails("project", *(name for name in names if name not in MOMENTS))
     catches = hooks("project", *(name for name in names if name in MOMENTS))
-    return Policy(
+    return ProjectPolicy(
         tuple(PluginHook.model_validate(one) for one in catches),
         tuple(PluginGuardrail.model_validate(one) for one in rails),
         ("whsec_c2VjcmV0",),
@@ -71,12 +71,12 @@ class World:
     egress: Egress
     log: list[str] = field(default_factory=list[str])
     payloads: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
-    verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
+    verdicts: dict[str, GuardrailVerdict] = field(default_factory=dict[str, GuardrailVerdict])
     hooked: dict[str, HookAnswer] = field(default_factory=dict[str, HookAnswer])
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
     held: dict[str, float] = field(default_factory=dict[str, float])
 
-    async def guardrail(self, name: str, payload: JsonObject) -> Verdict:
+    async def guardrail(self, name: str, payload: JsonObject) -> GuardrailVerdict:
         self.log.append(name)
         self.payloads[name] = payload
         await asyncio.sleep(self.held.get(name, 0))
@@ -91,12 +91,12 @@ class World:
         self.log.append("tool")
         return self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
 
-    def guarding(self, policy_: Policy) -> Guarding:
+    def guarding(self, policy_: ProjectPolicy) -> Checks:
         posts = SignedPosts(self.egress)
-        guards = Guards(posts, run_guardrail=self.guardrail, run_hook=self.hook)
-        return Guarding(guards, policy_)
+        guards = GuardClient(posts, run_guardrail=self.guardrail, run_hook=self.hook)
+        return Checks(guards, policy_)
 
-    def calls(self, policy_: Policy) -> CallsInFlight:
+    def calls(self, policy_: ProjectPolicy) -> CallsInFlight:
         return CallsInFlight({"webhook": self}, _nowhere, self.guarding(policy_), _unheard, _always)
 
 
@@ -123,9 +123,9 @@ ALL_TOOL = ("input", "output")
 ALL_HOOKS = ("before_tool", "after_tool")
 
 
-def armed(*stages: str, **fields: Any) -> Armed:
+def armed(*stages: str, **fields: Any) -> SignedTool:
     own = guardrails("tool", *stages)
-    return Armed(tool("lookup", guardrails=own, **fields), ("whsec_c2VjcmV0",))
+    return SignedTool(tool("lookup", guardrails=own, **fields), ("whsec_c2VjcmV0",))
 
 
 def a_run(*stages: str, **fields: Any) -> RunState:
@@ -144,8 +144,8 @@ def started(seconds: float = 30.0, **fields: Any) -> Call:
 async def carried(
     world: World,
     run: RunState,
-    ready: Armed,
-    policy_: Policy,
+    ready: SignedTool,
+    policy_: ProjectPolicy,
     *,
     one: Call | None = None,
     late: Outcome | None = None,
@@ -162,10 +162,10 @@ async def carried(
     return outcome
 
 
-def told(ready: Armed, outcome: Outcome | str, one: Call | None = None) -> Result:
+def told(ready: SignedTool, outcome: Outcome | str, one: Call | None = None) -> Result:
     """What the model is told."""
     assert not isinstance(outcome, str)
-    result = judge(ready.tool, one or started(), outcome, seconds_left=30, jitter=0.5)
+    result = classify_outcome(ready.tool, one or started(), outcome, seconds_left=30, jitter=0.5)
     assert isinstance(result, Result)
     return result
 
@@ -428,7 +428,7 @@ async def test_what_breaks_in_the_middle_is_that_call_s_failure(world: World) ->
 
 async def test_before_a_person_is_asked_each_different_call_is_checked_once(world: World) -> None:
     world.verdicts["project.pre_approval"] = Reject("not that much")
-    free = Armed(tool("free"), ())
+    free = SignedTool(tool("free"), ())
     calls = [
         AskedCall(armed("pre_approval"), {"amount": 5, "to": "a"}),
         AskedCall(armed("pre_approval"), {"to": "a", "amount": 5}),

@@ -19,6 +19,7 @@ from runward.domain.registry.guards import (
     Allow,
     Fail,
     GoOn,
+    GuardrailVerdict,
     HookAnswer,
     HookFailed,
     Instead,
@@ -27,13 +28,12 @@ from runward.domain.registry.guards import (
     PluginHook,
     Reject,
     Stage,
-    Verdict,
     WebhookGuardrail,
     WebhookHook,
 )
 from runward.domain.run import texts
 from runward.egress.client import Egress
-from runward.tools.guards import MAX_MESSAGE_BYTES, MAX_VERDICT_BYTES, Guards, Question
+from runward.tools.guards import MAX_MESSAGE_BYTES, MAX_VERDICT_BYTES, GuardClient, GuardQuestion
 from runward.tools.signed_post import SignedPosts
 from runward.tools.signing import make_secret
 from tests.unit.raw_server import Line, RawServer, answer, saying
@@ -48,7 +48,7 @@ class Plugins:
     def __init__(self) -> None:
         self.asked: list[tuple[str, JsonObject]] = []
 
-    async def guardrail(self, name: str, payload: JsonObject) -> Verdict:
+    async def guardrail(self, name: str, payload: JsonObject) -> GuardrailVerdict:
         self.asked.append((name, payload))
         match name:
             case "slow":
@@ -81,14 +81,16 @@ def plugins() -> Plugins:
 
 
 @pytest.fixture
-async def guards(plugins: Plugins) -> AsyncGenerator[Guards]:
+async def guards(plugins: Plugins) -> AsyncGenerator[GuardClient]:
     async with aclosing(Egress(allow_private=(LOOPBACK,))) as egress:
-        yield Guards(SignedPosts(egress), run_guardrail=plugins.guardrail, run_hook=plugins.hook)
+        yield GuardClient(
+            SignedPosts(egress), run_guardrail=plugins.guardrail, run_hook=plugins.hook
+        )
 
 
-def a_question(**changes: Any) -> Question:
+def a_question(**changes: Any) -> GuardQuestion:
     payload: JsonObject = {"type": "guardrail", "stage": "input", "arguments": {"to": "Zoë"}}
-    question = Question("call_1_input_0", payload, (make_secret(),), 5.0)
+    question = GuardQuestion("call_1_input_0", payload, (make_secret(),), 5.0)
     return replace(question, **changes)
 
 
@@ -100,12 +102,12 @@ def a_hook(url: str, on: Moment = "before_tool") -> WebhookHook:
     return WebhookHook(on=on, type="webhook", url=url)
 
 
-async def verdict_of(guards: Guards, raw: bytes, stage: Stage = "input") -> Verdict:
+async def verdict_of(guards: GuardClient, raw: bytes, stage: Stage = "input") -> GuardrailVerdict:
     async with RawServer(saying(raw)) as server:
         return await guards.ask_guardrail(at(server.url, stage), a_question())
 
 
-async def said_by_hook(guards: Guards, raw: bytes, on: Moment = "before_tool") -> HookAnswer:
+async def said_by_hook(guards: GuardClient, raw: bytes, on: Moment = "before_tool") -> HookAnswer:
     async with RawServer(saying(raw)) as server:
         return await guards.ask_hook(a_hook(server.url, on), a_question())
 
@@ -113,7 +115,9 @@ async def said_by_hook(guards: Guards, raw: bytes, on: Moment = "before_tool") -
 # -- what is sent ---------------------------------------------------------------------------------
 
 
-async def test_a_guardrail_gets_a_signed_request_that_the_library_accepts(guards: Guards) -> None:
+async def test_a_guardrail_gets_a_signed_request_that_the_library_accepts(
+    guards: GuardClient,
+) -> None:
     secret, former = make_secret(), make_secret()
     question = a_question(secrets=(secret, former))
     async with RawServer(saying(answer(ALLOW))) as server:
@@ -128,7 +132,7 @@ async def test_a_guardrail_gets_a_signed_request_that_the_library_accepts(guards
     Verifier(former).verify(body, headers)
 
 
-async def test_nothing_is_asked_without_a_secret(guards: Guards) -> None:
+async def test_nothing_is_asked_without_a_secret(guards: GuardClient) -> None:
     async with RawServer(saying(answer(ALLOW))) as server:
         verdict = await guards.ask_guardrail(at(server.url), a_question(secrets=()))
         assert (server.connections, type(verdict)) == (0, Reject)
@@ -151,7 +155,7 @@ async def test_nothing_is_asked_without_a_secret(guards: Guards) -> None:
     ],
 )
 async def test_a_clear_answer_is_taken_at_its_word(
-    guards: Guards, said: JsonObject, verdict: Verdict
+    guards: GuardClient, said: JsonObject, verdict: GuardrailVerdict
 ) -> None:
     assert await verdict_of(guards, answer(json.dumps(said).encode())) == verdict
 
@@ -187,7 +191,7 @@ async def test_a_clear_answer_is_taken_at_its_word(
     ],
 )
 async def test_anything_else_rejects_with_a_text_that_says_nothing_of_it(
-    guards: Guards, raw: bytes
+    guards: GuardClient, raw: bytes
 ) -> None:
     verdict = await verdict_of(guards, raw)
     assert isinstance(verdict, Reject)
@@ -195,13 +199,15 @@ async def test_anything_else_rejects_with_a_text_that_says_nothing_of_it(
     assert verdict.detail
 
 
-async def test_about_an_output_the_fixed_text_says_that_the_call_was_made(guards: Guards) -> None:
+async def test_about_an_output_the_fixed_text_says_that_the_call_was_made(
+    guards: GuardClient,
+) -> None:
     verdict = await verdict_of(guards, answer(b"?"), "output")
     assert isinstance(verdict, Reject)
     assert verdict.message == texts.OUTPUT_GUARDED
 
 
-async def test_a_guardrail_that_is_slow_rejects(guards: Guards) -> None:
+async def test_a_guardrail_that_is_slow_rejects(guards: GuardClient) -> None:
     async def silent(line: Line) -> None:
         await line.request()
         await line.closed()
@@ -224,18 +230,18 @@ async def test_what_surely_was_not_sent_is_sent_once_more() -> None:
     async with aclosing(Egress(allow_private=(LOOPBACK,))) as egress:
         nobody = Plugins()
         posts = SignedPosts(egress, now=now)
-        guards = Guards(posts, run_guardrail=nobody.guardrail, run_hook=nobody.hook)
+        guards = GuardClient(posts, run_guardrail=nobody.guardrail, run_hook=nobody.hook)
         verdict = await guards.ask_guardrail(at(f"http://127.0.0.1:{port}/"), a_question())
     assert (type(verdict), len(sent)) == (Reject, 2)
 
 
-async def test_an_address_that_may_not_be_reached_rejects(guards: Guards) -> None:
+async def test_an_address_that_may_not_be_reached_rejects(guards: GuardClient) -> None:
     verdict = await guards.ask_guardrail(at("http://169.254.169.254/latest"), a_question())
     assert isinstance(verdict, Reject)
     assert verdict.message == texts.GUARDED
 
 
-async def test_what_was_sent_is_not_sent_again(guards: Guards) -> None:
+async def test_what_was_sent_is_not_sent_again(guards: GuardClient) -> None:
     async def hang_up(line: Line) -> None:
         await line.request()
         line.reset()
@@ -245,7 +251,7 @@ async def test_what_was_sent_is_not_sent_again(guards: Guards) -> None:
         assert (type(verdict), len(server.requests)) == (Reject, 1)
 
 
-async def test_a_long_message_is_cut(guards: Guards) -> None:
+async def test_a_long_message_is_cut(guards: GuardClient) -> None:
     said = json.dumps({"action": "reject", "message": "ä" * 10_000}).encode()
     verdict = await verdict_of(guards, answer(said))
     assert isinstance(verdict, Reject)
@@ -275,7 +281,7 @@ async def test_a_long_message_is_cut(guards: Guards) -> None:
     ],
 )
 async def test_a_hook_goes_on_or_answers_instead(
-    guards: Guards, raw: bytes, on: Moment, said: HookAnswer
+    guards: GuardClient, raw: bytes, on: Moment, said: HookAnswer
 ) -> None:
     assert await said_by_hook(guards, raw, on) == said
 
@@ -294,7 +300,7 @@ async def test_a_hook_goes_on_or_answers_instead(
     ],
 )
 async def test_a_hook_that_answers_anything_else_has_failed(
-    guards: Guards, raw: bytes, on: Moment
+    guards: GuardClient, raw: bytes, on: Moment
 ) -> None:
     assert isinstance(await said_by_hook(guards, raw, on), HookFailed)
 
@@ -302,19 +308,19 @@ async def test_a_hook_that_answers_anything_else_has_failed(
 # -- plugins --------------------------------------------------------------------------------------
 
 
-async def ask_plugin(guards: Guards, name: str, seconds: float = 5.0) -> Verdict:
+async def ask_plugin(guards: GuardClient, name: str, seconds: float = 5.0) -> GuardrailVerdict:
     guardrail = PluginGuardrail(stage="input", type="plugin", name=name)
     return await guards.ask_guardrail(guardrail, a_question(seconds=seconds))
 
 
-async def test_a_plugin_is_asked_by_its_name(guards: Guards, plugins: Plugins) -> None:
+async def test_a_plugin_is_asked_by_its_name(guards: GuardClient, plugins: Plugins) -> None:
     assert await ask_plugin(guards, "fine") == Allow()
     assert plugins.asked == [("fine", a_question().payload)]
 
 
 @pytest.mark.parametrize(("name", "seconds"), [("slow", 0.02), ("broken", 5.0)])
 async def test_a_plugin_that_is_slow_or_breaks_rejects_or_has_failed(
-    guards: Guards, name: str, seconds: float
+    guards: GuardClient, name: str, seconds: float
 ) -> None:
     verdict = await ask_plugin(guards, name, seconds)
     assert isinstance(verdict, Reject)
@@ -324,10 +330,10 @@ async def test_a_plugin_that_is_slow_or_breaks_rejects_or_has_failed(
     assert isinstance(await guards.ask_hook(hook, a_question(seconds=seconds)), HookFailed)
 
 
-async def test_a_plugin_that_rejects_without_words_gets_ours(guards: Guards) -> None:
+async def test_a_plugin_that_rejects_without_words_gets_ours(guards: GuardClient) -> None:
     assert await ask_plugin(guards, "wordless") == Reject(texts.GUARDED)
 
 
-async def test_a_model_hook_of_a_plugin_must_answer_with_text(guards: Guards) -> None:
+async def test_a_model_hook_of_a_plugin_must_answer_with_text(guards: GuardClient) -> None:
     hook = PluginHook(on="before_model", type="plugin", name="number")
     assert isinstance(await guards.ask_hook(hook, a_question()), HookFailed)

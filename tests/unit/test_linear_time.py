@@ -24,10 +24,10 @@ from runward.domain.schema.validator import Validator, check_schema, parse_argum
 from runward.llm.base import ModelError
 from runward.llm.failures import MAX_CALLS
 from runward.llm.frames import EventLines
-from runward.llm.openai.chat.response import Merge as ChatMerge
+from runward.llm.openai.chat.response import ChatMerge
 from runward.llm.openai.functions import Functions, is_strict
-from runward.llm.openai.responses.response import Merge as ResponsesMerge
-from runward.llm.openai.responses.tools import Offered, function_tool
+from runward.llm.openai.responses.response import ResponseMerge as ResponsesMerge
+from runward.llm.openai.responses.tools import DeclaredTools, function_tool
 from runward.llm.providers.bounds import PIECE_BYTES, bound
 from runward.tools.mcp.process import process_streams
 from runward.tools.webhook.answer import parse_leniently
@@ -103,7 +103,7 @@ def responses_item(at: int) -> JsonObject:
 
 
 def responses_stream(count: int) -> None:
-    merge = ResponsesMerge(no_delta, Offered((), Functions(function_tool)))
+    merge = ResponsesMerge(no_delta, DeclaredTools((), Functions(function_tool)))
     items = [responses_item(at) for at in range(count)]
     with suppress(ModelError):
         for at, item in enumerate(items):
@@ -118,7 +118,7 @@ def responses_stream(count: int) -> None:
 def responses_body(count: int) -> None:
     output = [responses_item(at) for at in range(count)]
     with suppress(ModelError):
-        ResponsesMerge(no_delta, Offered((), Functions(function_tool))).whole(
+        ResponsesMerge(no_delta, DeclaredTools((), Functions(function_tool))).whole(
             json.dumps({"output": output, "status": "completed"}).encode()
         )
 
@@ -301,7 +301,7 @@ def chat_merge() -> ChatMerge:
 
 
 def responses_merge() -> ResponsesMerge:
-    return ResponsesMerge(no_delta, Offered((), Functions(function_tool)))
+    return ResponsesMerge(no_delta, DeclaredTools((), Functions(function_tool)))
 
 
 @pytest.mark.parametrize("merge", [chat_merge, responses_merge])

@@ -9,7 +9,7 @@ import pytest
 
 from runward.domain.run.items import Message
 from runward.llm.base import Model, ModelRequest
-from runward.llm.catalog import MAX_OWN, ModelCatalog, Models, UnknownModelError
+from runward.llm.catalog import MAX_OWN, ModelCatalog, ModelNotInCatalogError, Models
 from runward.llm.offline.model import Offline
 from runward.llm.openai.chat.chat_completions import OpenAIChat
 from runward.llm.providers.access import Access, VendorName
@@ -55,7 +55,7 @@ def test_a_server_of_ones_own_needs_no_key() -> None:
     ],
 )
 def test_an_unknown_model_is_told_what_there_is(model: str, told: str) -> None:
-    with pytest.raises(UnknownModelError) as refused:
+    with pytest.raises(ModelNotInCatalogError) as refused:
         catalog().environment.resolve(model)
     assert told in str(refused.value)
 
@@ -74,7 +74,7 @@ async def test_other_vendors_are_reached_with_their_own_keys() -> None:
     assert model.abilities.vendor == "bedrock"
     assert name == "us.amazon.nova-pro-v1:0"
     assert [*models.abilities()] == ["offline", "anthropic", "bedrock"]
-    with pytest.raises(UnknownModelError):
+    with pytest.raises(ModelNotInCatalogError):
         models.resolve("gemini:x")
     await known.aclose()
 
@@ -87,7 +87,7 @@ def test_without_the_extra_a_model_of_another_vendor_says_what_to_install(
         openai_api_key=None, openai_base_url=None, vendors={"gemini": Access("key")}
     ).environment
     assert [*models.abilities()] == ["offline"]
-    with pytest.raises(UnknownModelError, match=r"pip install 'runward\[vendors\]'"):
+    with pytest.raises(ModelNotInCatalogError, match=r"pip install 'runward\[vendors\]'"):
         models.resolve("gemini:x")
 
 
@@ -122,21 +122,21 @@ def test_a_key_for_one_vendor_leaves_the_others_as_they_are() -> None:
     own = of(known, GEMINI_API_KEY="own")
     assert at(own, "openai:x") is at(known.environment, "openai:x")
     assert at(own, "gemini:x").abilities.vendor == "gemini"
-    with pytest.raises(UnknownModelError, match="ANTHROPIC_API_KEY is missing"):
+    with pytest.raises(ModelNotInCatalogError, match="ANTHROPIC_API_KEY is missing"):
         at(own, "anthropic:x")
 
 
 def test_an_address_that_may_not_be_called_leaves_no_way_to_that_vendor() -> None:
     own = of(catalog("sk-1"), OPENAI_BASE_URL="http://10.0.0.1", refused_url="leads nowhere good")
     for vendor in ("openai", "openai-responses"):
-        with pytest.raises(UnknownModelError, match="leads nowhere good"):
+        with pytest.raises(ModelNotInCatalogError, match="leads nowhere good"):
             at(own, f"{vendor}:x")
     assert at(own, "offline:rules").abilities.vendor == "offline"
 
 
 def test_a_project_s_key_that_cannot_stand_in_a_header_is_said_and_not_shown() -> None:
     own = of(catalog("sk-1"), ANTHROPIC_API_KEY="sk-secret\n")
-    with pytest.raises(UnknownModelError, match="characters that no key has") as refused:
+    with pytest.raises(ModelNotInCatalogError, match="characters that no key has") as refused:
         at(own, "anthropic:x")
     assert "secret\n" not in str(refused.value)
 

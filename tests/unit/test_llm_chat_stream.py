@@ -12,7 +12,7 @@ from runward.domain.run.response import ModelResponse, Usage
 from runward.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS
 from runward.llm.frames import EventLines
-from runward.llm.openai.chat.response import Merge
+from runward.llm.openai.chat.response import ChatMerge
 
 USAGE = {
     "prompt_tokens": 9,
@@ -41,7 +41,7 @@ def piece(
 
 
 def merged(*frames: bytes, deltas: list[Delta] | None = None) -> ModelResponse:
-    merge = Merge((deltas if deltas is not None else []).append)
+    merge = ChatMerge((deltas if deltas is not None else []).append)
     for data in frames:
         merge.feed(data)
     return merge.result()
@@ -263,12 +263,12 @@ def test_a_whole_body_is_the_same_response() -> None:
     message = {"role": "assistant", "content": None, "refusal": None, "tool_calls": [call, call]}
     body = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": USAGE}
     deltas: list[Delta] = []
-    response = Merge(deltas.append).whole(json.dumps(body).encode())
+    response = ChatMerge(deltas.append).whole(json.dumps(body).encode())
     assert [(c.call_id, c.arguments) for c in response.calls] == [("c1", "{}"), ("c1", "{}")]
     assert response.finish == "tool_calls"
     assert response.usage == Usage(9, 4, 3, 2)
     with pytest.raises(ModelError, match="no choices"):
-        Merge(deltas.append).whole(b"{}")
+        ChatMerge(deltas.append).whole(b"{}")
 
 
 STREAM: list[bytes] = [
@@ -299,7 +299,7 @@ def test_any_chunking_of_a_stream_gives_the_same_response(
         wire += b"event: chunk" + newline + b"data:" + space + data + newline + newline
     if not blank_at_the_end:
         wire = wire.removesuffix(newline).removesuffix(newline)
-    merge, lines = Merge(lambda _: None), EventLines()
+    merge, lines = ChatMerge(lambda _: None), EventLines()
     edges = [0, *sorted(min(cut, len(wire)) for cut in cuts), len(wire)]
     for start, end in pairwise(edges):
         for data in lines.feed(wire[start:end]):
@@ -315,7 +315,7 @@ def test_data_over_several_lines_is_one_event() -> None:
 
 
 def test_more_calls_than_a_response_may_have_are_refused_while_they_are_read() -> None:
-    merge, fed = Merge(lambda _: None), 0
+    merge, fed = ChatMerge(lambda _: None), 0
     with pytest.raises(ModelError) as refused:
         for fed in range(10 * MAX_CALLS):
             merge.feed(frame(piece(fed, f"c{fed}", "add", "{}")))
@@ -365,7 +365,7 @@ def test_only_the_first_choice_counts() -> None:
             {"index": 0, "message": {"content": "Hello"}, "finish_reason": "stop"},
         ]
     }
-    whole = Merge(lambda _: None).whole(json.dumps(both).encode())
+    whole = ChatMerge(lambda _: None).whole(json.dumps(both).encode())
     assert (whole.text, whole.finish) == ("Hello", "stop")
 
 
@@ -394,5 +394,5 @@ def test_thoughts_among_the_parts_of_the_content_are_reasoning() -> None:
     ]
     message = {"content": [thinking("Hm."), {"type": "text", "text": "Hello"}]}
     body = {"choices": [{"message": message, "finish_reason": "stop"}]}
-    whole = Merge(lambda _: None).whole(json.dumps(body).encode())
+    whole = ChatMerge(lambda _: None).whole(json.dumps(body).encode())
     assert (whole.text, whole.reasoning[0].data) == ("Hello", {"text": "Hm."})

@@ -36,7 +36,7 @@ from runward.llm.openai.responses.native import (
     native_output,
 )
 from runward.llm.openai.responses.request import request_body
-from runward.llm.openai.responses.tools import Offered, function_tool
+from runward.llm.openai.responses.tools import DeclaredTools, function_tool
 from tests.support import responses_rules
 
 VENDOR = "openai-responses"
@@ -66,7 +66,7 @@ def hosting(kind: HostedKind, name: str | None = None, **fields: Any) -> ToolSpe
 
 def body_of(*items: Item, sealed: bool = True, given: Any = None, **fields: Any) -> JsonObject:
     request = ModelRequest("m", fields.pop("instructions", ""), items, **fields)
-    offered = Offered(request.tools, Functions(function_tool))
+    offered = DeclaredTools(request.tools, Functions(function_tool))
     body = request_body(request, offered, sealed=sealed)
     assert responses_rules.check(body, given or known(items)) == []
     walk(OWN.validate_python(body))

@@ -11,8 +11,8 @@ from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS, MAX_OUTPUT_ITEMS
 from runward.llm.openai.functions import Functions
-from runward.llm.openai.responses.response import Merge
-from runward.llm.openai.responses.tools import Offered, function_tool
+from runward.llm.openai.responses.response import ResponseMerge
+from runward.llm.openai.responses.tools import DeclaredTools, function_tool
 
 VENDOR = "openai-responses"
 USAGE = {
@@ -48,9 +48,9 @@ def body(*output: Any, **more: Any) -> bytes:
     return json.dumps({"status": "completed", "output": output, "usage": USAGE, **more}).encode()
 
 
-def merge_of(*tools: ToolSpec, deltas: list[Delta] | None = None) -> Merge:
-    offered = Offered(tools, Functions(function_tool))
-    return Merge(deltas.append if deltas is not None else lambda _: None, offered)
+def merge_of(*tools: ToolSpec, deltas: list[Delta] | None = None) -> ResponseMerge:
+    offered = DeclaredTools(tools, Functions(function_tool))
+    return ResponseMerge(deltas.append if deltas is not None else lambda _: None, offered)
 
 
 def whole(*output: Any, tools: tuple[ToolSpec, ...] = (), **more: Any) -> ModelResponse:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from runward.api.mcp.calls import MAX_CLIENT, Session, client_of
+from runward.api.mcp.calls import MAX_CLIENT, McpRunSession, client_of
 from runward.api.mcp.results import of_run, output_schema
 from runward.domain.ids import RunId
 from runward.domain.json import JsonObject
@@ -24,16 +24,18 @@ def run(status: RunStatus, **fields: Any) -> RunView:
 
 
 def test_a_session_is_read_as_it_was_written_and_names_its_requests() -> None:
-    session = Session.begun("ünï/1")
-    assert Session.read(str(session)) == session
+    session = McpRunSession.begun("ünï/1")
+    assert McpRunSession.read(str(session)) == session
     assert str(session).isascii()
     assert session.request(1) == session.request(1)
-    assert len({session.request(1), session.request("1"), Session.begun(None).request(1)}) == 3
+    assert (
+        len({session.request(1), session.request("1"), McpRunSession.begun(None).request(1)}) == 3
+    )
 
 
 @pytest.mark.parametrize("text", [None, "", "x", "é", "0.", "0" * 32 + ".w", "0" * 32 + "./w=="])
 def test_what_is_no_session_of_ours_is_none(text: str | None) -> None:
-    assert Session.read(text) is None
+    assert McpRunSession.read(text) is None
 
 
 def test_a_client_is_its_name_and_version_cut_to_a_sane_length() -> None:

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from runward.api.responses.log import LIVE, STRIDE, Log
-from runward.api.responses.parts import Found, Logged, Sent
+from runward.api.responses.parts import Found, Logged, SentItem
 
 Told: TypeAlias = tuple[str, dict[str, Any]]
 
@@ -72,11 +72,11 @@ ASKED = logged(
 )
 
 
-def sent(of: Log, events: list[Logged]) -> list[Sent]:
+def sent(of: Log, events: list[Logged]) -> list[SentItem]:
     return [one for event in events for one in of.take(event)]
 
 
-def types(events: list[Sent]) -> list[str]:
+def types(events: list[SentItem]) -> list[str]:
     return [one.type.removeprefix("response.") for one in events]
 
 
@@ -142,7 +142,7 @@ def pieces(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def said(events: list[Sent]) -> str:
+def said(events: list[SentItem]) -> str:
     return "".join(str(one.data["delta"]) for one in events if one.type.endswith("text.delta"))
 
 

@@ -17,12 +17,12 @@ from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.rules import RuleFailure
 from runward.domain.run.tools import asked
-from runward.loop.toolbox import Armed, ToolSet, approvals_asked, enabled_now
+from runward.loop.toolbox import SignedTool, ToolSet, approvals_asked, enabled_now
 from runward.tools import rule_process
 from runward.tools.plugin.loading import collect
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rule_process import _bytes_of, _compiled  # pyright: ignore[reportPrivateUsage]
-from runward.tools.rules import TOO_SLOW, Question, RuleEvaluator
+from runward.tools.rules import TOO_SLOW, RuleEvaluator, RuleQuestion
 from tests.unit.domain_cases import state, tool
 from tests.unit.test_plugins_isolated import is_alive
 
@@ -40,7 +40,7 @@ async def rules() -> AsyncGenerator[RuleEvaluator]:
 
 
 async def decide(rules: RuleEvaluator, rule: str, values: Any, project: ProjectId = OURS) -> Any:
-    [answer] = await rules.decide(project, [Question(rule, values)], {})
+    [answer] = await rules.decide(project, [RuleQuestion(rule, values)], {})
     return answer
 
 
@@ -53,11 +53,11 @@ def process_of(rules: RuleEvaluator) -> int:
 async def test_every_rule_has_its_answer_in_order(rules: RuleEvaluator) -> None:
     shared: dict[str, JsonValue] = {"context": {"tier": "gold"}, "run": {"turn": 2}}
     questions = [
-        Question("args.amount > 100 && context.tier == 'gold'", {"args": {"amount": 500}}),
-        Question("args.amount > 100", {"args": {"amount": 5}}),
-        Question("args.nothing > 100", {"args": {}}),
-        Question("args.x >", {}),
-        Question("run.turn == 2 && tool.name == 'pay'", {"tool": {"name": "pay"}}),
+        RuleQuestion("args.amount > 100 && context.tier == 'gold'", {"args": {"amount": 500}}),
+        RuleQuestion("args.amount > 100", {"args": {"amount": 5}}),
+        RuleQuestion("args.nothing > 100", {"args": {}}),
+        RuleQuestion("args.x >", {}),
+        RuleQuestion("run.turn == 2 && tool.name == 'pay'", {"tool": {"name": "pay"}}),
     ]
     answers = await rules.decide(OURS, questions, shared)
     assert [isinstance(one, RuleFailure) or one for one in answers] == [
@@ -82,7 +82,7 @@ async def test_a_rule_is_compiled_where_it_is_evaluated(
 async def test_a_rule_that_takes_too_long_is_ended_with_its_process_and_the_next_is_answered(
     rules: RuleEvaluator,
 ) -> None:
-    before = [Question("true", {}), Question(SLOW, TEXT), Question("true", {})]
+    before = [RuleQuestion("true", {}), RuleQuestion(SLOW, TEXT), RuleQuestion("true", {})]
     answers = await rules.decide(OURS, before, {})
     assert answers == [True, RuleFailure(TOO_SLOW), RuleFailure(TOO_SLOW)]
     assert await decide(rules, "args.x == 1", {"args": {"x": 1}}) is True
@@ -187,7 +187,7 @@ async def test_a_tool_is_shown_by_its_rule_and_hidden_where_that_fails(
         tool("later", enabled={"when": "run.turn > 5"}),
         tool("plain"),
     ]
-    tools = ToolSet({(one.name, 1): Armed(one, ()) for one in made})
+    tools = ToolSet({(one.name, 1): SignedTool(one, ()) for one in made})
     run = state(
         config={"tools": tuple(one.name for one in made)},
         context={"tier": "gold"},

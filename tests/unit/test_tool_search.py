@@ -12,8 +12,14 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.config import MAX_SHOWN
 from runward.domain.run.state import RunState
-from runward.domain.run.tool_search import MAX_FOUND, loaded, search, searching, shown
-from runward.domain.run.tools import Tool
+from runward.domain.run.tool_search import (
+    MAX_FOUND,
+    loaded_tools,
+    must_search,
+    search,
+    visible_registered_tools,
+)
+from runward.domain.run.tools import CompiledTool
 from tests.support.operations import counted_scans
 from tests.unit.domain_cases import call, state, tool
 
@@ -114,7 +120,7 @@ def test_any_query_gives_the_same_answer_twice(query: str, limit: int) -> None:
 # Which tools are shown.
 
 
-def many(count: int) -> dict[str, Tool]:
+def many(count: int) -> dict[str, CompiledTool]:
     made = [tool(f"tool_{i}", description=f"Does thing {i}. " + "x" * 200) for i in range(count)]
     return {one.name: one for one in made}
 
@@ -132,24 +138,26 @@ def called(name: str, turn: int = 1, position: int = 0, version: int | None = 1)
     return call(id_, CallPhase.SETTLED, tool=name, version=version, turn=turn, position=position)
 
 
-def names_shown(run: RunState, enabled: dict[str, Tool], room: int = MAX_SHOWN - 1) -> list[str]:
-    return list(shown(run, enabled, room))
+def names_shown(
+    run: RunState, enabled: dict[str, CompiledTool], room: int = MAX_SHOWN - 1
+) -> list[str]:
+    return list(visible_registered_tools(run, enabled, room))
 
 
 def test_up_to_64_tools_are_all_shown() -> None:
     few = many(MAX_SHOWN)
-    assert not searching(state(), few)
-    assert shown(state(), few, 0) == few
+    assert not must_search(state(), few)
+    assert visible_registered_tools(state(), few, 0) == few
 
 
 def test_an_agent_with_more_tools_is_shown_none_before_it_searched() -> None:
-    assert searching(state(), many(MAX_SHOWN + 1))
+    assert must_search(state(), many(MAX_SHOWN + 1))
     assert names_shown(state(), many(MAX_SHOWN + 1)) == []
 
 
 def test_an_agent_may_ask_to_search_fewer_tools_too() -> None:
     run = state([found("tool_1")], config={"tools": ["tool_0", "tool_1", "search_tools"]})
-    assert searching(run, many(2))
+    assert must_search(run, many(2))
     assert names_shown(run, many(2)) == ["tool_1"]
 
 
@@ -158,7 +166,7 @@ def test_what_was_found_or_called_or_must_be_called_is_shown_in_the_agent_s_orde
         [found("tool_80", "tool_3"), called("tool_70", turn=2), called("tool_9", 2, 1, None)],
         config={"tool_choice": {"name": "tool_77"}},
     )
-    assert loaded(run) == ("tool_77", "tool_70", "tool_80", "tool_3")
+    assert loaded_tools(run) == ("tool_77", "tool_70", "tool_80", "tool_3")
     assert names_shown(run, many(100)) == ["tool_3", "tool_70", "tool_77", "tool_80"]
 
 
@@ -184,7 +192,7 @@ def test_when_there_is_no_room_the_latest_stay() -> None:
 )
 def test_a_search_without_a_usable_result_loads_nothing(result: Result | None) -> None:
     run = state([replace(found("tool_1"), result=result)])
-    assert loaded(run) == ()
+    assert loaded_tools(run) == ()
 
 
 def test_with_500_tools_the_prompt_s_tools_stay_bounded() -> None:
@@ -196,7 +204,7 @@ def test_with_500_tools_the_prompt_s_tools_stay_bounded() -> None:
         hits = search(f"thing {turn * 16}", specs, MAX_FOUND)
         assert len(hits) == MAX_FOUND
         run = run.with_call(found(*(str(hit["name"]) for hit in hits), turn=turn))
-        prompt = [one.spec for one in shown(run, tools).values()]
+        prompt = [one.spec for one in visible_registered_tools(run, tools).values()]
         assert len(prompt) <= MAX_SHOWN - 1
         assert {one.name for one in prompt} >= {str(hit["name"]) for hit in hits}
         assert (

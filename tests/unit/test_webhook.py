@@ -24,7 +24,7 @@ from runward.domain.json import cleaned, compact
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import MediaPart, TextPart
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
-from runward.egress.answers import Answer
+from runward.egress.answers import EgressResponse
 from runward.egress.client import Egress
 from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.signed_post import SignedPosts
@@ -126,9 +126,11 @@ def taken_apart(request: bytes) -> tuple[dict[str, str], bytes]:
     return {name.lower(): value for name, value in lines}, body
 
 
-def an_answer(status: int = 200, body: bytes = b"", kind: str = "", **headers: str) -> Answer:
+def an_answer(
+    status: int = 200, body: bytes = b"", kind: str = "", **headers: str
+) -> EgressResponse:
     given = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status, given | ({"content-type": kind} if kind else {}), body)
+    return EgressResponse(status, given | ({"content-type": kind} if kind else {}), body)
 
 
 # What is sent.
@@ -436,7 +438,9 @@ def test_only_what_a_tool_says_on_purpose_reaches_the_model(
     ],
 )
 def test_retry_after_is_read_as_seconds(headers: dict[str, str], seconds: float | None) -> None:
-    outcome = interpret(Answer(503, {k.replace("_", "-"): v for k, v in headers.items()}, b""))
+    outcome = interpret(
+        EgressResponse(503, {k.replace("_", "-"): v for k, v in headers.items()}, b"")
+    )
     assert isinstance(outcome, Failed)
     assert outcome.retry_after == seconds
 
@@ -556,6 +560,6 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 def test_a_large_answer_of_many_values_is_read_about_as_fast_as_it_is_parsed() -> None:
     """It takes about 4 times as long."""
     body = b"[" + b",".join([b"{}"] * 500_000) + b"]"
-    response = Answer(200, {"content-type": "application/json"}, body)
+    response = EgressResponse(200, {"content-type": "application/json"}, body)
     assert isinstance(interpret(response), Done)
     assert cpu_seconds(lambda: interpret(response)) < 8 * cpu_seconds(lambda: from_json(body))

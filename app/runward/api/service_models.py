@@ -4,13 +4,13 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from runward.api.http.models import Shown, example
+from runward.api.http.models import ResponseModel, example
 from runward.domain.registry.guards import Moment, RunStage, ToolStage
 from runward.domain.registry.scopes import Scope
 from runward.domain.run.config import AgentKind
 
 
-class Alive(Shown):
+class Alive(ResponseModel):
     """The process answers."""
 
     model_config = ConfigDict(json_schema_extra=example(status="ok"))
@@ -19,7 +19,7 @@ class Alive(Shown):
     """`ok`."""
 
 
-class Ready(Shown):
+class Ready(ResponseModel):
     """The process can serve."""
 
     model_config = ConfigDict(json_schema_extra=example(status="ready"))
@@ -28,7 +28,7 @@ class Ready(Shown):
     """`ready`."""
 
 
-class Accepted(Shown):
+class Accepted(ResponseModel):
     """What a tool said has been taken in."""
 
     model_config = ConfigDict(json_schema_extra=example(accepted=True))
@@ -37,7 +37,7 @@ class Accepted(Shown):
     """true."""
 
 
-class LoadedPlugins(Shown):
+class LoadedPlugins(ResponseModel):
     """The functions of plugins that the process that answers has loaded."""
 
     tools: list[str]
@@ -48,7 +48,7 @@ class LoadedPlugins(Shown):
     """Their hooks, by name."""
 
 
-class McpAbilities(Shown):
+class McpAbilities(ResponseModel):
     """What can be done with MCP servers."""
 
     installed: bool
@@ -57,7 +57,7 @@ class McpAbilities(Shown):
     """Which commands the operator allows."""
 
 
-class ModelAbilities(Shown):
+class ModelAbilities(ResponseModel):
     """What the models of a vendor know."""
 
     hosted: list[str]
@@ -66,7 +66,7 @@ class ModelAbilities(Shown):
     """Kinds of the vendor's own tools that a webhook or plugin can carry out."""
 
 
-class Capabilities(Shown):
+class Capabilities(ResponseModel):
     """What this installation can do."""
 
     model_config = ConfigDict(

@@ -10,8 +10,8 @@ import typer
 from runward.cli.connection import Json, Runward, connected, path
 from runward.cli.editor import show_changed_lines
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, Key, Url, Yes, examples, read_yaml
-from runward.cli.plan import Change, Contract, Step, plan
+from runward.cli.options import AsJson, KeyOption, Url, Yes, examples, read_yaml
+from runward.cli.plan import Change, Contract, PlanStep, plan
 from runward.cli.printing import ago, print_json, print_one, say, short
 from runward.cli.registry import Kind, add_delete, add_list
 
@@ -50,7 +50,7 @@ def show(
     name: Annotated[str, AGENTS.argument],
     version: Annotated[int | None, typer.Option(min=1, help="An earlier version.")] = None,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Show an agent with every field."""
@@ -82,7 +82,7 @@ def apply(
         bool, typer.Option("--check", help="Show the plan alone; end with 2 if it has changes.")
     ] = False,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Make the agents what a file says: show the plan, ask, apply.
@@ -128,7 +128,7 @@ def _declared(file: Path) -> list[Json]:
     return agents  # pyright: ignore[reportUnknownVariableType]
 
 
-def _show(steps: list[Step]) -> None:
+def _show(steps: list[PlanStep]) -> None:
     for step in steps:
         mark, style = MARKS[step.action]
         say(f"{mark} {step.name}: {step.action}", style)
@@ -141,7 +141,7 @@ def _show(steps: list[Step]) -> None:
     say(f"{', '.join(coming)}, {counted['unchanged']} unchanged.")
 
 
-def _show_change(step: Step, change: Change) -> None:
+def _show_change(step: PlanStep, change: Change) -> None:
     """In a line, or where that would be a long one, the lines that are others."""
     before, after = short(change.before), short(change.after)
     if step.action == "create":
@@ -154,7 +154,7 @@ def _show_change(step: Step, change: Change) -> None:
         show_changed_lines(change.before, change.after, "      ")
 
 
-def _apply(runward: Runward, step: Step, bodies: Mapping[str, Json], *, told: bool) -> Json:
+def _apply(runward: Runward, step: PlanStep, bodies: Mapping[str, Json], *, told: bool) -> Json:
     """The agent as it is then, or that it is no more."""
     match step.action:
         case "create":

@@ -9,7 +9,7 @@ from runward.cli.completion import suggested
 from runward.cli.connection import Json, Runward, connected, path
 from runward.cli.editor import edited, show_difference
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, Key, Limit, Url, Yes, examples, read_json, read_object
+from runward.cli.options import AsJson, KeyOption, Limit, Url, Yes, examples, read_json, read_object
 from runward.cli.printing import (
     Columns,
     ago,
@@ -55,7 +55,7 @@ def list_approvals(
     tool: Annotated[str | None, typer.Option(help="Only those of one tool.")] = None,
     limit: Limit = 100,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """List approvals, oldest first."""
@@ -103,7 +103,7 @@ def decide(
     ] = None,
     yes: Yes = False,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide about a call. Without --decision it shows each and asks.

@@ -8,7 +8,7 @@ import typer
 
 from runward.cli.connection import Json, connected, path
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, Key, Limit, RunId, Url, examples, read_json, read_text
+from runward.cli.options import AsJson, KeyOption, Limit, RunId, Url, examples, read_json, read_text
 from runward.cli.printing import Columns, print_list, report, short
 
 
@@ -61,7 +61,7 @@ def list_calls(
     run_id: RunId,
     limit: Limit = MAX_CALLS,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """The ledger of a run: every call, with its attempts and its outcome."""
@@ -85,7 +85,7 @@ def resolve(
         bool, typer.Option("--retry", help="It did not take effect: send it again.")
     ] = False,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Settle a call whose outcome nobody knows.
@@ -110,7 +110,7 @@ def give_result(
         str | None, typer.Option(help="What went wrong, for the model. Or @FILE.")
     ] = None,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Give the result of a client's tool, or what a tool asked for.

@@ -33,7 +33,7 @@ RUNS: Final = {
 }
 
 
-class Teller:
+class EventPrinter:
     """Prints to standard output. Pieces of text are told once, also after a reconnect."""
 
     def __init__(self, run_id: str) -> None:

@@ -6,7 +6,15 @@ from typing import Annotated
 import typer
 
 from runward.cli.connection import Json, connected, path
-from runward.cli.options import Approval, AsJson, Key, Url, approval_rule, examples, read_fields
+from runward.cli.options import (
+    ApprovalArgument,
+    AsJson,
+    KeyOption,
+    Url,
+    approval_rule,
+    examples,
+    read_fields,
+)
 from runward.cli.printing import ago, print_json, say, waiting
 from runward.cli.registry import Kind, add_delete, add_list, add_show
 
@@ -42,12 +50,12 @@ def register(
     prefix: Annotated[
         str | None, typer.Option(help="What its tools' names begin with. Default: its name.")
     ] = None,
-    approval: Approval = None,
+    approval: ApprovalArgument = None,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="YAML or JSON: the server's fields.")
     ] = None,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Register a server: it is connected to at once, and its tools are listed."""
@@ -61,7 +69,7 @@ def register(
 def refresh(
     name: Annotated[str, SERVERS.argument],
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """List the server's tools again."""

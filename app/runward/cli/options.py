@@ -23,7 +23,7 @@ Url: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
-Key: TypeAlias = Annotated[
+KeyOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--key",
@@ -40,7 +40,7 @@ RunId: TypeAlias = Annotated[
     typer.Argument(metavar="RUN", help="run_…", autocompletion=suggested("/v1/runs", "id")),
 ]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Approval: TypeAlias = Annotated[
+ApprovalArgument: TypeAlias = Annotated[
     str | None, typer.Option(help="never, always, or a rule such as 'args.amount > 100'.")
 ]
 Limit: TypeAlias = Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")]

@@ -28,7 +28,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     name: str
     action: Literal["create", "change", "delete", "unchanged"]
     changes: tuple[Change, ...]
@@ -97,15 +97,17 @@ class Contract:
         return schema
 
 
-def plan(declared: list[Json], found: Mapping[str, Json | None], contract: Contract) -> list[Step]:
+def plan(
+    declared: list[Json], found: Mapping[str, Json | None], contract: Contract
+) -> list[PlanStep]:
     """`found`: the agents that are there, as Runward shows them; those that are not declared are
     to be deleted."""
     steps = [_step(one, found[one["name"]], contract) for one in declared]
     gone = found.keys() - {one["name"] for one in declared}
-    return steps + [Step(name, "delete", ()) for name in sorted(gone)]
+    return steps + [PlanStep(name, "delete", ()) for name in sorted(gone)]
 
 
-def _step(declared: Json, former: Json | None, contract: Contract) -> Step:
+def _step(declared: Json, former: Json | None, contract: Contract) -> PlanStep:
     wanted = contract.complete(declared)
     before = contract.complete(former or {})
     changes = [
@@ -114,7 +116,7 @@ def _step(declared: Json, former: Json | None, contract: Contract) -> Step:
         if wanted[field] != before[field]
     ]
     action = "create" if former is None else "change" if changes else "unchanged"
-    return Step(declared["name"], action, tuple(changes))
+    return PlanStep(declared["name"], action, tuple(changes))
 
 
 def _default(schema: Json) -> Any:

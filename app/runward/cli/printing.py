@@ -89,7 +89,9 @@ def print_one(thing: Json, *, as_json: bool) -> None:
     if as_json:
         print_json(thing)
     else:
-        print_fields((field, shown(value)) for field, value in thing.items() if field != "object")
+        print_fields(
+            (field, format_value(value)) for field, value in thing.items() if field != "object"
+        )
 
 
 def report(thing: Any, text: str, *, as_json: bool) -> None:
@@ -131,7 +133,7 @@ def short(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A field's value to read; empty where there is none."""
     if value is None or value in ({}, []):
         return ""

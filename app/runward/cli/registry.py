@@ -8,7 +8,7 @@ import typer
 from runward.cli.completion import suggested
 from runward.cli.connection import connected, path
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, Key, Limit, Url, Yes
+from runward.cli.options import AsJson, KeyOption, Limit, Url, Yes
 from runward.cli.printing import Columns, print_list, print_one, report
 
 
@@ -37,7 +37,7 @@ def add_list(app: typer.Typer, kind: Kind, *, order: str = "asc", at_most: int =
 
     @app.command("list", help=f"List {kind.word}s, {how}.")
     def list_all(
-        limit: Limit = at_most, url: Url = None, key: Key = None, as_json: AsJson = False
+        limit: Limit = at_most, url: Url = None, key: KeyOption = None, as_json: AsJson = False
     ) -> None:
         with connected(url, key) as runward:
             found = list(runward.every(f"/v1/{kind.where}", limit, order=order))
@@ -49,7 +49,7 @@ def add_show(app: typer.Typer, kind: Kind) -> None:
     def show(
         name: Annotated[str, kind.argument],
         url: Url = None,
-        key: Key = None,
+        key: KeyOption = None,
         as_json: AsJson = False,
     ) -> None:
         with connected(url, key) as runward:
@@ -63,7 +63,7 @@ def add_delete(app: typer.Typer, kind: Kind) -> None:
         name: Annotated[str, kind.argument],
         yes: Yes = False,
         url: Url = None,
-        key: Key = None,
+        key: KeyOption = None,
         as_json: AsJson = False,
     ) -> None:
         with connected(url, key) as runward:

@@ -8,12 +8,12 @@ import typer
 from runward.cli import calls
 from runward.cli.completion import suggested
 from runward.cli.connection import Json, Runward, connected, path
-from runward.cli.event_printer import Teller
+from runward.cli.event_printer import EventPrinter
 from runward.cli.event_stream import follow
 from runward.cli.exits import Exit, fail
 from runward.cli.options import (
     AsJson,
-    Key,
+    KeyOption,
     Limit,
     RunId,
     Url,
@@ -107,7 +107,7 @@ def start(
     watch: Watch = False,
     settled: Settled = False,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Start a run and say its id; with --watch, follow it."""
@@ -138,7 +138,7 @@ def list_runs(
     ] = None,
     limit: Limit = 20,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """List runs, newest first."""
@@ -152,7 +152,7 @@ def list_runs(
 
 
 @app.command()
-def show(run_id: RunId, url: Url = None, key: Key = None, as_json: AsJson = False) -> None:
+def show(run_id: RunId, url: Url = None, key: KeyOption = None, as_json: AsJson = False) -> None:
     """Show a run, its calls and what it waits for."""
     with connected(url, key) as runward:
         run = runward.get(path("runs", run_id))
@@ -173,7 +173,7 @@ def watch(
     settled: Settled = False,
     children: Annotated[bool, typer.Option("--children", help="Child runs too.")] = False,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Follow a run to its end: what the model says, calls, approvals.
@@ -193,7 +193,7 @@ def cancel(
         bool, typer.Option("--after-turn", help="Let the turn in progress finish.")
     ] = False,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Cancel a run."""
@@ -208,7 +208,7 @@ def send_input(
     run_id: RunId,
     said: Annotated[str, typer.Argument(metavar="MESSAGE", help="Text; `-` reads it from stdin.")],
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Say something to an open run. The model reads it with its next turn."""
@@ -227,7 +227,7 @@ def go_on(
     watch: Watch = False,
     settled: Settled = False,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Go on where a limit stopped a run: as a new run, whose id it says."""
@@ -253,7 +253,7 @@ def _watch(
     runward: Runward, run_id: str, after: str, *, settled: bool, children: bool, as_json: bool
 ) -> None:
     """Ends with the run's exit code."""
-    teller = Teller(run_id)
+    teller = EventPrinter(run_id)
     for event in follow(runward, run_id, after=after, settled=settled, children=children):
         if as_json:
             print_json(event)

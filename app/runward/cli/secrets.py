@@ -7,7 +7,7 @@ import typer
 
 from runward.cli.connection import connected, path
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, Key, Url, examples, read_stdin
+from runward.cli.options import AsJson, KeyOption, Url, examples, read_stdin
 from runward.cli.printing import ago, report
 from runward.cli.registry import Kind, add_delete, add_list
 
@@ -32,7 +32,7 @@ SECRETS = Kind(
 def put(
     name: Annotated[str, typer.Argument(metavar="SECRET", help="What it is referred to by.")],
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Store a value, or give a secret another one.

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from runward.cli.connection import Json, connected, path
-from runward.cli.options import AsJson, Key, Url
+from runward.cli.options import AsJson, KeyOption, Url
 from runward.cli.printing import ago, print_fields, print_json, print_one, report, short
 from runward.cli.registry import Kind, add_delete, add_list
 
@@ -34,7 +34,7 @@ def create(
         typer.Option(help="What a run does that is started while another one is open."),
     ] = None,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Begin a conversation and say its id, for `runs start --session`."""
@@ -54,7 +54,7 @@ def show(
     session: Annotated[str, SESSIONS.argument],
     items: Annotated[int, typer.Option(min=0, max=10_000, help="The last ones.")] = 20,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a session and what was said last."""

@@ -8,9 +8,9 @@ import typer
 from runward.cli.connection import Json, connected, path
 from runward.cli.exits import Exit, fail
 from runward.cli.options import (
-    Approval,
+    ApprovalArgument,
     AsJson,
-    Key,
+    KeyOption,
     Limit,
     Url,
     approval_rule,
@@ -21,13 +21,13 @@ from runward.cli.options import (
 from runward.cli.printing import (
     Columns,
     ago,
+    format_value,
     print_fields,
     print_json,
     print_list,
     report,
     say,
     short,
-    shown,
     waiting,
 )
 from runward.cli.registry import Kind, add_delete, add_list, add_show
@@ -91,10 +91,10 @@ def register(
     to: To = None,
     description: Description = None,
     parameters: Parameters = None,
-    approval: Approval = None,
+    approval: ApprovalArgument = None,
     file: Fields = None,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Register a tool. Its signing secret is printed this once."""
@@ -119,10 +119,10 @@ def change(
     to: To = None,
     description: Description = None,
     parameters: Parameters = None,
-    approval: Approval = None,
+    approval: ApprovalArgument = None,
     file: Fields = None,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Change the fields that are named; all else stays."""
@@ -140,7 +140,7 @@ def test(
     arguments: Annotated[str, typer.Argument(metavar="ARGUMENTS", help="JSON, or @FILE.")] = "{}",
     context: Annotated[str | None, typer.Option(help="A JSON object, or @FILE.")] = None,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Call a tool for real, outside of any run. Ends with 1 if it failed."""
@@ -155,10 +155,10 @@ def test(
         print_fields(
             [
                 ("outcome", tried["outcome"]),
-                ("status", shown(tried.get("status"))),
+                ("status", format_value(tried.get("status"))),
                 ("seconds", f"{tried['seconds']:.3f}"),
                 ("detail", tried.get("detail") or ""),
-                ("output", shown(tried.get("output"))),
+                ("output", format_value(tried.get("output"))),
             ]
         )
     if tried["outcome"] == "failed":
@@ -170,7 +170,7 @@ def list_calls(
     name: Annotated[str, TOOLS.argument],
     limit: Limit = 20,
     url: Url = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """List a tool's calls in all runs, newest first, with times and errors."""

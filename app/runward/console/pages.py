@@ -44,7 +44,7 @@ HEADERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class StaticFile:
     content: bytes
     media_type: str
     etag: str
@@ -73,8 +73,8 @@ def router() -> APIRouter:
     return routes
 
 
-def _files() -> dict[str, File]:
-    found: dict[str, File] = {}
+def _files() -> dict[str, StaticFile]:
+    found: dict[str, StaticFile] = {}
     folder = files("runward.console").joinpath("static")
     names = sorted(one.name for one in folder.iterdir())
     for one in folder.iterdir():
@@ -85,7 +85,7 @@ def _files() -> dict[str, File]:
                 content = _preloading(content, [name for name in names if name.endswith(".js")])
             # Weak, since it is the same for the compressed file.
             etag = f'W/"{sha256(content).hexdigest()[:32]}"'
-            found[one.name] = File(content, media_type, etag)
+            found[one.name] = StaticFile(content, media_type, etag)
     return found
 
 

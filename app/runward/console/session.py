@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.registry import console_access
 from runward.domain.registry.console_access import COOKIE, HTTPS_COOKIE
 from runward.store.access import console_sessions
@@ -91,8 +91,8 @@ async def _shown(services: Services, token: str) -> JSONResponse | None:
     who = session.principal
     shown: dict[str, Any] = {
         "object": "console_session",
-        "key": {"id": show(Prefix.KEY, who.key_id), "name": session.key_name},
-        "project": {"id": show(Prefix.PROJECT, who.project_id), "name": session.project_name},
+        "key": {"id": format_id(Prefix.KEY, who.key_id), "name": session.key_name},
+        "project": {"id": format_id(Prefix.PROJECT, who.project_id), "name": session.project_name},
         "scopes": sorted(who.scopes),
         "expires_at": session.expires_at.isoformat(),
     }

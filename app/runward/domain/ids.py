@@ -32,7 +32,7 @@ class Prefix(StrEnum):
     MCP_SERVER = "mcp"
 
 
-def show(prefix: Prefix, value: UUID) -> str:
+def format_id(prefix: Prefix, value: UUID) -> str:
     return f"{prefix}_{value.hex}"
 
 

@@ -53,7 +53,7 @@ _PUBLIC_V6: Final = IPv6Network("2000::/3")
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class AddressPolicy:
     """`allow_private`: networks that the operator opened; any port may be reached there."""
 
     allow_private: tuple[Network, ...]

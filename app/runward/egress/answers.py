@@ -27,7 +27,7 @@ class Missing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EgressResponse:
     """`body`: at most as many bytes as were asked for, inflated; `truncated`: there was more.
     `encoding`: a content coding that could not be undone, so that `body` cannot be read."""
 
@@ -49,7 +49,7 @@ class NoAnswer:
     permanent: bool = False
 
 
-Outcome: TypeAlias = Answer | NoAnswer
+EgressOutcome: TypeAlias = EgressResponse | NoAnswer
 
 
 def reason_of(error: Exception) -> str:

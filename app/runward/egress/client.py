@@ -14,13 +14,13 @@ from typing import Final
 
 import aiohttp
 
-from runward.egress.addresses import DEFAULT_PORTS, Network, Policy, parse_ports
+from runward.egress.addresses import DEFAULT_PORTS, AddressPolicy, Network, parse_ports
 from runward.egress.answers import (
     READ_HEADERS,
-    Answer,
+    EgressOutcome,
+    EgressResponse,
     Missing,
     NoAnswer,
-    Outcome,
     inflate,
     reason_of,
 )
@@ -63,7 +63,7 @@ class Egress:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """`tls`: what certificates are trusted; the system's if None. Raises ValueError."""
-        self._policy = Policy(allow_private, parse_ports(allowed_ports))
+        self._policy = AddressPolicy(allow_private, parse_ports(allowed_ports))
         self._parse = lru_cache(PARSED_URLS)(partial(parse_target, policy=self._policy))
         self._tls = tls
         self._threads = ThreadPoolExecutor(DNS_THREADS, thread_name_prefix="dns")
@@ -102,7 +102,7 @@ class Egress:
         *,
         seconds: float,
         max_response_bytes: int,
-    ) -> Outcome:
+    ) -> EgressOutcome:
         """One request; never raises for what the network or the other side does. `seconds`:
         from DNS to the answer's last byte."""
         try:
@@ -131,7 +131,7 @@ class Egress:
 
     async def _exchange(
         self, method: str, target: Target, headers: Mapping[str, str], body: bytes, limit: int
-    ) -> Answer:
+    ) -> EgressResponse:
         session = self._session or self._open()
         async with session.request(
             method, target.url, headers=headers, data=body, allow_redirects=False
@@ -144,11 +144,11 @@ class Egress:
             raw, truncated = await _read(response, limit)
         encoding = kept.get("content-encoding", "identity").strip().lower()
         if encoding in ("", "identity"):
-            return Answer(response.status, kept, raw, truncated)
+            return EgressResponse(response.status, kept, raw, truncated)
         inflated = None if truncated else inflate(raw, encoding, limit)
         if inflated is None:
-            return Answer(response.status, kept, b"", truncated, encoding[:50])
-        return Answer(response.status, kept, *inflated)
+            return EgressResponse(response.status, kept, b"", truncated, encoding[:50])
+        return EgressResponse(response.status, kept, *inflated)
 
     def _open(self) -> aiohttp.ClientSession:
         """Made at the first request, since it belongs to the running loop."""

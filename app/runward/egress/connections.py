@@ -15,7 +15,7 @@ from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
 from runward.egress import broken_bodies
-from runward.egress.addresses import Policy, parse_address
+from runward.egress.addresses import AddressPolicy, parse_address
 
 broken_bodies.repair()
 
@@ -36,7 +36,7 @@ class Attempt:
 current_attempt: Final[ContextVar[Attempt]] = ContextVar("egress_attempt")
 
 
-def guarded_socket(policy: Policy, info: Any) -> socket.socket:
+def guarded_socket(policy: AddressPolicy, info: Any) -> socket.socket:
     """The last check, of the address itself, whatever led to it."""
     family, kind, protocol, _, where = info
     address = parse_address(str(where[0]))
@@ -51,7 +51,7 @@ class Resolver(AbstractResolver):
     name at the same time share one lookup, so that a name whose servers are silent holds one
     thread and not all of them."""
 
-    def __init__(self, policy: Policy, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, policy: AddressPolicy, threads: ThreadPoolExecutor) -> None:
         self._policy = policy
         self._threads = threads
         self._lookups: dict[tuple[str, int, int], asyncio.Future[Any]] = {}

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from runward.egress.addresses import Address, Policy, parse_address
+from runward.egress.addresses import Address, AddressPolicy, parse_address
 
 MAX_URL: Final = 2048
 
@@ -38,7 +38,7 @@ class Target:
     """Where the host is an address already."""
 
 
-def parse_target(url: str, policy: Policy) -> Target:
+def parse_target(url: str, policy: AddressPolicy) -> Target:
     """Raises TargetError. No network: a name's addresses are checked when they are known."""
     if len(url) > MAX_URL:
         raise TargetError(f"The URL is longer than {MAX_URL} characters.")

@@ -10,7 +10,7 @@ from typing import Final, cast
 import httpcore2
 import httpx2
 
-from runward.egress.addresses import Policy
+from runward.egress.addresses import AddressPolicy
 from runward.egress.connections import RefusedAddressError, Resolver
 
 CONNECT_SECONDS: Final = 10.0
@@ -22,7 +22,7 @@ MAX_CONNECTIONS: Final = 128
 class CheckedBackend(httpcore2.AsyncNetworkBackend):
     """Resolves a name, checks every address of it, and connects to one that was checked."""
 
-    def __init__(self, policy: Policy, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, policy: AddressPolicy, threads: ThreadPoolExecutor) -> None:
         self._resolver = Resolver(policy, threads)
         self._inner = cast(httpcore2.AsyncNetworkBackend, httpcore2.AnyIOBackend())
 
@@ -73,7 +73,7 @@ class CheckedTransport(httpx2.AsyncHTTPTransport):
     """No proxy, no retries, HTTP/1.1."""
 
     def __init__(
-        self, policy: Policy, threads: ThreadPoolExecutor, tls: ssl.SSLContext | None
+        self, policy: AddressPolicy, threads: ThreadPoolExecutor, tls: ssl.SSLContext | None
     ) -> None:
         context = tls or ssl.create_default_context()
         super().__init__(verify=context, trust_env=False)

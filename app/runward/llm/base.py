@@ -22,13 +22,13 @@ __all__ = [
     "OnDelta",
     "ReasoningDelta",
     "RequestedCall",
+    "RequestedToolChoice",
     "Restarted",
     "TextDelta",
-    "ToolChoice",
     "Usage",
 ]
 
-ToolChoice: TypeAlias = Literal["auto", "none", "required"] | JsonObject
+RequestedToolChoice: TypeAlias = Literal["auto", "none", "required"] | JsonObject
 """`{"name": "…"}` names one tool."""
 
 
@@ -41,7 +41,7 @@ class ModelRequest:
     instructions: str
     items: tuple[Item, ...]
     tools: tuple[ToolSpec, ...] = ()
-    tool_choice: ToolChoice = "auto"
+    tool_choice: RequestedToolChoice = "auto"
     parallel_tool_calls: bool = True
     settings: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     output_schema: JsonObject | None = None

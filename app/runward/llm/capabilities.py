@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from runward.domain.run.items import HostedCall, Item, MediaPart, Message, Reasoning, ToolCall
 from runward.domain.run.response import Loss
-from runward.llm.base import Abilities, ModelRequest, ToolChoice
+from runward.llm.base import Abilities, ModelRequest, RequestedToolChoice
 
 OF_RUNWARD: Final = frozenset(
     {"stream", "extra_body", "timeout_seconds", "first_token_timeout_seconds"}
@@ -65,7 +65,7 @@ def _kept_settings(settings: Mapping[str, JsonValue], lost: set[str]) -> dict[st
     return kept
 
 
-def refused_choice(choice: ToolChoice, can: Abilities) -> Loss | None:
+def refused_choice(choice: RequestedToolChoice, can: Abilities) -> Loss | None:
     kind = choice if isinstance(choice, str) else "named"
     if kind == "auto" or kind in can.tool_choices:
         return None
@@ -121,7 +121,9 @@ def _is_foreign_thought(item: Item, can: Abilities) -> bool:
     return isinstance(item, Reasoning) and item.vendor != can.vendor
 
 
-def kept_choice(choice: ToolChoice, tools: set[str], lost: set[str]) -> ToolChoice:
+def kept_choice(
+    choice: RequestedToolChoice, tools: set[str], lost: set[str]
+) -> RequestedToolChoice:
     """What is left of a choice when these are the tools."""
     if "tool_choice" in lost or not tools:
         return "auto"

@@ -59,7 +59,7 @@ _KEY_OF: Final[Mapping[VendorName, str]] = {
 Reached: TypeAlias = OpenAIChat | OpenAIResponses | VendorModel
 
 
-class UnknownModelError(ValueError):
+class ModelNotInCatalogError(ValueError):
     """The text is for the caller: it says what there is instead."""
 
 
@@ -74,14 +74,14 @@ class Models:
         """Raises UnknownModelError."""
         vendor, colon, name = model.partition(":")
         if not colon or not name:
-            raise UnknownModelError(f"'{model}' does not name a model. {VENDORS}")
+            raise ModelNotInCatalogError(f"'{model}' does not name a model. {VENDORS}")
         if vendor == "offline" and name in OFFLINE_MODELS:
             return self._offline, name
         match self._by_vendor.get(vendor):
             case None:
-                raise UnknownModelError(f"There is no model '{model}'. {VENDORS}")
+                raise ModelNotInCatalogError(f"There is no model '{model}'. {VENDORS}")
             case str(why_not):
-                raise UnknownModelError(
+                raise ModelNotInCatalogError(
                     f"'{model}' cannot be reached: {why_not}. 'offline:rules' works without."
                 )
             case reached:

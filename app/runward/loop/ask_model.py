@@ -10,18 +10,18 @@ from typing import Final, TypeAlias
 import structlog
 from pydantic_core import PydanticSerializationError
 
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, UnstorableError, cleaned_text
 from runward.domain.run import texts
 from runward.domain.run.bounds import MAX_CALL_ID, bounded_name, bounded_response
 from runward.domain.run.config import NamedTool
 from runward.domain.run.conversation import conversation
 from runward.domain.run.decide import AskModel
-from runward.domain.run.history import shown
+from runward.domain.run.history import trimmed_history
 from runward.domain.run.items import Message
 from runward.domain.run.response import Loss, ModelResponse
 from runward.domain.run.state import RunState, tool_calls_of
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 from runward.llm import failures
 from runward.llm.base import (
     ArgumentsDelta,
@@ -31,14 +31,14 @@ from runward.llm.base import (
     ModelRequest,
     OnDelta,
     ReasoningDelta,
+    RequestedToolChoice,
     Restarted,
     TextDelta,
-    ToolChoice,
 )
 from runward.llm.capabilities import fitted
-from runward.llm.catalog import UnknownModelError
-from runward.loop.breaker import OPEN, Key
-from runward.loop.hosted_secrets import armed
+from runward.llm.catalog import ModelNotInCatalogError
+from runward.loop.breaker import OPEN, BreakerKey
+from runward.loop.hosted_secrets import with_secrets
 from runward.loop.leased_run import Engine
 from runward.store.live.drafts import Draft
 
@@ -89,10 +89,10 @@ class Downgraded:
 Note: TypeAlias = Retried | Downgraded
 
 
-def request_for(state: RunState, tools: Mapping[str, Tool], ask: AskModel) -> ModelRequest:
+def request_for(state: RunState, tools: Mapping[str, CompiledTool], ask: AskModel) -> ModelRequest:
     """Everything but the model's name."""
     config = state.config
-    items = (*shown(state.history, config.history, state.calls), *conversation(state))
+    items = (*trimmed_history(state.history, config.history, state.calls), *conversation(state))
     if ask.tools_off:
         items = (*items, Message("user", texts.SUMMARISE))
     return ModelRequest(
@@ -108,7 +108,7 @@ def request_for(state: RunState, tools: Mapping[str, Tool], ask: AskModel) -> Mo
     )
 
 
-def _choice(state: RunState, tools: Mapping[str, Tool]) -> ToolChoice:
+def _choice(state: RunState, tools: Mapping[str, CompiledTool]) -> RequestedToolChoice:
     """After the first tool use a forced choice goes back to auto, or it would never end."""
     config = state.config
     if config.reset_tool_choice and _has_called(state):
@@ -166,10 +166,10 @@ async def _ask_one(
     again: it is not waited for one that is down while there is another."""
     try:
         model, vendor_name = (await engine.models.of(state.project_id)).resolve(name)
-    except UnknownModelError as error:
+    except ModelNotInCatalogError as error:
         raise ModelError("unknown_model", str(error), transient=False) from error
     fitting, losses = fitted(replace(request, model=vendor_name), model.abilities)
-    ready = await armed(fitting, partial(engine.secrets, state.project_id))
+    ready = await with_secrets(fitting, partial(engine.secrets, state.project_id))
     watch.lost(name, (*losses, *ready.losses))
     key = (state.project_id, name)
     attempt = 1
@@ -181,10 +181,10 @@ async def _ask_one(
             try:
                 response = await _attempt(engine, key, model, ready.request, deltas)
             except ModelError as failure:
-                error = ready.struck_error(failure)
+                error = ready.redacted_error(failure)
             else:
                 deltas.end()
-                response = ready.struck(response)
+                response = ready.redacted(response)
                 watch.lost(name, response.losses)
                 cost = engine.prices.cost_usd(name, response.usage)
                 return replace(response, usage=replace(response.usage, cost=cost or 0.0))
@@ -199,7 +199,7 @@ async def _ask_one(
 
 
 async def _attempt(
-    engine: Engine, key: Key, model: Model, request: ModelRequest, on_delta: OnDelta
+    engine: Engine, key: BreakerKey, model: Model, request: ModelRequest, on_delta: OnDelta
 ) -> ModelResponse:
     """One request, whose first word must come in time. Raises ModelError."""
     settings = dict(request.settings)
@@ -271,7 +271,7 @@ class _Watch:
     def retried(self, model: str, error: ModelError, *, after: float) -> None:
         """`model` is asked next, `after` seconds."""
         log.info(
-            "model_retried", run=show(Prefix.RUN, self._state.id), model=model, code=error.code
+            "model_retried", run=format_id(Prefix.RUN, self._state.id), model=model, code=error.code
         )
         self.tell(Retried(model, error.code, error.message, after))
         self._draft.restart()

@@ -30,7 +30,7 @@ _DOWN: Final = frozenset(
     }
 )
 
-Key: TypeAlias = tuple[UUID, str]
+BreakerKey: TypeAlias = tuple[UUID, str]
 """A project, and `vendor:model`."""
 
 
@@ -47,9 +47,9 @@ class Breakers:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._now = clock
-        self._circuits: OrderedDict[Key, _Circuit] = OrderedDict()
+        self._circuits: OrderedDict[BreakerKey, _Circuit] = OrderedDict()
 
-    def refusal(self, key: Key) -> ModelError | None:
+    def refusal(self, key: BreakerKey) -> ModelError | None:
         """Why the model is not to be asked now; `retry_after` says when it may be. Once that has
         passed, one request goes first, and the others wait for how it ends."""
         circuit = self._circuits.get(key)
@@ -63,12 +63,12 @@ class Breakers:
         text = f"{key[1]} failed {circuit.failures} times in a row and is left alone for a while."
         return ModelError(OPEN, text, transient=True, retry_after=wait)
 
-    def is_probing(self, key: Key) -> bool:
+    def is_probing(self, key: BreakerKey) -> bool:
         """Return whether a request tries the model, and the others wait for it."""
         circuit = self._circuits.get(key)
         return circuit is not None and circuit.probing
 
-    def failed(self, key: Key, error: ModelError) -> None:
+    def failed(self, key: BreakerKey, error: ModelError) -> None:
         if error.code not in _DOWN:
             self.over(key)
             return
@@ -83,10 +83,10 @@ class Breakers:
             circuit.open_seconds = min(doubled, LONGEST_SECONDS)
             circuit.until = self._now() + circuit.open_seconds
 
-    def worked(self, key: Key) -> None:
+    def worked(self, key: BreakerKey) -> None:
         self._circuits.pop(key, None)
 
-    def over(self, key: Key) -> None:
+    def over(self, key: BreakerKey) -> None:
         """The request ended without a word on whether the vendor is up."""
         if (circuit := self._circuits.get(key)) is not None:
             circuit.probing = False

@@ -10,13 +10,14 @@ from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, canonical, digest
 from runward.domain.registry.guards import (
     Allow,
     Fail,
     GoOn,
     Guardrail,
+    GuardrailVerdict,
     Hook,
     HookAnswer,
     HookFailed,
@@ -24,7 +25,6 @@ from runward.domain.registry.guards import (
     Moment,
     Reject,
     Stage,
-    Verdict,
 )
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, Result
@@ -34,9 +34,9 @@ from runward.domain.run.response import ModelResponse
 from runward.domain.run.state import RunState
 from runward.loop import guard_payloads as payloads
 from runward.loop.guard_payloads import Seen
-from runward.loop.policies import Policy
-from runward.loop.toolbox import Armed
-from runward.tools.guards import Guards, Question, describe
+from runward.loop.policies import ProjectPolicy
+from runward.loop.toolbox import SignedTool
+from runward.tools.guards import GuardClient, GuardQuestion, describe
 
 SMALLEST_SECONDS: Final = 0.01
 NO_TIME_LEFT: Final = "The guardrails and hooks before the call took all of its time."
@@ -48,7 +48,7 @@ SecondsLeft: TypeAlias = Callable[[], float]
 class AskedCall:
     """A call that a person would be asked about, before it is in the ledger."""
 
-    armed: Armed
+    armed: SignedTool
     arguments: JsonObject
 
     @property
@@ -57,33 +57,33 @@ class AskedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarding:
-    guards: Guards
-    policy: Policy
+class Checks:
+    guards: GuardClient
+    policy: ProjectPolicy
 
     # Around one call.
 
-    def checks_results(self, state: RunState, armed: Armed) -> bool:
+    def checks_results(self, state: RunState, armed: SignedTool) -> bool:
         """Whether a result of this tool is shown to anyone before the model gets it."""
         checks = self._guardrails(state, "output", armed)
         return bool(checks or self._hooks(state, "after_tool"))
 
     async def before_call(
-        self, state: RunState, call: Call, armed: Armed, left: SecondsLeft
+        self, state: RunState, call: Call, armed: SignedTool, left: SecondsLeft
     ) -> Done | Failed | None:
         """None: the tool is to be called. Its time runs meanwhile, so that a guardrail or hook has
         what is left of it at most."""
         about = payloads.of_call(call)
-        verdict = await self._judged(
+        verdict = await self._run_guardrails(
             self._guardrails(state, "input", armed),
             lambda: payloads.guardrail(state, "input", about),
-            f"{show(Prefix.CALL, call.uuid)}_input",
+            f"{format_id(Prefix.CALL, call.uuid)}_input",
             left,
         )
         if not isinstance(verdict, Allow):
             return _refused(verdict)
-        answer = await self._hooked(
-            state, "before_tool", call.turn, about, show(Prefix.CALL, call.uuid), left
+        answer = await self._run_hooks(
+            state, "before_tool", call.turn, about, format_id(Prefix.CALL, call.uuid), left
         )
         match answer:
             case Instead(value=value, metadata=metadata):
@@ -97,7 +97,7 @@ class Guarding:
         return Failed(Why.NOT_SENT, NO_TIME_LEFT, permanent=True) if spent else None
 
     async def after_call(
-        self, state: RunState, call: Call, armed: Armed, outcome: Done | Failed, result: Result
+        self, state: RunState, call: Call, armed: SignedTool, outcome: Done | Failed, result: Result
     ) -> Done | Failed:
         """`result` is what the model would get of `outcome`. Every guardrail and hook has its own
         time, since the call's may be used up. A call that surely was not sent has no result that
@@ -107,8 +107,8 @@ class Guarding:
             return outcome
         seen = Seen.of(result)
         about = payloads.of_call(call, seen)
-        call_id = show(Prefix.CALL, call.uuid)
-        answer = await self._hooked(state, "after_tool", call.turn, about, call_id)
+        call_id = format_id(Prefix.CALL, call.uuid)
+        answer = await self._run_hooks(state, "after_tool", call.turn, about, call_id)
         match answer:
             case Instead():
                 outcome, about = (
@@ -122,7 +122,7 @@ class Guarding:
                 pass
             case _:
                 assert_never(answer)
-        verdict = await self._judged(
+        verdict = await self._run_guardrails(
             self._guardrails(state, "output", armed),
             lambda: payloads.guardrail(state, "output", about),
             f"{call_id}_output",
@@ -131,28 +131,28 @@ class Guarding:
 
     async def pre_approval(
         self, state: RunState, calls: Sequence[AskedCall]
-    ) -> dict[tuple[str, str], Verdict]:
+    ) -> dict[tuple[str, str], GuardrailVerdict]:
         """By `AskedCall.key`: whether a person is to be asked at all. Calls are checked together,
         equal ones once."""
-        found: dict[tuple[str, str], Verdict] = {one.key: Allow() for one in calls}
-        tasks: dict[tuple[str, str], asyncio.Task[Verdict]] = {}
+        found: dict[tuple[str, str], GuardrailVerdict] = {one.key: Allow() for one in calls}
+        tasks: dict[tuple[str, str], asyncio.Task[GuardrailVerdict]] = {}
         async with asyncio.TaskGroup() as group:
             for one in calls:
                 if one.key not in tasks and self._guardrails(state, "pre_approval", one.armed):
                     tasks[one.key] = group.create_task(self._pre_approved(state, one))
         return found | {key: task.result() for key, task in tasks.items()}
 
-    async def _pre_approved(self, state: RunState, one: AskedCall) -> Verdict:
+    async def _pre_approved(self, state: RunState, one: AskedCall) -> GuardrailVerdict:
         tool = one.armed.tool
         about: JsonObject = {
             "tool": tool.name,
             "tool_version": tool.version,
             "arguments": one.arguments,
         }
-        return await self._judged(
+        return await self._run_guardrails(
             self._guardrails(state, "pre_approval", one.armed),
             lambda: payloads.guardrail(state, "pre_approval", about),
-            f"{show(Prefix.RUN, state.id)}_pre_approval_{digest(dict(about))[-16:]}",
+            f"{format_id(Prefix.RUN, state.id)}_pre_approval_{digest(dict(about))[-16:]}",
         )
 
     # Around the model.
@@ -182,34 +182,34 @@ class Guarding:
 
     async def _model_hooked(self, state: RunState, on: Moment, about: JsonObject) -> HookAnswer:
         turn = state.turn + 1
-        about_id = f"{show(Prefix.RUN, state.id)}_{turn}"
-        return await self._hooked(state, on, turn, about, about_id)
+        about_id = f"{format_id(Prefix.RUN, state.id)}_{turn}"
+        return await self._run_hooks(state, on, turn, about, about_id)
 
     # Around the run.
 
-    async def run_input(self, state: RunState) -> Verdict:
+    async def run_input(self, state: RunState) -> GuardrailVerdict:
         """For every turn; it is about what came in since the model was asked last, mostly
         nothing."""
         guardrails = self._guardrails(state, "run_input")
         if not guardrails or not (items := payloads.of_new_input(state)):
             return Allow()
-        return await self._judged(
+        return await self._run_guardrails(
             guardrails,
             lambda: payloads.guardrail(state, "run_input", {"input": items}),
-            f"{show(Prefix.RUN, state.id)}_{state.turn + 1}_run_input",
+            f"{format_id(Prefix.RUN, state.id)}_{state.turn + 1}_run_input",
         )
 
-    async def run_output(self, state: RunState, output: JsonValue) -> Verdict:
-        return await self._judged(
+    async def run_output(self, state: RunState, output: JsonValue) -> GuardrailVerdict:
+        return await self._run_guardrails(
             self._guardrails(state, "run_output"),
             lambda: payloads.guardrail(state, "run_output", {"output": output}),
-            f"{show(Prefix.RUN, state.id)}_{state.turn}_run_output",
+            f"{format_id(Prefix.RUN, state.id)}_{state.turn}_run_output",
         )
 
     # Who is asked, one after the other.
 
     def _guardrails(
-        self, state: RunState, stage: Stage, armed: Armed | None = None
+        self, state: RunState, stage: Stage, armed: SignedTool | None = None
     ) -> list[tuple[Guardrail, tuple[str, ...]]]:
         """With the secrets that sign for each."""
         own = armed.tool.spec.guardrails if armed else ()
@@ -220,22 +220,22 @@ class Guarding:
     def _hooks(self, state: RunState, on: Moment) -> list[Hook]:
         return [one for one in (*state.config.hooks, *self.policy.hooks) if one.on == on]
 
-    async def _judged(
+    async def _run_guardrails(
         self,
         guardrails: Sequence[tuple[Guardrail, tuple[str, ...]]],
         payload: Callable[[], JsonObject],
         message_id: str,
         left: SecondsLeft | None = None,
-    ) -> Verdict:
+    ) -> GuardrailVerdict:
         for number, (guardrail, secrets) in enumerate(guardrails):
             seconds = _seconds(guardrail.timeout_seconds, left)
-            question = Question(f"{message_id}_{number}", payload(), secrets, seconds)
+            question = GuardQuestion(f"{message_id}_{number}", payload(), secrets, seconds)
             verdict = await self.guards.ask_guardrail(guardrail, question)
             if not isinstance(verdict, Allow):
                 return replace(verdict, detail=_detail(describe(guardrail), verdict))
         return Allow()
 
-    async def _hooked(
+    async def _run_hooks(
         self,
         state: RunState,
         on: Moment,
@@ -245,7 +245,7 @@ class Guarding:
         left: SecondsLeft | None = None,
     ) -> HookAnswer:
         for number, hook in enumerate(self._hooks(state, on)):
-            question = Question(
+            question = GuardQuestion(
                 f"{about_id}_{on}_{number}",
                 payloads.hook(state, on, turn=turn, about=about),
                 self.policy.secrets,

@@ -10,9 +10,9 @@ from runward.domain.run.calls import Call
 from runward.domain.run.outcomes import Failed, Outcome, Why
 from runward.domain.run.state import Child, ChildRun, Member, RunState
 from runward.domain.run.team import MAX_DEPTH, opening, outcome_of
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 from runward.store.ids import mint
-from runward.store.postgres.db import patiently
+from runward.store.postgres.db import retry_on_outage
 from runward.store.registry import agents
 from runward.store.registry.agents import TeamTooLargeError
 from runward.store.runs import transitions, views
@@ -23,7 +23,7 @@ class Children:
         self._pool = pool
 
     async def opened(
-        self, state: RunState, call: Call, tool: Tool, seconds_left: float | None
+        self, state: RunState, call: Call, tool: CompiledTool, seconds_left: float | None
     ) -> ChildRun | Failed:
         """The agent as it is now. `seconds_left`: until the deadline of the run that waits."""
         name = tool.spec.agent
@@ -33,7 +33,7 @@ class Children:
                 f"More than {MAX_DEPTH} child runs inside each other.", texts.TOO_DEEP
             )
         try:
-            found = await patiently(lambda: self._find(state.project_id, name))
+            found = await retry_on_outage(lambda: self._find(state.project_id, name))
         except TeamTooLargeError:
             why = f"The handoffs of '{name}' lead to too many agents."
             return _not_started(why, texts.NO_SUCH_AGENT)
@@ -66,7 +66,7 @@ class Children:
             team[name] = member
         return member, team
 
-    async def result_of(self, state: RunState, tool: Tool, child: Child) -> Outcome:
+    async def result_of(self, state: RunState, tool: CompiledTool, child: Child) -> Outcome:
         """Of a child run that has ended."""
         if not isinstance(tool.spec.output, OutputOfTool):
             return outcome_of(tool, child)
@@ -76,7 +76,7 @@ class Children:
             async with self._pool.connect() as tx:
                 return await views.last_output(tx, state.project_id, child.run_id, name)
 
-        return outcome_of(tool, child, await patiently(read))
+        return outcome_of(tool, child, await retry_on_outage(read))
 
     async def cancel(self, state: RunState) -> Closed:
         """The run has ended while child runs were open. Should this process end first, a sweep
@@ -86,7 +86,7 @@ class Children:
             async with self._pool.begin() as tx:
                 return await transitions.cancel_below(tx, state.project_id, state.id)
 
-        return await patiently(write) or Closed()
+        return await retry_on_outage(write) or Closed()
 
 
 def _not_started(detail: str, told: str) -> Failed:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from runward.domain.events.event_types import MAX_VALUE_BYTES
-from runward.domain.ids import CallId, Prefix, show
+from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run.calls import CallPhase, Reason
 from runward.domain.run.decide import Finish, Park
@@ -37,7 +37,7 @@ def _waiting(state: RunState, call_id: CallId) -> JsonObject:
     match call.phase:
         case CallPhase.AWAITING_APPROVAL:
             assert call.approval_id is not None
-            shown = show(Prefix.APPROVAL, call.approval_id)
+            shown = format_id(Prefix.APPROVAL, call.approval_id)
             return {"type": "approval", "approval_id": shown, **about}
         case CallPhase.AWAITING_CALLBACK:
             return {"type": "callback", **about}

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, assert_never
 
 import structlog
 
-from runward.domain.ids import CallId, Prefix, show
+from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.registry.guards import Allow
 from runward.domain.run import team, texts
 from runward.domain.run.bounds import bounded_outcome
@@ -33,7 +33,15 @@ from runward.domain.run.plan import Turn, UnusableResponseError, take_response
 from runward.domain.run.recheck import recheck
 from runward.domain.run.resolve import ANSWERABLE, outcome_of_callback
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.settle import StartChild, conclude, judge, put_back, recover, share, start
+from runward.domain.run.settle import (
+    StartChild,
+    classify_outcome,
+    conclude,
+    merge_state,
+    put_back,
+    recover,
+    start,
+)
 from runward.domain.run.state import Changes, ChildRun, RunState, Segment, SegmentKind, use
 from runward.domain.run.status import Move, RunStatus
 from runward.loop import endings, turn
@@ -42,7 +50,7 @@ from runward.loop.execution import EquippedRun
 from runward.loop.leased_run import Engine, LeaseLostError
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.ids import mint
-from runward.store.postgres.db import patiently
+from runward.store.postgres.db import retry_on_outage
 from runward.store.runs.gate import Ending, Moved
 
 log = structlog.get_logger()
@@ -62,7 +70,7 @@ class Execution(EquippedRun):
         """Returns when the run has ended, waits for someone, was handed back, or is lost."""
         try:
             if self._state.place is not None and self._state.place.number is not None:
-                history = await patiently(lambda: self._engine.history(self._state))
+                history = await retry_on_outage(lambda: self._engine.history(self._state))
                 self._state = replace(self._state, history=history)
             await self._arm()
             self._state = recover(self._state, self._changes, self._tool_of)
@@ -70,7 +78,9 @@ class Execution(EquippedRun):
                 pass
         except LeaseLostError:
             self._lost = True
-            log.info("lease_lost", run=show(Prefix.RUN, self._state.id), fence=self._state.fence)
+            log.info(
+                "lease_lost", run=format_id(Prefix.RUN, self._state.id), fence=self._state.fence
+            )
         except SecretUnreadableError as error:
             await self._hand_back_unread(error)
         finally:
@@ -137,7 +147,7 @@ class Execution(EquippedRun):
             return False
         if isinstance(response, Finish):
             return await self._finish(response)
-        if isinstance(response, turn.Spoiled):
+        if isinstance(response, turn.FailedAfterResponse):
             return await self._spoiled(response)
         shown_tools = {} if action.tools_off else tools
         judging = turn.judged(engine, guarding, state, response, shown_tools, self._armed_tool)
@@ -174,12 +184,12 @@ class Execution(EquippedRun):
             state, changes = take_response(self._state, response, judged)
         except UnusableResponseError as error:
             failed = Finish(RunStatus.FAILED, code=error.code, message=error.message)
-            return await self._spoiled(turn.Spoiled(response, failed))
+            return await self._spoiled(turn.FailedAfterResponse(response, failed))
         changes.events[:0] = self._changes.events
         self._state, self._changes = state, changes
         return False
 
-    async def _spoiled(self, spoiled: turn.Spoiled) -> bool:
+    async def _spoiled(self, spoiled: turn.FailedAfterResponse) -> bool:
         """The event keeps the usage even where the run was changed meanwhile and goes on."""
         state = replace(self._state, turn=self._state.turn + 1)
         self._state = use(state, self._changes, spoiled.response.usage)
@@ -276,7 +286,7 @@ class Execution(EquippedRun):
         """Wait for the calls in flight. A run that would wait for nothing would do so forever, and
         block the process: it fails."""
         if not self._in_flight:
-            log.error("nothing_in_flight", run=show(Prefix.RUN, self._state.id))
+            log.error("nothing_in_flight", run=format_id(Prefix.RUN, self._state.id))
             return await self._finish(Finish(RunStatus.FAILED, code=INTERNAL, message=LOST_TRACK))
         if stopping:
             self._in_flight.end_backoffs()
@@ -317,21 +327,21 @@ class Execution(EquippedRun):
 
     async def _conclude(self, call: Call, outcome: Outcome) -> None:
         tool, outcome = self._armed(call).tool, bounded_outcome(outcome)
-        verdict = judge(tool, call, outcome, seconds_left=0.0, jitter=0.0)
+        verdict = classify_outcome(tool, call, outcome, seconds_left=0.0, jitter=0.0)
         if isinstance(verdict, StartChild):
             opened = await self._engine.children.opened(self._state, call, tool, self._left)
             if isinstance(opened, ChildRun):
                 self._state = team.start_child(self._state, self._changes, call, opened)
                 return
-            verdict = judge(tool, call, opened, seconds_left=0.0, jitter=0.0)
+            verdict = classify_outcome(tool, call, opened, seconds_left=0.0, jitter=0.0)
         if call.phase is CallPhase.AWAITING_CHILD:
             child = self._state.children[call.id]
             self._state = team.with_usage_of(self._state, self._changes, call, child)
         if isinstance(outcome, Done) and outcome.state and team.is_good(verdict):
             if (refused := team.too_much_state(self._state, outcome.state)) is not None:
-                verdict = judge(tool, call, refused, seconds_left=0.0, jitter=0.0)
+                verdict = classify_outcome(tool, call, refused, seconds_left=0.0, jitter=0.0)
             else:
-                self._state = share(self._state, self._changes, call, outcome.state)
+                self._state = merge_state(self._state, self._changes, call, outcome.state)
         self._state = conclude(self._state, self._changes, call, verdict)
 
     # Ending this claim.

@@ -6,18 +6,18 @@ from typing import Any, Final
 from runward.domain.ids import CallId
 from runward.domain.run import team
 from runward.domain.run.bounds import bounded_progress
-from runward.domain.run.builtins import BUILTINS, shown
+from runward.domain.run.builtins import BUILTINS, visible_tools
 from runward.domain.run.calls import Call
 from runward.domain.run.state import RunState
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.validator import Validator, stored_validator
 from runward.loop.builtins import Builtin
-from runward.loop.checks import Guarding
+from runward.loop.checks import Checks
 from runward.loop.leased_run import Engine, LeasedRun
 from runward.loop.policies import NO_POLICY
 from runward.loop.run_tools import CallsInFlight, seconds_for
-from runward.loop.toolbox import Armed, ToolSet, enabled_now
-from runward.store.postgres.db import patiently
+from runward.loop.toolbox import SignedTool, ToolSet, enabled_now
+from runward.store.postgres.db import retry_on_outage
 
 MAX_PROGRESS: Final = 100
 """Progress reports of one call in one claim. Later ones are dropped."""
@@ -27,9 +27,9 @@ class EquippedRun(LeasedRun):
     def __init__(self, engine: Engine, state: RunState, claimed_at: float | None = None) -> None:
         super().__init__(engine, state, claimed_at)
         self._tools = ToolSet({})
-        self._made: dict[str, Tool] = {}
-        self._enabled: dict[str, Tool] = {}
-        self._guarding = Guarding(engine.guards, NO_POLICY)
+        self._made: dict[str, CompiledTool] = {}
+        self._enabled: dict[str, CompiledTool] = {}
+        self._guarding = Checks(engine.guards, NO_POLICY)
         builtin = Builtin(lambda: self._state, self._searched)
         executors = {**engine.executors, "builtin": builtin}
         self._in_flight = CallsInFlight(
@@ -44,9 +44,9 @@ class EquippedRun(LeasedRun):
         wanted = {*state.pinned.items(), *((t.name, t.version) for t in self._enabled.values())}
         wanted |= {(c.tool, c.version) for c in state.open_calls if c.version}
         toolbox, policies = self._engine.toolbox, self._engine.policies
-        policy = await patiently(lambda: policies.of(state.project_id))
-        self._guarding = self._in_flight.guarding = Guarding(self._engine.guards, policy)
-        self._tools = await patiently(lambda: toolbox.fetch(state.project_id, wanted))
+        policy = await retry_on_outage(lambda: policies.of(state.project_id))
+        self._guarding = self._in_flight.guarding = Checks(self._engine.guards, policy)
+        self._tools = await retry_on_outage(lambda: toolbox.fetch(state.project_id, wanted))
         self._made = team.made_tools(state.config, state.team)
         if state.config.output_schema is not None and self._schema is None:
             self._schema = stored_validator(state.config.output_schema, at="output")
@@ -56,32 +56,32 @@ class EquippedRun(LeasedRun):
         when its calls start as when its tools were shown."""
         self._enabled = await enabled_now(self._tools, state, self._engine)
 
-    async def _shown_now(self) -> dict[str, Tool]:
+    async def _shown_now(self) -> dict[str, CompiledTool]:
         """What the model is shown in this turn."""
         await self._find_enabled(self._state)
-        return shown(self._state, self._enabled, self._made)
+        return visible_tools(self._state, self._enabled, self._made)
 
     def _searched(self) -> dict[str, Any]:
         return {name: tool.spec for name, tool in self._enabled.items()}
 
     @property
-    def _callable(self) -> Mapping[str, Tool]:
+    def _callable(self) -> Mapping[str, CompiledTool]:
         """The tools whose calls may start now."""
         return {**BUILTINS, **self._enabled, **self._made}
 
-    def _armed(self, call: Call) -> Armed:
+    def _armed(self, call: Call) -> SignedTool:
         armed = self._tools.of(call)
         if armed is not None:
             return armed
-        return Armed({**BUILTINS, **self._made}[call.tool], ())
+        return SignedTool({**BUILTINS, **self._made}[call.tool], ())
 
-    def _armed_tool(self, tool: Tool) -> Armed:
+    def _armed_tool(self, tool: CompiledTool) -> SignedTool:
         """One of those that the model is shown."""
-        if tool.version == team.MADE:
-            return Armed(tool, ())
+        if tool.version == team.UNREGISTERED:
+            return SignedTool(tool, ())
         return self._tools.version(tool.name, tool.version)
 
-    def _tool_of(self, call: Call) -> Tool | None:
+    def _tool_of(self, call: Call) -> CompiledTool | None:
         armed = self._tools.of(call)
         return armed.tool if armed else {**BUILTINS, **self._made}.get(call.tool)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, parse
 from runward.domain.registry.guards import Moment, Stage
 from runward.domain.run.calls import Call, Result
@@ -27,7 +27,7 @@ class Seen:
         whole = result.output if result.full is None else result.full
         return cls(whole, result.is_error, result.parts)
 
-    def shown(self) -> JsonObject:
+    def to_json(self) -> JsonObject:
         shown: JsonObject = {"output": self.output, "is_error": self.is_error}
         if self.parts:
             shown["content"] = [part_to_json(part) for part in self.parts]
@@ -44,7 +44,7 @@ def hook(state: RunState, on: Moment, *, turn: int, about: JsonObject) -> JsonOb
 
 def _run(state: RunState) -> JsonObject:
     return {
-        "run_id": show(Prefix.RUN, state.id),
+        "run_id": format_id(Prefix.RUN, state.id),
         "agent": state.agent,
         "context": state.context,
     }
@@ -57,7 +57,7 @@ def of_call(call: Call, seen: Seen | None = None) -> JsonObject:
         "tool_version": call.version,
         "arguments": call.arguments,
     }
-    return about if seen is None else about | seen.shown()
+    return about if seen is None else about | seen.to_json()
 
 
 def of_conversation(items: Sequence[Item]) -> JsonObject:

@@ -11,7 +11,14 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.registry.redaction import without_secret
 from runward.domain.registry.tools import Hosted, ToolSpec
-from runward.domain.run.items import Content, HostedCall, Message, Native, Reasoning, TextPart
+from runward.domain.run.items import (
+    HostedCall,
+    Message,
+    MessageContent,
+    Native,
+    Reasoning,
+    TextPart,
+)
 from runward.domain.run.response import Loss, ModelResponse, Output
 from runward.llm.base import (
     ArgumentsDelta,
@@ -30,18 +37,18 @@ Read: TypeAlias = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
 
 _Text: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta
 
-STRUCK: Final = "***"
+REDACTED: Final = "***"
 
 
 @dataclass(frozen=True, slots=True)
-class Armed:
+class RequestWithSecrets:
     """A request with its secrets. `values` must not be seen again."""
 
     request: ModelRequest
     losses: tuple[Loss, ...] = ()
     values: tuple[str, ...] = ()
 
-    def struck(self, response: ModelResponse) -> ModelResponse:
+    def redacted(self, response: ModelResponse) -> ModelResponse:
         if not self.values:
             return response
         return replace(response, output=tuple(self._output(one) for one in response.output))
@@ -49,12 +56,12 @@ class Armed:
     def deltas(self, show: OnDelta) -> "Deltas":
         return Deltas(self.values, show)
 
-    def struck_error(self, error: ModelError) -> ModelError:
+    def redacted_error(self, error: ModelError) -> ModelError:
         if not self.values:
             return error
         message = error.message
         for value in self.values:
-            message = without_secret(message, value, STRUCK)
+            message = without_secret(message, value, REDACTED)
         return ModelError(
             error.code,
             message,
@@ -80,7 +87,7 @@ class Armed:
                 arguments = self._text(one.arguments)
                 return replace(one, arguments=arguments, native=self._native(one.native))
 
-    def _content(self, content: Content) -> Content:
+    def _content(self, content: MessageContent) -> MessageContent:
         if isinstance(content, str):
             return self._text(content)
         return tuple(
@@ -107,7 +114,7 @@ class Armed:
 
     def _text(self, text: str) -> str:
         for value in self.values:
-            text = text.replace(value, STRUCK)
+            text = text.replace(value, REDACTED)
         return text
 
 
@@ -145,14 +152,14 @@ class Deltas:
         for found in self._secret.finditer(delta.text):
             if found.start() >= end:
                 break
-            shown += delta.text[at : found.start()] + STRUCK
+            shown += delta.text[at : found.start()] + REDACTED
             at = found.end()
         end = max(at, end)
         self._show(replace(delta, text=shown + delta.text[at:end]))
         return replace(delta, text=delta.text[end:])
 
 
-async def armed(request: ModelRequest, read: Read) -> Armed:
+async def with_secrets(request: ModelRequest, read: Read) -> RequestWithSecrets:
     """A tool whose secret does not exist is left out."""
     wanted = {
         name
@@ -161,7 +168,7 @@ async def armed(request: ModelRequest, read: Read) -> Armed:
         for name in tool.hosted.secrets.values()
     }
     if not wanted:
-        return Armed(request)
+        return RequestWithSecrets(request)
     values = await read(wanted)
     tools: list[ToolSpec] = []
     losses: list[Loss] = []
@@ -177,7 +184,9 @@ async def armed(request: ModelRequest, read: Read) -> Armed:
             tools.append(tool)
     choice = kept_choice(request.tool_choice, {tool.name for tool in tools}, set())
     filled = replace(request, tools=tuple(tools), tool_choice=choice)
-    return Armed(filled, tuple(losses), tuple(sorted(values.values(), key=len, reverse=True)))
+    return RequestWithSecrets(
+        filled, tuple(losses), tuple(sorted(values.values(), key=len, reverse=True))
+    )
 
 
 def _filled(hosted: Hosted, values: Mapping[str, str]) -> Hosted:

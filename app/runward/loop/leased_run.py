@@ -11,7 +11,7 @@ from typing import Any, Final
 import structlog
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from runward.domain.ids import Prefix, ProjectId, RunId, show
+from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.run.abandoned import abandoned
 from runward.domain.run.calls import Call
 from runward.domain.run.items import Item
@@ -23,17 +23,17 @@ from runward.loop.children import Children
 from runward.loop.notices import Notices
 from runward.loop.policies import Policies
 from runward.loop.project_models import ProjectModels
-from runward.loop.related import beyond
+from runward.loop.related import related_changes
 from runward.loop.toolbox import Toolbox
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.live.events import shown_now
 from runward.store.live.listener import Feed
-from runward.store.postgres.db import patiently
+from runward.store.postgres.db import retry_on_outage
 from runward.store.runs import sweep
 from runward.store.runs.claims import Held
 from runward.store.runs.gate import Committed, Ending, Moved, Step, Written
-from runward.tools.base import Tool as Executor
-from runward.tools.guards import Guards
+from runward.tools.base import ToolExecutor as Executor
+from runward.tools.guards import GuardClient
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
 
@@ -62,7 +62,7 @@ class Engine:
     """By type of tool."""
     plugins: PluginHost
     rules: RuleEvaluator
-    guards: Guards
+    guards: GuardClient
     policies: Policies
     feed: Feed
     notices: Notices
@@ -118,7 +118,7 @@ class LeasedRun(ABC):
         """Counts the changes of the run by others; those that this process knows of."""
         return self._state.version
 
-    def nudge(self) -> None:
+    def notify_changed(self) -> None:
         """Somebody changed the run, or its tools: look."""
         self._outdated = True
         self._nudged.set()
@@ -128,7 +128,7 @@ class LeasedRun(ABC):
         """Whether it is known that the lease is lost."""
         return self._lost
 
-    def lose(self) -> None:
+    def mark_lease_lost(self) -> None:
         """The lease is known to be lost."""
         self._lost = True
         self._nudged.set()
@@ -185,7 +185,7 @@ class LeasedRun(ABC):
             usage=state.usage,
             agent=state.agent,
             ending=ending,
-            beyond=beyond(state, changes, ending),
+            beyond=related_changes(state, changes, ending),
         )
         began = now()
         written = await self._engine.commit(step)
@@ -204,7 +204,7 @@ class LeasedRun(ABC):
 
     async def _hand_back_unread(self, error: SecretUnreadableError) -> None:
         """Another process may have the key, so this claim does not count as one that crashed."""
-        log.error("secret_unreadable", run=show(Prefix.RUN, self._state.id), reason=str(error))
+        log.error("secret_unreadable", run=format_id(Prefix.RUN, self._state.id), reason=str(error))
         delay = min(UNREADABLE_DELAY * self._state.fence, LONGEST_UNREADABLE_DELAY)
         later = Ending(Move.RELEASE, delay=delay, keep_claim=True)
         with suppress(LeaseLostError):
@@ -218,7 +218,7 @@ class LeasedRun(ABC):
         if now() < self._leased_until:
             return
         # A row that somebody locks is not renewed, so the next check asks again.
-        if not await patiently(lambda: self._engine.leases.renew(self._state)):
+        if not await retry_on_outage(lambda: self._engine.leases.renew(self._state)):
             raise LeaseLostError
 
     async def _has_lease(self) -> bool:

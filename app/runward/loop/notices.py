@@ -8,9 +8,9 @@ from typing import Final
 
 import structlog
 
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.run.abandoned import Abandoned
-from runward.loop.toolbox import Armed, Toolbox
+from runward.loop.toolbox import SignedTool, Toolbox
 from runward.tools.base import Invocation
 from runward.tools.webhook.call import NOTICE_SECONDS, Webhook
 
@@ -58,7 +58,7 @@ class Notices:
             try:
                 self._waiting.put_nowait(one)
             except asyncio.QueueFull:
-                log.warning("notice_dropped", call=show(Prefix.CALL, one.call.uuid))
+                log.warning("notice_dropped", call=format_id(Prefix.CALL, one.call.uuid))
 
     async def _send_forever(self) -> None:
         while True:
@@ -66,7 +66,7 @@ class Notices:
             try:
                 await self._send(one)
             except Exception:  # the next notices are sent all the same
-                log.exception("notice_failed", call=show(Prefix.CALL, one.call.uuid))
+                log.exception("notice_failed", call=format_id(Prefix.CALL, one.call.uuid))
             finally:
                 self._waiting.task_done()
 
@@ -77,10 +77,10 @@ class Notices:
         if armed is None or armed.tool.spec.type != "webhook":
             return
         told = await self._webhook.notify_cancelled(_invocation(one, armed), one.reason)
-        log.info("notice_sent", call=show(Prefix.CALL, one.call.uuid), told=told)
+        log.info("notice_sent", call=format_id(Prefix.CALL, one.call.uuid), told=told)
 
 
-def _invocation(one: Abandoned, armed: Armed) -> Invocation:
+def _invocation(one: Abandoned, armed: SignedTool) -> Invocation:
     return Invocation(
         project_id=one.project_id,
         run_id=one.run_id,

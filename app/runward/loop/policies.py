@@ -15,7 +15,7 @@ from runward.tools import signing
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ProjectPolicy:
     """`all_secrets` sign what the project's guardrails and hooks are asked, and its agents': newest
     first."""
 
@@ -30,16 +30,16 @@ class Policy:
         return signing.valid_secrets(self.all_secrets, self.overlap_ends)
 
 
-NO_POLICY: Final = Policy((), (), ())
+NO_POLICY: Final = ProjectPolicy((), (), ())
 
 
-class Policies(KeptByProject[Policy]):
+class Policies(KeptByProject[ProjectPolicy]):
     def __init__(self, pool: AsyncEngine, vault: Vault) -> None:
-        async def read(project_id: ProjectId) -> Policy:
+        async def read(project_id: ProjectId) -> ProjectPolicy:
             async with pool.connect() as tx:
                 stored = await policies.get_policy(tx, project_id)
             secrets = tuple(vault.guard_secret(project_id, one) for one in stored.generations)
             overlap_ends = signing.end_of_overlap(stored.former_seconds)
-            return Policy(stored.hooks, stored.guardrails, secrets, overlap_ends)
+            return ProjectPolicy(stored.hooks, stored.guardrails, secrets, overlap_ends)
 
         super().__init__(read)

@@ -15,11 +15,13 @@ from runward.domain.run.state import (
 )
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store import codec
-from runward.store.runs.gate import Beyond, Ending
+from runward.store.runs.gate import Ending, RelatedChanges
 from runward.store.runs.queries import NewRun
 
 
-def beyond(state: RunState, changes: Changes, ending: Ending | None) -> Beyond | None:
+def related_changes(
+    state: RunState, changes: Changes, ending: Ending | None
+) -> RelatedChanges | None:
     """None: nothing, so the step can share its commit with those of other runs."""
     parts = ending is not None and ending.move is not Move.RELEASE
     concerns = state.lineage or state.place or state.open_children
@@ -30,7 +32,7 @@ def beyond(state: RunState, changes: Changes, ending: Ending | None) -> Beyond |
     if ending is not None and ends and state.place and state.place.number is not None:
         settled = replace(state, calls={**state.calls, **changes.inserted, **changes.updated})
         kept = codec.kept_of(settled, ending.output, refused=ending.refused)
-    return Beyond(
+    return RelatedChanges(
         lineage=state.lineage,
         children=tuple(_new_run(state, child) for child in changes.children),
         awaits_children=ending is not None

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 import structlog
 
-from runward.domain.ids import CallId, Prefix, show
+from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.calls import Call, CallPhase, Result
@@ -24,17 +24,17 @@ from runward.domain.run.settle import (
     AwaitResult,
     StartChild,
     TryAgain,
-    judge,
+    classify_outcome,
 )
 from runward.domain.run.state import RunState
-from runward.loop.checks import Guarding
-from runward.loop.policies import Policy
-from runward.loop.toolbox import Armed
-from runward.tools.base import Invocation, Tool
+from runward.loop.checks import Checks
+from runward.loop.policies import ProjectPolicy
+from runward.loop.toolbox import SignedTool
+from runward.tools.base import Invocation, ToolExecutor
 
 log = structlog.get_logger()
 
-Retry: TypeAlias = Literal["retry"]
+ScheduledRetry: TypeAlias = Literal["retry"]
 """The pause before a call's next attempt is over: the call is ready again."""
 ReportOf: TypeAlias = Callable[[Call, float | None, str | None], None]
 """Progress of a call, from 0 to 1, and a message."""
@@ -48,9 +48,9 @@ class CallsInFlight:
 
     def __init__(
         self,
-        executors: Mapping[str, Tool],
+        executors: Mapping[str, ToolExecutor],
         callback: Callable[[RunState, Call], tuple[str, str]],
-        guarding: Guarding,
+        guarding: Checks,
         report: ReportOf,
         may_send: Callable[[], Awaitable[bool]],
     ) -> None:
@@ -59,9 +59,9 @@ class CallsInFlight:
         self._callback = callback
         self._report = report
         self._may_send = may_send
-        self._tasks: dict[CallId, asyncio.Task[Outcome | Retry]] = {}
+        self._tasks: dict[CallId, asyncio.Task[Outcome | ScheduledRetry]] = {}
         self._deadlines: dict[CallId, float] = {}
-        self._allowed: dict[CallId, tuple[str, Policy]] = {}
+        self._allowed: dict[CallId, tuple[str, ProjectPolicy]] = {}
         self._stopping = asyncio.Event()
 
     def __bool__(self) -> bool:
@@ -75,16 +75,16 @@ class CallsInFlight:
         return any(state.calls[one].phase is not CallPhase.STARTED for one in self._tasks)
 
     @property
-    def tasks(self) -> set[asyncio.Task[Outcome | Retry]]:
+    def tasks(self) -> set[asyncio.Task[Outcome | ScheduledRetry]]:
         return set(self._tasks.values())
 
-    def launch(self, state: RunState, call: Call, armed: Armed) -> None:
+    def launch(self, state: RunState, call: Call, armed: SignedTool) -> None:
         """Its start is committed. The first attempt sets the deadline."""
         seconds = math.inf if call.timeout_seconds is None else call.timeout_seconds
         self._deadlines.setdefault(call.id, _now() + seconds)
         self._carry(call, self._attempt(state, call, armed))
 
-    def launch_late(self, state: RunState, call: Call, armed: Armed, outcome: Outcome) -> None:
+    def launch_late(self, state: RunState, call: Call, armed: SignedTool, outcome: Outcome) -> None:
         """The result of a call that waited came from elsewhere: a callback, a child run. It is
         checked like any other, and never tried again."""
         self._deadlines.setdefault(call.id, _now())
@@ -97,7 +97,7 @@ class CallsInFlight:
         """In this claim, and the next attempt has what the first one left."""
         return call.id in self._deadlines
 
-    def take_done(self) -> list[tuple[CallId, Outcome | Retry]]:
+    def take_done(self) -> list[tuple[CallId, Outcome | ScheduledRetry]]:
         """The outcomes are final: to judge one says how the call ends, never to try again."""
         done = [(call_id, task) for call_id, task in self._tasks.items() if task.done()]
         for call_id, task in done:
@@ -123,10 +123,12 @@ class CallsInFlight:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _carry(self, call: Call, work: Coroutine[None, None, Outcome | Retry]) -> None:
+    def _carry(self, call: Call, work: Coroutine[None, None, Outcome | ScheduledRetry]) -> None:
         self._tasks[call.id] = asyncio.create_task(_unfailing(call, work))
 
-    async def _attempt(self, state: RunState, call: Call, armed: Armed) -> Outcome | Retry:
+    async def _attempt(
+        self, state: RunState, call: Call, armed: SignedTool
+    ) -> Outcome | ScheduledRetry:
         """One attempt, what stands before and after it, and the pause before the next one."""
         early = None
         seen = call.digest, self.guarding.policy
@@ -140,12 +142,12 @@ class CallsInFlight:
         return await self._checked(state, call, armed, outcome)
 
     async def _checked(
-        self, state: RunState, call: Call, armed: Armed, outcome: Outcome
-    ) -> Outcome | Retry:
+        self, state: RunState, call: Call, armed: SignedTool, outcome: Outcome
+    ) -> Outcome | ScheduledRetry:
         """What is left of an outcome when everyone has seen it. The decision to try again is made
         here and once, so that nothing reaches the model unseen."""
         outcome, left = bounded_outcome(outcome), self.seconds_left(call)
-        verdict = judge(armed.tool, call, outcome, seconds_left=left, jitter=jitter())
+        verdict = classify_outcome(armed.tool, call, outcome, seconds_left=left, jitter=jitter())
         match verdict:
             case TryAgain(after=after):
                 await self._back_off(after)
@@ -165,14 +167,14 @@ class CallsInFlight:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
 
-    async def _invoke(self, state: RunState, call: Call, armed: Armed) -> Outcome:
+    async def _invoke(self, state: RunState, call: Call, armed: SignedTool) -> Outcome:
         executor = self._executors.get(armed.tool.spec.type)
         if executor is None:
             detail = f"Nothing here executes tools of type {armed.tool.spec.type}."
             return Failed(Why.NOT_SENT, detail, permanent=True)
         return await executor.invoke(self._invocation(state, call, armed))
 
-    def _invocation(self, state: RunState, call: Call, armed: Armed) -> Invocation:
+    def _invocation(self, state: RunState, call: Call, armed: SignedTool) -> Invocation:
         url, token = self._callback(state, call)
         return Invocation(
             project_id=state.project_id,
@@ -190,7 +192,7 @@ class CallsInFlight:
             callback_url=url,
             callback_token=token,
             secrets=armed.secrets,
-            session_id=show(Prefix.SESSION, state.place.session_id) if state.place else None,
+            session_id=format_id(Prefix.SESSION, state.place.session_id) if state.place else None,
             state=state.shared,
             handoffs=state.config.handoffs,
             report=partial(self._report, call),
@@ -209,12 +211,16 @@ def seconds_for(
     return seconds if left is None or seconds is None else max(_SMALLEST, min(seconds, left))
 
 
-async def _unfailing(call: Call, work: Coroutine[None, None, Outcome | Retry]) -> Outcome | Retry:
+async def _unfailing(
+    call: Call, work: Coroutine[None, None, Outcome | ScheduledRetry]
+) -> Outcome | ScheduledRetry:
     """Never raises, so that a defect in whatever executes a tool is that call's failure."""
     try:
         return await work
     except Exception as error:
-        log.exception("tool_executor_failed", tool=call.tool, call=show(Prefix.CALL, call.uuid))
+        log.exception(
+            "tool_executor_failed", tool=call.tool, call=format_id(Prefix.CALL, call.uuid)
+        )
         detail = f"Runward's own executor failed: {type(error).__name__}."
         return Failed(Why.UNKNOWN, detail, permanent=True)
 

@@ -12,18 +12,25 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from runward.domain.ids import Prefix, ProjectId, show
+from runward.domain.ids import Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.registry.tools import ByCallable, HostedKind, When
 from runward.domain.run.calls import Call
 from runward.domain.run.state import RunState
-from runward.domain.run.tools import Asked, Tool, asked, compile_tool, is_enabled, rule_values
+from runward.domain.run.tools import (
+    CompiledTool,
+    RequestedArguments,
+    asked,
+    compile_tool,
+    is_enabled,
+    rule_values,
+)
 from runward.store.access.vault import Vault
 from runward.store.registry import tool_registry
 from runward.tools import signing
 from runward.tools.plugin.context import PolicyContext
 from runward.tools.plugin.registry import PluginHost
-from runward.tools.rules import Question, RuleEvaluator
+from runward.tools.rules import RuleEvaluator, RuleQuestion
 
 MAX_KEPT: Final = 4096
 """Tool versions in memory."""
@@ -33,10 +40,10 @@ bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Armed:
+class SignedTool:
     """A tool and the secrets that sign its requests, newest first."""
 
-    tool: Tool
+    tool: CompiledTool
     all_secrets: tuple[str, ...]
     overlap_ends: float = inf
 
@@ -49,10 +56,10 @@ class Armed:
 class ToolSet:
     """The tools that one run may show, and those that it has open calls of."""
 
-    def __init__(self, armed: Mapping[tuple[str, int], Armed]) -> None:
+    def __init__(self, armed: Mapping[tuple[str, int], SignedTool]) -> None:
         self._armed = armed
 
-    def current(self, state: RunState) -> dict[str, Tool]:
+    def current(self, state: RunState) -> dict[str, CompiledTool]:
         """As they are now, in the order in which the run names them."""
         return {
             name: self._armed[name, state.pinned[name]].tool
@@ -60,11 +67,11 @@ class ToolSet:
             if (name, state.pinned.get(name)) in self._armed
         }
 
-    def version(self, name: str, version: int) -> Armed:
+    def version(self, name: str, version: int) -> SignedTool:
         """Raises KeyError."""
         return self._armed[name, version]
 
-    def of(self, call: Call) -> Armed | None:
+    def of(self, call: Call) -> SignedTool | None:
         """The version that the call was made for. None: it was never registered."""
         return self._armed.get((call.tool, call.version or 0))
 
@@ -78,7 +85,9 @@ class Deciders(Protocol):
     def rules(self) -> RuleEvaluator: ...
 
 
-async def enabled_now(tools: ToolSet, state: RunState, deciders: Deciders) -> dict[str, Tool]:
+async def enabled_now(
+    tools: ToolSet, state: RunState, deciders: Deciders
+) -> dict[str, CompiledTool]:
     """The tools that are shown in this turn. A tool of a plugin that this process has not loaded
     is not shown."""
     current = tools.current(state)
@@ -87,7 +96,9 @@ async def enabled_now(tools: ToolSet, state: RunState, deciders: Deciders) -> di
     plugins, about = deciders.plugins, _about(state)
     answers = await asyncio.gather(*(plugins.is_enabled(t.spec, about) for t in by_callable))
     answered = {tool.name: answer for tool, answer in zip(by_callable, answers, strict=True)}
-    questions = [Question(r.when, rule_values(current[name], {})) for name, r in by_rule.items()]
+    questions = [
+        RuleQuestion(r.when, rule_values(current[name], {})) for name, r in by_rule.items()
+    ]
     decided = await deciders.rules.decide(state.project_id, questions, _shared(state))
     answered |= {name: one is True for name, one in zip(by_rule, decided, strict=True)}
     return {
@@ -98,11 +109,11 @@ async def enabled_now(tools: ToolSet, state: RunState, deciders: Deciders) -> di
 
 
 async def approvals_asked(
-    tools: Mapping[str, Tool],
+    tools: Mapping[str, CompiledTool],
     calls: Iterable[tuple[str, JsonObject]],
     state: RunState,
     deciders: Deciders,
-) -> dict[Asked, bool]:
+) -> dict[RequestedArguments, bool]:
     """The answers of rules and callables about calls, each a tool's name and its arguments; for
     `needs_approval`. Names that are not among `tools`, and calls that their schema refuses, are
     not asked about."""
@@ -117,7 +128,7 @@ async def approvals_asked(
         key: one for key, one in wanted.items() if isinstance(one[0].spec.approval, ByCallable)
     }
     by_rule = {
-        key: Question(tool.spec.approval.when, rule_values(tool, arguments))
+        key: RuleQuestion(tool.spec.approval.when, rule_values(tool, arguments))
         for key, (tool, arguments) in wanted.items()
         if isinstance(tool.spec.approval, When)
     }
@@ -132,13 +143,17 @@ async def approvals_asked(
 
 def _shared(state: RunState) -> JsonObject:
     """The values of the variables that all rules of a turn see."""
-    run: JsonObject = {"id": show(Prefix.RUN, state.id), "agent": state.agent, "turn": state.turn}
+    run: JsonObject = {
+        "id": format_id(Prefix.RUN, state.id),
+        "agent": state.agent,
+        "turn": state.turn,
+    }
     return {"context": state.context, "run": run}
 
 
 def _about(state: RunState) -> PolicyContext:
     return PolicyContext(
-        run_id=show(Prefix.RUN, state.id),
+        run_id=format_id(Prefix.RUN, state.id),
         agent=state.agent,
         turn=state.turn,
         context=copy.deepcopy(state.context or {}),
@@ -146,7 +161,7 @@ def _about(state: RunState) -> PolicyContext:
     )
 
 
-def _schema_characters(armed: Armed) -> int:
+def _schema_characters(armed: SignedTool) -> int:
     """Return the size of the tool's schemas in characters of JSON."""
     spec = armed.tool.spec
     return len(compact(spec.parameters)) + len(compact(spec.output_schema or {}))
@@ -156,7 +171,7 @@ class Toolbox:
     def __init__(self, pool: AsyncEngine, vault: Vault) -> None:
         self._pool = pool
         self._vault = vault
-        self._kept: OrderedDict[tuple[UUID, str, int], Armed] = OrderedDict()
+        self._kept: OrderedDict[tuple[UUID, str, int], SignedTool] = OrderedDict()
         self.schema_characters = 0
         """Of the tool versions in memory."""
         self._known: dict[UUID, dict[str, HostedKind | None]] = {}
@@ -174,12 +189,12 @@ class Toolbox:
 
     async def _read(
         self, project_id: ProjectId, missing: Sequence[tuple[str, int]]
-    ) -> dict[tuple[str, int], Armed]:
+    ) -> dict[tuple[str, int], SignedTool]:
         changes = self._changes
         async with self._pool.connect() as tx:
             rows = await tool_registry.read_versions(tx, self._vault, project_id, missing)
         found = {
-            (one.spec.name, one.version): Armed(
+            (one.spec.name, one.version): SignedTool(
                 compile_tool(one.spec, one.version),
                 one.secrets,
                 signing.end_of_overlap(one.former_seconds),

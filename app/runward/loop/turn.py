@@ -8,23 +8,23 @@ from runward.domain.registry.guards import (
     Allow,
     Fail,
     GoOn,
+    GuardrailVerdict,
     HookFailed,
     Instead,
     Reject,
     Stage,
-    Verdict,
 )
 from runward.domain.run.decide import AskModel, Finish
 from runward.domain.run.plan import Turn, requests_of
 from runward.domain.run.response import ModelResponse
 from runward.domain.run.state import RunState
 from runward.domain.run.status import RunStatus
-from runward.domain.run.tools import Tool, needs_approval
+from runward.domain.run.tools import CompiledTool, needs_approval
 from runward.llm.base import ModelError
 from runward.loop.ask_model import Note, ask_model, request_for
-from runward.loop.checks import AskedCall, Guarding, instead_of_model
+from runward.loop.checks import AskedCall, Checks, instead_of_model
 from runward.loop.leased_run import Engine
-from runward.loop.toolbox import Armed, approvals_asked
+from runward.loop.toolbox import SignedTool, approvals_asked
 from runward.store.ids import mint
 
 HOOK_FAILED: Final = "hook_failed"
@@ -32,7 +32,7 @@ GUARDRAIL: Final = "guardrail"
 
 
 @dataclass(frozen=True, slots=True)
-class Spoiled:
+class FailedAfterResponse:
     """The model answered, and a hook behind it failed. The answer is paid for all the same."""
 
     response: ModelResponse
@@ -41,14 +41,14 @@ class Spoiled:
 
 async def ask(
     engine: Engine,
-    guarding: Guarding,
+    guarding: Checks,
     state: RunState,
-    shown: Mapping[str, Tool],
+    shown: Mapping[str, CompiledTool],
     action: AskModel,
     *,
     tell: Callable[[Note], None],
     check: Callable[[], Awaitable[None]],
-) -> ModelResponse | Spoiled | Finish:
+) -> ModelResponse | FailedAfterResponse | Finish:
     """The response that counts, or how the run ends without one. `check` is called before each
     model request."""
     refused = await refused_input(guarding, state)
@@ -69,11 +69,11 @@ async def ask(
     after = await guarding.after_model(state, response)
     if isinstance(after, HookFailed):
         failed = Finish(RunStatus.FAILED, code=HOOK_FAILED, message=after.detail)
-        return Spoiled(response, failed)
+        return FailedAfterResponse(response, failed)
     return after
 
 
-async def refused_input(guarding: Guarding, state: RunState) -> Finish | None:
+async def refused_input(guarding: Checks, state: RunState) -> Finish | None:
     """How the run ends if what came in since the last turn is refused."""
     verdict = await guarding.run_input(state)
     return None if isinstance(verdict, Allow) else stopped_by(verdict, "run_input")
@@ -81,11 +81,11 @@ async def refused_input(guarding: Guarding, state: RunState) -> Finish | None:
 
 async def judged(
     engine: Engine,
-    guarding: Guarding,
+    guarding: Checks,
     state: RunState,
     response: ModelResponse,
-    shown: Mapping[str, Tool],
-    armed: Callable[[Tool], Armed],
+    shown: Mapping[str, CompiledTool],
+    armed: Callable[[CompiledTool], SignedTool],
 ) -> Turn:
     """What is known about the calls of a response before they enter the ledger: what rules
     and plugins say about approval, and guardrails before a person is asked."""
@@ -117,7 +117,7 @@ def shows_output(action: Finish) -> bool:
     return not theirs and (unfinished or action.status is RunStatus.COMPLETED)
 
 
-async def checked(guarding: Guarding, state: RunState, action: Finish) -> Finish:
+async def checked(guarding: Checks, state: RunState, action: Finish) -> Finish:
     """How the run ends once guardrails have seen its output."""
-    verdict: Verdict = await guarding.run_output(state, action.output)
+    verdict: GuardrailVerdict = await guarding.run_output(state, action.output)
     return action if isinstance(verdict, Allow) else stopped_by(verdict, "run_output")

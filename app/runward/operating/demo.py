@@ -17,7 +17,7 @@ import httpx2
 
 from runward.cli.approvals import asked, decided_as, show_approval
 from runward.cli.connection import Json, Runward, connected
-from runward.cli.event_printer import Teller
+from runward.cli.event_printer import EventPrinter
 from runward.cli.event_stream import follow
 from runward.cli.exits import Exit, fail
 from runward.cli.printing import say, waiting
@@ -96,7 +96,7 @@ def _decide(runward: Runward, run_id: str, *, yes: bool) -> None:
 
 def _tell(runward: Runward, run_id: str, *, after: str, settled: bool) -> str:
     """The number of the last event."""
-    teller = Teller(run_id)
+    teller = EventPrinter(run_id)
     for event in follow(runward, run_id, after=after, settled=settled):
         teller.tell(event)
         after = str(event.get("sequence", after))

@@ -16,10 +16,10 @@ MIN_CHARACTERS: Final = 32
 
 def secret_key_of(data_dir: Path) -> SecretStr:
     """The embedded database's own secret key; made where there is none yet."""
-    return kept(data_dir / "secret-key", partial(secrets.token_hex, 32))
+    return load_or_create_secret(data_dir / "secret-key", partial(secrets.token_hex, 32))
 
 
-def kept(path: Path, make: Callable[[], str]) -> SecretStr:
+def load_or_create_secret(path: Path, make: Callable[[], str]) -> SecretStr:
     """The file's text; if there is no file, one is made that its owner alone may read. Of several
     processes at once the first one's counts."""
     if not path.exists():

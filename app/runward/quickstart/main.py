@@ -18,8 +18,8 @@ from typing import Final
 from runward.api.http.address import check_address
 from runward.quickstart import example_tools
 from runward.quickstart.banner import Banner, configured_providers
-from runward.quickstart.local_secrets import kept, secret_key_of
-from runward.quickstart.progress import Progress
+from runward.quickstart.local_secrets import load_or_create_secret, secret_key_of
+from runward.quickstart.progress import ProgressPrinter
 from runward.settings import Settings
 from runward.store import migrations
 from runward.store.access import keys
@@ -40,7 +40,7 @@ async def serve_everything(settings: Settings, *, examples: bool) -> None:
     """Until SIGTERM or SIGINT; then what was started here is stopped again."""
     check_address(settings.host, settings.port)  # before anything slow
     async with _ended_by_signals(), AsyncExitStack() as stack:
-        with Progress(sys.stdout) as progress:
+        with ProgressPrinter(sys.stdout) as progress:
             if settings.database_url is None:
                 prepared = await _on_this_machine(stack, settings, progress, examples=examples)
             else:
@@ -59,7 +59,7 @@ async def serve_everything(settings: Settings, *, examples: bool) -> None:
 
 
 async def _on_this_machine(
-    stack: AsyncExitStack, settings: Settings, progress: Progress, *, examples: bool
+    stack: AsyncExitStack, settings: Settings, progress: ProgressPrinter, *, examples: bool
 ) -> Prepared:
     data_dir = embedded.data_dir_of(settings.data_dir)
     server = await embedded.start(data_dir, say=progress.step)
@@ -67,7 +67,7 @@ async def _on_this_machine(
     progress.step("Migrating the database")
     secret_key = settings.secret_key or secret_key_of(data_dir)
     await migrations.upgrade(server.url, secret_key.get_secret_value())
-    api_key = settings.bootstrap_key or kept(data_dir / "api-key", keys.new_secret)
+    api_key = settings.bootstrap_key or load_or_create_secret(data_dir / "api-key", keys.new_secret)
     settings = settings.model_copy(
         update={
             "secret_key": secret_key,
@@ -96,7 +96,7 @@ async def _on_this_machine(
     return Prepared(settings, server.url, banner)
 
 
-async def _on_a_server(settings: Settings, url: str, progress: Progress) -> Prepared:
+async def _on_a_server(settings: Settings, url: str, progress: ProgressPrinter) -> Prepared:
     if settings.secret_key is None:
         raise SystemExit(
             "RUNWARD_SECRET_KEY is missing: 32 characters or more, the same for every process.\n"

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 
-class Progress:
+class ProgressPrinter:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._begun: float | None = None

@@ -12,7 +12,7 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
 
-__all__ = ["Done", "Failed", "Invocation", "Outcome", "Tool", "Waits", "Why"]
+__all__ = ["Done", "Failed", "Invocation", "Outcome", "ToolExecutor", "Waits", "Why"]
 
 
 Report: TypeAlias = Callable[[float | None, str | None], None]
@@ -69,7 +69,7 @@ class Invocation:
     """What the caller answered to what the tool asked, and the state that it gave for that."""
 
 
-class Tool(Protocol):
+class ToolExecutor(Protocol):
     async def invoke(self, call: Invocation) -> Outcome:
         """One attempt, never more; returns within `call.seconds` + 1."""
         ...

@@ -12,7 +12,7 @@ MAX_PARTS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class ContentParts:
     """`text`: the text parts, a line break between them."""
 
     text: str
@@ -20,7 +20,7 @@ class Content:
     metadata: JsonObject
 
 
-def read_content(value: JsonObject) -> Content | None:
+def read_content(value: JsonObject) -> ContentParts | None:
     """None: not an object with a `content` array that consists of known parts; then it is plain
     JSON that merely has such a key."""
     items = value.get("content")
@@ -32,7 +32,7 @@ def read_content(value: JsonObject) -> Content | None:
         return None
     metadata = value.get("metadata")
     text = "\n".join(part.text for part in known if isinstance(part, TextPart))
-    return Content(text, known, metadata if isinstance(metadata, dict) else {})
+    return ContentParts(text, known, metadata if isinstance(metadata, dict) else {})
 
 
 def _part(item: JsonValue) -> Part | None:

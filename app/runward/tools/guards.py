@@ -19,6 +19,7 @@ from runward.domain.registry.guards import (
     Fail,
     GoOn,
     Guardrail,
+    GuardrailVerdict,
     Hook,
     HookAnswer,
     HookFailed,
@@ -26,14 +27,13 @@ from runward.domain.registry.guards import (
     PluginGuardrail,
     PluginHook,
     Reject,
-    Verdict,
     WebhookGuardrail,
     WebhookHook,
 )
 from runward.domain.run import texts
 from runward.domain.run.settle import cut
 from runward.domain.strict_json import parse
-from runward.egress.answers import Answer, Missing, NoAnswer
+from runward.egress.answers import EgressResponse, Missing, NoAnswer
 from runward.tools.signed_post import SignedPosts
 
 log = structlog.get_logger()
@@ -45,12 +45,12 @@ MAX_MESSAGE_BYTES: Final = 4096
 AGAIN_SECONDS: Final = 0.1
 """Before the one more attempt at what surely was not sent."""
 
-RunGuardrail: TypeAlias = Callable[[str, JsonObject], Awaitable[Verdict]]
+RunGuardrail: TypeAlias = Callable[[str, JsonObject], Awaitable[GuardrailVerdict]]
 RunHook: TypeAlias = Callable[[str, JsonObject], Awaitable[HookAnswer]]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class GuardQuestion:
     """`message_id` is the same whenever the same thing is asked again; `seconds`: for the answer,
     DNS to last byte; `secrets` sign it, newest first."""
 
@@ -64,7 +64,7 @@ class _NoUseError(Exception):
     """There is no usable answer; the text says why, for operators."""
 
 
-class Guards:
+class GuardClient:
     """`run_guardrail` and `run_hook` call a plugin's function by its registered name, with a copy
     of the payload; this bounds their time."""
 
@@ -75,7 +75,9 @@ class Guards:
         self._run_guardrail = run_guardrail
         self._run_hook = run_hook
 
-    async def ask_guardrail(self, guardrail: Guardrail, question: Question) -> Verdict:
+    async def ask_guardrail(
+        self, guardrail: Guardrail, question: GuardQuestion
+    ) -> GuardrailVerdict:
         """Never raises."""
         text = texts.OUTPUT_GUARDED if guardrail.stage == "output" else texts.GUARDED
         try:
@@ -94,7 +96,7 @@ class Guards:
         log.warning("guardrail_unusable", id=question.message_id, detail=detail)
         return Reject(text, detail)
 
-    async def ask_hook(self, hook: Hook, question: Question) -> HookAnswer:
+    async def ask_hook(self, hook: Hook, question: GuardQuestion) -> HookAnswer:
         """Never raises."""
         key = "message" if hook.on in ("before_model", "after_model") else "output"
         try:
@@ -113,7 +115,7 @@ class Guards:
         log.warning("hook_unusable", id=question.message_id, detail=detail)
         return HookFailed(detail)
 
-    async def _post(self, url: str, question: Question, limit: int) -> Answer:
+    async def _post(self, url: str, question: GuardQuestion, limit: int) -> EgressResponse:
         """One attempt, and one more if the first surely was not sent. Raises _NoUseError."""
         if not question.secrets:
             raise _NoUseError("There is no secret to sign with.")
@@ -132,8 +134,8 @@ class Guards:
         return answer
 
     async def _send(
-        self, url: str, question: Question, seconds: float, limit: int
-    ) -> Answer | NoAnswer:
+        self, url: str, question: GuardQuestion, seconds: float, limit: int
+    ) -> EgressResponse | NoAnswer:
         return await self._posts.send(
             url,
             question.payload,
@@ -155,7 +157,7 @@ def describe(one: Guardrail | Hook) -> str:
     return f"{what} of plugin {one.name}"
 
 
-def read_verdict(answer: Answer, text: str) -> Verdict:
+def read_verdict(answer: EgressResponse, text: str) -> GuardrailVerdict:
     """`text` where it rejects or fails without words. Raises _NoUseError."""
     value = _read(answer)
     if isinstance(value, dict):
@@ -173,7 +175,7 @@ def read_verdict(answer: Answer, text: str) -> Verdict:
     raise _NoUseError("The answer has no `action` that is `allow`, `reject` or `fail`.")
 
 
-def read_hook_answer(answer: Answer, key: str) -> HookAnswer:
+def read_hook_answer(answer: EgressResponse, key: str) -> HookAnswer:
     """`key`: under which an answer stands instead of what is hooked. Raises _NoUseError."""
     if not answer.body.strip() and not answer.truncated and answer.encoding is None:
         return GoOn()
@@ -191,7 +193,7 @@ def read_hook_answer(answer: Answer, key: str) -> HookAnswer:
             raise _NoUseError(f"The answer is neither empty nor an object with `{key}`.")
 
 
-def _read(answer: Answer) -> JsonValue:
+def _read(answer: EgressResponse) -> JsonValue:
     if answer.truncated:
         raise _NoUseError(f"The answer is larger than {len(answer.body)} bytes.")
     if answer.encoding is not None:
@@ -209,7 +211,7 @@ def _fitting(said: HookAnswer, key: str) -> HookAnswer:
     return said
 
 
-def _worded(verdict: Verdict, text: str) -> Verdict:
+def _worded(verdict: GuardrailVerdict, text: str) -> GuardrailVerdict:
     """With words, and not too many of them."""
     match verdict:
         case Allow():
@@ -232,7 +234,7 @@ def _may_try_again(answer: NoAnswer) -> bool:
     return answer.missing is Missing.NOT_SENT and not answer.permanent
 
 
-def _why(error: Exception, question: Question) -> str:
+def _why(error: Exception, question: GuardQuestion) -> str:
     if isinstance(error, _NoUseError):
         return str(error)
     if isinstance(error, TimeoutError):

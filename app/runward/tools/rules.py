@@ -21,7 +21,7 @@ from uuid import UUID
 import structlog
 from pydantic import JsonValue
 
-from runward.domain.ids import Prefix, ProjectId, show
+from runward.domain.ids import Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.registry.rules import RuleFailure
 from runward.tools.environment import child_environment
@@ -42,14 +42,14 @@ _PROGRAM: Final = Path(__file__).with_name("rule_process.py")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RuleQuestion:
     """A rule and the values of the variables that it alone sees: `args` and `tool`."""
 
     rule: str
     values: JsonObject
 
 
-Answer: TypeAlias = bool | RuleFailure
+RuleResult: TypeAlias = bool | RuleFailure
 
 
 class RuleEvaluator:
@@ -61,9 +61,9 @@ class RuleEvaluator:
     async def decide(
         self,
         project_id: ProjectId,
-        questions: Sequence[Question],
+        questions: Sequence[RuleQuestion],
         shared: Mapping[str, JsonValue],
-    ) -> list[Answer]:
+    ) -> list[RuleResult]:
         """One answer per question. `shared`: the values of the variables that all rules see."""
         if not questions:
             return []
@@ -97,7 +97,7 @@ class RuleEvaluator:
                     return await self._ask_in(self._slow, project_id, line, count)
         except TimeoutError:
             log.warning(
-                "rules_not_evaluated", project=show(Prefix.PROJECT, project_id), reason=BUSY
+                "rules_not_evaluated", project=format_id(Prefix.PROJECT, project_id), reason=BUSY
             )
             return [BUSY] * count
 
@@ -110,7 +110,9 @@ class RuleEvaluator:
         if len(answers) == count:
             return answers
         reason = lane.why_it_ended
-        log.warning("rules_not_evaluated", project=show(Prefix.PROJECT, project_id), reason=reason)
+        log.warning(
+            "rules_not_evaluated", project=format_id(Prefix.PROJECT, project_id), reason=reason
+        )
         return answers + [reason] * (count - len(answers))
 
     def _is_slow(self, project_id: UUID) -> bool:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
 from runward.domain.json import JsonObject, compact
-from runward.egress.answers import Outcome
+from runward.egress.answers import EgressOutcome
 from runward.egress.client import Egress
 from runward.tools.signing import signed_headers
 
@@ -40,7 +40,7 @@ class SignedPosts:
         seconds: float,
         max_response_bytes: int,
         headers: Mapping[str, str] | None = None,
-    ) -> Outcome:
+    ) -> EgressOutcome:
         """One attempt. `message_id` is the same for every attempt at the same thing. Raises
         ValueError without a secret: nothing goes out unsigned."""
         raw = compact(body).encode()

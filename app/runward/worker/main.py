@@ -10,7 +10,7 @@ from uuid import UUID
 import structlog
 
 from runward.domain.errors import RunUnreadableError
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.run.state import RunState
 from runward.loop.execute import Execution
 from runward.store.live.changes import Known
@@ -48,7 +48,7 @@ class Worker:
         self._watch = Watch(
             services.database,
             carried=self._known,
-            on_run=self.nudge,
+            on_run=self.notify_changed,
             on_project=self._project_changed,
             on_new=self._project_is_new,
         )
@@ -126,7 +126,7 @@ class Worker:
         execution = Execution(self._services.engine, state, claimed_at)
         if (former := self._executions.get(state.id)) is not None:
             self._lost.add(_lease_of(former))
-            former.lose()  # it ran out unnoticed, and this process has claimed the run again
+            former.mark_lease_lost()  # it ran out unnoticed, and this process has claimed the run again
         if self._draining:
             execution.drain()
         self._executions[state.id] = execution
@@ -142,18 +142,18 @@ class Worker:
         """There may be something to claim."""
         self._wake.set()
 
-    def nudge(self, run_id: UUID | None) -> None:
+    def notify_changed(self, run_id: UUID | None) -> None:
         """A run was changed by somebody; None: any may have been."""
         if run_id is None:
             for execution in self._executions.values():
-                execution.nudge()
+                execution.notify_changed()
         elif (execution := self._executions.get(run_id)) is not None:
-            execution.nudge()
+            execution.notify_changed()
 
     def tools_changed(self, project_id: UUID | None) -> None:
         for execution in self._executions.values():
             if project_id in (None, execution.project_id):
-                execution.nudge()
+                execution.notify_changed()
 
     def _project_is_new(self, project_id: UUID) -> None:
         self._services.forget(project_id, tell=False)
@@ -175,7 +175,7 @@ class Worker:
             await self._quarantine(error)
         except Exception:
             # The lease runs out, the run is claimed again, and quarantined if that goes on.
-            log.exception("execution_failed", run=show(Prefix.RUN, run_id), fence=fence)
+            log.exception("execution_failed", run=format_id(Prefix.RUN, run_id), fence=fence)
         finally:
             if self._executions.get(run_id) is execution:
                 if execution.lost:
@@ -284,7 +284,7 @@ class Worker:
             self._lost.discard(held)
             execution = self._executions.get(held.run_id)
             if execution is not None and execution.lease == (held.run_id, held.fence):
-                execution.lose()
+                execution.mark_lease_lost()
 
 
 def _lease_of(execution: Execution) -> Held:

@@ -10,7 +10,7 @@ from uuid import UUID
 import structlog
 
 from runward.domain.errors import AppError, RunUnreadableError
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.run.abandoned import Abandoned, Closed
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import DATABASE_ERRORS, Database, Tx, gave_up, is_outage, log_fields
@@ -172,6 +172,6 @@ class Reaper:
 def _shown(kind: Kind, due: object) -> str:
     """The run or approval, as the API shows its id."""
     if isinstance(due, DueAnswer):
-        return f"{show(Prefix.RUN, due.run_id)} {due.call_id}"
+        return f"{format_id(Prefix.RUN, due.run_id)} {due.call_id}"
     _, id_ = cast("tuple[UUID, UUID]", due)
-    return show(Prefix.APPROVAL if kind == "approval" else Prefix.RUN, id_)
+    return format_id(Prefix.APPROVAL if kind == "approval" else Prefix.RUN, id_)

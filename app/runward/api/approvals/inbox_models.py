@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from runward.api.http.models import APPROVAL_ID, AT, RUN_ID, Shown, example
+from runward.api.http.models import APPROVAL_ID, AT, RUN_ID, ResponseModel, example
 
 _ACTION = {
     "type": "approval",
@@ -18,7 +18,7 @@ _ACTION = {
 }
 
 
-class PendingAction(Shown):
+class PendingAction(ResponseModel):
     """A call that waits for a person or a client, without its arguments."""
 
     type: Literal["approval", "resolve", "tool_result"]
@@ -38,7 +38,7 @@ class PendingAction(Shown):
     """When the wait ends by itself. Null for `resolve`, which waits without a limit."""
 
 
-class PendingCounts(Shown):
+class PendingCounts(ResponseModel):
     """Number of calls that wait, by type."""
 
     approval: int
@@ -49,7 +49,7 @@ class PendingCounts(Shown):
     """Calls that need a result or an answer from the client."""
 
 
-class RequiredActionList(Shown):
+class RequiredActionList(ResponseModel):
     """The calls of a project that wait for a person or a client, the most urgent first."""
 
     model_config = ConfigDict(

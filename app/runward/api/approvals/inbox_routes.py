@@ -10,7 +10,7 @@ from runward.api.http.answers import answer
 from runward.api.http.auth import ApprovalsReader
 from runward.api.http.routes import router
 from runward.api.http.services import Using
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.store.runs import required_actions
 
 MAX_LIMIT: Final = 1_000
@@ -44,10 +44,12 @@ async def list_required_actions(
 def _shown(one: required_actions.PendingAction) -> PendingAction:
     return PendingAction(
         type=one.type,
-        run_id=show(Prefix.RUN, one.run_id),
+        run_id=format_id(Prefix.RUN, one.run_id),
         call_id=one.call_id,
         tool=one.tool,
-        approval_id=None if one.approval_id is None else show(Prefix.APPROVAL, one.approval_id),
+        approval_id=None
+        if one.approval_id is None
+        else format_id(Prefix.APPROVAL, one.approval_id),
         requested_at=one.requested_at,
         expires_at=one.expires_at,
     )

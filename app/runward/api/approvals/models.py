@@ -5,13 +5,13 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from runward.api.http.models import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
+from runward.api.http.models import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, ResponseModel, example
 from runward.api.runs.models import Actor, OmittedArgument
 from runward.domain.json import JsonObject
 from runward.domain.run.approvals import ApprovalStatus, DecisionKind
 
 
-class StartedRun(Shown):
+class StartedRun(ResponseModel):
     """The run that somebody started: the one that waits, or the first one above it."""
 
     id: str
@@ -27,7 +27,7 @@ class StartedRun(Shown):
     is none."""
 
 
-class Approval(Shown):
+class Approval(ResponseModel):
     """One call that waits for a person, or that a person has decided about."""
 
     model_config = ConfigDict(

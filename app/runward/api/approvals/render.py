@@ -3,7 +3,7 @@
 from runward.api.approvals.models import Approval, StartedRun
 from runward.api.runs.models import Actor
 from runward.api.runs.render import actor, omitted_arguments
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.run.large_arguments import omit_large
 from runward.store.runs import approvals
 
@@ -13,8 +13,8 @@ def approval(one: approvals.Approval, max_arguments_bytes: int | None = None) ->
     arguments, omitted = omit_large(one.arguments, max_arguments_bytes)
     message, edited = decision.get("message"), decision.get("arguments")
     return Approval(
-        id=show(Prefix.APPROVAL, one.id),
-        run_id=show(Prefix.RUN, one.run_id),
+        id=format_id(Prefix.APPROVAL, one.id),
+        run_id=format_id(Prefix.RUN, one.run_id),
         call_id=one.call_id,
         tool=one.tool,
         tool_version=one.tool_version,
@@ -46,7 +46,7 @@ def _decider(one: approvals.Approval) -> Actor | None:
 
 def _started(run: approvals.Started) -> StartedRun:
     return StartedRun(
-        id=show(Prefix.RUN, run.id),
+        id=format_id(Prefix.RUN, run.id),
         agent=run.agent,
         created_by=actor(run.created_by),
         created_at=run.created_at,

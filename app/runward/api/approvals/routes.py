@@ -8,13 +8,13 @@ from runward.api.approvals import render
 from runward.api.approvals.models import Approval
 from runward.api.http.answers import answer
 from runward.api.http.auth import ApprovalsDecider, ApprovalsReader
-from runward.api.http.idempotency import Once, once
+from runward.api.http.idempotency import IdempotentRequest, answer_once
 from runward.api.http.paging import Page, Walking
 from runward.api.http.params import ApprovalPath, IdempotencyKey, MaxArgumentsBytes
 from runward.api.http.routes import router
 from runward.api.http.services import Using
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, RunId, parse, show
+from runward.domain.ids import Prefix, RunId, format_id, parse
 from runward.domain.run.approvals import ApprovalStatus, Decision
 from runward.store.postgres.db import Tx
 from runward.store.runs import approvals, transitions
@@ -85,7 +85,7 @@ async def decide_approval(
 ) -> Response:
     """Decide about one call; the run goes on by itself. The first decision wins: the same again
     is answered like the first, another with 409 and the one that won."""
-    by = show(Prefix.KEY, who.key_id)
+    by = format_id(Prefix.KEY, who.key_id)
 
     async def decide(tx: Tx) -> Approval:
         return render.approval(
@@ -93,7 +93,9 @@ async def decide_approval(
         )
 
     try:
-        shown = await once(services, Once.of(request, who.project_id, idempotency_key), decide)
+        shown = await answer_once(
+            services, IdempotentRequest.of(request, who.project_id, idempotency_key), decide
+        )
     except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
         async with services.database.pool.begin() as tx:
             await transitions.expire_approval(tx, who.project_id, approval_id)

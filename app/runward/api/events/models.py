@@ -5,14 +5,14 @@ from typing import Final
 
 from pydantic import ConfigDict
 
-from runward.api.http.models import AT, DIGEST, RUN_ID, Shown, example
+from runward.api.http.models import AT, DIGEST, RUN_ID, ResponseModel, example
 from runward.domain.json import JsonObject
 
 EVENT_STREAM: Final = {"$ref": "#/components/schemas/EventStream"}
 """In openapi.json: what `runward.api.openapi.schemas` says that a stream is."""
 
 
-class Event(Shown):
+class Event(ResponseModel):
     """One entry of a run's log. Polling and streaming show the same."""
 
     model_config = ConfigDict(

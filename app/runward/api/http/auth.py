@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
 
-from runward.api.http.dependencies import Given
+from runward.api.http.dependencies import RouteDependency
 from runward.api.http.services import services_of
 from runward.domain.errors import ForbiddenError, InsufficientScopeError, UnauthenticatedError
 from runward.domain.registry import console_access
@@ -16,7 +16,7 @@ MAX_TOKEN_BYTES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement(Given):
+class Requirement(RouteDependency):
     """Any one of the scopes; none named: any valid key. Checked before the body is read."""
 
     any_of: tuple[Scope, ...]

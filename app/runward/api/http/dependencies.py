@@ -14,7 +14,7 @@ from fastapi.dependencies.models import Dependant
 _REQUEST = "__request"
 
 
-class Given:
+class RouteDependency:
     """A callable class whose value is known once `prepare` was awaited, before the body is read."""
 
     async def prepare(self, request: Request) -> None:
@@ -28,10 +28,10 @@ class Given:
         return self.value(request)
 
 
-def take_over(dependant: Dependant) -> tuple[Given, ...]:
+def take_over(dependant: Dependant) -> tuple[RouteDependency, ...]:
     """Takes the Given parameters of a coroutine function out of what FastAPI solves. Returns what
     the route must `prepare`."""
-    given = {d.name: d.call for d in dependant.dependencies if isinstance(d.call, Given)}
+    given = {d.name: d.call for d in dependant.dependencies if isinstance(d.call, RouteDependency)}
     handler = dependant.call
     if given and handler is not None and iscoroutinefunction(handler):
         dependant.dependencies = [d for d in dependant.dependencies if d.name not in given]
@@ -42,7 +42,7 @@ def take_over(dependant: Dependant) -> tuple[Given, ...]:
 
 
 def _filled(
-    handler: Callable[..., Any], given: dict[str, Given], own: str | None
+    handler: Callable[..., Any], given: dict[str, RouteDependency], own: str | None
 ) -> Callable[..., Any]:
     async def call(**values: Any) -> Any:
         request = values[own] if own else values.pop(_REQUEST)

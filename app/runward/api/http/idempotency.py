@@ -22,7 +22,7 @@ REPLAYED = {"Idempotent-Replayed": "true"}
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
+class IdempotentRequest:
     """What a request asks to happen at most once. Without a key it simply happens."""
 
     project_id: ProjectId
@@ -31,13 +31,13 @@ class Once:
     key: str | None
 
     @classmethod
-    def of(cls, request: Request, project_id: ProjectId, key: str | None) -> "Once":
+    def of(cls, request: Request, project_id: ProjectId, key: str | None) -> "IdempotentRequest":
         """The path belongs to it: the same key and body elsewhere is another request."""
         assert isinstance(request, ReadRequest)
         body: JsonValue = parse(request.raw.decode()) if key is not None and request.raw else None
         return cls(project_id, f"{request.method} {request.url.path}", digest(body), key)
 
-    def kept_with(self, new: NewRun) -> NewRun:
+    def with_key(self, new: NewRun) -> NewRun:
         """The key is then kept in the commit that accepts the run."""
         if self.key is None:
             return new
@@ -48,9 +48,9 @@ class Once:
             raise e.IdempotencyMismatchError
 
 
-async def once(
+async def answer_once(
     services: Services,
-    what: Once,
+    what: IdempotentRequest,
     act: Callable[[Tx], Awaitable[Any]],
     *,
     status: int = 200,
@@ -65,7 +65,7 @@ async def once(
     return made
 
 
-async def was_answered(services: Services, what: Once) -> bool:
+async def was_answered(services: Services, what: IdempotentRequest) -> bool:
     """Whether `once` would replay an answer, so that what it takes need not be done again."""
     if what.key is None:
         return False
@@ -75,7 +75,7 @@ async def was_answered(services: Services, what: Once) -> bool:
 
 async def _once(
     services: Services,
-    what: Once,
+    what: IdempotentRequest,
     act: Callable[[Tx], Awaitable[Any]],
     status: int,
     headers: dict[str, str] | None,

@@ -19,7 +19,7 @@ DIGEST: Final = "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e
 """For the examples in openapi.json."""
 
 
-class Shown(BaseModel):
+class ResponseModel(BaseModel):
     """An answer. Built by our own code, so not strict. Docstrings under fields are their
     descriptions in openapi.json. Every field is always there."""
 
@@ -31,7 +31,7 @@ class Shown(BaseModel):
     )
 
 
-class Asked(BaseModel):
+class RequestModel(BaseModel):
     """A request's body: unknown fields are refused and nothing is coerced."""
 
     model_config = ConfigDict(

@@ -59,7 +59,7 @@ class Page(BaseModel, Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class PageParams:
     """How a list is asked for."""
 
     limit: int
@@ -89,8 +89,8 @@ async def _walk(
     order: Annotated[
         Literal["asc", "desc"], Query(description="By time of creation: `desc` is newest first.")
     ] = "desc",
-) -> Walk:
-    return Walk(limit, after, order == "desc")
+) -> PageParams:
+    return PageParams(limit, after, order == "desc")
 
 
 async def _walk_in_order(
@@ -102,17 +102,17 @@ async def _walk_in_order(
         Query(max_length=600, description="The `last_id` of the page before this one."),
     ] = None,
     order: Annotated[Literal["asc", "desc"], Query(description="`asc` is as it happened.")] = "asc",
-) -> Walk:
-    return Walk(limit, after, order == "desc")
+) -> PageParams:
+    return PageParams(limit, after, order == "desc")
 
 
-Walking = Annotated[Walk, Depends(_walk)]
+Walking = Annotated[PageParams, Depends(_walk)]
 """A handler's parameter: `limit`, `after` and `order`, newest first."""
-WalkingInOrder = Annotated[Walk, Depends(_walk_in_order)]
+WalkingInOrder = Annotated[PageParams, Depends(_walk_in_order)]
 """The same for what belongs to one run: as it happened."""
 
 
-def page_of(whole: Sequence[Item], walk: Walk, id_of: Callable[[Item], str]) -> Page[Item]:
+def page_of(whole: Sequence[Item], walk: PageParams, id_of: Callable[[Item], str]) -> Page[Item]:
     """A page of a list that was read whole, because it is small."""
     rows = list(reversed(whole)) if walk.descending else list(whole)
     if walk.after is not None:

@@ -2,10 +2,10 @@
 
 from pydantic import ConfigDict
 
-from runward.api.http.models import Shown, example
+from runward.api.http.models import ResponseModel, example
 
 
-class ProblemError(Shown):
+class ProblemError(ResponseModel):
     """What is wrong with one value of the request."""
 
     path: str
@@ -15,7 +15,7 @@ class ProblemError(Shown):
     """What is expected there. It never repeats the value."""
 
 
-class Problem(Shown):
+class Problem(ResponseModel):
     """Why a request was refused. Compare `code`: it never changes, texts may. Some problems carry
     more members, such as `approval` where a decision came second."""
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from runward.api.http import body
 from runward.api.http.auth import Requirement
 from runward.api.http.conditional import unless_unchanged
-from runward.api.http.dependencies import Given, take_over
+from runward.api.http.dependencies import RouteDependency, take_over
 from runward.api.http.services import services_of
 from runward.domain.errors import FieldError, InvalidRequestError, NotFoundError
 from runward.domain.json import cleaned_text
@@ -55,7 +55,7 @@ class StrictRoute(APIRoute):
 
 @dataclass(frozen=True, slots=True)
 class RouteRules:
-    given: tuple[Given, ...]
+    given: tuple[RouteDependency, ...]
     single: frozenset[str]
     """Query parameters that may stand once."""
     numbers: Mapping[str, type]

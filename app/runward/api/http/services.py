@@ -4,7 +4,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from runward.api.http.dependencies import Given
+from runward.api.http.dependencies import RouteDependency
 from runward.wiring import Services
 
 
@@ -12,7 +12,7 @@ def services_of(request: Request) -> Services:
     return cast(Services, request.app.state.services)
 
 
-class _Using(Given):
+class _Using(RouteDependency):
     async def prepare(self, request: Request) -> None:
         """They are there from the start."""
 

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from runward.api.http.idempotency import Once
+from runward.api.http.idempotency import IdempotentRequest
 from runward.api.mcp import results
-from runward.api.mcp.listing import Target
+from runward.api.mcp.listing import McpTarget
 from runward.api.mcp.refusals import RefusedError
-from runward.api.mcp.wait import Report, outcome
+from runward.api.mcp.wait import ProgressReport, outcome
 from runward.api.runs.accept import Answered, accept
 from runward.api.runs.cancel import cancel
 from runward.api.runs.request_models import StartRun
@@ -42,7 +42,7 @@ _SKEW_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class McpRunSession:
     """What a client of 2025 is told as its Mcp-Session-Id. No process remembers it: it says when
     the session began and who the client is, and names the client's requests."""
 
@@ -50,11 +50,11 @@ class Session:
     client: str | None
 
     @classmethod
-    def begun(cls, client: str | None) -> "Session":
+    def begun(cls, client: str | None) -> "McpRunSession":
         return cls(mint(), client)
 
     @classmethod
-    def read(cls, text: str | None) -> "Session | None":
+    def read(cls, text: str | None) -> "McpRunSession | None":
         """None: there is none, or it is not ours, which is as good as none."""
         hexadecimal, _, client = (text or "").partition(".")
         try:
@@ -83,20 +83,20 @@ def client_of(info: JsonValue) -> str | None:
 
 
 @dataclass(slots=True)
-class ToolCall:
+class McpToolCall:
     """One request. `request`: what its cancellation will call it. `left`: the client has closed
     the stream of the answer, which in the protocol of 2026 is how it cancels."""
 
     services: Services
     who: Principal
-    target: Target | None
+    target: McpTarget | None
     params: JsonObject
     client: str | None
     request: str | None
     left: bool = False
     _accepting: asyncio.Task[Answered] | None = field(default=None, init=False)
 
-    async def result(self, report: Report) -> JsonObject:
+    async def result(self, report: ProgressReport) -> JsonObject:
         """A CallToolResult. Raises RefusedError for what is the client's own mistake, and
         UnavailableError."""
         if self.target is None:
@@ -114,7 +114,9 @@ class ToolCall:
             lines = [error.detail, *(f"- {path}: {text}" for path, text in error.errors)]
             return results.error("\n".join(lines))
 
-    async def _result(self, target: Target, arguments: JsonObject, report: Report) -> JsonObject:
+    async def _result(
+        self, target: McpTarget, arguments: JsonObject, report: ProgressReport
+    ) -> JsonObject:
         if (wrong := await self._invalid(target, arguments)) is not None:
             return results.error(wrong)
         seconds = self.services.mcp_wait.total_seconds()
@@ -146,7 +148,7 @@ class ToolCall:
             run_id = (await self._accepting).run.id
             await cancel(self.services, self.who.project_id, run_id)
 
-    async def _invalid(self, target: Target, arguments: JsonObject) -> str | None:
+    async def _invalid(self, target: McpTarget, arguments: JsonObject) -> str | None:
         """What the model is told about arguments that do not fit; nobody is asked and nothing is
         started for them."""
         if target.tool is None:
@@ -160,7 +162,7 @@ class ToolCall:
         told = [(problem.path, problem.message) for problem in problems]
         return texts.invalid_arguments(name, told) if told else None
 
-    def _asked(self, target: Target, arguments: JsonObject) -> StartRun:
+    def _asked(self, target: McpTarget, arguments: JsonObject) -> StartRun:
         about: dict[str, Any] = {"context": self._context(), "metadata": self._metadata()}
         if target.agent is not None:
             return StartRun.model_validate({"agent": target.agent.name, **arguments, **about})
@@ -170,16 +172,16 @@ class ToolCall:
             kind="call", tools=(target.tool.spec.name,), input=compact(arguments), **about
         )
 
-    async def _accept(self, asked: StartRun, once: Once) -> Answered:
+    async def _accept(self, asked: StartRun, once: IdempotentRequest) -> Answered:
         return await accept(self.services, self.who, asked, once)
 
-    def _once(self, arguments: JsonObject) -> Once:
+    def _once(self, arguments: JsonObject) -> IdempotentRequest:
         key = self._meta.get(KEY)
         if key is not None and not (isinstance(key, str) and _KEY_PATTERN.fullmatch(key)):
             raise RefusedError(f"_meta: {KEY} must be 1 to 255 visible ASCII characters.")
         said: JsonObject = {"name": self.params.get("name"), "arguments": arguments}
         body = digest({**said, "context": self._context()})
-        return Once(self.who.project_id, "POST /mcp", body, key)
+        return IdempotentRequest(self.who.project_id, "POST /mcp", body, key)
 
     def _context(self) -> JsonObject | None:
         context = self._meta.get(CONTEXT)
@@ -198,7 +200,7 @@ class ToolCall:
 
 
 async def cancel_request(
-    services: Services, who: Principal, session: Session, request_id: JsonValue
+    services: Services, who: Principal, session: McpRunSession, request_id: JsonValue
 ) -> None:
     """The run that this key's client has started by that request, if it is still open."""
     since = UUID(int=max(0, session.id.int - (_SKEW_MS << 80)))

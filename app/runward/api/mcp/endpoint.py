@@ -22,9 +22,9 @@ from runward.api.http.auth import authenticated
 from runward.api.http.body import read_bytes
 from runward.api.http.services import services_of
 from runward.api.mcp import protocol
-from runward.api.mcp.calls import Session, ToolCall, cancel_request, client_of
+from runward.api.mcp.calls import McpRunSession, McpToolCall, cancel_request, client_of
 from runward.api.mcp.listing import find, page
-from runward.api.mcp.wait import Report
+from runward.api.mcp.wait import ProgressReport
 from runward.domain import errors as e
 from runward.domain import strict_json
 from runward.domain.json import JsonObject
@@ -77,14 +77,14 @@ routes = APIRouter(
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class McpExchange:
     """One message of a client. Implements `mcp_protocol.Answers`."""
 
     services: Services
     who: Principal
     method: str
-    call: ToolCall | None
-    begins: Session | None
+    call: McpToolCall | None
+    begins: McpRunSession | None
     modern: bool
 
     @property
@@ -94,7 +94,7 @@ class Exchange:
     async def list_tools(self, cursor: str | None) -> JsonObject:
         return await page(self.services, self.who.project_id, cursor)
 
-    async def call_tool(self, report: Report) -> JsonObject:
+    async def call_tool(self, report: ProgressReport) -> JsonObject:
         assert self.call is not None
         return await self.call.result(report)
 
@@ -117,20 +117,20 @@ class Exchange:
 
 async def _exchange(
     request: Request, services: Services, who: Principal, message: JsonValue, *, modern: bool
-) -> Exchange:
+) -> McpExchange:
     """Raises InsufficientScopeError."""
     said: JsonObject = message if isinstance(message, dict) else {}
     method, given = str(said.get("method")), said.get("params")
     params: JsonObject = given if isinstance(given, dict) else {}
-    call: ToolCall | None = None
-    begins: Session | None = None
-    session = None if modern else Session.read(request.headers.get(SESSION_HEADER))
+    call: McpToolCall | None = None
+    begins: McpRunSession | None = None
+    session = None if modern else McpRunSession.read(request.headers.get(SESSION_HEADER))
     if method in _WRITES and not who.may((KeyScope.RUNS_WRITE,)):
         raise e.InsufficientScopeError((KeyScope.RUNS_WRITE,))
     if method == "tools/call":
         meta = params.get("_meta")
         info = meta.get(_CLIENT_INFO) if modern and isinstance(meta, dict) else None
-        call = ToolCall(
+        call = McpToolCall(
             services=services,
             who=who,
             target=await find(services, who.project_id, str(params.get("name"))),
@@ -142,8 +142,8 @@ async def _exchange(
         with suppress(e.AppError):  # a notification has no answer that could say so
             await cancel_request(services, who, session, params.get("requestId"))
     elif method == "initialize" and not modern:
-        begins = Session.begun(client_of(params.get("clientInfo")))
-    return Exchange(services, who, method, call, begins, modern)
+        begins = McpRunSession.begun(client_of(params.get("clientInfo")))
+    return McpExchange(services, who, method, call, begins, modern)
 
 
 def check_origin(request: Request, public_url: str) -> None:
@@ -225,7 +225,7 @@ def _replayed(raw: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _naming(session: Session, send: Send) -> Send:
+def _naming(session: McpRunSession, send: Send) -> Send:
     async def named(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] == 200:
             header = (SESSION_HEADER.encode(), str(session).encode())

@@ -63,7 +63,7 @@ _RESULT_TOOL: Final[JsonObject] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class McpTarget:
     """What a call by this name runs: a tool in this version, an agent, or the look at a result."""
 
     shown: JsonObject
@@ -101,20 +101,20 @@ async def page(services: Services, project_id: ProjectId, cursor: str | None) ->
     return {"tools": listed, **more}
 
 
-async def find(services: Services, project_id: ProjectId, name: str) -> Target | None:
+async def find(services: Services, project_id: ProjectId, name: str) -> McpTarget | None:
     """None: nothing is listed under that name."""
     if name == RESULT_TOOL:
-        return Target(_RESULT_TOOL)
+        return McpTarget(_RESULT_TOOL)
     async with services.autocommit.connect() as tx:
         if re.fullmatch(NAME_PATTERN, name):
             tool = await tool_registry.get_tool(tx, project_id, name)
             if tool is not None and _is_runnable(tool.spec):
-                return Target(_tool(tool), tool=tool)
+                return McpTarget(_tool(tool), tool=tool)
         of_agent = name.removeprefix(AGENT)
         if of_agent == name or not re.fullmatch(NAME_PATTERN, of_agent):
             return None
         agent = await agents.get_agent(tx, project_id, of_agent)
-    return None if agent is None else Target(_agent(agent), agent=agent)
+    return None if agent is None else McpTarget(_agent(agent), agent=agent)
 
 
 def _is_runnable(spec: ToolSpec) -> bool:

@@ -13,7 +13,7 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from runward.api.mcp.refusals import RefusedError
-from runward.api.mcp.wait import Report
+from runward.api.mcp.wait import ProgressReport
 from runward.api.openapi.descriptions import VERSION
 from runward.domain.errors import AppError, UnavailableError
 from runward.domain.json import JsonObject
@@ -47,7 +47,7 @@ _MODULES: Final = (
 )
 
 
-class Answers(Protocol):
+class McpHandlers(Protocol):
     """What one request is answered with, in the protocol's own JSON. They raise RefusedError and
     AppErrors."""
 
@@ -58,7 +58,7 @@ class Answers(Protocol):
 
     async def list_tools(self, cursor: str | None) -> JsonObject: ...
 
-    async def call_tool(self, report: Report) -> JsonObject: ...
+    async def call_tool(self, report: ProgressReport) -> JsonObject: ...
 
     def changes(self) -> AsyncIterator[bool]:
         """Goes on when the list of tools may have changed (True), or for a while has not. Ends
@@ -75,7 +75,7 @@ async def is_modern(version: str | None) -> bool:
 
 
 async def speak(
-    scope: Scope, receive: Receive, send: Send, answers: Answers, *, max_bytes: int
+    scope: Scope, receive: Receive, send: Send, answers: McpHandlers, *, max_bytes: int
 ) -> None:
     """Answers one request, after `is_modern` was asked about it. Everything that it needs ends
     with it: no other request, here or in another process, depends on what is in memory."""
@@ -94,7 +94,7 @@ def _load() -> None:
     logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request
 
 
-def _server(answers: Answers) -> "Server[Any]":
+def _server(answers: McpHandlers) -> "Server[Any]":
     from mcp.server.lowlevel import NotificationOptions, Server  # noqa: PLC0415
     from mcp_types import (  # noqa: PLC0415
         CallToolRequestParams,

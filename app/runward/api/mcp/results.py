@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import JsonValue
 
 from runward.api.runs import render
-from runward.domain.ids import Prefix, RunId, show
+from runward.domain.ids import Prefix, RunId, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.items import MediaPart, Part, TextPart
 from runward.domain.run.status import RunStatus
@@ -40,14 +40,14 @@ def of_run(run: RunView, calls: Sequence[CallView], *, declared: bool = False) -
         output, parts = result.whole, result.parts
     structured: JsonObject | None = output if isinstance(output, dict) else None
     if structured is None and declared:
-        about: JsonObject = {"run_id": show(Prefix.RUN, run.id), "status": run.status}
+        about: JsonObject = {"run_id": format_id(Prefix.RUN, run.id), "status": run.status}
         structured = {STRUCTURED: {**about, "output": output}}
     return _result(run.id, blocks(output, parts, run.id), structured)
 
 
 def of_waiting(run_id: RunId, status: RunStatus, waiting: Sequence[Waiting]) -> JsonObject:
     """Of a run that goes on after the answer."""
-    shown = show(Prefix.RUN, run_id)
+    shown = format_id(Prefix.RUN, run_id)
     lines = [f"The run {shown} goes on; it is {status} now."]
     lines += [f"It waits for {waits_for(one)}." for one in waiting]
     lines.append(
@@ -66,9 +66,9 @@ def error(text: str) -> JsonObject:
 
 def waits_for(one: Waiting) -> str:
     """In words, with where it is settled."""
-    run, what = show(Prefix.RUN, one.run_id), one.what
+    run, what = format_id(Prefix.RUN, one.run_id), one.what
     if isinstance(what, Approval):
-        approval = show(Prefix.APPROVAL, what.id)
+        approval = format_id(Prefix.APPROVAL, what.id)
         return (
             f"a person to decide about the call of '{what.tool}', approval {approval} "
             f"(POST /v1/approvals/{approval}/decision)"
@@ -129,7 +129,7 @@ def _result(
     is_error: bool = False,
 ) -> JsonObject:
     said: JsonObject = {} if structured is None else {"structuredContent": structured}
-    meta: JsonObject = {RUN_ID: show(Prefix.RUN, run_id)}
+    meta: JsonObject = {RUN_ID: format_id(Prefix.RUN, run_id)}
     return {"content": content, **said, "isError": is_error, "_meta": meta}
 
 
@@ -163,7 +163,7 @@ def _embedded(part: MediaPart, run_id: RunId, number: int) -> JsonObject:
         kind = "image" if part.type == "image" else "audio"
         return {"type": kind, "data": data, "mimeType": media_type}
     name = quote(part.filename or "file", safe="")
-    uri = f"runward://runs/{show(Prefix.RUN, run_id)}/files/{number}/{name}"
+    uri = f"runward://runs/{format_id(Prefix.RUN, run_id)}/files/{number}/{name}"
     resource: JsonObject = {"uri": uri, "mimeType": media_type, "blob": data}
     return {"type": "resource", "resource": resource}
 

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from runward.api.events.wait import LOOK_SECONDS
 from runward.api.mcp import results
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, ProjectId, RunId, show
+from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run.calls import CallPhase
 from runward.domain.run.status import TERMINAL, RunStatus
@@ -22,7 +22,7 @@ from runward.store.runs.approvals import Approval
 from runward.store.runs.views import Waiting
 from runward.wiring import Services
 
-Report: TypeAlias = Callable[[float, str], Awaitable[None]]
+ProgressReport: TypeAlias = Callable[[float, str], Awaitable[None]]
 """Progress: a number that grows, and what there is to say."""
 
 HEARTBEAT_SECONDS: Final = 10.0
@@ -38,7 +38,7 @@ async def outcome(
     run_id: RunId,
     *,
     seconds: float,
-    report: Report,
+    report: ProgressReport,
     declared: bool = False,
 ) -> JsonObject:
     """The result of the call, or that the run goes on: after `seconds`, where it needs what no
@@ -46,7 +46,7 @@ async def outcome(
     Raises RunNotFoundError."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    said = _Said(report, show(Prefix.RUN, run_id))
+    said = _Said(report, format_id(Prefix.RUN, run_id))
     with services.feed.follow(project_id, run_id) as follower:
         await said.say(f"Run {said.run} has been accepted.")
         while True:
@@ -107,7 +107,7 @@ async def _changed(follower: Follower, seconds: float) -> None:
 class _Said:
     """Everything once, numbered: MCP wants progress to grow with each notification."""
 
-    def __init__(self, report: Report, run: str) -> None:
+    def __init__(self, report: ProgressReport, run: str) -> None:
         self.run = run
         self._report = report
         self._count = 0

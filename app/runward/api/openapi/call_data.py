@@ -5,7 +5,7 @@ from typing import Literal, NotRequired, TypeAlias
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
-from runward.api.openapi.documented import said
+from runward.api.openapi.documented import documented
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolType
 from runward.domain.run.approvals import ApprovalStatus, DecisionKind
@@ -24,7 +24,7 @@ CallProgress: TypeAlias = Literal[
 """What happened to a call on its way."""
 
 
-@said
+@documented
 class CallCreatedData(TypedDict):
     call_id: str
     """The call's id in its run."""
@@ -52,7 +52,7 @@ class CallCreatedData(TypedDict):
     """The ledger has the arguments whole."""
 
 
-@said
+@documented
 class ApprovalRequestedData(TypedDict):
     approval_id: str
     """What decisions name."""
@@ -74,7 +74,7 @@ class ApprovalRequestedData(TypedDict):
     """After which it counts as unanswered."""
 
 
-@said
+@documented
 class ApprovalDecidedData(TypedDict):
     approval_id: NotRequired[str]
     """Which approval; left out where a remembered decision covered the call."""
@@ -102,7 +102,7 @@ class ApprovalDecidedData(TypedDict):
     """A decision that was remembered covered it."""
 
 
-@said
+@documented
 class CallStartedData(TypedDict):
     call_id: str
     """The call's id in its run."""
@@ -118,7 +118,7 @@ class CallStartedData(TypedDict):
     """How long it has; null: as long as its run."""
 
 
-@said
+@documented
 class CallProgressData(TypedDict):
     call_id: str
     """The call's id in its run."""
@@ -140,7 +140,7 @@ class CallProgressData(TypedDict):
     """Of a child run."""
 
 
-@said
+@documented
 class CallEndedData(TypedDict):
     call_id: str
     """The call's id in its run."""

@@ -6,4 +6,4 @@ from typing import Final
 from pydantic import ConfigDict
 from pydantic.config import with_config
 
-said: Final = with_config(ConfigDict(extra="forbid", use_attribute_docstrings=True))
+documented: Final = with_config(ConfigDict(extra="forbid", use_attribute_docstrings=True))

@@ -15,11 +15,11 @@ from runward.api.openapi.call_data import (
     CallProgressData,
     CallStartedData,
 )
-from runward.api.openapi.documented import said
+from runward.api.openapi.documented import documented
 from runward.domain.json import JsonObject
 
 
-@said
+@documented
 class RunCreatedData(TypedDict):
     agent: str | None
     """The agent; null for an inline run."""
@@ -33,12 +33,12 @@ class RunCreatedData(TypedDict):
     """The run that it goes on from."""
 
 
-@said
+@documented
 class NothingData(TypedDict):
     """Nothing: the type says it all."""
 
 
-@said
+@documented
 class WaitingFor(TypedDict):
     """One call that waits for someone."""
 
@@ -54,13 +54,13 @@ class WaitingFor(TypedDict):
     """Of a child run."""
 
 
-@said
+@documented
 class RunWaitingData(TypedDict):
     waiting_for: list[WaitingFor]
     """Each call that waits."""
 
 
-@said
+@documented
 class ErrorSaid(TypedDict):
     """Why a run failed."""
 
@@ -70,7 +70,7 @@ class ErrorSaid(TypedDict):
     """For a person."""
 
 
-@said
+@documented
 class LimitSaid(TypedDict):
     """Which limit ended a run."""
 
@@ -80,7 +80,7 @@ class LimitSaid(TypedDict):
     """For a person."""
 
 
-@said
+@documented
 class RunEndedData(TypedDict):
     output: NotRequired[JsonValue]
     """The final output, cut where it is longer than 32 KiB."""
@@ -92,7 +92,7 @@ class RunEndedData(TypedDict):
     """Of a run that a limit ended."""
 
 
-@said
+@documented
 class MessageCompletedData(TypedDict):
     turn: int
     """The model's turn."""
@@ -104,7 +104,7 @@ class MessageCompletedData(TypedDict):
     """Whether it is the model's refusal."""
 
 
-@said
+@documented
 class ReasoningCompletedData(TypedDict):
     turn: int
     """The model's turn."""
@@ -114,7 +114,7 @@ class ReasoningCompletedData(TypedDict):
     """As the vendor gave it."""
 
 
-@said
+@documented
 class AgentChangedData(
     TypedDict("_From", {"from": Annotated[str | None, Field(description="Who had the run.")]})
 ):
@@ -124,7 +124,7 @@ class AgentChangedData(
     """The turns so far."""
 
 
-@said
+@documented
 class StateUpdatedData(TypedDict):
     call_id: str
     """The call that changed it."""
@@ -136,7 +136,7 @@ class StateUpdatedData(TypedDict):
     """The session has its state whole."""
 
 
-@said
+@documented
 class InputReceivedData(TypedDict):
     turn: int
     """The turns so far."""
@@ -144,7 +144,7 @@ class InputReceivedData(TypedDict):
     """How many there were."""
 
 
-@said
+@documented
 class UsageUpdatedData(TypedDict):
     turn: int
     """The turns so far."""
@@ -164,7 +164,7 @@ class UsageUpdatedData(TypedDict):
     """What they cost, in US dollars."""
 
 
-@said
+@documented
 class ModelRetriedData(TypedDict):
     code: str
     """Why, for a program."""
@@ -176,7 +176,7 @@ class ModelRetriedData(TypedDict):
     """After how long, where a request failed."""
 
 
-@said
+@documented
 class ModelDowngradedData(TypedDict):
     model: str
     """The model that cannot be told."""
@@ -186,7 +186,7 @@ class ModelDowngradedData(TypedDict):
     """Why it is."""
 
 
-@said
+@documented
 class PieceData(TypedDict):
     turn: int
     """The model's turn."""
@@ -198,7 +198,7 @@ class PieceData(TypedDict):
     """How many characters come before it."""
 
 
-@said
+@documented
 class ArgumentsPieceData(TypedDict):
     turn: int
     """The model's turn."""
@@ -214,7 +214,7 @@ class ArgumentsPieceData(TypedDict):
     """Its tool, as soon as the model says it."""
 
 
-@said
+@documented
 class RestartedData(TypedDict):
     turn: int
     """The model's turn."""

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from runward.api.openapi.documented import said
+from runward.api.openapi.documented import documented
 from runward.domain.json import JsonObject
 from runward.domain.run.items import Role
 
 
-@said
+@documented
 class ShownText(TypedDict):
     """Text."""
 
@@ -21,7 +21,7 @@ class ShownText(TypedDict):
     """The text itself."""
 
 
-@said
+@documented
 class ShownImage(TypedDict):
     """An image, by its address or inline."""
 
@@ -37,7 +37,7 @@ class ShownImage(TypedDict):
     """What it is called."""
 
 
-@said
+@documented
 class ShownFile(TypedDict):
     """A file, by its address or inline."""
 
@@ -56,7 +56,7 @@ class ShownFile(TypedDict):
 ShownPart: TypeAlias = Annotated[ShownText | ShownImage | ShownFile, Field(discriminator="type")]
 
 
-@said
+@documented
 class NativePart(TypedDict):
     """What a vendor said beside the neutral part of an item, in its own format."""
 
@@ -66,7 +66,7 @@ class NativePart(TypedDict):
     """As it was said."""
 
 
-@said
+@documented
 class MessageItem(TypedDict):
     """A message. It is the one item without a `type`."""
 
@@ -80,7 +80,7 @@ class MessageItem(TypedDict):
     """What only one vendor understands of it."""
 
 
-@said
+@documented
 class ToolCallItem(TypedDict):
     """A call that the model asked for."""
 
@@ -98,7 +98,7 @@ class ToolCallItem(TypedDict):
     """What only one vendor understands of it."""
 
 
-@said
+@documented
 class ToolResultItem(TypedDict):
     """What the model reads of a call's result."""
 
@@ -114,7 +114,7 @@ class ToolResultItem(TypedDict):
     """Of a result of parts: text, images, files."""
 
 
-@said
+@documented
 class ReasoningItem(TypedDict):
     """A vendor's reasoning."""
 
@@ -126,7 +126,7 @@ class ReasoningItem(TypedDict):
     """As it was said."""
 
 
-@said
+@documented
 class HostedCallItem(TypedDict):
     """A call of a tool that the vendor ran by itself, with its result."""
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NotRequired, TypeAlias
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from runward.api.openapi.documented import said
+from runward.api.openapi.documented import documented
 from runward.api.openapi.item_data import (
     HostedCallItem,
     MessageItem,
@@ -21,7 +21,7 @@ from runward.domain.registry.guards import Moment, Stage
 Item: TypeAlias = MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem
 
 
-@said
+@documented
 class CallbackAddress(TypedDict):
     """Where a tool that answers 202 says the rest."""
 
@@ -31,7 +31,7 @@ class CallbackAddress(TypedDict):
     """Its last segment."""
 
 
-@said
+@documented
 class ToolCallRequest(TypedDict):
     """One attempt at a call."""
 
@@ -63,7 +63,7 @@ class ToolCallRequest(TypedDict):
     """What the caller answered to `input_required`: `responses`, and your `state`."""
 
 
-@said
+@documented
 class ToolCallCancelled(TypedDict):
     """Nobody waits for the call's answer any more."""
 
@@ -90,7 +90,7 @@ class ToolCallCancelled(TypedDict):
 ToolRequest: TypeAlias = Annotated[ToolCallRequest | ToolCallCancelled, Field(discriminator="type")]
 
 
-@said
+@documented
 class GuardrailRequest(TypedDict):
     """What a guardrail is asked about. Which fields are there depends on `stage`."""
 
@@ -122,7 +122,7 @@ class GuardrailRequest(TypedDict):
     """Of `output`: the parts of a result that has any."""
 
 
-@said
+@documented
 class RequestedCall(TypedDict):
     """A call that a model asks for, as yet unchecked."""
 
@@ -136,7 +136,7 @@ class RequestedCall(TypedDict):
     """What the model wrote, where it was no JSON object."""
 
 
-@said
+@documented
 class HookRequest(TypedDict):
     """What a hook is told. Which fields are there depends on `on`."""
 
@@ -176,7 +176,7 @@ class HookRequest(TypedDict):
     """Of `after_tool`: the parts of a result that has any."""
 
 
-@said
+@documented
 class GuardrailAllows(TypedDict):
     """Go on."""
 
@@ -184,7 +184,7 @@ class GuardrailAllows(TypedDict):
     """`allow`."""
 
 
-@said
+@documented
 class GuardrailRejects(TypedDict):
     """Refuse this call, or this input or output."""
 
@@ -194,7 +194,7 @@ class GuardrailRejects(TypedDict):
     """What takes its place; a fixed text without one."""
 
 
-@said
+@documented
 class GuardrailFails(TypedDict):
     """End the run."""
 
@@ -209,7 +209,7 @@ GuardrailAnswer: TypeAlias = Annotated[
 ]
 
 
-@said
+@documented
 class HookAnswer(TypedDict):
     """Empty: go on."""
 

@@ -10,7 +10,7 @@ from runward.domain.run.config import AgentConfig, NamedTool
 from runward.domain.schema.validator import check_schema
 from runward.llm.base import Abilities
 from runward.llm.capabilities import refused_settings
-from runward.llm.catalog import Models, UnknownModelError
+from runward.llm.catalog import ModelNotInCatalogError, Models
 from runward.llm.settings import check_settings
 from runward.wiring import Services
 
@@ -44,7 +44,7 @@ def check_agent(models: Models, config: AgentConfig) -> None:
     _check_kind(config)
     try:
         can = [models.resolve(model)[0].abilities for model in config.models]
-    except UnknownModelError as error:
+    except ModelNotInCatalogError as error:
         text = str(error)
         raise e.UnknownModelError(text, errors=[FieldError("model", text)]) from None
     if wrong := check_settings(config.model_settings) or _unheard_of(config, can):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field, JsonValue, create_model
 from pydantic.fields import FieldInfo
 
-from runward.api.http.models import AT, Asked, Metadata, example
+from runward.api.http.models import AT, Metadata, RequestModel, example
 from runward.domain.registry.tools import ToolName
 from runward.domain.run.config import AgentConfig, AgentKind
 
@@ -74,9 +74,9 @@ def _optional(field: FieldInfo) -> Any:
     return (changed.annotation, changed)
 
 
-_Optional: type[Asked] = create_model(
+_Optional: type[RequestModel] = create_model(
     "_Optional",
-    __base__=Asked,
+    __base__=RequestModel,
     **{
         name: _optional(field)
         for name, field in RegisterAgent.model_fields.items()

@@ -6,7 +6,7 @@ from fastapi import Query, Request, Response
 
 from runward.api.http.answers import answer, nothing
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.idempotency import Once, once
+from runward.api.http.idempotency import IdempotentRequest, answer_once
 from runward.api.http.paging import MAX_LIMIT, Page, Walking
 from runward.api.http.params import AgentPath, IdempotencyKey
 from runward.api.http.routes import router
@@ -52,9 +52,9 @@ async def register_agent(
             raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
         return render.agent(made)
 
-    what = Once.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
     headers = {"Location": f"/v1/agents/{agent.name}"}
-    shown = await once(services, what, register, status=201, headers=headers)
+    shown = await answer_once(services, what, register, status=201, headers=headers)
     services.toolbox.forget(who.project_id)
     return shown
 

@@ -5,7 +5,15 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from runward.api.http.models import AT, KEY_ID, PROJECT_ID, Asked, Moment, Shown, example
+from runward.api.http.models import (
+    AT,
+    KEY_ID,
+    PROJECT_ID,
+    Moment,
+    RequestModel,
+    ResponseModel,
+    example,
+)
 from runward.domain.registry.scopes import Scope
 
 MAX_NAME: Final = 200
@@ -19,7 +27,7 @@ def _once_each(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
     return scopes
 
 
-class CreateKey(Asked):
+class CreateKey(RequestModel):
     """A new key of the project."""
 
     model_config = ConfigDict(
@@ -46,7 +54,7 @@ _CI: Final[dict[str, Any]] = {
 }
 
 
-class Key(Shown):
+class Key(ResponseModel):
     """A key, without its secret."""
 
     model_config = ConfigDict(json_schema_extra=example(**_CI))
@@ -78,7 +86,7 @@ class NewKey(Key):
     """`rw_…`: the key itself. Shown this once."""
 
 
-class CreateProject(Asked):
+class CreateProject(RequestModel):
     """A new project: its tools, runs and keys are its own."""
 
     model_config = ConfigDict(json_schema_extra=example(name="Billing"))
@@ -87,7 +95,7 @@ class CreateProject(Asked):
     """Any text."""
 
 
-class Project(Shown):
+class Project(ResponseModel):
     """A project."""
 
     model_config = ConfigDict(

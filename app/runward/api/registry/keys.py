@@ -4,7 +4,7 @@ from fastapi import Request, Response
 
 from runward.api.http.answers import answer
 from runward.api.http.auth import Admin, Operator
-from runward.api.http.idempotency import Once, once
+from runward.api.http.idempotency import IdempotentRequest, answer_once
 from runward.api.http.paging import Page, Walking
 from runward.api.http.params import IdempotencyKey, KeyPath, ProjectPath
 from runward.api.http.routes import router
@@ -33,7 +33,7 @@ async def create_key(
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Make a key of this project. The answer has the key itself, this once."""
-    what = Once.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
     return await _made(services, who, what, who.project_id, key, under="/v1/keys")
 
 
@@ -87,8 +87,8 @@ async def create_project(
         await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret, made.id)
         return render.project(made)
 
-    what = Once.of(request, who.project_id, idempotency_key)
-    return await once(services, what, create, status=201)
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    return await answer_once(services, what, create, status=201)
 
 
 @projects.get("/projects", response_model=Page[Project])
@@ -114,14 +114,14 @@ async def create_project_key(
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Make a key of any project, such as its first one."""
-    what = Once.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
     return await _made(services, who, what, project_id, key)
 
 
 async def _made(
     services: Services,
     who: Principal,
-    what: Once,
+    what: IdempotentRequest,
     project_id: ProjectId,
     asked: CreateKey,
     *,
@@ -146,4 +146,4 @@ async def _made(
         )
         return NewKey(**dict(render.key(made)), key=secret)
 
-    return await once(services, what, create, status=201, under=under)
+    return await answer_once(services, what, create, status=201, under=under)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
-from runward.api.http.models import AT, MCP_SERVER_ID, Asked, Shown, example
+from runward.api.http.models import AT, MCP_SERVER_ID, RequestModel, ResponseModel, example
 from runward.api.registry.tool_models import HIDDEN, shown_headers
 from runward.domain.registry.mcp_auth import Credentials, OAuth
 from runward.domain.registry.mcp_servers import McpServerSpec, Skipped, ToolFilter
@@ -48,7 +48,7 @@ class RegisterMcpServer(McpServerSpec):
         return Credentials(self.headers, self.oauth)
 
 
-class SkippedTool(Shown):
+class SkippedTool(ResponseModel):
     """A tool of the server that cannot be one here."""
 
     tool: str
@@ -57,7 +57,7 @@ class SkippedTool(Shown):
     """Why not."""
 
 
-class McpOAuth(Shown):
+class McpOAuth(ResponseModel):
     """How access tokens are fetched. Values are hidden, references to secrets are not."""
 
     client_id: str
@@ -76,7 +76,7 @@ class McpOAuth(Shown):
     """How the client's secret is sent; null: as the authorization server likes it."""
 
 
-class McpServer(Shown):
+class McpServer(ResponseModel):
     """A registered MCP server, as it is now. The values of headers are never shown again."""
 
     model_config = ConfigDict(
@@ -170,9 +170,9 @@ def _optional(field: FieldInfo) -> Any:
     return (changed.annotation, changed)
 
 
-_Optional: type[Asked] = create_model(
+_Optional: type[RequestModel] = create_model(
     "_Optional",
-    __base__=Asked,
+    __base__=RequestModel,
     **{
         name: _optional(field)
         for name, field in RegisterMcpServer.model_fields.items()

@@ -6,7 +6,7 @@ from fastapi import Request, Response
 
 from runward.api.http.answers import answer, nothing
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.idempotency import Once, once, was_answered
+from runward.api.http.idempotency import IdempotentRequest, answer_once, was_answered
 from runward.api.http.paging import Page, Walking
 from runward.api.http.params import IdempotencyKey, McpServerPath
 from runward.api.http.routes import router
@@ -49,7 +49,7 @@ async def register_mcp_server(
     project; if it cannot be reached, nothing is stored."""
     spec, given = server.spec(), server.credentials()
     filled = await ensure_server(services, who.project_id, spec, given)
-    what = Once.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
     listed: tuple[ListedTool, ...] = ()
     tokens = GivenRefreshTokens()
     if not await was_answered(services, what):
@@ -63,7 +63,7 @@ async def register_mcp_server(
         return _shown(services, made)
 
     headers = {"Location": f"/v1/mcp_servers/{spec.name}"}
-    shown = await once(services, what, register, status=201, headers=headers)
+    shown = await answer_once(services, what, register, status=201, headers=headers)
     _forget(services, who.project_id)
     return shown
 
@@ -119,7 +119,7 @@ async def refresh_mcp_server(
     """List the server's tools now. Those that changed get their next version, those that are gone
     are disabled."""
     before = await _found(services, who.project_id, name)
-    what = Once.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
     listed: tuple[ListedTool, ...] = ()
     if not await was_answered(services, what):
         filled = await known(services, before)
@@ -132,7 +132,7 @@ async def refresh_mcp_server(
         await mcp_servers.sync_tools(tx, services.vault, made, signing.make_secret)
         return _shown(services, made)
 
-    shown = await once(services, what, refresh)
+    shown = await answer_once(services, what, refresh)
     _forget(services, who.project_id)
     return shown
 

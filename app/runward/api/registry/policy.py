@@ -4,7 +4,7 @@ from fastapi import Request, Response
 
 from runward.api.http.answers import answer
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.idempotency import Once, once
+from runward.api.http.idempotency import IdempotentRequest, answer_once
 from runward.api.http.params import IdempotencyKey
 from runward.api.http.routes import router
 from runward.api.http.services import Using
@@ -45,8 +45,8 @@ async def rotate_policy_secret(
         generation = await policies.rotate_guard_secret(tx, who.project_id)
         return PolicySecret(secret=services.vault.guard_secret(who.project_id, generation))
 
-    what = Once.of(request, who.project_id, idempotency_key)
-    shown = await once(services, what, rotate)
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    shown = await answer_once(services, what, rotate)
     services.policies.forget(who.project_id)
     return shown
 

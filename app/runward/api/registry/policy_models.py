@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from runward.api.http.models import AT, Asked, Shown, example
+from runward.api.http.models import AT, RequestModel, ResponseModel, example
 from runward.domain.registry.guards import Guardrail, Guardrails, Hook, Hooks
 
 _POLICY: Final[dict[str, Any]] = {
@@ -18,7 +18,7 @@ _POLICY: Final[dict[str, Any]] = {
 }
 
 
-class PutPolicy(Asked):
+class PutPolicy(RequestModel):
     """The whole policy; what is left out is emptied."""
 
     model_config = ConfigDict(json_schema_extra=example(**_POLICY))
@@ -29,7 +29,7 @@ class PutPolicy(Asked):
     """Asked around every tool call and every run, after the tool's and the agent's own."""
 
 
-class Policy(Shown):
+class Policy(ResponseModel):
     """What is asked around every run of the project."""
 
     model_config = ConfigDict(

@@ -5,7 +5,7 @@ from runward.api.registry.key_models import Key, Project
 from runward.api.registry.mcp_server_models import McpServer
 from runward.api.registry.tool_history_models import CallError, RecentCall
 from runward.api.registry.tool_models import Tool
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.registry.mcp_auth import Credentials
 from runward.domain.registry.mcp_servers import offered
 from runward.domain.registry.scopes import Scope
@@ -21,9 +21,9 @@ def recent_call(tool: str, one: PastCall) -> RecentCall:
     failed = one.outcome not in (None, CallOutcome.COMPLETED)
     code = str(one.reason or one.outcome)
     return RecentCall(
-        id=show(Prefix.CALL, one.id),
+        id=format_id(Prefix.CALL, one.id),
         call_id=one.call_id,
-        run_id=show(Prefix.RUN, one.run_id),
+        run_id=format_id(Prefix.RUN, one.run_id),
         agent=one.agent,
         tool=tool,
         tool_version=one.tool_version,
@@ -44,7 +44,7 @@ def tool(one: RegisteredTool) -> Tool:
 
 def tool_about(one: RegisteredTool) -> dict[str, object]:
     return {
-        "id": show(Prefix.TOOL, one.id),
+        "id": format_id(Prefix.TOOL, one.id),
         "version": one.version,
         "created_at": one.created_at,
         "updated_at": one.updated_at,
@@ -58,7 +58,7 @@ def mcp_server(one: RegisteredServer, given: Credentials) -> McpServer:
         given,
         [spec.name for spec in made.specs],
         made.skipped,
-        id=show(Prefix.MCP_SERVER, one.id),
+        id=format_id(Prefix.MCP_SERVER, one.id),
         version=one.version,
         listed_at=one.listed_at,
         created_at=one.created_at,
@@ -68,7 +68,7 @@ def mcp_server(one: RegisteredServer, given: Credentials) -> McpServer:
 
 def key(one: keys.Key) -> Key:
     return Key(
-        id=show(Prefix.KEY, one.id),
+        id=format_id(Prefix.KEY, one.id),
         name=one.name,
         scopes=[Scope(scope) for scope in one.scopes],
         created_at=one.created_at,
@@ -79,7 +79,7 @@ def key(one: keys.Key) -> Key:
 
 
 def project(one: keys.Project) -> Project:
-    return Project(id=show(Prefix.PROJECT, one.id), name=one.name, created_at=one.created_at)
+    return Project(id=format_id(Prefix.PROJECT, one.id), name=one.name, created_at=one.created_at)
 
 
 def agent(one: RegisteredAgent) -> Agent:

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from runward.api.http.models import AT, Asked, Shown, example
+from runward.api.http.models import AT, RequestModel, ResponseModel, example
 
 
-class PutSecret(Asked):
+class PutSecret(RequestModel):
     """A secret's value. It is stored encrypted and never shown again."""
 
     model_config = ConfigDict(json_schema_extra=example(value="sk-…"))
@@ -17,7 +17,7 @@ class PutSecret(Asked):
     """From 1 to 16384 characters."""
 
 
-class Secret(Shown):
+class Secret(ResponseModel):
     """A stored secret, without its value."""
 
     model_config = ConfigDict(

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from runward.api.http.models import AT, RUN_ID, Shown, example
+from runward.api.http.models import AT, RUN_ID, ResponseModel, example
 from runward.api.http.paging import Page
 from runward.domain.run.calls import CallOutcome, CallPhase
 
@@ -28,7 +28,7 @@ _CALL = {
 }
 
 
-class CallError(Shown):
+class CallError(ResponseModel):
     """Why a call did not succeed."""
 
     code: str
@@ -37,7 +37,7 @@ class CallError(Shown):
     """For operators: up to 500 characters of the call's `detail`, else of what the model reads."""
 
 
-class RecentCall(Shown):
+class RecentCall(ResponseModel):
     """A call of a tool, without what was sent and what came of it: its run's ledger has those."""
 
     model_config = ConfigDict(json_schema_extra=example(**_CALL))
@@ -75,7 +75,7 @@ class RecentCall(Shown):
     """Null for a call that succeeded or is open."""
 
 
-class CallFigures(Shown):
+class CallFigures(ResponseModel):
     """Of the newest 100 calls of the tool."""
 
     calls: int

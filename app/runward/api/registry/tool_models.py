@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self, Union, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, create_model
 from pydantic.fields import FieldInfo
 
-from runward.api.http.models import AT, TOOL_ID, Asked, example
+from runward.api.http.models import AT, TOOL_ID, RequestModel, example
 from runward.domain.errors import FieldError, InvalidRequestError
 from runward.domain.json import JsonObject
 from runward.domain.registry.provider_tools import EXECUTORS, default_approval, parameters_of
@@ -89,9 +89,9 @@ def _for_registering(name: str, field: FieldInfo) -> Any:
 
 
 _FROM_CODE: Final = frozenset({"code", "mcp"})
-_Registering: type[Asked] = create_model(
+_Registering: type[RequestModel] = create_model(
     "_Registering",
-    __base__=Asked,
+    __base__=RequestModel,
     **{
         name: _for_registering(name, field)
         for name, field in ToolSpec.model_fields.items()
@@ -214,7 +214,7 @@ class ToolSecret(BaseModel):
     """`whsec_…`. Shown this once."""
 
 
-class TryTool(Asked):
+class TryTool(RequestModel):
     """One call of a tool, outside of any run."""
 
     model_config = ConfigDict(json_schema_extra=example(arguments={"amount": 5}))
@@ -283,9 +283,9 @@ def _optional(name: str, field: FieldInfo) -> Any:
     return annotation, changed
 
 
-_Optional: type[Asked] = create_model(
+_Optional: type[RequestModel] = create_model(
     "_Optional",
-    __base__=Asked,
+    __base__=RequestModel,
     **{n: _optional(n, f) for n, f in ToolSpec.model_fields.items() if n not in _FIXED},
 )
 

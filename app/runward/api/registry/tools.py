@@ -7,7 +7,7 @@ from fastapi import Request, Response
 
 from runward.api.http.answers import answer, nothing
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.idempotency import Once, once
+from runward.api.http.idempotency import IdempotentRequest, answer_once
 from runward.api.http.paging import Page, Walking
 from runward.api.http.params import IdempotencyKey, ToolPath
 from runward.api.http.routes import router
@@ -32,7 +32,7 @@ from runward.domain.registry.builtin_names import is_reserved
 from runward.domain.registry.scopes import Principal
 from runward.domain.registry.tools import ToolSpec, When
 from runward.domain.run.bounds import bounded_outcome
-from runward.domain.run.tools import Tool as CompiledTool
+from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.validator import check_schema
 from runward.egress.targets import TargetError
 from runward.store.ids import mint
@@ -78,9 +78,9 @@ async def register_tool(
             raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
         return NewTool.of(made.spec, **render.tool_about(made), secret=secret)
 
-    what = Once.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
     headers = {"Location": f"/v1/tools/{spec.name}"}
-    shown = await once(services, what, register, status=201, headers=headers)
+    shown = await answer_once(services, what, register, status=201, headers=headers)
     services.toolbox.forget(who.project_id)
     return shown
 
@@ -180,8 +180,8 @@ async def rotate_tool_secret(
             raise e.ToolNotFoundError
         return ToolSecret(secret=secret)
 
-    what = Once.of(request, who.project_id, idempotency_key)
-    shown = await once(services, what, rotate)
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    shown = await answer_once(services, what, rotate)
     services.toolbox.forget(who.project_id)
     return shown
 

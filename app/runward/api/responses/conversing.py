@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias, assert_never
 
 from runward.api.responses import inputs
-from runward.api.responses.inputs import Content, InputIn, ItemIn, PartIn
+from runward.api.responses.inputs import InputContent, InputIn, ItemIn, PartIn
 from runward.domain.errors import FieldError, InvalidRequestError
 from runward.domain.ids import CallId
 from runward.domain.json import compact
@@ -109,7 +109,7 @@ def output_text(item: inputs.FunctionCallOutputIn) -> str:
     return content
 
 
-def _content(given: Content, at: str) -> str | tuple[Part, ...]:
+def _content(given: InputContent, at: str) -> str | tuple[Part, ...]:
     if isinstance(given, str):
         return given
     parts = tuple(_part(part, f"{at}.{n}") for n, part in enumerate(given))

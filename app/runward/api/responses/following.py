@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import Response
 from pydantic_core import from_json
 
-from runward.api.http.idempotency import Once, once
+from runward.api.http.idempotency import IdempotentRequest, answer_once
 from runward.api.http.params import MAX_SEQUENCE
 from runward.api.responses import inputs, reading
 from runward.api.responses.conversing import (
@@ -24,7 +24,7 @@ from runward.api.responses.models import CreateResponse
 from runward.api.responses.starting import check_goes_on
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
-from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, parse, show
+from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id, parse
 from runward.domain.registry.scopes import Principal, Scope
 from runward.domain.run.approvals import ApprovalStatus, Approve, Reject
 from runward.domain.run.config import RunConfig
@@ -113,7 +113,7 @@ def is_waited_for(former: Former, given: inputs.InputIn) -> bool:
 async def history_of(services: Services, project_id: ProjectId, former: Former) -> tuple[Item, ...]:
     """The conversation of a run that has ended. Raises InvalidRequestError."""
     if former.view.session_id is not None:
-        shown = show(Prefix.SESSION, former.view.session_id)
+        shown = format_id(Prefix.SESSION, former.view.session_id)
         raise refused(_PLACE, f"belongs to a session: send conversation='{shown}' instead")
     async with services.autocommit.connect() as tx:
         found = await queries.load(tx, project_id, former.id.run_id)
@@ -135,7 +135,11 @@ def _unanswered(former: Former) -> e.InvalidRequestError:
 
 
 async def go_on(
-    services: Services, who: Principal, asked: CreateResponse, former: Former, what: Once
+    services: Services,
+    who: Principal,
+    asked: CreateResponse,
+    former: Former,
+    what: IdempotentRequest,
 ) -> tuple[ResponseId, Response]:
     """After this what the client says is committed; the response's id, and the answer under the
     key. Raises AppErrors."""
@@ -154,7 +158,7 @@ async def go_on(
         after = await _answer(tx, services, who, former, answers, checked=policy.checks_results)
         return {"id": str(ResponseId(former.id.run_id, after))}
 
-    made = await once(services, what, act)
+    made = await answer_once(services, what, act)
     services.wake_worker()
     id_ = ResponseId.parse(from_json(bytes(made.body))["id"])
     assert id_ is not None
@@ -222,7 +226,7 @@ async def _decide(
         if said.approve
         else Reject(decision="reject", message=said.reason)
     )
-    by = show(Prefix.KEY, who.key_id)
+    by = format_id(Prefix.KEY, who.key_id)
     await transitions.decide(tx, services.vault, who.project_id, approval_id, decision, by)
     return True
 

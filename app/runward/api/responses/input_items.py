@@ -8,11 +8,11 @@ from runward.api.responses.log import Log
 from runward.domain.json import compact
 from runward.domain.run.calls import Call, CallOutcome, Reason
 from runward.domain.run.items import (
-    Content,
     HostedCall,
     Item,
     MediaPart,
     Message,
+    MessageContent,
     Part,
     Reasoning,
     TextPart,
@@ -131,7 +131,7 @@ def _said(item: Message) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _parts(content: Content) -> Iterator[dict[str, Any]]:
+def _parts(content: MessageContent) -> Iterator[dict[str, Any]]:
     parts: Sequence[Part] = (TextPart(content),) if isinstance(content, str) else content
     for part in parts:
         match part:

@@ -4,13 +4,13 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
-from runward.api.http.models import Asked
+from runward.api.http.models import RequestModel
 from runward.domain.json import JsonObject
 
 MAX_ITEMS: Final = 10_000
 
 
-class Theirs(Asked):
+class Theirs(RequestModel):
     """What OpenAI's clients send: with a null for everything that they lack."""
 
     @model_validator(mode="before")
@@ -92,7 +92,7 @@ PartIn: TypeAlias = Annotated[
     TextIn | RefusalIn | ImageIn | FileIn,
     Field(discriminator="type"),
 ]
-Content: TypeAlias = str | list[PartIn]
+InputContent: TypeAlias = str | list[PartIn]
 
 
 # Items.
@@ -105,7 +105,7 @@ class MessageIn(_Item):
     """`message`; may be left out."""
     role: Literal["user", "assistant", "system", "developer"]
     """`developer` means `system`."""
-    content: Content
+    content: InputContent
     """Text, or parts."""
     phase: Literal["commentary", "final_answer"] | None = None
     """Of an assistant's message. Accepted; not passed on."""
@@ -131,7 +131,7 @@ class FunctionCallOutputIn(_Item):
     """`function_call_output`."""
     call_id: Annotated[str, Field(min_length=1, max_length=512)]
     """Which call."""
-    output: Content
+    output: InputContent
     """Text, or parts."""
 
 

@@ -14,7 +14,7 @@ from runward.api.responses.models import SERVER
 from runward.domain.json import JsonObject, compact
 
 Item: TypeAlias = dict[str, Any]
-Part: TypeAlias = dict[str, Any]
+ContentPart: TypeAlias = dict[str, Any]
 
 _TEXTS: Final = ("summary_text", "reasoning_text", "text", "thinking", "reasoning_content")
 _REASONS: Final[Mapping[str, str]] = {"guardrail": "content_filter", "max_turns": "max_messages"}
@@ -64,7 +64,7 @@ def message_id(run: str, turn: int) -> str:
     return f"msg_{run}_{turn}"
 
 
-def message(run: str, turn: int, *parts: Part, status: str = "completed") -> Item:
+def message(run: str, turn: int, *parts: ContentPart, status: str = "completed") -> Item:
     return _message(message_id(run, turn), list(parts), status)
 
 
@@ -73,7 +73,7 @@ def final_message(run: str, output: JsonValue) -> Item:
     return _message(f"msg_{run}_output", [text_part(_as_text(output))], "completed")
 
 
-def _message(id_: str, parts: list[Part], status: str) -> Item:
+def _message(id_: str, parts: list[ContentPart], status: str) -> Item:
     return {
         "type": "message",
         "id": id_,
@@ -83,11 +83,11 @@ def _message(id_: str, parts: list[Part], status: str) -> Item:
     }
 
 
-def text_part(text: str) -> Part:
+def text_part(text: str) -> ContentPart:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def refusal_part(text: str) -> Part:
+def refusal_part(text: str) -> ContentPart:
     return {"type": "refusal", "refusal": text}
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runward.api.responses import items
-from runward.api.responses.items import Item, Part
-from runward.api.responses.parts import ENDS, SETTLES, Call, Found, Logged, Sent, Writing
+from runward.api.responses.items import ContentPart, Item
+from runward.api.responses.parts import ENDS, SETTLES, CallState, Found, Logged, SentItem, Writing
 from runward.domain.json import JsonObject, compact
 
 STRIDE: Final = 2**24
@@ -47,7 +47,7 @@ class Log:
     """Where in the log the response before it begins."""
     _status: str = "queued"
     _output: list[Item] = field(default_factory=list[Item])
-    _calls: dict[str, Call] = field(default_factory=dict[str, Call])
+    _calls: dict[str, CallState] = field(default_factory=dict[str, CallState])
     _early: list[Item] = field(default_factory=list[Item])
     """What comes before its turn's message in the log, and after it in the response."""
     _hosted: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
@@ -61,7 +61,7 @@ class Log:
     _error: JsonObject | None = None
     _incomplete: JsonObject | None = None
     _position: int = 0
-    _new: list[Sent] = field(default_factory=list[Sent])
+    _new: list[SentItem] = field(default_factory=list[SentItem])
 
     @property
     def found(self) -> Found:
@@ -83,7 +83,7 @@ class Log:
 
     # Taking in.
 
-    def take(self, event: Logged) -> list[Sent]:
+    def take(self, event: Logged) -> list[SentItem]:
         """What a stored event says to the client."""
         if self.ended or event.sequence <= self.seen:
             return []
@@ -100,7 +100,7 @@ class Log:
         new, self._new = self._new, []
         return new
 
-    def piece(self, data: Mapping[str, Any]) -> list[Sent]:
+    def piece(self, data: Mapping[str, Any]) -> list[SentItem]:
         """What a piece of text says that is being written. One that does not begin where the last
         one ended is left to the message as it will be stored."""
         offset, text, turn = int(data["offset"]), str(data["text"]), int(data["turn"])
@@ -165,9 +165,9 @@ class Log:
         self._created_at = event.created_at
         self._status = "queued" if self.background else "in_progress"
         snapshot = self.shape(self.found)
-        self._new.append(Sent(0, "response.created", {"response": snapshot}))
+        self._new.append(SentItem(0, "response.created", {"response": snapshot}))
         if self.background:
-            self._new.append(Sent(1, "response.queued", {"response": snapshot}))
+            self._new.append(SentItem(1, "response.queued", {"response": snapshot}))
         self._status = "queued"
         self._new = [one for one in self._new if one.number > self.starting_after]
 
@@ -220,7 +220,7 @@ class Log:
         number = STRIDE * self.number + self._position
         self._position += 1
         if number > self.starting_after:
-            self._new.append(Sent(number, type_, data))
+            self._new.append(SentItem(number, type_, data))
 
     def _at(self, writing: Writing) -> JsonObject:
         id_ = items.message_id(self.run, writing.turn)
@@ -263,7 +263,7 @@ class Log:
             self._send("response.output_text.delta", **at, delta=rest, logprobs=[])
         self._close(writing, part, done)
 
-    def _close(self, writing: Writing, part: Part, item: Item) -> None:
+    def _close(self, writing: Writing, part: ContentPart, item: Item) -> None:
         at = self._at(writing)
         self._send("response.output_text.done", **at, text=part["text"], logprobs=[])
         self._send("response.content_part.done", **at, part=part)
@@ -284,7 +284,7 @@ class Log:
         data = event.data
         call = self._calls.get(data["call_id"])
         if event.type == "tool_call.created":
-            self._calls[data["call_id"]] = Call(
+            self._calls[data["call_id"]] = CallState(
                 event.sequence,
                 data["tool"],
                 data.get("tool_type") == "client",
@@ -295,7 +295,7 @@ class Log:
             if "arguments" in data:  # a person changed them
                 call.arguments = compact(data["arguments"])
 
-    def _start(self, call: Call) -> None:
+    def _start(self, call: CallState) -> None:
         if call.client or call.index is not None:
             return
         call.index = len(self._output)

@@ -37,7 +37,7 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentItem:
     """One event for the client."""
 
     number: int
@@ -52,7 +52,7 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Call:
+class CallState:
     """`number`: of the event that made it. `index`: of its item, while that is open here."""
 
     number: int

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from runward.api.events.stream import HEARTBEAT_SECONDS
 from runward.api.responses.ids import ResponseId
 from runward.api.responses.log import Log
-from runward.api.responses.parts import Logged, Sent
+from runward.api.responses.parts import Logged, SentItem
 from runward.api.responses.shapes import shaper
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
@@ -96,7 +96,7 @@ def _run_of(log: Log) -> RunId:
 
 async def follow(
     services: Services, project_id: ProjectId, log: Log, *, pieces: bool
-) -> AsyncIterator[list[Sent]]:
+) -> AsyncIterator[list[SentItem]]:
     """What there is, and what comes, until the response ends or the process stops; an empty list
     where nothing came for a while. `pieces`: of text that is being written too. Holds no database
     connection while it waits."""
@@ -116,13 +116,13 @@ async def follow(
                 yield sent
 
 
-def _taken(follower: Follower, log: Log, stored: list[Logged]) -> list[Sent]:
+def _taken(follower: Follower, log: Log, stored: list[Logged]) -> list[SentItem]:
     sent = [one for event in stored for one in log.take(event)]
     follower.seen = log.seen
     return sent
 
 
-async def _live(services: Services, follower: Follower, log: Log) -> AsyncIterator[list[Sent]]:
+async def _live(services: Services, follower: Follower, log: Log) -> AsyncIterator[list[SentItem]]:
     """Ends when the database is to be read."""
     while not (log.ended or services.stopping.is_set()):
         if sent := _pushed(follower, log):
@@ -133,9 +133,9 @@ async def _live(services: Services, follower: Follower, log: Log) -> AsyncIterat
             yield []
 
 
-def _pushed(follower: Follower, log: Log) -> list[Sent]:
+def _pushed(follower: Follower, log: Log) -> list[SentItem]:
     """What went by."""
-    sent: list[Sent] = []
+    sent: list[SentItem] = []
     while follower.pushed:
         one = follower.pushed.popleft()
         if isinstance(one, Piece):

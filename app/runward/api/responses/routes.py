@@ -10,7 +10,7 @@ from fastapi import Path, Query, Request, Response
 from runward.api.events.stream import Frames, counted_stream, stream_of_new
 from runward.api.http.answers import answer
 from runward.api.http.auth import RunsReader, RunsWriter
-from runward.api.http.idempotency import REPLAYED, Once
+from runward.api.http.idempotency import REPLAYED, IdempotentRequest
 from runward.api.http.paging import Walking, page_of
 from runward.api.http.params import IdempotencyKey
 from runward.api.http.routes import router
@@ -58,7 +58,7 @@ async def create_response(
     """Start a run, or answer one that waits, and answer with its response: when that has ended,
     with `background` at once, with `stream` as events."""
     starting.check_supported(asked)
-    what = Once.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
 
     async def streamed() -> Frames:
         log, replayed = await _started(services, who, asked, what)
@@ -77,7 +77,7 @@ async def create_response(
 
 
 async def _started(
-    services: Services, who: Principal, asked: CreateResponse, what: Once
+    services: Services, who: Principal, asked: CreateResponse, what: IdempotentRequest
 ) -> tuple[Log, bool]:
     """The new response, of which nothing is read yet, and whether it was made before under the
     same key."""

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from runward.api.responses.ids import ResponseId
 from runward.api.responses.models import SERVER, CreateResponse
 from runward.api.responses.parts import Found
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact
 from runward.store.runs.views import RunView
 
@@ -98,7 +98,9 @@ def _fixed(view: RunView, id_: ResponseId) -> dict[str, Any]:
         "metadata": {name: _text(value) for name, value in view.metadata.items()},
         "safety_identifier": asked.get("safety_identifier"),
         "prompt_cache_key": asked.get("prompt_cache_key"),
-        "conversation": {"id": show(Prefix.SESSION, view.session_id)} if view.session_id else None,
+        "conversation": {"id": format_id(Prefix.SESSION, view.session_id)}
+        if view.session_id
+        else None,
     }
 
 

@@ -4,7 +4,7 @@ from typing import Any, Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from runward.api.http.models import Shown, example
+from runward.api.http.models import ResponseModel, example
 from runward.domain.json import JsonObject
 
 RESPONSE_STREAM: Final = {"$ref": "#/components/schemas/ResponseStream"}
@@ -47,7 +47,7 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
-class OpenAIErrorDetails(Shown):
+class OpenAIErrorDetails(ResponseModel):
     """What is wrong."""
 
     message: str
@@ -61,14 +61,14 @@ class OpenAIErrorDetails(Shown):
     """For a program."""
 
 
-class OpenAIError(Shown):
+class OpenAIError(ResponseModel):
     """An error, as OpenAI's clients read it."""
 
     error: OpenAIErrorDetails
     """What is wrong."""
 
 
-class ResponseObject(Shown):
+class ResponseObject(ResponseModel):
     """A response: a run, from its beginning or from where it waited for the client, up to where
     it waits for the client again, or ends."""
 
@@ -142,7 +142,7 @@ class ResponseObject(Shown):
     """Tokens; null until it has ended."""
 
 
-class InputItems(Shown):
+class InputItems(ResponseModel):
     """What a response was given."""
 
     model_config = ConfigDict(
@@ -175,7 +175,7 @@ class InputItems(Shown):
     """Whether there is anything after this page."""
 
 
-class Compaction(Shown):
+class Compaction(ResponseModel):
     """A sealed conversation."""
 
     model_config = ConfigDict(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, Final
 
-from runward.api.http.idempotency import Once
+from runward.api.http.idempotency import IdempotentRequest
 from runward.api.responses.conversing import refused
 from runward.api.responses.models import (
     ConversationIn,
@@ -73,7 +73,7 @@ async def start(
     services: Services,
     who: Principal,
     asked: CreateResponse,
-    what: Once,
+    what: IdempotentRequest,
     items: tuple[Item, ...],
     continued_from: RunId | None,
 ) -> Answered:
@@ -83,7 +83,7 @@ async def start(
     resolved = await resolved_model(services, who.project_id, request)
     resolved = _with_own(asked, resolved)
     new = accept.new_run(who, request, resolved, items, continued_from)
-    new = what.kept_with(replace(new, metadata=dict(asked.metadata)))
+    new = what.with_key(replace(new, metadata=dict(asked.metadata)))
     if session_id is not None:
         return await accept.accept_in_session(services, new, session_id)
     return await accept.accept_at_once(services, new)

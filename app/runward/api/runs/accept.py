@@ -7,12 +7,12 @@ from typing import Final
 
 from sqlalchemy.exc import DBAPIError
 
-from runward.api.http.idempotency import Once
+from runward.api.http.idempotency import IdempotentRequest
 from runward.api.runs.cancel import cancel
 from runward.api.runs.request_models import StartRun
 from runward.api.runs.resolution import Resolved, resolve
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, RunId, SessionId, parse, show
+from runward.domain.ids import Prefix, RunId, SessionId, format_id, parse
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.bounds import bytes_of, check_room
 from runward.domain.run.items import Item
@@ -24,7 +24,7 @@ from runward.store.access import idempotency
 from runward.store.ids import mint
 from runward.store.postgres.db import Tx, sqlstate
 from runward.store.runs import sessions, views
-from runward.store.runs.accept import Accepted
+from runward.store.runs.accept import AcceptedRun
 from runward.store.runs.queries import ACCEPT, NewRun, accept_values
 from runward.store.runs.views import RunView
 from runward.wiring import Services
@@ -41,13 +41,15 @@ class Answered:
     replayed: bool
 
 
-async def accept(services: Services, who: Principal, asked: StartRun, what: Once) -> Answered:
+async def accept(
+    services: Services, who: Principal, asked: StartRun, what: IdempotentRequest
+) -> Answered:
     """After this the run and its first event are committed. Raises AppErrors."""
     return await accepted_once(services, what, lambda: _accept_new(services, who, asked, what))
 
 
 async def accepted_once(
-    services: Services, what: Once, start: Callable[[], Awaitable[Answered]]
+    services: Services, what: IdempotentRequest, start: Callable[[], Awaitable[Answered]]
 ) -> Answered:
     """`start` accepts a run and keeps the key beside it."""
     if what.key is not None and (kept := await _replay(services, what)) is not None:
@@ -64,9 +66,11 @@ async def accepted_once(
         return kept
 
 
-async def _accept_new(services: Services, who: Principal, asked: StartRun, what: Once) -> Answered:
+async def _accept_new(
+    services: Services, who: Principal, asked: StartRun, what: IdempotentRequest
+) -> Answered:
     resolved = await resolve(services, who.project_id, asked)
-    new = what.kept_with(new_run(who, asked, resolved, asked.messages()))
+    new = what.with_key(new_run(who, asked, resolved, asked.messages()))
     if asked.session_id is not None:
         value = parse(Prefix.SESSION, asked.session_id)
         if value is None:
@@ -108,7 +112,7 @@ async def accept_in_transaction(
         row = (await tx.execute(ACCEPT, accept_values([new], services.lease))).one()
         await also(tx, new)
     services.wake_worker()
-    return Answered(_view(new, Accepted(row.at, row.tool_versions)), replayed=False)
+    return Answered(_view(new, AcceptedRun(row.at, row.tool_versions)), replayed=False)
 
 
 async def accept_in_session(
@@ -139,7 +143,7 @@ async def accept_in_session(
     else:
         raise e.SessionBusyError
     services.wake_worker()
-    return Answered(_view(new, Accepted(row.at, row.tool_versions)), replayed=False)
+    return Answered(_view(new, AcceptedRun(row.at, row.tool_versions)), replayed=False)
 
 
 async def _is_kept(tx: Tx, new: NewRun) -> bool:
@@ -149,7 +153,7 @@ async def _is_kept(tx: Tx, new: NewRun) -> bool:
     return await idempotency.read(tx, new.project_id, new.idempotency[0]) is not None
 
 
-async def _replay(services: Services, what: Once) -> Answered | None:
+async def _replay(services: Services, what: IdempotentRequest) -> Answered | None:
     """The run that was started under the key, as it is now."""
     assert what.key is not None
     async with services.database.pool.begin() as tx:
@@ -176,7 +180,7 @@ def new_run(
     if continued_from is not None:  # else they are no larger than the request
         check_room(items)
     config, changes = resolved.config, Changes()
-    before = {"continued_from": show(Prefix.RUN, continued_from)} if continued_from else {}
+    before = {"continued_from": format_id(Prefix.RUN, continued_from)} if continued_from else {}
     created(changes, asked.agent, config, **before)
     segment = Segment(SegmentKind.INPUT, 0, asked.agent, items)
     changes.segments.append(segment)
@@ -195,7 +199,7 @@ def new_run(
     )
 
 
-def _state(new: NewRun, accepted: Accepted) -> RunState:
+def _state(new: NewRun, accepted: AcceptedRun) -> RunState:
     """As the run would be loaded."""
     return RunState(
         project_id=new.project_id,
@@ -215,7 +219,7 @@ def _state(new: NewRun, accepted: Accepted) -> RunState:
     )
 
 
-def _view(new: NewRun, accepted: Accepted) -> RunView:
+def _view(new: NewRun, accepted: AcceptedRun) -> RunView:
     return RunView(
         id=new.id,
         status=RunStatus.IN_PROGRESS if new.lease else RunStatus.QUEUED,

@@ -5,12 +5,12 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from runward.api.http.models import Shown
+from runward.api.http.models import ResponseModel
 from runward.domain.json import JsonObject
 from runward.domain.run.approvals import DecisionKind
 
 
-class ApprovalAction(Shown):
+class ApprovalAction(ResponseModel):
     """A person must decide about a call: POST /v1/approvals/{approval_id}/decision."""
 
     type: Literal["approval"] = "approval"
@@ -37,7 +37,7 @@ class ApprovalAction(Shown):
     """The agents from the run that is looked at down to the one that asks; empty for its own."""
 
 
-class ResolveAction(Shown):
+class ResolveAction(ResponseModel):
     """Nobody knows the outcome of a call. A person must look and record it:
     POST /v1/runs/{run_id}/tool_calls/{call_id}/resolve."""
 
@@ -55,7 +55,7 @@ class ResolveAction(Shown):
     """The agents from the run that is looked at down to the one that asks; empty for its own."""
 
 
-class ResultAction(Shown):
+class ResultAction(ResponseModel):
     """The client has something to say: POST /v1/runs/{run_id}/tool_calls/{call_id}/result."""
 
     type: Literal["tool_result"] = "tool_result"
@@ -79,7 +79,7 @@ RequiredAction: TypeAlias = Annotated[
 ]
 
 
-class CallbackWait(Shown):
+class CallbackWait(ResponseModel):
     """A tool accepted the call and will send the result to its callback URL. Nobody has to act."""
 
     type: Literal["callback"] = "callback"

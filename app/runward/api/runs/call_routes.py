@@ -8,7 +8,7 @@ from fastapi import Path, Request, Response
 
 from runward.api.http.answers import answer
 from runward.api.http.auth import ApprovalsDecider, RunsReader, RunsWriter
-from runward.api.http.idempotency import Once, once
+from runward.api.http.idempotency import IdempotentRequest, answer_once
 from runward.api.http.params import CallPath, IdempotencyKey, MaxArgumentsBytes, RunPath
 from runward.api.http.routes import router
 from runward.api.http.services import Using
@@ -67,7 +67,9 @@ async def resolve_tool_call(
         )
         return await _shown_call(tx, who.project_id, run_id, call_id)
 
-    shown = await once(services, Once.of(request, who.project_id, idempotency_key), resolve)
+    shown = await answer_once(
+        services, IdempotentRequest.of(request, who.project_id, idempotency_key), resolve
+    )
     services.wake_worker()
     return shown
 
@@ -98,7 +100,9 @@ async def give_tool_result(
         )
         return await _shown_call(tx, who.project_id, run_id, call_id)
 
-    shown = await once(services, Once.of(request, who.project_id, idempotency_key), give)
+    shown = await answer_once(
+        services, IdempotentRequest.of(request, who.project_id, idempotency_key), give
+    )
     services.wake_worker()
     return shown
 

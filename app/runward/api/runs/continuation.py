@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from runward.api.http.idempotency import Once
+from runward.api.http.idempotency import IdempotentRequest
 from runward.api.runs.accept import (
     Answered,
     accept_in_session,
@@ -20,7 +20,7 @@ from runward.wiring import Services
 
 
 async def go_on(
-    services: Services, who: Principal, run_id: RunId, asked: ContinueRun, what: Once
+    services: Services, who: Principal, run_id: RunId, asked: ContinueRun, what: IdempotentRequest
 ) -> Answered:
     """After this the new run is committed. Raises AppErrors."""
 
@@ -30,7 +30,7 @@ async def go_on(
             found = await continuation.prepare(
                 tx, who.project_id, run_id, turns=asked.max_turns, messages=messages
             )
-        new = what.kept_with(replace(found.run, created_by=who.key_id))
+        new = what.with_key(replace(found.run, created_by=who.key_id))
         accepted = await _accepted(services, new, found.session_id)
         return replace(accepted, run=replace(accepted.run, agent=found.agent))
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from runward.api.http.models import Asked
+from runward.api.http.models import RequestModel
 from runward.domain.run.items import MediaPart, Message, Part, TextPart
 
 MAX_ITEMS = 1000
@@ -12,7 +12,7 @@ MAX_ITEMS = 1000
 Url = Annotated[str, Field(max_length=2048, pattern=r"^https?://\S+$")]
 
 
-class InputText(Asked):
+class InputText(RequestModel):
     """Text."""
 
     type: Literal["text"]
@@ -24,7 +24,7 @@ class InputText(Asked):
         return TextPart(self.text)
 
 
-class _Media(Asked):
+class _Media(RequestModel):
     url: Url | None = None
     """Where the model's vendor fetches it from; Runward does not."""
     data: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9+/]+={0,2}$")] | None = None
@@ -66,7 +66,7 @@ class InputFile(_Media):
 InputPart: TypeAlias = Annotated[InputText | InputImage | InputFile, Field(discriminator="type")]
 
 
-class InputMessage(Asked):
+class InputMessage(RequestModel):
     """One message of the conversation so far."""
 
     role: Literal["user", "assistant", "system"]

@@ -5,14 +5,14 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from runward.api.http.models import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, Shown, example
+from runward.api.http.models import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, ResponseModel, example
 from runward.api.runs.action_models import CallbackWait, RequiredAction
 from runward.domain.json import JsonObject
 from runward.domain.run.calls import CallOutcome, CallPhase, Reason
 from runward.domain.run.status import RunStatus
 
 
-class Usage(Shown):
+class Usage(ResponseModel):
     """Tokens that the run has used so far, as its models reported them."""
 
     input_tokens: int = 0
@@ -29,7 +29,7 @@ class Usage(Shown):
     """What they cost, child runs included, at the prices that this installation knows."""
 
 
-class Actor(Shown):
+class Actor(ResponseModel):
     """Who did it: an API key."""
 
     type: Literal["key"] = "key"
@@ -40,7 +40,7 @@ class Actor(Shown):
     """What the key is called; it keeps its name when it is revoked."""
 
 
-class RunError(Shown):
+class RunError(ResponseModel):
     """Why a run failed."""
 
     code: str
@@ -49,7 +49,7 @@ class RunError(Shown):
     """For a person."""
 
 
-class IncompleteDetails(Shown):
+class IncompleteDetails(ResponseModel):
     """Which limit ended the run."""
 
     reason: str
@@ -59,7 +59,7 @@ class IncompleteDetails(Shown):
     """For a person."""
 
 
-class Run(Shown):
+class Run(ResponseModel):
     """One execution of an agent, from its input to its last event."""
 
     model_config = ConfigDict(
@@ -161,7 +161,7 @@ class Run(Shown):
     """As it was given."""
 
 
-class ItemPage(Shown):
+class ItemPage(ResponseModel):
     """A page of a run's conversation: messages `{role, content}`, and items with a `type` of
     `tool_call`, `tool_result`, `reasoning` or `hosted_call` (what the model's vendor ran by
     itself); each with its `id`, `agent` and `turn`. `native` is what only one vendor understands
@@ -197,7 +197,7 @@ class ItemPage(Shown):
     """Whether there is anything after this page."""
 
 
-class OmittedArgument(Shown):
+class OmittedArgument(ResponseModel):
     """An argument that was left out of an answer because of its size."""
 
     name: str | None
@@ -206,7 +206,7 @@ class OmittedArgument(Shown):
     """Size of its JSON in bytes."""
 
 
-class ToolCall(Shown):
+class ToolCall(ResponseModel):
     """One row of a run's ledger: a call from the model's request to its result."""
 
     model_config = ConfigDict(

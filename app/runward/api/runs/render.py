@@ -18,7 +18,7 @@ from runward.api.runs.models import (
     ToolCall,
     Usage,
 )
-from runward.domain.ids import Prefix, RunId, show
+from runward.domain.ids import Prefix, RunId, format_id
 from runward.domain.run.calls import CallPhase
 from runward.domain.run.large_arguments import Omitted, omit_large
 from runward.store.access import keys
@@ -30,13 +30,13 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
     details, error = view.incomplete_details, view.error
     entries = [wait_entry(one) for one in waiting]
     return Run.model_construct(
-        id=show(Prefix.RUN, view.id),
+        id=format_id(Prefix.RUN, view.id),
         status=view.status,
         agent=view.agent,
         model=view.config.get("model"),
-        session_id=show(Prefix.SESSION, view.session_id) if view.session_id else None,
-        continued_from=show(Prefix.RUN, view.continued_from) if view.continued_from else None,
-        parent_run_id=show(Prefix.RUN, view.parent_run_id) if view.parent_run_id else None,
+        session_id=format_id(Prefix.SESSION, view.session_id) if view.session_id else None,
+        continued_from=format_id(Prefix.RUN, view.continued_from) if view.continued_from else None,
+        parent_run_id=format_id(Prefix.RUN, view.parent_run_id) if view.parent_run_id else None,
         created_by=actor(view.created_by),
         turn=view.turn,
         usage=Usage.model_construct(None, **view.usage),
@@ -57,15 +57,15 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
     )
 
 
-def actor(one: keys.Actor | None) -> Actor | None:
-    return one and Actor(id=show(Prefix.KEY, one.id), name=one.name)
+def actor(one: keys.ActingKey | None) -> Actor | None:
+    return one and Actor(id=format_id(Prefix.KEY, one.id), name=one.name)
 
 
 def wait_entry(waiting: Waiting) -> RequiredAction | CallbackWait:
-    run_id, path, one = show(Prefix.RUN, waiting.run_id), list(waiting.path), waiting.what
+    run_id, path, one = format_id(Prefix.RUN, waiting.run_id), list(waiting.path), waiting.what
     if isinstance(one, approvals.Approval):
         return ApprovalAction(
-            approval_id=show(Prefix.APPROVAL, one.id),
+            approval_id=format_id(Prefix.APPROVAL, one.id),
             run_id=run_id,
             call_id=one.call_id,
             tool=one.tool,
@@ -113,9 +113,9 @@ def tool_call(run_id: RunId, view: CallView, max_arguments_bytes: int | None = N
     arguments, omitted = omit_large(call.arguments, max_arguments_bytes)
     asks = call.exchange if call.phase is CallPhase.AWAITING_INPUT else None
     return ToolCall(
-        id=show(Prefix.CALL, call.uuid),
+        id=format_id(Prefix.CALL, call.uuid),
         call_id=call.id,
-        run_id=show(Prefix.RUN, run_id),
+        run_id=format_id(Prefix.RUN, run_id),
         turn=call.turn,
         tool=call.tool,
         tool_version=call.version,
@@ -126,8 +126,10 @@ def tool_call(run_id: RunId, view: CallView, max_arguments_bytes: int | None = N
         requests=asks.requests if asks else None,
         phase=call.phase,
         attempt=call.attempt,
-        approval_id=None if call.approval_id is None else show(Prefix.APPROVAL, call.approval_id),
-        child_run_id=None if call.child is None else show(Prefix.RUN, call.child),
+        approval_id=None
+        if call.approval_id is None
+        else format_id(Prefix.APPROVAL, call.approval_id),
+        child_run_id=None if call.child is None else format_id(Prefix.RUN, call.child),
         outcome=result.outcome if result else None,
         reason=result.reason if result else None,
         output=(result.output if result.full is None else result.full) if result else None,

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from runward.api.http.models import Asked, Metadata, example
+from runward.api.http.models import Metadata, RequestModel, example
 from runward.api.runs.input_models import Input, items_of
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Guardrails, Hooks
@@ -35,7 +35,7 @@ _OF_THE_RUN = {
 """What may stand beside `agent`; all else belongs to the agent."""
 
 
-class StartRun(Asked):
+class StartRun(RequestModel):
     """A run: either a registered `agent`, or a `model` with everything else inline."""
 
     model_config = ConfigDict(
@@ -131,7 +131,7 @@ class StartRun(Asked):
         return items_of(self.input)
 
 
-class SendInput(Asked):
+class SendInput(RequestModel):
     """Another message for an open run."""
 
     model_config = ConfigDict(json_schema_extra=example(input="And send me the receipt."))
@@ -141,7 +141,7 @@ class SendInput(Asked):
     yet, they wait."""
 
 
-class ContinueRun(Asked):
+class ContinueRun(RequestModel):
     """How a run that was stopped by a limit goes on."""
 
     model_config = ConfigDict(json_schema_extra=example(max_turns=5))
@@ -152,7 +152,7 @@ class ContinueRun(Asked):
     """What is said before it goes on."""
 
 
-class CancelRun(Asked):
+class CancelRun(RequestModel):
     """How to cancel; without a body, `immediate`."""
 
     mode: Literal["immediate", "after_turn"] = "immediate"
@@ -160,7 +160,7 @@ class CancelRun(Asked):
     `after_turn` lets the model's current answer and the calls that have started finish."""
 
 
-class ClientResult(Asked):
+class ClientResult(RequestModel):
     """The result of a tool that the client runs, or the answer to what a tool asks: `output` or
     `error`."""
 

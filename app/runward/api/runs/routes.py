@@ -10,7 +10,7 @@ from runward.api.events.stream import Frames, frames_from_start, stream_of_new
 from runward.api.events.wait import until_settled
 from runward.api.http.answers import answer
 from runward.api.http.auth import RunsReader, RunsWriter
-from runward.api.http.idempotency import REPLAYED, Once, once
+from runward.api.http.idempotency import REPLAYED, IdempotentRequest, answer_once
 from runward.api.http.paging import Page, Walking, WalkingInOrder, page_of
 from runward.api.http.params import IdempotencyKey, RunPath, Wait
 from runward.api.http.routes import router
@@ -24,13 +24,13 @@ from runward.api.runs.input_models import items_of
 from runward.api.runs.models import ItemPage, Run, ToolCall
 from runward.api.runs.request_models import CancelRun, ContinueRun, SendInput, StartRun
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, ProjectId, RunId, show
+from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.conversation import attributed
 from runward.domain.run.items import item_to_json
 from runward.domain.run.status import SETTLED, TERMINAL
-from runward.store.access.keys import Actor
+from runward.store.access.keys import ActingKey
 from runward.store.postgres.db import Tx
 from runward.store.runs import queries, search, transitions, views
 from runward.wiring import Services
@@ -65,7 +65,7 @@ async def start_run(
     ] = "*/*",
 ) -> Response:
     """Accept a run. The answer means that it and its first event are committed."""
-    what = Once.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
 
     async def streamed() -> Frames:
         accepted = await accept(services, who, run, what)
@@ -97,12 +97,12 @@ async def _held(
 
 
 def _headers_of(accepted: Answered) -> dict[str, str]:
-    location = {"Location": f"/v1/runs/{show(Prefix.RUN, accepted.run.id)}"}
+    location = {"Location": f"/v1/runs/{format_id(Prefix.RUN, accepted.run.id)}"}
     return location | REPLAYED if accepted.replayed else location
 
 
 def _just_accepted(who: Principal, accepted: Answered) -> Run:
-    actor = Actor(who.key_id, who.key_name)
+    actor = ActingKey(who.key_id, who.key_name)
     return render.run(replace(accepted.run, created_by=actor))
 
 
@@ -134,7 +134,7 @@ async def list_runs(
         lambda run: run.id,
     )
     if found.left_at is not None:
-        last_id = show(Prefix.RUN, found.left_at)
+        last_id = format_id(Prefix.RUN, found.left_at)
         page = page.model_copy(update={"last_id": last_id, "has_more": True})
     return answer(page)
 
@@ -214,8 +214,8 @@ async def send_input(
         await transitions.add_input(tx, who.project_id, run_id, items_of(message.input))
         return await shown_run(tx, who.project_id, run_id)
 
-    shown = await once(
-        services, Once.of(request, who.project_id, idempotency_key), send, status=202
+    shown = await answer_once(
+        services, IdempotentRequest.of(request, who.project_id, idempotency_key), send, status=202
     )
     services.wake_worker()
     return shown
@@ -232,7 +232,7 @@ async def continue_run(
 ) -> Response:
     """Go on from a run that is `incomplete`: a new run begins with its items, its call ids and
     their results, and with limits of its own. The old one stays as it is."""
-    what = Once.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
     accepted = await go_on(services, who, run_id, how or ContinueRun(), what)
     headers = _headers_of(accepted)
     if accepted.replayed:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
-from runward.api.http.models import AT, RUN_ID, Asked, Metadata, Shown, example
+from runward.api.http.models import AT, RUN_ID, Metadata, RequestModel, ResponseModel, example
 from runward.domain.json import JsonObject
 from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits
 
@@ -29,7 +29,7 @@ _ORDERS: Final[dict[str, Any]] = {
 }
 
 
-class CreateSession(Asked):
+class CreateSession(RequestModel):
     """A new conversation."""
 
     model_config = ConfigDict(json_schema_extra=example(**_ORDERS))
@@ -45,7 +45,7 @@ class CreateSession(Asked):
     `reject` is refused with 409, `cancel_previous` cancels those before it."""
 
 
-class PatchSession(Asked):
+class PatchSession(RequestModel):
     """What to change. `state` is merged: its keys replace those of the same name, null removes
     one, all others stay."""
 
@@ -67,7 +67,7 @@ class PatchSession(Asked):
         return {name: getattr(self, name) for name in self.model_fields_set - {"state"}}
 
 
-class ForkSession(Asked):
+class ForkSession(RequestModel):
     """Where a fork begins."""
 
     model_config = ConfigDict(json_schema_extra=example(run_id=RUN_ID, name="What if"))
@@ -78,7 +78,7 @@ class ForkSession(Asked):
     """Its name; without one, the old session's."""
 
 
-class Session(Shown):
+class Session(ResponseModel):
     """A conversation across runs, of which one works at a time."""
 
     model_config = ConfigDict(
@@ -112,7 +112,7 @@ class Session(Shown):
     """When it was changed, or a run of it ended."""
 
 
-class SessionItemPage(Shown):
+class SessionItemPage(ResponseModel):
     """A page of a session's conversation: the items of its ended runs, as in a run's own list,
     each with its `id` and `run_id`."""
 

@@ -7,8 +7,8 @@ from fastapi import Request, Response
 
 from runward.api.http.answers import answer, nothing
 from runward.api.http.auth import RunsReader, RunsWriter
-from runward.api.http.idempotency import Once, once
-from runward.api.http.paging import Page, Walk, Walking, WalkingInOrder
+from runward.api.http.idempotency import IdempotentRequest, answer_once
+from runward.api.http.paging import Page, PageParams, Walking, WalkingInOrder
 from runward.api.http.params import IdempotencyKey, SessionPath
 from runward.api.http.routes import router
 from runward.api.http.services import Using
@@ -21,7 +21,7 @@ from runward.api.sessions.models import (
 )
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
-from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse, show
+from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id, parse
 from runward.domain.json import JsonObject
 from runward.store.postgres.db import Tx
 from runward.store.runs import session_items, sessions
@@ -54,8 +54,8 @@ async def create_session(
         )
         return _shown(made)
 
-    what = Once.of(request, who.project_id, idempotency_key)
-    return await once(services, what, create, status=201, under="/v1/sessions")
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    return await answer_once(services, what, create, status=201, under="/v1/sessions")
 
 
 @routes.get("/sessions", response_model=Page[Session])
@@ -129,12 +129,12 @@ async def fork_session(
         made = await sessions.fork(tx, who.project_id, session_id, run_id=run_id, name=asked.name)
         return _shown(made)
 
-    what = Once.of(request, who.project_id, idempotency_key)
-    return await once(services, what, make, status=201, under="/v1/sessions")
+    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    return await answer_once(services, what, make, status=201, under="/v1/sessions")
 
 
 async def _items(
-    services: Services, project_id: ProjectId, session_id: SessionId, walk: Walk
+    services: Services, project_id: ProjectId, session_id: SessionId, walk: PageParams
 ) -> Page[JsonObject]:
     """Raises SessionNotFoundError, and InvalidRequestError for an `after` of another list."""
     begin = f"{Prefix.ITEM}_{session_id.hex}"
@@ -160,7 +160,7 @@ async def _items(
     def shown(kept: session_items.KeptItem) -> JsonObject:
         own: JsonObject = {
             "id": f"{begin}_{kept.seq}_{kept.number}",
-            "run_id": show(Prefix.RUN, kept.run_id),
+            "run_id": format_id(Prefix.RUN, kept.run_id),
         }
         return own | kept.item
 
@@ -176,12 +176,12 @@ def _run_id(shown: str) -> RunId:
 
 def _shown(one: sessions.Session) -> Session:
     return Session(
-        id=show(Prefix.SESSION, one.id),
+        id=format_id(Prefix.SESSION, one.id),
         name=one.name,
         metadata=one.metadata,
         state=one.state,
         on_conflict=one.on_conflict,
-        forked_from=None if one.forked_from is None else show(Prefix.SESSION, one.forked_from),
+        forked_from=None if one.forked_from is None else format_id(Prefix.SESSION, one.forked_from),
         created_at=one.created_at,
         updated_at=one.updated_at,
     )

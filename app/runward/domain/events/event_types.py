@@ -54,7 +54,7 @@ TRANSIENT: Final[Mapping[str, str]] = {
 """Streamed while they happen, without an SSE `id`; never stored."""
 
 
-def fitting(name: str, value: JsonValue) -> JsonObject:
+def bounded_field(name: str, value: JsonValue) -> JsonObject:
     """`value` under `name` for an event's data, or null and how large it is."""
     size = len(compact(value).encode())
     if size <= MAX_VALUE_BYTES:

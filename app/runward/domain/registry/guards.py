@@ -91,7 +91,7 @@ class Fail:
     detail: str | None = None
 
 
-Verdict: TypeAlias = Allow | Reject | Fail
+GuardrailVerdict: TypeAlias = Allow | Reject | Fail
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from runward.domain.errors import NameTakenError
 from runward.domain.json import MAX_DEPTH, JsonObject, compact, digest
 from runward.domain.registry.builtin_names import is_reserved
 from runward.domain.registry.tools import (
-    Approval,
+    ApprovalPolicy,
     FromServer,
     Frozen,
     Seconds,
@@ -93,12 +93,12 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedTools:
     specs: tuple[ToolSpec, ...]
     skipped: tuple[Skipped, ...]
 
 
-def offered(server: McpServerSpec, listed: Iterable[ListedTool]) -> Offered:
+def offered(server: McpServerSpec, listed: Iterable[ListedTool]) -> OfferedTools:
     """The tools that the server's list makes. Raises NameTakenError where two of them would get
     the same name."""
     specs: dict[str, ToolSpec] = {}
@@ -117,7 +117,7 @@ def offered(server: McpServerSpec, listed: Iterable[ListedTool]) -> Offered:
                 f"'{spec.name}'; leave one out with tools.deny."
             )
         specs[spec.name] = spec
-    return Offered(tuple(specs.values()), tuple(skipped))
+    return OfferedTools(tuple(specs.values()), tuple(skipped))
 
 
 def registry_name(server: McpServerSpec, tool: str) -> str:
@@ -126,7 +126,7 @@ def registry_name(server: McpServerSpec, tool: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", f"{prefix}_{tool}")[:MAX_NAME]
 
 
-def default_approval(tool: ListedTool) -> Approval:
+def default_approval(tool: ListedTool) -> ApprovalPolicy:
     """Where the server's registration says nothing, only a tool that says that it reads and no
     more is called unasked."""
     return "never" if tool.annotations.get("readOnlyHint") is True else "always"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import Approval, ExecutorKind, Hosted
+from runward.domain.registry.tools import ApprovalPolicy, ExecutorKind, Hosted
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def parameters_of(hosted: Hosted) -> JsonObject:
 
 def default_approval(
     *, hosted: Hosted | None = None, executes: ExecutorKind | None = None
-) -> Approval:
+) -> ApprovalPolicy:
     """What a registration that says nothing means."""
     asks = executes is not None or (hosted is not None and hosted.kind == "mcp")
     return "always" if asks else "never"

@@ -89,7 +89,7 @@ class Text(Frozen):
 
 OnFailure: TypeAlias = Literal["return_error", "fail_run"] | Text
 OnUnknown: TypeAlias = Literal["return_error", "ask", "fail_run"]
-Approval: TypeAlias = Literal["never", "always"] | When | ByCallable
+ApprovalPolicy: TypeAlias = Literal["never", "always"] | When | ByCallable
 Enabled: TypeAlias = bool | When | ByCallable
 ToolType: TypeAlias = Literal[
     "webhook", "plugin", "agent", "client", "mcp", "hosted", "builtin", "handoff"
@@ -139,7 +139,7 @@ class ToolSpec(Frozen):
     idempotent: bool = False
     on_unknown: OnUnknown = "return_error"
     retry: Retry = Retry()
-    approval: Approval = "never"
+    approval: ApprovalPolicy = "never"
     approval_expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] = 604_800.0
     reject_message: Annotated[str, Field(max_length=4096)] | None = None
     enabled: Enabled = True

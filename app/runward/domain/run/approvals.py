@@ -7,15 +7,15 @@ from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
 from pydantic import Field, JsonValue
 
-from runward.domain.events.event_types import fitting
-from runward.domain.ids import ApprovalId, Prefix, show
+from runward.domain.events.event_types import bounded_field
+from runward.domain.ids import ApprovalId, Prefix, format_id
 from runward.domain.json import JsonObject, digest
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
 from runward.domain.run.settle import completed, settle
 from runward.domain.run.state import Changes, Remembered, RunState
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 
 
 class ApprovalStatus(StrEnum):
@@ -95,7 +95,7 @@ def decide(
     state: RunState,
     changes: Changes,
     call: Call,
-    tool: Tool,
+    tool: CompiledTool,
     decision: Decision,
     by: str,
     *,
@@ -134,13 +134,13 @@ def _covers(memory: Remembered, call: Call) -> bool:
 
 
 def _decide_one(
-    state: RunState, changes: Changes, call: Call, tool: Tool, decision: Decision, by: str
+    state: RunState, changes: Changes, call: Call, tool: CompiledTool, decision: Decision, by: str
 ) -> tuple[RunState, Decided]:
     assert call.approval_id is not None
     status = STATUS_AFTER[decision.decision]
     body: JsonObject = as_kept(decision)
     about: JsonObject = {
-        "approval_id": show(Prefix.APPROVAL, call.approval_id),
+        "approval_id": format_id(Prefix.APPROVAL, call.approval_id),
         "call_id": call.id,
         "tool": call.tool,
         "decision": decision.decision,
@@ -163,7 +163,7 @@ def _decide_one(
                 digest=new_digest,
                 approved_digest=new_digest,
             )
-            about |= {**fitting("arguments", arguments), "digest": new_digest}
+            about |= {**bounded_field("arguments", arguments), "digest": new_digest}
         case Reject() | Respond():
             pass
         case _:

@@ -28,10 +28,10 @@ from runward.domain.json import (
 )
 from runward.domain.run.calls import Result
 from runward.domain.run.items import (
-    Content,
     HostedCall,
     MediaPart,
     Message,
+    MessageContent,
     Native,
     Part,
     TextPart,
@@ -223,7 +223,7 @@ def _held(one: Output) -> list[JsonValue]:
     return [one.data]
 
 
-def _content(content: Content) -> Content:
+def _content(content: MessageContent) -> MessageContent:
     return cleaned_text(content) if isinstance(content, str) else bounded_parts(content)
 
 

@@ -14,7 +14,7 @@ from runward.domain.run import texts, tool_search
 from runward.domain.run.config import MAX_SHOWN
 from runward.domain.run.outcomes import Done, Failed, Outcome, Why
 from runward.domain.run.state import RunState
-from runward.domain.run.tools import Tool, compile_tool
+from runward.domain.run.tools import CompiledTool, compile_tool
 
 VERSION: Final = 0
 """Of every built-in tool; registered ones begin at 1."""
@@ -42,7 +42,7 @@ def _number(description: str, *, least: int, most: int | None = None) -> JsonObj
     return {"type": "integer", "description": description, **bounds}
 
 
-def _builtin(name: str, description: str, required: str, **properties: JsonObject) -> Tool:
+def _builtin(name: str, description: str, required: str, **properties: JsonObject) -> CompiledTool:
     parameters: JsonObject = {
         "type": "object",
         "properties": cast(JsonObject, properties),
@@ -60,7 +60,7 @@ def _builtin(name: str, description: str, required: str, **properties: JsonObjec
     return compile_tool(spec, VERSION)
 
 
-BUILTINS: Final[Mapping[str, Tool]] = {
+BUILTINS: Final[Mapping[str, CompiledTool]] = {
     tool.name: tool
     for tool in (
         _builtin(
@@ -104,27 +104,29 @@ BUILTINS: Final[Mapping[str, Tool]] = {
 }
 
 
-def offered(state: RunState, enabled: Mapping[str, Tool]) -> dict[str, Tool]:
+def builtin_tools(state: RunState, enabled: Mapping[str, CompiledTool]) -> dict[str, CompiledTool]:
     """The built-in tools that the agent is shown in this turn: those that it names, `read_result`
     once a result was cut, `search_tools` with more `enabled` tools than are shown."""
     names = {name for name in state.config.tools if name in BUILTINS}
     results = (call.result for call in state.calls.values() if call.result is not None)
     if any(result.full is not None for result in results):
         names.add(READ_RESULT)
-    if tool_search.searching(state, enabled):
+    if tool_search.must_search(state, enabled):
         names.add(SEARCH_TOOLS)
     return {name: tool for name, tool in BUILTINS.items() if name in names}
 
 
-def shown(
-    state: RunState, enabled: Mapping[str, Tool], others: Mapping[str, Tool] | None = None
-) -> dict[str, Tool]:
+def visible_tools(
+    state: RunState,
+    enabled: Mapping[str, CompiledTool],
+    others: Mapping[str, CompiledTool] | None = None,
+) -> dict[str, CompiledTool]:
     """All that a model is shown in this turn: of the `enabled` registered tools those that are
     loaded, `others` that Runward made for the agent, and the built-in ones. A searching agent is
     shown MAX_SHOWN in all, or as many as there are of the last two."""
-    extra = {**(others or {}), **offered(state, enabled)}
+    extra = {**(others or {}), **builtin_tools(state, enabled)}
     room = max(0, MAX_SHOWN - len(extra))
-    return {**tool_search.shown(state, enabled, room), **extra}
+    return {**tool_search.visible_registered_tools(state, enabled, room), **extra}
 
 
 def invoke(

@@ -25,7 +25,7 @@ from runward.domain.run.state import RunState, SegmentKind, tool_calls_of
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import next_agent
 from runward.domain.run.workflow import Over, Steps, next_step
-from runward.domain.schema.validator import Problem, Validator
+from runward.domain.schema.validator import SchemaProblem, Validator
 
 FREE: Final = Concurrency(limit=64)
 
@@ -35,7 +35,7 @@ class AskModel:
     """`repair` says what was wrong with the answer that is to be given again; `tools_off` asks
     for a closing summary."""
 
-    repair: tuple[Problem, ...] = ()
+    repair: tuple[SchemaProblem, ...] = ()
     tools_off: bool = False
 
 
@@ -249,7 +249,9 @@ def _repairs(state: RunState) -> int:
     return sum(one.kind is SegmentKind.REPAIR for one in own)
 
 
-def _parsed(output: JsonValue, schema: Validator | None) -> tuple[JsonValue, tuple[Problem, ...]]:
+def _parsed(
+    output: JsonValue, schema: Validator | None
+) -> tuple[JsonValue, tuple[SchemaProblem, ...]]:
     """`output` as the schema's value, and what is wrong with it. What PostgreSQL cannot hold is
     replaced: a JSON text may have it escaped."""
     if schema is None:
@@ -257,11 +259,11 @@ def _parsed(output: JsonValue, schema: Validator | None) -> tuple[JsonValue, tup
     try:
         parsed = cleaned(parse(output))[0] if isinstance(output, str) else output
     except ValueError as error:
-        return None, (Problem("output", f"is not JSON: {error}"),)
+        return None, (SchemaProblem("output", f"is not JSON: {error}"),)
     return parsed, tuple(schema.problems(parsed))
 
 
-def _misfit(output: JsonValue, problems: tuple[Problem, ...]) -> Finish:
+def _misfit(output: JsonValue, problems: tuple[SchemaProblem, ...]) -> Finish:
     wrong = f"The output does not match the schema: {problems[0].path} {problems[0].message}"
     return _incomplete("output_schema", wrong, output)
 

@@ -15,10 +15,10 @@ from runward.domain.ids import CallId
 from runward.domain.json import compact
 from runward.domain.run.config import History, RunKind
 from runward.domain.run.items import (
-    Content,
     HostedCall,
     Item,
     Message,
+    MessageContent,
     Part,
     Reasoning,
     TextPart,
@@ -59,7 +59,7 @@ def to_keep(items: Sequence[Item], output: JsonValue, kind: RunKind) -> tuple[It
     return asked + answered
 
 
-def shown(
+def trimmed_history(
     history: Sequence[Sequence[Item]], policy: History, taken: Iterable[CallId] = ()
 ) -> tuple[Item, ...]:
     """What a model reads before the run's own conversation, whose calls have the ids `taken`.
@@ -170,7 +170,7 @@ def _bytes(item: Item) -> int:
     return ITEM_BYTES + size
 
 
-def _content_bytes(content: Content) -> int:
+def _content_bytes(content: MessageContent) -> int:
     if isinstance(content, str):
         return len(content.encode())
     return sum(map(_part_bytes, content))

@@ -32,7 +32,7 @@ class MediaPart:
 
 
 Part: TypeAlias = TextPart | MediaPart
-Content: TypeAlias = str | tuple[Part, ...]
+MessageContent: TypeAlias = str | tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Native:
 @dataclass(frozen=True, slots=True)
 class Message:
     role: Role
-    content: Content
+    content: MessageContent
     refusal: bool = False
     native: Native | None = None
 
@@ -104,7 +104,7 @@ class HostedCall:
 Item: TypeAlias = Message | ToolCall | ToolResult | Reasoning | HostedCall
 
 
-def text_of(content: Content) -> str:
+def text_of(content: MessageContent) -> str:
     if isinstance(content, str):
         return content
     return "".join(part.text for part in content if isinstance(part, TextPart))

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from runward.domain.events.event_types import fitting
-from runward.domain.ids import ApprovalId, CallId, Prefix, show
+from runward.domain.events.event_types import bounded_field
+from runward.domain.ids import ApprovalId, CallId, Prefix, format_id
 from runward.domain.json import (
     JsonObject,
     UnstorableError,
@@ -15,7 +15,7 @@ from runward.domain.json import (
     digest,
     same,
 )
-from runward.domain.registry.guards import Fail, Reject, Verdict
+from runward.domain.registry.guards import Fail, GuardrailVerdict, Reject
 from runward.domain.run import texts
 from runward.domain.run.bounds import MAX_CALL_ID, bounded_name, bounded_response, bytes_of
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
@@ -35,7 +35,7 @@ from runward.domain.run.state import (
     use,
 )
 from runward.domain.run.team import take_handoff
-from runward.domain.run.tools import Asked, Tool, asked, needs_approval
+from runward.domain.run.tools import CompiledTool, RequestedArguments, asked, needs_approval
 from runward.domain.schema.validator import parse_arguments
 
 WARN_AT, STOP_AT = 3, 5
@@ -55,13 +55,17 @@ class UnusableResponseError(Exception):
 class Turn:
     """What the model was shown in this turn, and the answers about its calls."""
 
-    tools: Mapping[str, Tool]
+    tools: Mapping[str, CompiledTool]
     mint: Callable[[], UUID]
     shown: int | None = None
     """How many segments of the conversation; None: all that there are."""
-    answered: Mapping[Asked, bool] = field(default_factory=dict[Asked, bool])
+    answered: Mapping[RequestedArguments, bool] = field(
+        default_factory=dict[RequestedArguments, bool]
+    )
     """The answers of rules and of plugins' functions about calls."""
-    verdicts: Mapping[Asked, Verdict] = field(default_factory=dict[Asked, Verdict])
+    verdicts: Mapping[RequestedArguments, GuardrailVerdict] = field(
+        default_factory=dict[RequestedArguments, GuardrailVerdict]
+    )
     """Of guardrails that are asked before a person is."""
     hidden: frozenset[str] = frozenset()
     """Tools that the model would be shown if it had searched for them."""
@@ -126,10 +130,10 @@ def _tell(changes: Changes, state: RunState, response: ModelResponse, turn: int)
 def _tell_hosted(changes: Changes, state: RunState, one: HostedCall, turn: int) -> None:
     """The vendor ran it: both ends are told at once, and the ledger has no part in it."""
     about: JsonObject = {"call_id": one.call_id, "tool": one.name, "hosted": one.kind}
-    arguments = fitting("arguments", one.arguments)
+    arguments = bounded_field("arguments", one.arguments)
     changes.add("tool_call.created", **about, turn=turn, agent=state.agent, **arguments)
     ended = "tool_call.failed" if one.is_error else "tool_call.completed"
-    changes.add(ended, **about, **fitting("output", one.output))
+    changes.add(ended, **about, **bounded_field("output", one.output))
 
 
 def _items(response: ModelResponse, asked: list[_Asked]) -> tuple[Item, ...]:
@@ -184,7 +188,7 @@ def _read_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterato
 def _read(requested: RequestedCall, turn: Turn, nth: int) -> _Asked:
     shown = cleaned_text(requested.call_id)
     if not shown or len(shown) > MAX_CALL_ID:
-        shown = show(Prefix.CALL, turn.mint())
+        shown = format_id(Prefix.CALL, turn.mint())
     name = bounded_name(requested.name)
     parsed = parse_arguments(requested.arguments)
     if isinstance(parsed, dict) and name in turn.tools:
@@ -224,8 +228,8 @@ def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: 
         tool_type=tool.spec.type if tool else None,
         turn=call.turn,
         agent=state.agent,
-        **fitting("arguments", call.arguments),
-        **(fitting("arguments_text", one.raw) if one.raw is not None else {}),
+        **bounded_field("arguments", call.arguments),
+        **(bounded_field("arguments_text", one.raw) if one.raw is not None else {}),
     )
     refused = _why_not(state, call, tool, one, turn)
     if refused is not None:
@@ -239,11 +243,11 @@ def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: 
     verdict = turn.verdicts.get(asked(call.tool, call.arguments))
     if isinstance(verdict, Reject | Fail):
         return settle(state, changes, call, _refused(verdict))
-    return gate(state, changes, call, tool, turn.mint)
+    return require_approval(state, changes, call, tool, turn.mint)
 
 
 def _why_not(
-    state: RunState, call: Call, tool: Tool | None, one: _Asked, turn: Turn
+    state: RunState, call: Call, tool: CompiledTool | None, one: _Asked, turn: Turn
 ) -> Result | None:
     """Why the call cannot run, in the order in which it is checked."""
     if len(state.calls) >= state.config.limits.max_tool_calls:
@@ -266,15 +270,15 @@ def _why_not(
     return None
 
 
-def _is_callable(tool: Tool, one: _Asked) -> bool:
+def _is_callable(tool: CompiledTool, one: _Asked) -> bool:
     """What a vendor runs by itself is no function, even if the model thinks so; but a vendor may
     ask whether it may call a server's tool."""
     hosted = tool.spec.hosted
     return hosted is None or (hosted.kind == "mcp" and one.native is not None)
 
 
-def gate(
-    state: RunState, changes: Changes, call: Call, tool: Tool, mint: Callable[[], UUID]
+def require_approval(
+    state: RunState, changes: Changes, call: Call, tool: CompiledTool, mint: Callable[[], UUID]
 ) -> RunState:
     """Ask a person, unless a decision was made that covers this call too."""
     if _declined_before(state, call):
@@ -307,11 +311,11 @@ def gate(
     )
     changes.add(
         "tool_call.approval_requested",
-        approval_id=show(Prefix.APPROVAL, approval_id),
+        approval_id=format_id(Prefix.APPROVAL, approval_id),
         call_id=call.id,
         tool=call.tool,
         tool_version=call.version,
-        **fitting("arguments", call.arguments),
+        **bounded_field("arguments", call.arguments),
         digest=call.digest,
         expires_in_seconds=tool.spec.approval_expires_seconds,
     )
@@ -368,7 +372,9 @@ def _refused(verdict: Reject | Fail) -> Result:
     )
 
 
-def requests_of(response: ModelResponse, tools: Mapping[str, Tool]) -> list[tuple[str, JsonObject]]:
+def requests_of(
+    response: ModelResponse, tools: Mapping[str, CompiledTool]
+) -> list[tuple[str, JsonObject]]:
     """The names and arguments of the calls in a response that can be read at all."""
     found: list[tuple[str, JsonObject]] = []
     for requested in response.calls:

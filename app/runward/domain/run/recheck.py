@@ -8,10 +8,10 @@ from uuid import UUID
 from runward.domain.run import texts
 from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
-from runward.domain.run.plan import gate
+from runward.domain.run.plan import require_approval
 from runward.domain.run.settle import AwaitResolution, conclude, settle, unknown
 from runward.domain.run.state import Changes, RunState
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 
 GONE: Final = "The tool was disabled or deleted before the call could be sent again."
 REFUSED: Final = (
@@ -23,9 +23,9 @@ def recheck(
     state: RunState,
     changes: Changes,
     call: Call,
-    now: Mapping[str, Tool],
+    now: Mapping[str, CompiledTool],
     mint: Callable[[], UUID],
-    made_for: Tool | None = None,
+    made_for: CompiledTool | None = None,
 ) -> RunState:
     """`now`: the tools that are enabled, in their current versions. A call that may start comes
     back as it was; one whose tool is gone is settled; one whose approval binds to something
@@ -62,10 +62,10 @@ def recheck(
         return settle(
             state, changes, again, Result(CallOutcome.FAILED, text, Reason.INVALID_ARGUMENTS)
         )
-    return gate(state, changes, again, tool, mint)
+    return require_approval(state, changes, again, tool, mint)
 
 
-def _asks_since(call: Call, tool: Tool, made_for: Tool | None) -> bool:
+def _asks_since(call: Call, tool: CompiledTool, made_for: CompiledTool | None) -> bool:
     """Whether the tool's approval policy was changed, to one that may ask about this call, before
     the first attempt. A new rule is not evaluated again: a person is asked."""
     if call.attempt > 0 or made_for is None:

@@ -6,15 +6,15 @@ from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
 from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
-from runward.domain.events.event_types import fitting
+from runward.domain.events.event_types import bounded_field
 from runward.domain.json import JsonObject, compact, same
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
 from runward.domain.run.outcomes import Done, Failed, Why
-from runward.domain.run.settle import Verdict, completed, conclude, judge, settle
+from runward.domain.run.settle import Disposition, classify_outcome, completed, conclude, settle
 from runward.domain.run.state import Changes, RunState
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 
 MAX_ROUNDS: Final = 20
 """Times that one call may ask the caller."""
@@ -83,7 +83,9 @@ Callback: TypeAlias = Annotated[
 ]
 
 
-def resolve(state: RunState, changes: Changes, call: Call, tool: Tool, how: Resolution) -> RunState:
+def resolve(
+    state: RunState, changes: Changes, call: Call, tool: CompiledTool, how: Resolution
+) -> RunState:
     match how:
         case ResolvedCompleted(output=output):
             result = replace(completed(output, tool.spec.max_output_bytes), reason=Reason.RESOLVED)
@@ -100,7 +102,7 @@ def resolve(state: RunState, changes: Changes, call: Call, tool: Tool, how: Reso
 
 
 def call_back(
-    state: RunState, changes: Changes, call: Call, tool: Tool, said: Callback
+    state: RunState, changes: Changes, call: Call, tool: CompiledTool, said: Callback
 ) -> RunState:
     match said:
         case CallbackCompleted() | CallbackFailed():
@@ -126,7 +128,7 @@ def _ask_caller(state: RunState, changes: Changes, call: Call, said: InputRequir
     asking = replace(call, phase=CallPhase.AWAITING_INPUT, exchange=exchange)
     changes.put(asking)
     changes.progress = True
-    about = fitting("requests", said.requests)
+    about = bounded_field("requests", said.requests)
     changes.add("tool_call.progress", call_id=call.id, status="input_required", **about)
     return state.with_call(asking)
 
@@ -149,7 +151,7 @@ def was_asked(call: Call, said: Callback, attempt: int) -> bool:
 
 
 def give_result(
-    state: RunState, changes: Changes, call: Call, tool: Tool, said: Answer
+    state: RunState, changes: Changes, call: Call, tool: CompiledTool, said: Answer
 ) -> RunState:
     """The client has run its tool, or will not answer what a tool asks."""
     kept = replace(call, received=said.model_dump(mode="json"))
@@ -176,7 +178,7 @@ def given_before(call: Call, said: Answer) -> bool | None:
     return isinstance(said, CallbackCompleted) and same(call.exchange.responses, said.output)
 
 
-def checks_results(state: RunState, tool: Tool) -> bool:
+def checks_results(state: RunState, tool: CompiledTool) -> bool:
     """Whether the tool or the run's agent has guardrails or hooks that see results."""
     config = state.config
     guardrails = (*tool.spec.guardrails, *config.guardrails)
@@ -191,7 +193,7 @@ def keep(changes: Changes, call: Call, said: Answer) -> None:
     changes.add("tool_call.progress", call_id=call.id, status="received")
 
 
-def says_the_same(call: Call, tool: Tool, said: Answer) -> bool:
+def says_the_same(call: Call, tool: CompiledTool, said: Answer) -> bool:
     """Whether it would have given the settled call the very result that it has; where that was
     shown to guardrails and hooks first, whether it is what they were shown."""
     if call.received is not None:
@@ -223,6 +225,6 @@ def _outcome(said: Answer) -> Done | Failed:
             assert_never(said)
 
 
-def _verdict(call: Call, tool: Tool, said: Answer) -> Verdict:
+def _verdict(call: Call, tool: CompiledTool, said: Answer) -> Disposition:
     """Never to try again: there is no time left for that."""
-    return judge(tool, call, _outcome(said), seconds_left=0, jitter=0)
+    return classify_outcome(tool, call, _outcome(said), seconds_left=0, jitter=0)

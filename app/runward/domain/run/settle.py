@@ -6,8 +6,8 @@ from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
-from runward.domain.events.event_types import MAX_VALUE_BYTES, fitting
-from runward.domain.ids import Prefix, show
+from runward.domain.events.event_types import MAX_VALUE_BYTES, bounded_field
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.registry.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
 from runward.domain.run import texts
@@ -16,7 +16,7 @@ from runward.domain.run.calls import ENDING_EVENTS, Call, CallOutcome, CallPhase
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
 from runward.domain.run.sessions import merged
 from runward.domain.run.state import Changes, RunState
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 
 _HARMLESS: Final = frozenset({"agent", "builtin", "client", "hosted"})
 """Types of tools that have done nothing before their result, their child run, or that they wait
@@ -52,12 +52,14 @@ class AwaitResolution:
     detail: str
 
 
-Verdict: TypeAlias = Result | TryAgain | AwaitCallback | AwaitResult | StartChild | AwaitResolution
+Disposition: TypeAlias = (
+    Result | TryAgain | AwaitCallback | AwaitResult | StartChild | AwaitResolution
+)
 
 
-def judge(
-    tool: Tool, call: Call, outcome: Outcome, *, seconds_left: float, jitter: float
-) -> Verdict:
+def classify_outcome(
+    tool: CompiledTool, call: Call, outcome: Outcome, *, seconds_left: float, jitter: float
+) -> Disposition:
     """What an attempt's outcome means for the call. `jitter`: from 0 up to 1."""
     outcome = bounded_outcome(outcome)
     match outcome:
@@ -78,7 +80,7 @@ def judge(
             assert_never(outcome)
 
 
-def _finished(tool: Tool, done: Done) -> Result:
+def _finished(tool: CompiledTool, done: Done) -> Result:
     output = done.output
     if tool.output is not None and (problems := tool.output.problems(output)):
         first = problems[0]
@@ -128,7 +130,7 @@ def _retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) -> f
     return max(ceiling * jitter, failed.retry_after or 0.0)
 
 
-def _gave_up(spec: ToolSpec, call: Call, failed: Failed) -> Verdict:
+def _gave_up(spec: ToolSpec, call: Call, failed: Failed) -> Disposition:
     match failed.why:
         case Why.TIMEOUT:
             return timed_out(spec, call, failed.detail)
@@ -197,7 +199,7 @@ def _on_failure(policy: OnFailure, result: Result) -> Result:
             assert_never(policy)
 
 
-def conclude(state: RunState, changes: Changes, call: Call, verdict: Verdict) -> RunState:
+def conclude(state: RunState, changes: Changes, call: Call, verdict: Disposition) -> RunState:
     """Write a verdict down. `TryAgain` writes nothing: the next attempt's start will; neither does
     `StartChild`, which `runward.domain.run.team.start_child` writes."""
     match verdict:
@@ -228,10 +230,10 @@ def conclude(state: RunState, changes: Changes, call: Call, verdict: Verdict) ->
     return state.with_call(waiting)
 
 
-def share(state: RunState, changes: Changes, call: Call, delta: JsonObject) -> RunState:
+def merge_state(state: RunState, changes: Changes, call: Call, delta: JsonObject) -> RunState:
     """A call changed the shared state: written with the call's result, or not at all."""
     changes.shared |= delta
-    changes.add("state.updated", call_id=call.id, **fitting("changes", delta))
+    changes.add("state.updated", call_id=call.id, **bounded_field("changes", delta))
     return replace(state, shared=merged(state.shared, delta))
 
 
@@ -286,7 +288,7 @@ def start(
         tool=call.tool,
         attempt=started.attempt,
         digest=call.digest,
-        webhook_id=show(Prefix.CALL, call.uuid),
+        webhook_id=format_id(Prefix.CALL, call.uuid),
         timeout_seconds=seconds,
     )
     return state.with_call(started), started
@@ -299,7 +301,9 @@ def put_back(state: RunState, changes: Changes, call: Call) -> RunState:
     return state.with_call(again)
 
 
-def recover(state: RunState, changes: Changes, tool_of: Callable[[Call], Tool | None]) -> RunState:
+def recover(
+    state: RunState, changes: Changes, tool_of: Callable[[Call], CompiledTool | None]
+) -> RunState:
     """Calls that were in flight when their worker was lost: an idempotent one is ready again,
     any other may have taken effect and is not repeated."""
     for call in state.open_calls:

@@ -174,7 +174,7 @@ class RunState:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class NewEvent:
     """One entry of a run's log, before it has its number. The types are listed in
     `runward.domain.events.event_types`."""
 
@@ -213,7 +213,7 @@ class Changes:
     """What is to be written about a run, collected until the next commit. The calls are whole
     rows: `inserted` are new, `updated` were there; the last state of each counts."""
 
-    events: list[Event] = field(default_factory=list[Event])
+    events: list[NewEvent] = field(default_factory=list[NewEvent])
     segments: list[Segment] = field(default_factory=list[Segment])
     inserted: dict[CallId, Call] = field(default_factory=dict[CallId, Call])
     updated: dict[CallId, Call] = field(default_factory=dict[CallId, Call])
@@ -231,7 +231,7 @@ class Changes:
         rows[call.id] = call
 
     def add(self, type_: str, **data: JsonValue) -> None:
-        self.events.append(Event(type_, data))
+        self.events.append(NewEvent(type_, data))
 
     def copy(self) -> "Changes":
         """For a step that may be refused: what it adds is not in the original."""

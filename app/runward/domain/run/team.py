@@ -7,7 +7,7 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact, digest, parse
 from runward.domain.registry.builtin_names import TRANSFER
 from runward.domain.registry.tools import OutputOfTool, ToolSpec
@@ -17,12 +17,12 @@ from runward.domain.run.config import AgentConfig, functions_of
 from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, Outcome, Why
 from runward.domain.run.sessions import MAX_STATE_BYTES, merged
-from runward.domain.run.settle import Verdict
+from runward.domain.run.settle import Disposition
 from runward.domain.run.state import Changes, Child, ChildRun, Member, RunState, use
 from runward.domain.run.status import RunStatus
-from runward.domain.run.tools import Tool, compile_tool
+from runward.domain.run.tools import CompiledTool, compile_tool
 
-MADE: Final = 0
+UNREGISTERED: Final = 0
 """The version of tools that no registry has: those that Runward makes itself, and those that a
 run brought along."""
 MAX_DEPTH: Final = 6
@@ -55,31 +55,31 @@ def transfer_name(agent: str) -> str:
     return f"{name[: MAX_NAME - MARK - 1]}_{mark}"
 
 
-def handoff_tools(config: AgentConfig, team: Mapping[str, Member]) -> dict[str, Tool]:
+def handoff_tools(config: AgentConfig, team: Mapping[str, Member]) -> dict[str, CompiledTool]:
     """One for each agent that `config` may hand over to."""
     made = [_handoff(name, team[name].description) for name in config.handoffs if name in team]
     return {tool.name: tool for tool in made}
 
 
-def step_tools(config: AgentConfig) -> dict[str, Tool]:
+def step_tools(config: AgentConfig) -> dict[str, CompiledTool]:
     """Of a workflow: one for each of its agents."""
     return {name: _step(name) for name in config.agents}
 
 
-def made_tools(config: AgentConfig, team: Mapping[str, Member]) -> dict[str, Tool]:
+def made_tools(config: AgentConfig, team: Mapping[str, Member]) -> dict[str, CompiledTool]:
     """Those of no registry."""
     if config.kind != "llm":
         return step_tools(config)
     return {**handoff_tools(config, team), **function_tools(config)}
 
 
-def function_tools(config: AgentConfig) -> dict[str, Tool]:
+def function_tools(config: AgentConfig) -> dict[str, CompiledTool]:
     """One for each that whoever started the run brought along."""
-    return {spec.name: compile_tool(spec, MADE) for spec in functions_of(config)}
+    return {spec.name: compile_tool(spec, UNREGISTERED) for spec in functions_of(config)}
 
 
 @lru_cache(maxsize=1024)
-def _handoff(agent: str, description: str | None) -> Tool:
+def _handoff(agent: str, description: str | None) -> CompiledTool:
     text = texts.handoff(agent, description)
     spec = ToolSpec(
         name=transfer_name(agent),
@@ -88,12 +88,14 @@ def _handoff(agent: str, description: str | None) -> Tool:
         type="handoff",
         agent=agent,
     )
-    return compile_tool(spec, MADE)
+    return compile_tool(spec, UNREGISTERED)
 
 
 @lru_cache(maxsize=1024)
-def _step(agent: str) -> Tool:
-    return compile_tool(ToolSpec(name=agent, parameters=INPUT, type="agent", agent=agent), MADE)
+def _step(agent: str) -> CompiledTool:
+    return compile_tool(
+        ToolSpec(name=agent, parameters=INPUT, type="agent", agent=agent), UNREGISTERED
+    )
 
 
 def take_handoff(state: RunState, agent: str) -> Result:
@@ -107,7 +109,7 @@ def take_handoff(state: RunState, agent: str) -> Result:
 def next_agent(state: RunState) -> str | None:
     """Whom the last turn's calls handed the run over to, if it has not changed hands yet. A tool
     that hands it over comes after a handoff of the model's own, which was told so already."""
-    for call in sorted(state.turn_calls, key=lambda call: call.version != MADE):
+    for call in sorted(state.turn_calls, key=lambda call: call.version != UNREGISTERED):
         target = call.result.transfer_to if call.result else None
         if target is not None:
             return target if target in state.team and target != state.agent else None
@@ -132,7 +134,7 @@ def start_child(state: RunState, changes: Changes, call: Call, child: ChildRun) 
         "tool_call.progress",
         call_id=call.id,
         status="child_started",
-        run_id=show(Prefix.RUN, child.id),
+        run_id=format_id(Prefix.RUN, child.id),
         agent=child.agent,
     )
     return state.with_call(waiting)
@@ -147,7 +149,7 @@ def opening(arguments: JsonObject) -> tuple[Message, ...]:
             return (Message("user", compact(arguments)),)
 
 
-def outcome_of(tool: Tool, child: Child, extracted: JsonValue = None) -> Outcome:
+def outcome_of(tool: CompiledTool, child: Child, extracted: JsonValue = None) -> Outcome:
     """What an ended child run means for its parent's call. `extracted`: the output of the tool
     that the call's tool names, where it does."""
     if child.status is not RunStatus.COMPLETED:
@@ -155,7 +157,7 @@ def outcome_of(tool: Tool, child: Child, extracted: JsonValue = None) -> Outcome
         reason = (child.error or {}).get("message")
         told = f"{detail}: {reason}" if isinstance(reason, str) else f"{detail}."
         return Failed(Why.ERROR, told, message=told)
-    escalate = child.escalated and tool.version == MADE  # of a step it ends the workflow
+    escalate = child.escalated and tool.version == UNREGISTERED  # of a step it ends the workflow
     match tool.spec.output:
         case "final":
             output = child.output if child.parsed is None else child.parsed
@@ -191,6 +193,6 @@ def too_much_state(state: RunState, delta: JsonObject) -> Failed | None:
     return Failed(Why.ERROR, told, message=told, permanent=True)
 
 
-def is_good(verdict: Verdict) -> bool:
+def is_good(verdict: Disposition) -> bool:
     """Only with a good result does a call change anything that is shared."""
     return isinstance(verdict, Result) and not verdict.is_error

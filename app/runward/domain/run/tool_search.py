@@ -17,7 +17,7 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.calls import Call
 from runward.domain.run.config import MAX_SHOWN, NamedTool
 from runward.domain.run.state import RunState
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 
 MAX_FOUND: Final = 20
 MAX_QUERY: Final = 1024
@@ -62,12 +62,12 @@ def search(query: str, tools: Mapping[str, ToolSpec], limit: int) -> list[JsonOb
     return [_shown(tools[name]) for name in best[: min(limit, MAX_FOUND)]]
 
 
-def searching(state: RunState, enabled: Collection[str]) -> bool:
+def must_search(state: RunState, enabled: Collection[str]) -> bool:
     """Whether the run's agent has to search: it has more tools than are shown, or asked for it."""
     return len(enabled) > MAX_SHOWN or SEARCH_TOOLS in state.config.tools
 
 
-def loaded(state: RunState) -> tuple[str, ...]:
+def loaded_tools(state: RunState) -> tuple[str, ...]:
     """The tools that a searching agent is shown, the latest first: the one that it is made to
     call, and those that it has found or called in this run."""
     names: dict[str, None] = {}
@@ -81,14 +81,14 @@ def loaded(state: RunState) -> tuple[str, ...]:
     return tuple(names)
 
 
-def shown(
-    state: RunState, enabled: Mapping[str, Tool], room: int = MAX_SHOWN - 1
-) -> dict[str, Tool]:
+def visible_registered_tools(
+    state: RunState, enabled: Mapping[str, CompiledTool], room: int = MAX_SHOWN - 1
+) -> dict[str, CompiledTool]:
     """Of the enabled tools those that the model is shown in this turn: all, or the latest `room`
     that are loaded. In the agent's order, whatever was found last: caches of prompts live on it."""
-    if not searching(state, enabled):
+    if not must_search(state, enabled):
         return dict(enabled)
-    kept = frozenset([name for name in loaded(state) if name in enabled][:room])
+    kept = frozenset([name for name in loaded_tools(state) if name in enabled][:room])
     return {name: tool for name, tool in enabled.items() if name in kept}
 
 

@@ -169,7 +169,7 @@ class Explanation:
 
     def _add(self, path: str, words: str, *came: JsonValue) -> None:
         if not self._is_enough():
-            message = f"{words}; it is {shown(came[0])}" if came else words
+            message = f"{words}; it is {preview(came[0])}" if came else words
             self.problems.append(FieldError(path, message))
 
     def _is_enough(self) -> bool:
@@ -188,7 +188,7 @@ def _summary(schema: JsonValue) -> str:
     return _kinds(schema["type"]) if "type" in schema else "a value that matches the schema"
 
 
-def shown(value: JsonValue) -> str:
+def preview(value: JsonValue) -> str:
     """A value as a person would name it, of bounded length."""
     match value:
         case dict():

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from runward.domain.errors import FieldError
 from runward.domain.json import JsonObject, UnstorableError, cleaned, compact, parse
-from runward.domain.schema.explain import MAX_PROBLEMS, MAX_SHOWN, Explanation, shown
+from runward.domain.schema.explain import MAX_PROBLEMS, MAX_SHOWN, Explanation, preview
 from runward.domain.schema.strict import NullRemover, closed, strict_form, strict_problems
 from runward.domain.schema.subschemas import (
     MAX_CHAIN,
@@ -31,8 +31,8 @@ from runward.domain.schema.subschemas import (
 from runward.domain.schema_patterns import PatternError, Patterns, refuse_remote
 
 __all__ = [
-    "Problem",
     "SchemaError",
+    "SchemaProblem",
     "Validator",
     "check_schema",
     "parse_arguments",
@@ -40,7 +40,7 @@ __all__ = [
     "strict_form",
 ]
 
-Problem: TypeAlias = FieldError
+SchemaProblem: TypeAlias = FieldError
 
 MAX_SCHEMA_BYTES: Final = 65_536
 MAX_SCHEMA_DEPTH: Final = 100
@@ -78,21 +78,23 @@ class SchemaError(ValueError):
 
 def check_schema(
     schema: JsonValue, *, strict: bool, at: str = "parameters", object_root: bool = True
-) -> list[Problem]:
+) -> list[SchemaProblem]:
     """What is wrong with a schema, to be said at registration. `object_root`: it describes the
     arguments of a call, which are always an object."""
     if not isinstance(schema, dict):
-        return [Problem(at, f"must be a JSON Schema, an object; it is {shown(schema)}")]
+        return [SchemaProblem(at, f"must be a JSON Schema, an object; it is {preview(schema)}")]
     if _depth(schema) > MAX_SCHEMA_DEPTH:
-        return [Problem(at, f"must not be nested deeper than {MAX_SCHEMA_DEPTH} levels")]
+        return [SchemaProblem(at, f"must not be nested deeper than {MAX_SCHEMA_DEPTH} levels")]
     if (size := len(compact(schema).encode())) > MAX_SCHEMA_BYTES:
-        return [Problem(at, f"must not be larger than {MAX_SCHEMA_BYTES} bytes; it has {size}")]
+        return [
+            SchemaProblem(at, f"must not be larger than {MAX_SCHEMA_BYTES} bytes; it has {size}")
+        ]
     for find in (_meta_problems, _reference_problems, _compile_problems):
         if found := list(_at(at, find(schema))):
             return found
     if object_root and schema.get("type") != "object":
-        kind = shown(schema.get("type")) if "type" in schema else "missing"
-        return [Problem(f"{at}.type", f'must be "object" at the root; it is {kind}')]
+        kind = preview(schema.get("type")) if "type" in schema else "missing"
+        return [SchemaProblem(f"{at}.type", f'must be "object" at the root; it is {kind}')]
     return list(_at(at, strict_problems(schema))) if strict else []
 
 
@@ -120,16 +122,16 @@ class Validator:
             return value
         return cast(JsonObject, NullRemover(self._parts, Effort(value)).clean(value))
 
-    def problems(self, value: JsonValue) -> list[Problem]:
+    def problems(self, value: JsonValue) -> list[SchemaProblem]:
         """At most MAX_PROBLEMS. Empty: `without_nulls(value)` fits."""
         if is_excessive(self._size, value):
-            return [Problem(self._at, _TOO_LARGE)]
+            return [SchemaProblem(self._at, _TOO_LARGE)]
         if isinstance(value, dict):
             value = self.without_nulls(value)
         self._patterns.begin()
         is_valid = self._validator.is_valid(value)
         if self._patterns.is_spent:
-            return [Problem(self._at, _TOO_LONG)]
+            return [SchemaProblem(self._at, _TOO_LONG)]
         return [] if is_valid else Explanation(self._parts, Effort(value)).explain(value, self._at)
 
 
@@ -137,12 +139,12 @@ class Refusal(Validator):
     """Stands for a schema that was registered before it went beyond a limit."""
 
     def __init__(self, reason: str, at: str) -> None:
-        self._problem = Problem(at, f"cannot be checked: {reason}")
+        self._problem = SchemaProblem(at, f"cannot be checked: {reason}")
 
     def without_nulls(self, value: JsonObject) -> JsonObject:
         return value
 
-    def problems(self, value: JsonValue) -> list[Problem]:
+    def problems(self, value: JsonValue) -> list[SchemaProblem]:
         return [self._problem]
 
 
@@ -155,26 +157,26 @@ def stored_validator(schema: JsonObject, *, strict: bool = False, at: str) -> Va
         return Refusal(f"the registered schema is not accepted any more: {error}", at)
 
 
-def parse_arguments(raw: str) -> JsonObject | list[Problem]:
+def parse_arguments(raw: str) -> JsonObject | list[SchemaProblem]:
     """The arguments that a model gave for a call: `{}` for an empty text. What PostgreSQL cannot
     hold is replaced."""
     at = "arguments"
     if not raw.strip():
         return {}
     if len(raw) > MAX_ARGUMENTS:
-        return [Problem(at, f"must not be longer than {MAX_ARGUMENTS} characters")]
+        return [SchemaProblem(at, f"must not be longer than {MAX_ARGUMENTS} characters")]
     try:
         value = parse(raw, max_depth=2 * MAX_ARGUMENTS_DEPTH)  # the check below says it better
     except ValueError as error:
-        return [Problem(at, f"are not valid JSON: {_shortened(str(error))}")]
+        return [SchemaProblem(at, f"are not valid JSON: {_shortened(str(error))}")]
     if not isinstance(value, dict):
-        return [Problem(at, f"must be a JSON object; it is {shown(value)}")]
+        return [SchemaProblem(at, f"must be a JSON object; it is {preview(value)}")]
     if _depth(value) > MAX_ARGUMENTS_DEPTH:
-        return [Problem(at, f"must not be nested deeper than {MAX_ARGUMENTS_DEPTH} levels")]
+        return [SchemaProblem(at, f"must not be nested deeper than {MAX_ARGUMENTS_DEPTH} levels")]
     try:
         return cast(JsonObject, cleaned(value)[0])
     except UnstorableError as error:
-        return [Problem(at, f"cannot be stored: {error}")]
+        return [SchemaProblem(at, f"cannot be stored: {error}")]
 
 
 def _compile(schema: JsonObject, patterns: Patterns) -> jsonschema_rs.Validator:
@@ -262,9 +264,9 @@ def _compile_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
         yield error.pointer, f"cannot be used: {error}"
 
 
-def _at(at: str, found: Iterator[tuple[Pointer, str]]) -> Iterator[Problem]:
+def _at(at: str, found: Iterator[tuple[Pointer, str]]) -> Iterator[SchemaProblem]:
     for pointer, message in islice(found, MAX_PROBLEMS):
-        yield Problem(".".join((at, *(_shortened(step) for step in pointer))), message)
+        yield SchemaProblem(".".join((at, *(_shortened(step) for step in pointer))), message)
 
 
 def _depth(value: JsonValue) -> int:

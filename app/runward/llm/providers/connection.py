@@ -22,7 +22,7 @@ from runward.llm.providers.failures import model_error, refuses_strict
 from runward.llm.providers.limits import room_left
 from runward.llm.providers.parameters import Plan, planned
 from runward.llm.providers.request import messages
-from runward.llm.providers.response import Shown, answered, ended, first_call_only
+from runward.llm.providers.response import StreamedDeltas, answered, ended, first_call_only
 from runward.llm.providers.tools import Definitions
 
 MAX_MODELS: Final = 256
@@ -31,7 +31,7 @@ MAX_PAUSES: Final = 16
 """How often a vendor may pause in one answer (Anthropic's `pause_turn`) and be asked to go on."""
 
 
-class Link:
+class ProviderConnection:
     def __init__(self, vendor: VendorName, access: Access) -> None:
         self._vendor: VendorName = vendor
         self._secret = access.secret
@@ -75,7 +75,7 @@ class Link:
         plan: Plan,
         on_delta: OnDelta,
     ) -> Answer:
-        shown = Shown(on_delta, one_call=plan.one_call)
+        shown = StreamedDeltas(on_delta, one_call=plan.one_call)
         once = _streamed if request.settings.get("stream") is not False else _whole
         try:
             answers = await _all_of(once, model, said, plan, shown)
@@ -115,11 +115,11 @@ class _NoRoomError(Exception):
         self.room = room
 
 
-_Once = Callable[[Model, list[ModelMessage], Plan, Shown], Awaitable[ModelResponse]]
+_Once = Callable[[Model, list[ModelMessage], Plan, StreamedDeltas], Awaitable[ModelResponse]]
 
 
 async def _all_of(
-    once: _Once, model: Model, said: list[ModelMessage], plan: Plan, shown: Shown
+    once: _Once, model: Model, said: list[ModelMessage], plan: Plan, shown: StreamedDeltas
 ) -> list[ModelResponse]:
     """The answer, and what follows where the vendor paused in it."""
     answers: list[ModelResponse] = []
@@ -132,7 +132,7 @@ async def _all_of(
 
 
 async def _streamed(
-    model: Model, said: list[ModelMessage], plan: Plan, shown: Shown
+    model: Model, said: list[ModelMessage], plan: Plan, shown: StreamedDeltas
 ) -> ModelResponse:
     async with model_request_stream(
         model,
@@ -149,7 +149,9 @@ async def _streamed(
     return answer
 
 
-async def _whole(model: Model, said: list[ModelMessage], plan: Plan, shown: Shown) -> ModelResponse:
+async def _whole(
+    model: Model, said: list[ModelMessage], plan: Plan, shown: StreamedDeltas
+) -> ModelResponse:
     answer = await model_request(
         model,
         said,

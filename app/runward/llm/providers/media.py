@@ -11,7 +11,7 @@ from runward.domain.run.items import MediaPart
 from runward.llm.base import ModelError
 from runward.llm.providers.access import VendorName
 
-Sent: TypeAlias = BinaryContent | ImageUrl | DocumentUrl | UploadedFile
+SentMedia: TypeAlias = BinaryContent | ImageUrl | DocumentUrl | UploadedFile
 
 PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 PDF: Final = "application/pdf"
@@ -37,7 +37,7 @@ _TAKEN: Final[dict[VendorName, frozenset[str] | None]] = {
 _PLAIN: Final = ("text/", "application/json", "application/xml", "application/yaml")
 
 
-def sent(part: MediaPart, vendor: VendorName) -> Sent | str:
+def sent(part: MediaPart, vendor: VendorName) -> SentMedia | str:
     """The text that stands for it, where the vendor does not take it. Raises ModelError for data
     that is not base64."""
     url, data, media_type = part.url, part.data, part.media_type
@@ -56,7 +56,9 @@ def sent(part: MediaPart, vendor: VendorName) -> Sent | str:
     return BinaryContent(_decoded(data), media_type=media_type)
 
 
-def _linked(part: MediaPart, url: str, media_type: str | None, vendor: VendorName) -> Sent | str:
+def _linked(
+    part: MediaPart, url: str, media_type: str | None, vendor: VendorName
+) -> SentMedia | str:
     match vendor:
         case "anthropic" if part.type == "image":
             return ImageUrl(url)

@@ -17,7 +17,7 @@ from runward.llm.providers.access import Access, VendorName
 from runward.llm.shared_clients import close_with
 
 if TYPE_CHECKING:
-    from runward.llm.providers.connection import Link
+    from runward.llm.providers.connection import ProviderConnection
 
 _COMMON: Final = frozenset({"temperature", "top_p", "max_output_tokens", "stop", "reasoning"})
 ABILITIES: Final[dict[VendorName, Abilities]] = {
@@ -49,7 +49,7 @@ class VendorModel:
             raise ValueError("The model vendor's API key holds characters that no key has.")
         self._vendor: VendorName = vendor
         self._access = access
-        self._link: Link | None = None
+        self._link: ProviderConnection | None = None
         self._opening = asyncio.Lock()
 
     @property
@@ -74,7 +74,7 @@ class VendorModel:
         except TimeoutError:
             raise failures.timed_out(request.timeout_seconds) from None
 
-    async def _opened(self) -> "Link":
+    async def _opened(self) -> "ProviderConnection":
         if self._link is None:
             async with self._opening:
                 if self._link is None:
@@ -85,13 +85,13 @@ class VendorModel:
         return self._link
 
 
-def _load(vendor: VendorName, access: Access) -> "Link":
+def _load(vendor: VendorName, access: Access) -> "ProviderConnection":
     """The loader of pydantic-ai and the vendors' own libraries."""
     try:
-        from runward.llm.providers.connection import Link  # noqa: PLC0415  # comes with the extra `vendors`
+        from runward.llm.providers.connection import ProviderConnection  # noqa: PLC0415  # comes with the extra `vendors`
     except ImportError as error:
         raise ModelError("model_misconfigured", missing_extra(vendor), transient=False) from error
-    return Link(vendor, access)
+    return ProviderConnection(vendor, access)
 
 
 def missing_extra(vendor: str) -> str:

@@ -29,11 +29,11 @@ from pydantic_ai.models import Model
 
 from runward.domain.run import texts
 from runward.domain.run.items import (
-    Content,
     HostedCall,
     Item,
     MediaPart,
     Message,
+    MessageContent,
     Native,
     Reasoning,
     ToolCall,
@@ -208,7 +208,7 @@ class _Writer:
             case _:
                 return result.text
 
-    def _user_content(self, content: Content) -> str | list[UserContent]:
+    def _user_content(self, content: MessageContent) -> str | list[UserContent]:
         if isinstance(content, str):
             return content or EMPTY
         return self._pieces(content) or EMPTY
@@ -222,7 +222,7 @@ class _Writer:
         return pieces
 
 
-def _plain(content: Content) -> str:
+def _plain(content: MessageContent) -> str:
     if isinstance(content, str):
         return content
     lines = [part.text if isinstance(part, Text) else _named(part) for part in content]

@@ -53,7 +53,7 @@ _REFUSALS: Final = frozenset({"refusal", "guardrail_intervened"})
 _REFUSED: Final = "The model refused to answer"
 
 
-class Shown:
+class StreamedDeltas:
     """Those who watch see the answer grow. `one_call`: only its first call is kept. A thought or a
     search that begins is a sign of life, also where nothing of it is to be seen for minutes."""
 

@@ -25,7 +25,7 @@ _kept, _key = console_sessions.c, api_keys.c
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ConsoleSession:
     principal: Principal
     key_name: str
     project_name: str
@@ -61,7 +61,7 @@ async def open_session(tx: Tx, who: Principal, digest: bytes) -> None:
     )
 
 
-async def get_session(tx: Tx, digest: bytes) -> Session | None:
+async def get_session(tx: Tx, digest: bytes) -> ConsoleSession | None:
     """None: unknown or over, or its key is."""
     query = (
         select(
@@ -88,7 +88,7 @@ async def get_session(tx: Tx, digest: bytes) -> Session | None:
         ProjectId(row.project_id), KeyId(row.id), row.key_name, scopes, operator, digest
     )
     ends = [row.session_ends] if row.key_ends is None else [row.session_ends, row.key_ends]
-    return Session(who, row.key_name, row.project_name, min(ends))
+    return ConsoleSession(who, row.key_name, row.project_name, min(ends))
 
 
 async def authenticate(tx: Tx, digest: bytes) -> Principal | None:

@@ -37,7 +37,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Actor:
+class ActingKey:
     """The key that somebody acted with. One that is revoked keeps its name."""
 
     id: UUID
@@ -207,10 +207,10 @@ def starter_columns(of: FromClause) -> tuple[ColumnElement[Any], ...]:
     return of.c.created_by, name.correlate(of).scalar_subquery().label("created_by_name")
 
 
-def starter_from_row(row: Any) -> Actor | None:
+def starter_from_row(row: Any) -> ActingKey | None:
     if row.created_by is None or row.created_by_name is None:
         return None
-    return Actor(row.created_by, row.created_by_name)
+    return ActingKey(row.created_by, row.created_by_name)
 
 
 def _key(row: Any) -> Key:

@@ -52,7 +52,7 @@ class Piece:
             data: JsonObject = {"turn": self.stamp[0], **self.about}
             if self.type != RESTARTED:
                 data |= {"text": self.text, "offset": self.offset}
-            run_id = ids.show(Prefix.RUN, self.run_id)
+            run_id = ids.format_id(Prefix.RUN, self.run_id)
             self._json = compact({"type": self.type, "run_id": run_id, "data": data})
         return self._json
 

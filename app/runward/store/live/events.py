@@ -8,9 +8,9 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from runward.domain.ids import Prefix, ProjectId, RunId, show
+from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import compact
-from runward.domain.run.state import Event
+from runward.domain.run.state import NewEvent
 from runward.domain.run.status import TERMINAL, ending_event
 from runward.store.postgres.db import Tx
 
@@ -32,9 +32,9 @@ class StoredEvent:
         return self.type in LAST
 
 
-def shown(run_id: UUID, sequence: int, type_: str, at: datetime, data: str) -> StoredEvent:
+def encode_event(run_id: UUID, sequence: int, type_: str, at: datetime, data: str) -> StoredEvent:
     """`data` is the text of a JSON object."""
-    run = show(Prefix.RUN, run_id)
+    run = format_id(Prefix.RUN, run_id)
     return StoredEvent(
         run_id,
         sequence,
@@ -45,12 +45,12 @@ def shown(run_id: UUID, sequence: int, type_: str, at: datetime, data: str) -> S
 
 
 def shown_now(
-    run_id: RunId, last_seq: int, at: datetime, events: Sequence[Event]
+    run_id: RunId, last_seq: int, at: datetime, events: Sequence[NewEvent]
 ) -> tuple[StoredEvent, ...]:
     """Events that were just committed, the last of them as number `last_seq`."""
     first = last_seq - len(events) + 1
     return tuple(
-        shown(run_id, first + n, event.type, at, compact(event.data))
+        encode_event(run_id, first + n, event.type, at, compact(event.data))
         for n, event in enumerate(events)
     )
 
@@ -72,7 +72,7 @@ async def read_after(
 ) -> list[StoredEvent]:
     values = {"project_id": project_id, "run_id": run_id, "after": after, "count": count}
     rows = await tx.execute(_AFTER, values)
-    return [shown(run_id, row.seq, row.type, row.created_at, row.data) for row in rows]
+    return [encode_event(run_id, row.seq, row.type, row.created_at, row.data) for row in rows]
 
 
 _LAST: Final = text(

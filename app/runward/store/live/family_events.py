@@ -11,7 +11,7 @@ from sqlalchemy import text
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.json import compact
 from runward.domain.run.status import RunStatus
-from runward.store.live.events import StoredEvent, shown
+from runward.store.live.events import StoredEvent, encode_event
 from runward.store.postgres.db import Tx
 
 SETTLED_SECONDS: Final = 120
@@ -98,7 +98,7 @@ async def read_family_after(
     if run_id not in heads:
         return None
     found = [
-        shown(row.id, row.seq, row.type, row.created_at, row.data)
+        encode_event(row.id, row.seq, row.type, row.created_at, row.data)
         for row in sorted(
             (row for row in rows if row.seq is not None),
             key=lambda row: (row.at, row.id, row.seq),

@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.store.live.drafts import Piece
 from runward.store.postgres.db import DATABASE_ERRORS, log_fields
 
@@ -132,7 +132,7 @@ def _encoded(pieces: Iterable[Piece]) -> Iterator[str]:
             one = _shown(part)
             if one is None:
                 log.warning(
-                    "relay_piece_skipped", run=show(Prefix.RUN, part.run_id), type=part.type
+                    "relay_piece_skipped", run=format_id(Prefix.RUN, part.run_id), type=part.type
                 )
                 continue
             if batch and size + len(one) > MAX_BATCH_BYTES:

@@ -32,7 +32,7 @@ class DatabaseUrlError(OperatorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DatabaseAddress:
     """`dsn` is for asyncpg. `place` names the server and the database without credentials."""
 
     dsn: str
@@ -43,7 +43,7 @@ class Address:
     server_settings: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def read_url(url: str, name: str = "DATABASE_URL") -> Address:
+def read_url(url: str, name: str = "DATABASE_URL") -> DatabaseAddress:
     """Raises DatabaseUrlError. Its message begins with `name`, the variable that holds the URL."""
     try:
         parts = _split(url)
@@ -58,7 +58,7 @@ def read_url(url: str, name: str = "DATABASE_URL") -> Address:
     user, colon, password = credentials.partition(":")
     user = unquote(user)
     before = f"{quote(user, safe='')}{colon}{quote(unquote(password), safe='')}@"
-    return Address(
+    return DatabaseAddress(
         dsn=parts._replace(
             netloc=(before if credentials else "") + hosts, query=urlencode(query)
         ).geturl(),

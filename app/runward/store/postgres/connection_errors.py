@@ -10,7 +10,7 @@ from typing import Final
 from asyncpg import exceptions as driver  # pyright: ignore[reportMissingTypeStubs]
 
 from runward.domain.errors import DatabaseUnreachableError, OperatorError
-from runward.store.postgres.addresses import Address, DatabaseUrlError
+from runward.store.postgres.addresses import DatabaseAddress, DatabaseUrlError
 
 _REFUSALS: Final = {
     "28P01": "does not let the user in: {error}. Correct the user or the password in {name}.",
@@ -31,7 +31,7 @@ class DatabaseRefusedError(OperatorError):
 
 
 @contextmanager
-def explaining(address: Address, name: str = "DATABASE_URL") -> Generator[None]:
+def explaining(address: DatabaseAddress, name: str = "DATABASE_URL") -> Generator[None]:
     """Raise errors of the connection as OperatorError, and all others as they are. `name` is the
     variable that holds the address."""
     try:
@@ -58,7 +58,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen = getattr(seen, "orig", None) or seen.__cause__
 
 
-def _refusal(error: BaseException, address: Address, name: str) -> str | None:
+def _refusal(error: BaseException, address: DatabaseAddress, name: str) -> str | None:
     match error:
         case ssl.SSLCertVerificationError():
             reason = error.verify_message.rstrip(".")
@@ -79,7 +79,7 @@ def _refusal(error: BaseException, address: Address, name: str) -> str | None:
             return refusal and refusal.format(error=error, name=name, user=address.user)
 
 
-def _outage(error: BaseException, address: Address, name: str) -> str | None:
+def _outage(error: BaseException, address: DatabaseAddress, name: str) -> str | None:
     match error:
         case socket.gaierror():
             return f"cannot be found: {error.strerror}. Correct the host in {name}."

@@ -212,7 +212,7 @@ def gave_up(error: BaseException) -> bool:
     return isinstance(error, TimeoutError)
 
 
-async def patiently(read: Callable[[], Awaitable[T]]) -> T:
+async def retry_on_outage(read: Callable[[], Awaitable[T]]) -> T:
     """Return the result of `read`, once PostgreSQL is back. `read` may run twice, so it must be a
     read or an idempotent write."""
     while True:

@@ -19,7 +19,7 @@ from runward.domain.registry.mcp_auth import Credentials, Filled, OAuth, Refresh
 from runward.domain.registry.tools import SecretRef
 from runward.store.access.secrets import read_secrets
 from runward.store.access.vault import Vault
-from runward.store.postgres.db import DATABASE_ERRORS, Tx, is_outage, patiently
+from runward.store.postgres.db import DATABASE_ERRORS, Tx, is_outage, retry_on_outage
 from runward.store.postgres.tables import mcp_servers
 
 HEADERS_COLUMN: Final = "mcp_servers.secret_headers"
@@ -33,7 +33,7 @@ _REPLACED: Final = TypeAdapter[dict[str, str]](dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedCredentials:
     """Bound to the server's project and name."""
 
     headers: bytes | None = None
@@ -51,7 +51,7 @@ class Sealed:
         return Credentials(headers, oauth)
 
 
-def seal(vault: Vault, project_id: ProjectId, name: str, given: Credentials) -> Sealed:
+def seal(vault: Vault, project_id: ProjectId, name: str, given: Credentials) -> SealedCredentials:
     headers = oauth = None
     if given.headers:
         text = compact(_HEADERS.dump_python(dict(given.headers), exclude_defaults=True))
@@ -59,7 +59,7 @@ def seal(vault: Vault, project_id: ProjectId, name: str, given: Credentials) -> 
     if given.oauth is not None:
         text = compact(given.oauth.model_dump(exclude_defaults=True))
         oauth = vault.seal(text, column=OAUTH_COLUMN, project_id=project_id, row=name)
-    return Sealed(headers, oauth)
+    return SealedCredentials(headers, oauth)
 
 
 def seal_refresh(
@@ -136,7 +136,7 @@ class StoredRefreshTokens:
             async with self._pool.begin() as tx:
                 await _end_claim(tx, self._project_id, self._id, claim.version, **values)
 
-        await patiently(write)  # written twice it is the same
+        await retry_on_outage(write)  # written twice it is the same
 
 
 async def _claim(tx: Tx, project_id: ProjectId, id_: UUID) -> Any:

@@ -25,8 +25,8 @@ from runward.store.ids import mint
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import mcp_servers
 from runward.store.registry import tool_registry
-from runward.store.registry.mcp_credentials import Sealed
-from runward.store.registry.plugin_sync import Row, put_rows, shown
+from runward.store.registry.mcp_credentials import SealedCredentials
+from runward.store.registry.plugin_sync import Row, put_rows, stored_form
 
 _LISTED: Final = TypeAdapter[tuple[ListedTool, ...]](tuple[ListedTool, ...])
 
@@ -48,7 +48,7 @@ class RegisteredServer:
     id: UUID
     project_id: ProjectId
     spec: McpServerSpec
-    sealed: Sealed
+    sealed: SealedCredentials
     listed: tuple[ListedTool, ...]
     version: int
     listed_at: datetime
@@ -63,7 +63,7 @@ async def add_server(
     tx: Tx,
     project_id: ProjectId,
     spec: McpServerSpec,
-    sealed: Sealed,
+    sealed: SealedCredentials,
     listed: Sequence[ListedTool],
     refresh_token: bytes | None = None,
 ) -> RegisteredServer:
@@ -114,7 +114,7 @@ async def change_server(
     tx: Tx,
     former: RegisteredServer,
     spec: McpServerSpec,
-    sealed: Sealed,
+    sealed: SealedCredentials,
     listed: Sequence[ListedTool],
     refresh_token: bytes | None = None,
 ) -> RegisteredServer:
@@ -213,7 +213,9 @@ def code_of(server: RegisteredServer | None, spec: ToolSpec) -> ToolSpec:
 
 def _offered(server: RegisteredServer, spec: ToolSpec, row: Any) -> Row | None:
     if row is None or row.deleted:
-        return Row(server.project_id, spec.name, shown(spec), None if row is None else row.version)
+        return Row(
+            server.project_id, spec.name, stored_form(spec), None if row is None else row.version
+        )
     theirs: JsonObject = row.spec
     from_server = theirs.get("mcp")
     owner = from_server.get("server") if isinstance(from_server, dict) else None
@@ -224,7 +226,7 @@ def _offered(server: RegisteredServer, spec: ToolSpec, row: Any) -> Row | None:
             f"The server's tool '{spec.mcp.tool}' would be named '{spec.name}', and that is a "
             f"{whose} of this project; choose another prefix, or leave it out with tools.deny."
         )
-    wanted: JsonObject = {**shown(spec), **(row.overrides or {})}
+    wanted: JsonObject = {**stored_form(spec), **(row.overrides or {})}
     if same(wanted, theirs):
         return None
     return Row(server.project_id, spec.name, wanted, row.version)
@@ -274,7 +276,7 @@ def _server(row: Any) -> RegisteredServer:
         id=row.id,
         project_id=row.project_id,
         spec=McpServerSpec.model_validate(row.spec, strict=False),
-        sealed=Sealed(row.secret_headers, row.oauth),
+        sealed=SealedCredentials(row.secret_headers, row.oauth),
         listed=_LISTED.validate_python(row.listed, strict=False),
         version=row.version,
         listed_at=row.listed_at,

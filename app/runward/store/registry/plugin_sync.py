@@ -90,7 +90,7 @@ async def sync_plugins(
     if project_id is None:
         await ensure_default_project(tx)
         await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK_KEY})
-    code = {spec.name: shown(spec) for spec in specs}
+    code = {spec.name: stored_form(spec) for spec in specs}
     wanted = {
         "names": list(code),
         "specs": [compact(spec) for spec in code.values()],
@@ -129,7 +129,7 @@ async def override(
             project_id=project_id,
             name=code.name,
             version=version,
-            spec={**shown(code), **overrides},
+            spec={**stored_form(code), **overrides},
         )
     )
     await tx.execute(
@@ -145,7 +145,7 @@ async def override(
     return await tool_registry.get_tool(tx, project_id, code.name)
 
 
-def shown(spec: ToolSpec) -> JsonObject:
+def stored_form(spec: ToolSpec) -> JsonObject:
     """As it is stored."""
     return spec.model_dump(mode="json", exclude_defaults=True)
 

@@ -18,14 +18,14 @@ from runward.store.postgres.db import (
     sqlstate,
     was_rolled_back,
 )
-from runward.store.runs.group import Result
+from runward.store.runs.group import FlushResult
 from runward.store.runs.queries import ACCEPT, ACCEPT_TOGETHER, NewRun, accept_values
 
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedRun:
     """`tool_versions`: of the run's tools, as they were in the accepting commit."""
 
     at: datetime
@@ -48,7 +48,7 @@ class AcceptWriter:
                 await connection.invalidate()
             await connection.close()
 
-    async def write(self, batch: Sequence[NewRun]) -> Sequence[Result[Accepted]]:
+    async def write(self, batch: Sequence[NewRun]) -> Sequence[FlushResult[AcceptedRun]]:
         try:
             values = accept_values(batch, self._lease)
             if self._connection is not None and await is_closed(self._connection):
@@ -65,20 +65,20 @@ class AcceptWriter:
             if len(batch) == 1:
                 return [error]
             return [(await self.write([new]))[0] for new in batch]
-        accepted = {row.id: Accepted(row.at, row.tool_versions) for row in rows}
+        accepted = {row.id: AcceptedRun(row.at, row.tool_versions) for row in rows}
         return [accepted[new.id] for new in batch]
 
-    async def _apart(self, batch: Sequence[NewRun]) -> Sequence[Result[Accepted]]:
+    async def _apart(self, batch: Sequence[NewRun]) -> Sequence[FlushResult[AcceptedRun]]:
         """One of the keys is held by another transaction: each run with a key goes alone, and no
         other run waits for it."""
         free = [new for new in batch if new.idempotency is None]
-        results: dict[RunId, Result[Accepted]] = {}
+        results: dict[RunId, FlushResult[AcceptedRun]] = {}
         if 0 < len(free) < len(batch):
             written = await self.write(free)
             results = {new.id: result for new, result in zip(free, written, strict=True)}
         return [results.get(new.id) or asyncio.create_task(self._alone(new)) for new in batch]
 
-    async def _alone(self, new: NewRun) -> Accepted:
+    async def _alone(self, new: NewRun) -> AcceptedRun:
         async with self._engine.connect() as tx:
             row = (await tx.execute(ACCEPT, accept_values([new], self._lease))).one()
-        return Accepted(row.at, row.tool_versions)
+        return AcceptedRun(row.at, row.tool_versions)

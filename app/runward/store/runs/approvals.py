@@ -28,7 +28,7 @@ from runward.domain.ids import ApprovalId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.run.approvals import ApprovalStatus, Decided, DecisionKind, Remember
 from runward.domain.run.state import Remembered
-from runward.store.access.keys import Actor, starter_columns, starter_from_row
+from runward.store.access.keys import ActingKey, starter_columns, starter_from_row
 from runward.store.ids import mint
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import api_keys, approvals, remembered_decisions, runs
@@ -42,7 +42,7 @@ class Started:
 
     id: RunId
     agent: str | None
-    created_by: Actor | None
+    created_by: ActingKey | None
     created_at: datetime
     input: str | None
 

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, ProjectId, RunId, show
+from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.run.state import RunState
 from runward.store.postgres.db import DATABASE_ERRORS, Tx, gave_up, is_outage, log_fields
 from runward.store.runs.queries import STATE, load, state_from
@@ -133,7 +133,7 @@ async def claim_one_by_one(
             if is_outage(error) and not gave_up(error):
                 raise  # so that the whole claim is given back
             # Its lease runs out.
-            log.warning("claim_failed", run=show(Prefix.RUN, held.run_id), **log_fields(error))
+            log.warning("claim_failed", run=format_id(Prefix.RUN, held.run_id), **log_fields(error))
             continue
         if state is not None:
             claimed.states.append(state)

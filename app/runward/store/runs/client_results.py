@@ -15,7 +15,7 @@ from runward.domain.run.resolve import (
     keep,
 )
 from runward.domain.run.state import Changes
-from runward.domain.run.team import MADE
+from runward.domain.run.team import UNREGISTERED
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
 from runward.store.runs.locked import go_on, locked, tool_of
@@ -41,7 +41,7 @@ async def give(
         raise e.CallNotFoundError
     if call.version is None:
         raise e.CallNotWaitingError
-    if call.version == MADE and call.phase not in _WAITING:
+    if call.version == UNREGISTERED and call.phase not in _WAITING:
         return _again(call, said)  # the agent that has the run now may not have its tool
     tool = await tool_of(tx, vault, state, call)
     if tool.spec.type != "client" and call.exchange is None:

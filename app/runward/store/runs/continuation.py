@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
-from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, show
+from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id
 from runward.domain.run.bounds import check_room
 from runward.domain.run.calls import Reason
 from runward.domain.run.config import AgentConfig, Limits
@@ -102,7 +102,7 @@ async def prepare(
     allowed = _own(config.limits, row.turns_before, row.calls_before)
     config = _extended(config, allowed, state, turns)
     changes = Changes()
-    created(changes, row.agent, config, continued_from=show(Prefix.RUN, run_id))
+    created(changes, row.agent, config, continued_from=format_id(Prefix.RUN, run_id))
     if messages or row.reason != "deadline":  # which stopped it between two steps
         opening = Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages))
         changes.segments.append(opening)

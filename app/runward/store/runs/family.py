@@ -83,12 +83,12 @@ async def ended(tx: Tx, project_id: ProjectId, lineage: Lineage | None) -> None:
     """A child run has ended: its parent takes the result, and nothing above it is idle."""
     if lineage is None:
         return
-    await rouse(tx, project_id, lineage.ancestors)
+    await requeue_ancestors(tx, project_id, lineage.ancestors)
     await tx.execute(_WAKE_PARENT, {"project_id": project_id, "id": lineage.parent})
     await tx.execute(_HINT, {"hint": run_hint([lineage.parent])})
 
 
-async def rouse(tx: Tx, project_id: ProjectId, ancestors: Sequence[RunId]) -> None:
+async def requeue_ancestors(tx: Tx, project_id: ProjectId, ancestors: Sequence[RunId]) -> None:
     """Something below these can go on, so none of them waits for someone outside."""
     if ancestors:
         await tx.execute(_ROUSE, {"project_id": project_id, "ids": list(ancestors)})
@@ -106,7 +106,9 @@ async def settle_idle(tx: Tx, project_id: ProjectId, upwards: Sequence[RunId]) -
         await tx.execute(_HINT, {"hint": run_hint(idle)})
 
 
-async def share(tx: Tx, project_id: ProjectId, session_id: SessionId, delta: JsonObject) -> None:
+async def merge_state(
+    tx: Tx, project_id: ProjectId, session_id: SessionId, delta: JsonObject
+) -> None:
     """Merge into the state of the session; null removes a key."""
     kept, removed = split(delta)
     values: dict[str, Any] = {"project_id": project_id, "id": session_id}
@@ -119,7 +121,7 @@ def split(delta: JsonObject) -> tuple[JsonObject, list[str]]:
     return kept, [key for key, value in delta.items() if value is None]
 
 
-async def leave(
+async def finish_session_turn(
     tx: Tx, project_id: ProjectId, run_id: RunId, place: Place, kept: Sequence[JsonObject]
 ) -> None:
     """The run has ended: its session keeps what it left and goes on with the next run."""

@@ -24,7 +24,7 @@ from runward.domain.run.state import Changes, Lineage, Place
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store.postgres.db import DATABASE_ERRORS, Tx, backend_pid, is_outage, log_fields
 from runward.store.runs import family
-from runward.store.runs.group import Result
+from runward.store.runs.group import FlushResult
 from runward.store.runs.queries import ACCEPT, NewRun, accept_values, lock_all
 from runward.store.runs.records import RECORDS, Records, as_json, run_hint
 
@@ -58,7 +58,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
+class RelatedChanges:
     """What a step changes besides its own run, in the same transaction."""
 
     lineage: Lineage | None = None
@@ -89,7 +89,7 @@ class Step:
     agent: str | None = None
     """Who carries the run on."""
     ending: Ending | None = None
-    beyond: Beyond | None = None
+    beyond: RelatedChanges | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +189,11 @@ class StepWriter:
     async def close(self) -> None:
         await self._drop_connection()
 
-    async def write(self, steps: Sequence[Step]) -> Sequence[Result[Written]]:
+    async def write(self, steps: Sequence[Step]) -> Sequence[FlushResult[Written]]:
         """One result a step, in order. Waits as long as PostgreSQL is away: the lease decides
         whether the step still counts when it is back."""
         entries = [(step, UUID(int=next(self._write_ids))) for step in steps]
-        results: dict[UUID, Result[Written]] = {
+        results: dict[UUID, FlushResult[Written]] = {
             entry[1]: asyncio.create_task(self._by_itself(entry))
             for entry in entries
             if entry[0].beyond is not None
@@ -202,17 +202,17 @@ class StepWriter:
             results |= await self._batch(batch)
         return [results[write_id] for _, write_id in entries]
 
-    async def _batch(self, entries: Entries) -> dict[UUID, Result[Written]]:
+    async def _batch(self, entries: Entries) -> dict[UUID, FlushResult[Written]]:
         try:
             found = await self._persist(entries, self._on_own_connection)
         except (DBAPIError, ValueError) as error:  # ValueError: it cannot be written as JSON
             if len(entries) == 1:
                 return {entries[0][1]: error}
-            one_by_one: dict[UUID, Result[Written]] = {}
+            one_by_one: dict[UUID, FlushResult[Written]] = {}
             for entry in entries:
                 one_by_one |= await self._batch([entry])
             return one_by_one
-        results: dict[UUID, Result[Written]] = {}
+        results: dict[UUID, FlushResult[Written]] = {}
         for entry in entries:
             written = found[entry[1]]
             results[entry[1]] = (
@@ -291,14 +291,16 @@ async def after_step(tx: Tx, step: Step, lease: timedelta) -> None:
     if beyond.children:
         await tx.execute(ACCEPT, accept_values(beyond.children, lease))
     if beyond.shared and beyond.session_id is not None:
-        await family.share(tx, step.project_id, beyond.session_id, beyond.shared)
+        await family.merge_state(tx, step.project_id, beyond.session_id, beyond.shared)
     if ending is None:
         return
     target = MOVES[ending.move].target
     if target in TERMINAL:
         await family.ended(tx, step.project_id, beyond.lineage)
         if beyond.leaves is not None:
-            await family.leave(tx, step.project_id, step.run_id, beyond.leaves, beyond.kept)
+            await family.finish_session_turn(
+                tx, step.project_id, step.run_id, beyond.leaves, beyond.kept
+            )
     elif ending.move is not Move.RELEASE:
         ancestors = beyond.lineage.ancestors if beyond.lineage else ()
         deferred = (step.run_id,) if beyond.awaits_children else ()

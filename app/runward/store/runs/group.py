@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
-Result: TypeAlias = R | BaseException | asyncio.Task[R]
+FlushResult: TypeAlias = R | BaseException | asyncio.Task[R]
 """A task: this entry could not go with the others and is on its way alone."""
 
 MAX_BATCH: Final = 256
@@ -22,7 +22,7 @@ class GroupCommit(Generic[T, R]):
     """`flush` gets up to MAX_BATCH entries and answers with one result or error for each. At the
     end whoever still waits is cancelled: whether his entry was committed is unknown."""
 
-    def __init__(self, flush: Callable[[Sequence[T]], Awaitable[Sequence[Result[R]]]]):
+    def __init__(self, flush: Callable[[Sequence[T]], Awaitable[Sequence[FlushResult[R]]]]):
         self._flush = flush
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._unanswered: set[asyncio.Future[R]] = set()
@@ -73,7 +73,7 @@ class GroupCommit(Generic[T, R]):
                 for (_, future), result in zip(batch, results, strict=True):
                     self._answer(future, result)
 
-    def _answer(self, future: asyncio.Future[R], result: Result[R]) -> None:
+    def _answer(self, future: asyncio.Future[R], result: FlushResult[R]) -> None:
         if isinstance(result, asyncio.Task):
             alone = cast("asyncio.Task[R]", result)
             self._alone.add(alone)

@@ -11,8 +11,8 @@ from runward.domain.run.calls import Call, Reason
 from runward.domain.run.settle import close_open_calls
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus, ending_event
-from runward.domain.run.team import MADE, function_tools
-from runward.domain.run.tools import Tool, compile_tool
+from runward.domain.run.team import UNREGISTERED, function_tools
+from runward.domain.run.tools import CompiledTool, compile_tool
 from runward.store import codec
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
@@ -42,7 +42,7 @@ async def end(
     await family.ended(tx, state.project_id, state.lineage)
     if state.place is not None:
         kept = codec.kept_of(state, None)
-        await family.leave(tx, state.project_id, state.id, state.place, kept)
+        await family.finish_session_turn(tx, state.project_id, state.id, state.place, kept)
     return Closed(abandoned(state, changes))
 
 
@@ -58,7 +58,7 @@ async def go_on(
     wakes = Move.WAKE if status in MOVES[Move.WAKE].sources else None
     await queries.change(tx, state, changes, move=wakes, closed=closed)
     if wakes is not None and state.lineage is not None:
-        await family.rouse(tx, state.project_id, state.lineage.ancestors)
+        await family.requeue_ancestors(tx, state.project_id, state.lineage.ancestors)
 
 
 async def locked_open(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState]:
@@ -75,11 +75,11 @@ async def locked(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatu
     return found
 
 
-async def tool_of(tx: Tx, vault: Vault, state: RunState, call: Call) -> Tool:
+async def tool_of(tx: Tx, vault: Vault, state: RunState, call: Call) -> CompiledTool:
     """The version that the call was made for. It exists: versions are never deleted, and a call of
     a tool that Runward made itself never waits for anybody here."""
     assert call.version is not None
-    if call.version == MADE:
+    if call.version == UNREGISTERED:
         return function_tools(state.config)[call.tool]
     wanted = [(call.tool, call.version)]
     [found] = await tool_registry.read_versions(tx, vault, state.project_id, wanted)

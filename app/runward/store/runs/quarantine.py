@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.errors import RunUnreadableError
-from runward.domain.ids import CallId, Prefix, ProjectId, RunId, SessionId, show
+from runward.domain.ids import CallId, Prefix, ProjectId, RunId, SessionId, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.run import texts
 from runward.domain.run.calls import ENDING_EVENTS, CallOutcome, Reason
@@ -83,7 +83,7 @@ class Quarantine:
             ended = await end_unread(tx, project_id, run_id, move)
         if ended:
             self.count += 1
-            log.error("run_quarantined", run=show(Prefix.RUN, run_id), quarantined=self.count)
+            log.error("run_quarantined", run=format_id(Prefix.RUN, run_id), quarantined=self.count)
 
 
 async def end_unread(tx: Tx, project_id: ProjectId, run_id: RunId, move: Move) -> bool:
@@ -118,5 +118,5 @@ async def end_unread(tx: Tx, project_id: ProjectId, run_id: RunId, move: Move) -
         await family.ended(tx, project_id, lineage)
     if row.session_id is not None:
         place = Place(SessionId(row.session_id), row.session_seq)
-        await family.leave(tx, project_id, run_id, place, ())
+        await family.finish_session_turn(tx, project_id, run_id, place, ())
     return True

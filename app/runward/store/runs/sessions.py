@@ -35,7 +35,7 @@ BATCH: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SessionSlot:
     """`waits`: earlier runs are open, so `available_at` must be infinity. With `previous`
     nothing was taken: cancel those first, in this order, and ask again."""
 
@@ -125,7 +125,7 @@ WHERE r.project_id = :project_id AND r.id = :run_id AND k.project_id = r.project
 
 async def take_place(
     tx: Tx, project_id: ProjectId, session_id: SessionId, on_conflict: OnConflict | None
-) -> Place:
+) -> SessionSlot:
     """The next run's place; its row belongs into the same transaction. `on_conflict`: in place
     of the session's own. Raises SessionNotFoundError, SessionBusyError."""
     session = await lock(tx, project_id, session_id)
@@ -134,7 +134,7 @@ async def take_place(
         case OnConflict.REJECT if waiting:
             raise e.SessionBusyError
         case OnConflict.CANCEL_PREVIOUS if waiting:
-            return Place(0, waits=False, previous=waiting)
+            return SessionSlot(0, waits=False, previous=waiting)
         case _ if len(waiting) >= MAX_OPEN:
             raise e.TooManyRequestsError(f"{MAX_OPEN} runs of this session are open already.")
         case _:
@@ -145,7 +145,7 @@ async def take_place(
         .values(last_seq=sessions.c.last_seq + 1)
         .returning(sessions.c.last_seq)
     )
-    return Place((await tx.execute(taken)).scalar_one(), waits=bool(waiting))
+    return SessionSlot((await tx.execute(taken)).scalar_one(), waits=bool(waiting))
 
 
 async def close_run(

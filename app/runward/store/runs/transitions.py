@@ -11,7 +11,7 @@ from typing import Final
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.events.event_types import MAX_PER_RUN
-from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, show
+from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject, same
 from runward.domain.run import approvals as rules
 from runward.domain.run.abandoned import Closed, abandoned, together
@@ -38,7 +38,7 @@ from runward.domain.run.resolve import (
 from runward.domain.run.settle import conclude, timed_out
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
-from runward.domain.run.tools import Tool
+from runward.domain.run.tools import CompiledTool
 from runward.store.access.callback_tokens import CallRef
 from runward.store.access.vault import Vault
 from runward.store.ids import mint
@@ -98,7 +98,7 @@ async def _expired_beside(tx: Tx, state: RunState, what: Decision) -> frozenset[
     return frozenset()
 
 
-def _check_edit(state: RunState, tool: Tool, edit: Edit) -> None:
+def _check_edit(state: RunState, tool: CompiledTool, edit: Edit) -> None:
     if problems := tool.arguments.problems(edit.arguments):
         raise e.InvalidRequestError(
             errors=[FieldError(problem.path, problem.message) for problem in problems]
@@ -135,7 +135,7 @@ def _second(asked: Approval, what: Decision) -> Approval:
         return asked
     status = asked.status if asked.status is not ApprovalStatus.PENDING else ApprovalStatus.EXPIRED
     won: JsonObject = {
-        "id": show(Prefix.APPROVAL, asked.id),
+        "id": format_id(Prefix.APPROVAL, asked.id),
         "status": status,
         "decision": asked.decision,
         "decided_by": asked.decided_by,
@@ -204,7 +204,7 @@ async def _take(
     status: RunStatus,
     state: RunState,
     call: Call,
-    tool: Tool,
+    tool: CompiledTool,
     said: Callback,
     *,
     checked: bool,

@@ -14,7 +14,7 @@ from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase
 from runward.domain.run.status import RunStatus
 from runward.store import codec
-from runward.store.access.keys import Actor, starter_columns, starter_from_row
+from runward.store.access.keys import ActingKey, starter_columns, starter_from_row
 from runward.store.postgres.db import UNREADABLE, Tx
 from runward.store.postgres.tables import approvals, runs, tool_calls
 from runward.store.runs.approvals import Approval, approval_from_row
@@ -28,7 +28,7 @@ class RunView:
     status: RunStatus
     agent: str | None
     config: JsonObject
-    created_by: Actor | None
+    created_by: ActingKey | None
     turn: int
     usage: dict[str, Any]
     session_id: SessionId | None

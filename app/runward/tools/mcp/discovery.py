@@ -30,7 +30,7 @@ _NO_BROWSER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class TokenEndpoint:
     """`resource`: whom the tokens are for (RFC 8707). `scope`: what the server asks for."""
 
     token_url: str
@@ -87,19 +87,19 @@ class Asking:
         await self._http.aclose()
 
 
-def known_endpoint(url: str, client: OAuthClient) -> Endpoint | None:
+def known_endpoint(url: str, client: OAuthClient) -> TokenEndpoint | None:
     """Where nothing has to be discovered. `url`: the MCP server's."""
     from mcp.shared.auth_utils import resource_url_from_server_url  # noqa: PLC0415
 
     if client.token_url is None:
         return None
     resource = resource_url_from_server_url(url)
-    return Endpoint(client.token_url, resource, None, client.auth_method or _BASIC)
+    return TokenEndpoint(client.token_url, resource, None, client.auth_method or _BASIC)
 
 
 async def discover(
     url: str, refused: httpx2.Response, client: OAuthClient, asking: Asking
-) -> Endpoint:
+) -> TokenEndpoint:
     """`refused`: the MCP server's 401. Raises NotAuthorizedError."""
     from mcp.client.auth.utils import (  # noqa: PLC0415
         build_oauth_authorization_server_metadata_discovery_urls,
@@ -119,7 +119,7 @@ async def discover(
     _check_issuer(metadata, named or _origin(url), client)
     _check_grant(metadata, client)
     scope = extract_scope_from_www_auth(refused) or scope
-    return Endpoint(metadata.token_endpoint, resource, scope, _method(metadata, client))
+    return TokenEndpoint(metadata.token_endpoint, resource, scope, _method(metadata, client))
 
 
 async def _resource_metadata(

@@ -52,7 +52,7 @@ class Server:
     refresh_tokens: RefreshTokens = field(default_factory=GivenRefreshTokens, compare=False)
 
 
-class Link:
+class McpLink:
     """Opens by itself. `changed`: the server says that its list of tools did."""
 
     def __init__(
@@ -61,8 +61,8 @@ class Link:
         egress: Egress,
         *,
         idle_seconds: float,
-        opened: Callable[["Link"], None],
-        changed: Callable[["Link"], None],
+        opened: Callable[["McpLink"], None],
+        changed: Callable[["McpLink"], None],
     ) -> None:
         self.server = server
         self.listed: tuple[ListedTool, ...] = ()

@@ -19,7 +19,13 @@ from runward.domain.json import cleaned_text
 from runward.domain.registry.mcp_auth import OAuthClient, RefreshClaim
 from runward.domain.registry.redaction import without_secret
 from runward.egress.client import Egress
-from runward.tools.mcp.discovery import ANSWER_SECONDS, Asking, Endpoint, discover, known_endpoint
+from runward.tools.mcp.discovery import (
+    ANSWER_SECONDS,
+    Asking,
+    TokenEndpoint,
+    discover,
+    known_endpoint,
+)
 from runward.tools.mcp.http import NotAuthorizedError
 
 RENEW_SECONDS: Final = 30.0
@@ -134,7 +140,7 @@ class AccessTokens:
             self._renew_at = None
         return token.access_token
 
-    async def _refreshed(self, endpoint: Endpoint, given: str) -> Any:
+    async def _refreshed(self, endpoint: TokenEndpoint, given: str) -> Any:
         claim = await self._claimed(given)
         try:
             token = await self._ask(endpoint, claim.token)
@@ -160,7 +166,7 @@ class AccessTokens:
         except AppError as error:
             raise NotAuthorizedError(error.detail) from error
 
-    async def _ask(self, endpoint: Endpoint, refresh_token: str | None) -> Any:
+    async def _ask(self, endpoint: TokenEndpoint, refresh_token: str | None) -> Any:
         """RFC 6749, sections 4.4 and 6; RFC 8707. Raises NotAuthorizedError."""
         from mcp.shared.auth import OAuthToken  # noqa: PLC0415
 

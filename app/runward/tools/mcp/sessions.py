@@ -16,7 +16,7 @@ from runward.domain.run.outcomes import Failed, Outcome, Why
 from runward.egress.client import Egress
 from runward.tools.base import DATABASE_AWAY, LEASE_LOST, Invocation
 from runward.tools.mcp import sdk
-from runward.tools.mcp.link import Link, Server
+from runward.tools.mcp.link import McpLink, Server
 from runward.tools.mcp.outcome import MAX_MESSAGE, of_error, of_result
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ class Mcp:
         self._idle_seconds = idle_seconds
         self._list_again_seconds = list_again_seconds
         self._servers: dict[tuple[UUID, str], Server] = {}
-        self._links: dict[tuple[UUID, str], Link] = {}
-        self._open: set[Link] = set()
-        self._tasks: dict[Link, asyncio.Task[None]] = {}
-        self._again: set[Link] = set()
+        self._links: dict[tuple[UUID, str], McpLink] = {}
+        self._open: set[McpLink] = set()
+        self._tasks: dict[McpLink, asyncio.Task[None]] = {}
+        self._again: set[McpLink] = set()
         self._checks: set[asyncio.Task[None]] = set()
         self._changes = 0
 
@@ -123,7 +123,7 @@ class Mcp:
         await asyncio.gather(*self._tasks.values(), *self._checks, return_exceptions=True)
         await asyncio.gather(*(link.aclose() for link in list(self._open)))
 
-    async def _link(self, project_id: ProjectId, name: str) -> Link | Failed:
+    async def _link(self, project_id: ProjectId, name: str) -> McpLink | Failed:
         try:
             server = await self._server(project_id, name)
         except McpUnreachableError as error:
@@ -144,8 +144,8 @@ class Mcp:
         link = self._links[project_id, name] = self._new(server, opened=self._opened)
         return link
 
-    def _new(self, server: Server, *, opened: Callable[[Link], None]) -> Link:
-        link = Link(
+    def _new(self, server: Server, *, opened: Callable[[McpLink], None]) -> McpLink:
+        link = McpLink(
             server,
             self._egress,
             idle_seconds=self._idle_seconds,
@@ -180,7 +180,7 @@ class Mcp:
             self._servers[project_id, name] = server
         return server
 
-    async def _check(self, link: Link) -> None:
+    async def _check(self, link: McpLink) -> None:
         try:
             server = await self._server(link.server.project_id, link.server.spec.name)
         except Exception as error:  # whatever it is, the next call says it
@@ -191,17 +191,17 @@ class Mcp:
         if server != link.server:
             link.retire()
 
-    def _opened(self, link: Link) -> None:
+    def _opened(self, link: McpLink) -> None:
         self._carry(link, self._took(link))
 
-    def _relist(self, link: Link) -> None:
+    def _relist(self, link: McpLink) -> None:
         """Once at a time; what changes meanwhile is read once more."""
         if link in self._tasks or not link.is_open:
             self._again.add(link)
         elif link.usable and link in self._links.values():
             self._carry(link, self._listed_again(link))
 
-    def _carry(self, link: Link, work: Any) -> None:
+    def _carry(self, link: McpLink, work: Any) -> None:
         task = self._tasks[link] = asyncio.create_task(work)
 
         def done(_: asyncio.Task[None]) -> None:
@@ -212,7 +212,7 @@ class Mcp:
 
         task.add_done_callback(done)
 
-    async def _listed_again(self, link: Link) -> None:
+    async def _listed_again(self, link: McpLink) -> None:
         await asyncio.sleep(link.listed_at + RELIST_PAUSE_SECONDS - _now())
         self._again.discard(link)  # this list shows what changed before it
         try:
@@ -225,7 +225,7 @@ class Mcp:
             return
         await self._took(link)
 
-    async def _took(self, link: Link) -> None:
+    async def _took(self, link: McpLink) -> None:
         name = link.server.spec.name
         try:
             changed = await self._take(link.server, link.listed)
@@ -236,7 +236,7 @@ class Mcp:
                 log.info("mcp_tools_changed", server=name, changed=changed)
 
 
-async def _call(link: Link, call: Invocation, tool: str, deadline: float) -> Outcome:
+async def _call(link: McpLink, call: Invocation, tool: str, deadline: float) -> Outcome:
     async def heard(progress: float, total: float | None, message: str | None) -> None:
         share = min(max(progress / total, 0.0), 1.0) if total else None
         call.report(share, None if message is None else cleaned_text(message)[:MAX_MESSAGE])
@@ -264,7 +264,7 @@ async def _call(link: Link, call: Invocation, tool: str, deadline: float) -> Out
     return of_result(result)
 
 
-def _failed(link: Link, code: int, message: str, data: Any) -> Failed:
+def _failed(link: McpLink, code: int, message: str, data: Any) -> Failed:
     outcome = of_error(code, message, data)
     if outcome.why in (Why.NOT_SENT, Why.UNKNOWN):
         link.retire()
@@ -273,7 +273,7 @@ def _failed(link: Link, code: int, message: str, data: Any) -> Failed:
     return outcome
 
 
-def _nothing(link: Link) -> None:
+def _nothing(link: McpLink) -> None:
     pass
 
 

@@ -40,7 +40,7 @@ AsksApproval: TypeAlias = Callable[[PolicyContext, JsonObject], bool | Awaitable
 """Given the arguments of a call: must a person approve it?"""
 AsksEnabled: TypeAlias = Callable[[PolicyContext], bool | Awaitable[bool]]
 """Is the tool shown to the model in this turn?"""
-Guards: TypeAlias = Callable[
+DeclaredGuards: TypeAlias = Callable[
     [GuardContext, JsonObject],
     bool | str | Reject | Fail | Awaitable[bool | str | Reject | Fail | None] | None,
 ]
@@ -151,7 +151,7 @@ class BaseTool(ABC):
 class NamedGuardrail:
     """A guardrail that tools and agents refer to as `{"type": "plugin", "name": name}`."""
 
-    def __init__(self, name: str, function: Guards) -> None:
+    def __init__(self, name: str, function: DeclaredGuards) -> None:
         self.name: Final = name
         self.function: Final = function
         self.__module__ = getattr(function, "__module__", __name__)
@@ -172,11 +172,11 @@ class NamedHook:
         return self.function(ctx, payload)
 
 
-def guardrail(*, name: str | None = None) -> Callable[[Guards], NamedGuardrail]:
+def guardrail(*, name: str | None = None) -> Callable[[DeclaredGuards], NamedGuardrail]:
     """None or True allows, a text or `Reject` rejects, `Fail` fails the run; an exception
     rejects. Without a name, the function's."""
 
-    def declare(function: Guards) -> NamedGuardrail:
+    def declare(function: DeclaredGuards) -> NamedGuardrail:
         return NamedGuardrail(name or getattr(function, "__name__", "guardrail"), function)
 
     return declare

@@ -10,17 +10,17 @@ from typing import Any, Final, TypeAlias, cast
 
 import structlog
 
-from runward.domain.ids import Prefix, show
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, cleaned, cleaned_text
 from runward.domain.registry.guards import (
     Allow,
     Fail,
     GoOn,
+    GuardrailVerdict,
     HookAnswer,
     HookFailed,
     Instead,
     Reject,
-    Verdict,
 )
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.outcomes import Failed, Outcome, Why
@@ -35,7 +35,7 @@ from runward.tools.plugin.context import (
 from runward.tools.plugin.loading import Plugins
 from runward.tools.plugin.processes import Processes
 from runward.tools.plugin.results import raised_at, shown_error
-from runward.tools.plugin.running import LeaseLostError, Run, answer, bounded, directly
+from runward.tools.plugin.running import FunctionRun, LeaseGoneError, answer, bounded, directly
 from runward.tools.plugin.threads import Threads
 from runward.tools.plugin.tool import PluginTool
 
@@ -46,7 +46,7 @@ POLICY_SECONDS: Final = 5.0
 POLICY_THREADS: Final = 32
 """For callables that decide, guardrails and hooks: busy tools do not keep them waiting."""
 
-Asked: TypeAlias = Callable[[JsonObject], Awaitable[Any]]
+PluginCheck: TypeAlias = Callable[[JsonObject], Awaitable[Any]]
 """A guardrail or hook, by its payload."""
 
 
@@ -130,17 +130,17 @@ class PluginHost:
     def hook_names(self) -> frozenset[str]:
         return frozenset(self._plugins.hooks)
 
-    def guardrail(self, name: str) -> Asked | None:
+    def guardrail(self, name: str) -> PluginCheck | None:
         """None: no plugin has one of that name."""
         found = self._plugins.guardrails.get(name)
         return None if found is None else self._asking(found.function)
 
-    def hook(self, name: str) -> Asked | None:
+    def hook(self, name: str) -> PluginCheck | None:
         """None: no plugin has one of that name."""
         found = self._plugins.hooks.get(name)
         return None if found is None else self._asking(found.function)
 
-    async def run_guardrail(self, name: str, payload: JsonObject) -> Verdict:
+    async def run_guardrail(self, name: str, payload: JsonObject) -> GuardrailVerdict:
         """Never raises; the caller bounds the time. What is no verdict rejects."""
         ask = self.guardrail(name)
         if ask is None:
@@ -166,7 +166,7 @@ class PluginHost:
         """Processes end; threads are not waited for, and keep nothing from ending."""
         self._processes.close()
 
-    def _runner(self, tool: PluginTool, call: Invocation, busy: list[bool]) -> Run:
+    def _runner(self, tool: PluginTool, call: Invocation, busy: list[bool]) -> FunctionRun:
         """`busy[0]` is made False when a thread is found."""
         if tool.on_loop:
             return directly
@@ -176,14 +176,14 @@ class PluginHost:
 
         async def waited() -> None:
             if not await call.may_send():
-                raise LeaseLostError
+                raise LeaseGoneError
 
         def on_thread(made: Callable[[], Any]) -> Awaitable[Any]:
             return self._threads.run(made, what=tool.spec.name, started=started, waited=waited)
 
         return on_thread
 
-    def _asking(self, function: Callable[..., Any]) -> Asked:
+    def _asking(self, function: Callable[..., Any]) -> PluginCheck:
         async def ask(payload: JsonObject) -> Any:
             return await self._call(function, _guarded(payload), copy.deepcopy(payload))
 
@@ -230,9 +230,9 @@ class PluginHost:
 
 def _facts(call: Invocation) -> CallFacts:
     return CallFacts(
-        run_id=show(Prefix.RUN, call.run_id),
+        run_id=format_id(Prefix.RUN, call.run_id),
         call_id=call.call_id,
-        idempotency_key=show(Prefix.CALL, call.call_uuid),
+        idempotency_key=format_id(Prefix.CALL, call.call_uuid),
         attempt=call.attempt,
         agent=call.agent,
         session_id=call.session_id,
@@ -273,7 +273,7 @@ def _text(payload: JsonObject, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _verdict(answer: Any) -> Verdict:
+def _verdict(answer: Any) -> GuardrailVerdict:
     match answer:
         case None | True:
             return Allow()

@@ -23,15 +23,17 @@ GRACE_SECONDS: Final = 0.5
 NOT_CANCELLED: Final = "CancelledError: nobody had cancelled the call."
 
 Begin: TypeAlias = Callable[[ToolContext, JsonObject], Callable[[], Any]]
-Run: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
+FunctionRun: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Makes the call where it belongs: on the loop, or on a thread."""
 
 
-class LeaseLostError(Exception):
+class LeaseGoneError(Exception):
     """Another worker has the run by now."""
 
 
-async def answer(begin: Begin, run: Run, ctx: ToolContext, arguments: JsonObject) -> Outcome:
+async def answer(
+    begin: Begin, run: FunctionRun, ctx: ToolContext, arguments: JsonObject
+) -> Outcome:
     """Whatever the function does is an outcome, `sys.exit()` too; only being cancelled is not."""
     try:
         call = begin(ctx, arguments)
@@ -46,7 +48,7 @@ async def answer(begin: Begin, run: Run, ctx: ToolContext, arguments: JsonObject
         return outcome_of(value, ctx)
     except (asyncio.CancelledError, GeneratorExit):
         raise
-    except LeaseLostError:
+    except LeaseGoneError:
         return LEASE_LOST
     except UnavailableError:
         return DATABASE_AWAY

@@ -27,7 +27,7 @@ from runward.domain.json import (
 from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run.items import Part
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
-from runward.egress.answers import Answer
+from runward.egress.answers import EgressResponse
 from runward.tools.content import read_content
 
 MAX_MESSAGE: Final = 2048
@@ -46,7 +46,7 @@ class _UnusableError(ValueError):
     """A body that cannot be a result; the text says why."""
 
 
-def interpret(answer: Answer) -> Outcome:
+def interpret(answer: EgressResponse) -> Outcome:
     status = answer.status
     if status == HTTPStatus.ACCEPTED:
         return Waits()
@@ -68,7 +68,7 @@ def interpret(answer: Answer) -> Outcome:
     )
 
 
-def _result(answer: Answer) -> Outcome:
+def _result(answer: EgressResponse) -> Outcome:
     if answer.truncated:
         raise _UnusableError(f"the body is larger than {len(answer.body)} bytes")
     if answer.encoding is not None:
@@ -91,7 +91,7 @@ def _result(answer: Answer) -> Outcome:
     return Done(output, parts, metadata or None)
 
 
-def _read(answer: Answer) -> tuple[JsonValue, bool]:
+def _read(answer: EgressResponse) -> tuple[JsonValue, bool]:
     """The body as JSON or text, and whether something in it had to be replaced."""
     kind, charset = _kind(answer)
     try:
@@ -160,7 +160,7 @@ def _sane(value: Any, depth: int) -> tuple[JsonValue, bool]:
             raise _UnusableError("the body holds what is no JSON value")
 
 
-def _error_message(answer: Answer) -> str | None:
+def _error_message(answer: EgressResponse) -> str | None:
     """What the tool says to the model. Pages for people (HTML) and anything unread are nothing
     for it."""
     kind, _ = _kind(answer)
@@ -201,7 +201,7 @@ def _capped(text: str) -> str | None:
     return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
 
 
-def _retry_after(answer: Answer) -> float | None:
+def _retry_after(answer: EgressResponse) -> float | None:
     """Seconds. A date is taken relative to the answer's own Date, so that no clock of ours
     matters."""
     value = answer.headers.get("retry-after", "").strip()
@@ -216,7 +216,7 @@ def _retry_after(answer: Answer) -> float | None:
     return min(max(seconds, 0.0), MAX_RETRY_AFTER) if math.isfinite(seconds) else None
 
 
-def _kind(answer: Answer) -> tuple[str, str]:
+def _kind(answer: EgressResponse) -> tuple[str, str]:
     """Media type, lower case and perhaps empty, and the charset to decode with."""
     header = answer.headers.get("content-type", "")
     charset = match[1] if (match := _CHARSET.search(header)) else ""

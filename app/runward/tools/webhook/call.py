@@ -7,11 +7,11 @@ from typing import Final, TypeAlias, assert_never
 from pydantic import JsonValue
 
 from runward.domain.errors import UnavailableError
-from runward.domain.ids import Prefix, ProjectId, show
+from runward.domain.ids import Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import SecretRef
 from runward.domain.run.outcomes import Failed, Outcome, Why
-from runward.egress.answers import Answer, Missing, NoAnswer
+from runward.egress.answers import EgressResponse, Missing, NoAnswer
 from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.signed_post import SignedPosts
 from runward.tools.webhook.answer import interpret
@@ -45,9 +45,9 @@ class Webhook:
         limit = max(MAX_RESPONSE_BYTES, call.tool.max_output_bytes)
         answer = await self._post(call, call_id_of(call), call_body(call), call.seconds, limit)
         match answer:
-            case Answer(body=body) if len(body) > OFF_LOOP_BYTES:
+            case EgressResponse(body=body) if len(body) > OFF_LOOP_BYTES:
                 return await asyncio.to_thread(interpret, answer)
-            case Answer():
+            case EgressResponse():
                 return interpret(answer)
             case NoAnswer():
                 return Failed(_WHY[answer.missing], answer.detail, permanent=answer.permanent)
@@ -62,11 +62,11 @@ class Webhook:
         notice_id = f"{call_id_of(call)}_cancelled"
         body = cancel_notice(call, reason)
         answer = await self._post(call, notice_id, body, NOTICE_SECONDS, NOTICE_RESPONSE_BYTES)
-        return isinstance(answer, Answer) and 200 <= answer.status < 300
+        return isinstance(answer, EgressResponse) and 200 <= answer.status < 300
 
     async def _post(
         self, call: Invocation, message_id: str, body: JsonObject, seconds: float, limit: int
-    ) -> Answer | NoAnswer | Failed:
+    ) -> EgressResponse | NoAnswer | Failed:
         if call.tool.url is None:
             return Failed(Why.NOT_SENT, "The tool has no URL.", permanent=True)
         if not call.secrets:
@@ -115,7 +115,7 @@ def _now() -> float:
 
 def call_id_of(call: Invocation) -> str:
     """The id that is unique everywhere and the same for every attempt at the call."""
-    return show(Prefix.CALL, call.call_uuid)
+    return format_id(Prefix.CALL, call.call_uuid)
 
 
 def call_body(call: Invocation) -> JsonObject:
@@ -146,7 +146,7 @@ def cancel_notice(call: Invocation, reason: str) -> JsonObject:
 
 def _about(call: Invocation) -> JsonObject:
     return {
-        "run_id": show(Prefix.RUN, call.run_id),
+        "run_id": format_id(Prefix.RUN, call.run_id),
         "call_id": call.call_id,
         "tool": call.tool.name,
         "tool_version": call.tool_version,

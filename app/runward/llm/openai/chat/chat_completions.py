@@ -6,7 +6,7 @@ from typing import Final
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import Abilities, ModelRequest, OnDelta
 from runward.llm.openai.chat.request import function_tool, request_body
-from runward.llm.openai.chat.response import Merge
+from runward.llm.openai.chat.response import ChatMerge
 from runward.llm.openai.client import OpenAILine, Transports
 from runward.llm.openai.functions import Functions, losses
 from runward.llm.settings import all_settings
@@ -37,5 +37,5 @@ class OpenAIChat:
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
         stream = request.settings.get("stream") is not False
         body = request_body(request, self._functions, stream=stream)
-        answer = await self._line.ask(body, Merge(on_delta), seconds=request.timeout_seconds)
+        answer = await self._line.ask(body, ChatMerge(on_delta), seconds=request.timeout_seconds)
         return replace(answer, losses=losses(request, self._functions))

@@ -14,17 +14,17 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.run import texts
 from runward.domain.run.items import (
-    Content,
     HostedCall,
     Item,
     MediaPart,
     Message,
+    MessageContent,
     Reasoning,
     TextPart,
     ToolCall,
     ToolResult,
 )
-from runward.llm.base import ModelRequest, ToolChoice
+from runward.llm.base import ModelRequest, RequestedToolChoice
 from runward.llm.media import data_url
 from runward.llm.openai.functions import Functions, output_format
 
@@ -74,7 +74,7 @@ def function_tool(said: JsonObject) -> JsonObject:
     return {"type": "function", "function": said}
 
 
-def _choice(choice: ToolChoice) -> JsonValue:
+def _choice(choice: RequestedToolChoice) -> JsonValue:
     if isinstance(choice, str):
         return choice
     return {"type": "function", "function": {"name": choice["name"]}}
@@ -142,7 +142,7 @@ class _Writer:
         elif message.role == "assistant":
             self._assistant = written
 
-    def _join(self, assistant: JsonObject, content: Content) -> None:
+    def _join(self, assistant: JsonObject, content: MessageContent) -> None:
         """Words between calls, or behind them, go into the message with the calls: nothing but the
         results may follow it."""
         text, media = _split(content)
@@ -184,7 +184,7 @@ def _result_text(result: ToolResult) -> tuple[str, list[MediaPart]]:
     return _split(result.parts)
 
 
-def _split(content: Content) -> tuple[str, list[MediaPart]]:
+def _split(content: MessageContent) -> tuple[str, list[MediaPart]]:
     """The text, which announces what could not stay in it."""
     if isinstance(content, str):
         return content, []
@@ -196,7 +196,7 @@ def _split(content: Content) -> tuple[str, list[MediaPart]]:
     return "\n".join(lines), media
 
 
-def _user_content(content: Content) -> JsonValue:
+def _user_content(content: MessageContent) -> JsonValue:
     if isinstance(content, str):
         return content
     if not content:

@@ -73,7 +73,7 @@ class _Call:
         return self._complete
 
 
-class Merge:
+class ChatMerge:
     """One response in the making. `feed` takes the frames in order; `result` is for the end."""
 
     def __init__(self, on_delta: OnDelta) -> None:

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.run.items import HostedCall
 from runward.llm.openai.responses.native import objects, parsed
-from runward.llm.openai.responses.tools import VENDOR, Offered
+from runward.llm.openai.responses.tools import VENDOR, DeclaredTools
 
 FAILED: Final = frozenset({"failed", "incomplete"})
 KINDS: Final[Mapping[str, str]] = {
@@ -21,7 +21,7 @@ KINDS: Final[Mapping[str, str]] = {
 }
 
 
-def hosted_call(item: JsonObject, offered: Offered) -> HostedCall:
+def hosted_call(item: JsonObject, offered: DeclaredTools) -> HostedCall:
     """A kind that is not known has its item's type for a kind, and no arguments or output of its
     own: `data` has them."""
     type_ = str(item.get("type"))

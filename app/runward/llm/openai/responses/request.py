@@ -13,11 +13,11 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.run import texts
 from runward.domain.run.items import (
-    Content,
     HostedCall,
     Item,
     MediaPart,
     Message,
+    MessageContent,
     Native,
     Part,
     Reasoning,
@@ -30,7 +30,7 @@ from runward.llm.base import ModelRequest
 from runward.llm.media import data_url
 from runward.llm.openai.functions import OutputFormat, output_format
 from runward.llm.openai.responses.native import native_call, native_output, said_in
-from runward.llm.openai.responses.tools import VENDOR, Offered
+from runward.llm.openai.responses.tools import VENDOR, DeclaredTools
 
 SEALED: Final = "reasoning.encrypted_content"
 LEADS_TO: Final = "leads_to"
@@ -39,7 +39,7 @@ OURS: Final = frozenset({"stream", "store", "verbosity", "extra_body"})
 """Settings that are not said as they stand."""
 
 
-def request_body(request: ModelRequest, offered: Offered, *, sealed: bool) -> JsonObject:
+def request_body(request: ModelRequest, offered: DeclaredTools, *, sealed: bool) -> JsonObject:
     """Settings are taken as they are: `check_settings` has judged them at creation. `sealed`:
     the model's reasoning is asked for in a form that can be given back."""
     settings: JsonObject = {
@@ -228,11 +228,11 @@ def _function_output(result: ToolResult) -> JsonObject:
     return {"type": "function_call_output", "call_id": result.call_id, "output": output}
 
 
-def _parts(content: Content) -> tuple[Part, ...]:
+def _parts(content: MessageContent) -> tuple[Part, ...]:
     return () if isinstance(content, str) else content
 
 
-def _content(content: Content) -> JsonValue:
+def _content(content: MessageContent) -> JsonValue:
     if isinstance(content, str):
         return content
     parts: list[JsonValue] = []

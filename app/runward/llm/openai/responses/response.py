@@ -29,7 +29,7 @@ from runward.llm.openai.responses.hosted import hosted_call
 from runward.llm.openai.responses.native import APPROVAL, KINDS, arguments_of, objects, said_in
 from runward.llm.openai.responses.request import LEADS_TO
 from runward.llm.openai.responses.stream_items import in_order
-from runward.llm.openai.responses.tools import VENDOR, Offered
+from runward.llm.openai.responses.tools import VENDOR, DeclaredTools
 
 DONE: Final = b"[DONE]"
 FINISHES: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
@@ -55,10 +55,10 @@ _HEARD: Final = frozenset(
 """Events that say something new; others repeat what is said elsewhere, and are not parsed."""
 
 
-class Merge:
+class ResponseMerge:
     """One response in the making. `feed` takes the events in order; `result` is for the end."""
 
-    def __init__(self, on_delta: OnDelta, offered: Offered) -> None:
+    def __init__(self, on_delta: OnDelta, offered: DeclaredTools) -> None:
         self._on_delta = on_delta
         self._offered = offered
         self._calls: dict[int, tuple[int, str, str]] = {}  # by place: position, id, name
@@ -167,7 +167,7 @@ class Merge:
             self._on_delta(ArgumentsDelta(index, call_id, name, cleaned_text(text)))
 
 
-def _outputs(items: list[JsonObject], offered: Offered) -> Iterator[Output]:
+def _outputs(items: list[JsonObject], offered: DeclaredTools) -> Iterator[Output]:
     follower: JsonObject
     for at, item in enumerate(items):
         led = at > 0 and items[at - 1].get("type") == "reasoning"

@@ -12,8 +12,8 @@ from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
 from runward.llm.openai.client import OpenAILine, Transports
 from runward.llm.openai.functions import Functions, losses
 from runward.llm.openai.responses.request import request_body
-from runward.llm.openai.responses.response import Merge
-from runward.llm.openai.responses.tools import VENDOR, Offered, function_tool
+from runward.llm.openai.responses.response import ResponseMerge
+from runward.llm.openai.responses.tools import VENDOR, DeclaredTools, function_tool
 
 ABILITIES: Final = Abilities(
     VENDOR,
@@ -75,9 +75,9 @@ class OpenAIResponses:
         return await self._ask(request, on_delta)
 
     async def _ask(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
-        offered = Offered(request.tools, self._functions)
+        offered = DeclaredTools(request.tools, self._functions)
         body = request_body(request, offered, sealed=request.model not in self._unsealed)
-        merge = Merge(on_delta, offered)
+        merge = ResponseMerge(on_delta, offered)
         answer = await self._line.ask(body, merge, seconds=request.timeout_seconds)
         called = replace(request, tools=offered.functions())
         return replace(answer, losses=losses(called, self._functions))

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ExecutorKind, Hosted, HostedKind, ToolSpec
-from runward.llm.base import ToolChoice
+from runward.llm.base import RequestedToolChoice
 from runward.llm.openai.functions import Functions
 
 VENDOR: Final = "openai-responses"
@@ -33,7 +33,7 @@ def function_tool(said: JsonObject) -> JsonObject:
     return {"type": "function", "strict": False, **said}
 
 
-class Offered:
+class DeclaredTools:
     """The tools of one request. Of several that execute the same kind, the first is OpenAI's own
     tool of that kind; the others are functions."""
 
@@ -59,7 +59,7 @@ class Offered:
         kinds = {tool.hosted.kind for tool in self._tools if tool.hosted is not None}
         return [told for kind, told in INCLUDED.items() if kind in kinds]
 
-    def choice(self, choice: ToolChoice) -> JsonValue:
+    def choice(self, choice: RequestedToolChoice) -> JsonValue:
         if isinstance(choice, str):
             return choice
         named = next(tool for tool in self._tools if tool.name == choice["name"])
