@@ -164,9 +164,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             executors=_executors(webhook, plugins, mcp),
             plugins=plugins,
             rules=_closed_with(stack, RuleEvaluator()),
-            guards=GuardClient(
-                posts, run_guardrail=plugins.run_guardrail, run_hook=plugins.run_hook
-            ),
+            guards=GuardClient(posts, plugins.run_guardrail, plugins.run_hook),
             policies=Policies(database.pool, vault),
             feed=feed,
             notices=await stack.enter_async_context(Notices(toolbox, webhook)),

@@ -17,7 +17,7 @@ from runward.domain.registry.tools import ToolSpec
 from runward.store.access.vault import Vault
 from runward.store.readiness import ensure_key
 from runward.store.registry.header_values import SecretKeyNeededError, seal_headers
-from runward.store.registry.mcp_credentials import Sealed, seal
+from runward.store.registry.mcp_credentials import SealedCredentials, seal
 
 revision = "0016"
 down_revision = "0015"
@@ -55,7 +55,7 @@ def upgrade() -> None:
         )
     for row in servers:
         project_id = ProjectId(row.project_id)
-        former = Sealed(row.secret_headers).opened(vault, project_id, row.name)
+        former = SealedCredentials(row.secret_headers).opened(vault, project_id, row.name)
         given = Credentials({**json.loads(row.headers), **former.headers})
         connection.execute(
             sa.text(

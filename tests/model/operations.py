@@ -201,7 +201,7 @@ _REPLACED: Final[list[tuple[Any, str, Any]]] = [
     (transitions, "tool_of", on_twin.tool_of),
     (client_results, "tool_of", on_twin.tool_of),
     (family, "ended", on_twin.ended),
-    (family, "rouse", on_twin.rouse),
+    (family, "requeue_ancestors", on_twin.requeue_ancestors),
     (family, "settle_idle", on_twin.settle_idle),
     (views, "keep_late_callback", on_twin.keep_late_callback),
     (gate, "accept_values", on_twin.accept_values),

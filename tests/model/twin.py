@@ -289,7 +289,7 @@ class Twin:
             available=row.available or row.status is not RunStatus.IN_PROGRESS,
         )
 
-    def rouse(self, ancestors: Sequence[RunId]) -> None:
+    def requeue_ancestors(self, ancestors: Sequence[RunId]) -> None:
         for row in [self.rows[one] for one in ancestors]:
             if row.status is RunStatus.REQUIRES_ACTION:
                 queued = RunStatus.QUEUED
@@ -446,12 +446,12 @@ async def tool_of(tx: Any, vault: Any, state: RunState, call: Call) -> Any:
 
 async def ended(tx: Any, _: ProjectId, lineage: Lineage | None) -> None:
     if lineage is not None:
-        cast("Twin", tx).rouse(lineage.ancestors)
+        cast("Twin", tx).requeue_ancestors(lineage.ancestors)
         cast("Twin", tx).wake_parent(lineage.parent)
 
 
-async def rouse(tx: Any, _: ProjectId, ancestors: Sequence[RunId]) -> None:
-    cast("Twin", tx).rouse(ancestors)
+async def requeue_ancestors(tx: Any, _: ProjectId, ancestors: Sequence[RunId]) -> None:
+    cast("Twin", tx).requeue_ancestors(ancestors)
 
 
 async def settle_idle(tx: Any, _: ProjectId, upwards: Sequence[RunId]) -> None:

@@ -490,11 +490,11 @@ class _Live:
                 assert self._clock.asking is not None
                 self._clock.asking.tell(what)
             case "nudge":
-                it.nudge()
+                it.notify_changed()
             case "drain":
                 it.drain()
             case "lose":
-                it.lose()
+                it.mark_lease_lost()
             case "late":
                 self._clock.now += FREEZE
             case "overdue":

@@ -64,10 +64,10 @@ async def metrics() -> Response:
 
 
 @routes.get("/capabilities", response_model=Capabilities)
-async def capabilities(who: AnyKey, services: Using) -> Response:
+async def capabilities(principal: AnyKey, services: Using) -> Response:
     """What this installation can do. `plugins` are those of the process that answers."""
     plugins = services.plugins
-    abilities = (await services.engine.models.of(who.project_id)).abilities()
+    abilities = (await services.engine.models.of(principal.project_id)).abilities()
     return answer(
         {
             "object": "capabilities",
@@ -92,6 +92,6 @@ async def capabilities(who: AnyKey, services: Using) -> Response:
                 for vendor, can in abilities.items()
             },
             "responses_api": True,
-            "scopes": sorted(who.scopes),
+            "scopes": sorted(principal.scopes),
         }
     )

@@ -70,29 +70,29 @@ class Notices:
             finally:
                 self._waiting.task_done()
 
-    async def _send(self, one: Abandoned) -> None:
-        assert one.call.version is not None
-        wanted = [(one.call.tool, one.call.version)]
-        armed = (await self._toolbox.fetch(one.project_id, wanted)).of(one.call)
+    async def _send(self, call: Abandoned) -> None:
+        assert call.call.version is not None
+        wanted = [(call.call.tool, call.call.version)]
+        armed = (await self._toolbox.fetch(call.project_id, wanted)).of(call.call)
         if armed is None or armed.tool.spec.type != "webhook":
             return
-        told = await self._webhook.notify_cancelled(_invocation(one, armed), one.reason)
-        log.info("notice_sent", call=format_id(Prefix.CALL, one.call.uuid), told=told)
+        told = await self._webhook.notify_cancelled(_invocation(call, armed), call.reason)
+        log.info("notice_sent", call=format_id(Prefix.CALL, call.call.uuid), told=told)
 
 
-def _invocation(one: Abandoned, armed: SignedTool) -> Invocation:
+def _invocation(call: Abandoned, armed: SignedTool) -> Invocation:
     return Invocation(
-        project_id=one.project_id,
-        run_id=one.run_id,
-        call_id=one.call.id,
-        call_uuid=one.call.uuid,
+        project_id=call.project_id,
+        run_id=call.run_id,
+        call_id=call.call.id,
+        call_uuid=call.call.uuid,
         tool=armed.tool.spec,
         tool_version=armed.tool.version,
-        agent=one.agent,
-        arguments=one.call.arguments,
+        agent=call.agent,
+        arguments=call.call.arguments,
         context=None,
-        attempt=one.call.attempt,
-        fence=one.call.fence,
+        attempt=call.call.attempt,
+        fence=call.call.fence,
         seconds=NOTICE_SECONDS,
         callback_url="",
         callback_token="",

@@ -68,9 +68,7 @@ class GuardClient:
     """`run_guardrail` and `run_hook` call a plugin's function by its registered name, with a copy
     of the payload; this bounds their time."""
 
-    def __init__(
-        self, posts: SignedPosts, *, run_guardrail: RunGuardrail, run_hook: RunHook
-    ) -> None:
+    def __init__(self, posts: SignedPosts, run_guardrail: RunGuardrail, run_hook: RunHook) -> None:
         self._posts = posts
         self._run_guardrail = run_guardrail
         self._run_hook = run_hook
@@ -146,15 +144,15 @@ class GuardClient:
         )
 
 
-def describe(one: Guardrail | Hook) -> str:
+def describe(guard: Guardrail | Hook) -> str:
     """For operators: what it is and where, without the query, which may hold a credential."""
-    if isinstance(one, (WebhookGuardrail, PluginGuardrail)):
-        what = f"guardrail ({one.stage})"
+    if isinstance(guard, (WebhookGuardrail, PluginGuardrail)):
+        what = f"guardrail ({guard.stage})"
     else:
-        what = f"hook ({one.on})"
-    if isinstance(one, (WebhookGuardrail, WebhookHook)):
-        return f"{what} {one.url.partition('?')[0]}"
-    return f"{what} of plugin {one.name}"
+        what = f"hook ({guard.on})"
+    if isinstance(guard, (WebhookGuardrail, WebhookHook)):
+        return f"{what} {guard.url.partition('?')[0]}"
+    return f"{what} of plugin {guard.name}"
 
 
 def read_verdict(answer: EgressResponse, text: str) -> GuardrailVerdict:

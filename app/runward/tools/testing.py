@@ -23,11 +23,11 @@ from runward.tools.plugin.loading import Plugins
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.plugin.tool import make_tool
 
-__all__ = ["ToolRun", "approval_of", "run_tool", "run_tool_sync", "schema_of"]
+__all__ = ["ToolResult", "approval_of", "run_tool", "run_tool_sync", "schema_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRun:
+class ToolResult:
     """`error` is for an operator and None after a success; `message` what the model reads of it,
     None where that is a fixed text. `state` is what changed, null for what was removed; `parts`
     are as the API shows them; `progress` has fractions and messages."""
@@ -55,7 +55,7 @@ async def run_tool(
     agent: str | None = "assistant",
     session_id: str | None = None,
     timeout_seconds: float | None = None,
-) -> ToolRun:
+) -> ToolResult:
     """One call of a function, decorated or not, or of a BaseTool. `handoffs`: the agents that it
     may transfer to. Raises PluginError for what could not be loaded as a plugin."""
     made = make_tool(tool)
@@ -63,7 +63,7 @@ async def run_tool(
     arguments_check = Validator(spec.parameters, strict=spec.strict)
     if problems := arguments_check.problems(arguments):
         message = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
-        return ToolRun(error=message, message=message)
+        return ToolResult(error=message, message=message)
     told: list[tuple[float | None, str | None]] = []
 
     def report(fraction: float | None, message: str | None) -> None:
@@ -99,7 +99,7 @@ async def run_tool(
     return _result(outcome, tuple(told))
 
 
-def run_tool_sync(tool: Any, arguments: JsonObject, **options: Any) -> ToolRun:
+def run_tool_sync(tool: Any, arguments: JsonObject, **options: Any) -> ToolResult:
     """`run_tool` for tests without a loop; the same options."""
     return asyncio.run(run_tool(tool, arguments, **options))
 
@@ -131,18 +131,18 @@ async def approval_of(
     return await host.needs_approval(made.spec, arguments, about)
 
 
-def _result(outcome: Outcome, told: tuple[tuple[float | None, str | None], ...]) -> ToolRun:
+def _result(outcome: Outcome, told: tuple[tuple[float | None, str | None], ...]) -> ToolResult:
     match outcome:
         case Failed():
             timed_out = outcome.why is Why.TIMEOUT
-            return ToolRun(
+            return ToolResult(
                 error=outcome.detail,
                 message=outcome.message,
                 timed_out=timed_out,
                 progress=told,
             )
         case Done():
-            return ToolRun(
+            return ToolResult(
                 output=outcome.output,
                 parts=tuple(part_to_json(part) for part in outcome.parts),
                 state=outcome.state,

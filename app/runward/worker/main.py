@@ -126,7 +126,8 @@ class Worker:
         execution = Execution(self._services.engine, state, claimed_at)
         if (former := self._executions.get(state.id)) is not None:
             self._lost.add(_lease_of(former))
-            former.mark_lease_lost()  # it ran out unnoticed, and this process has claimed the run again
+            # It ran out unnoticed, and this process has claimed the run again.
+            former.mark_lease_lost()
         if self._draining:
             execution.drain()
         self._executions[state.id] = execution

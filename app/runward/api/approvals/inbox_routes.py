@@ -20,7 +20,7 @@ routes = router("Approvals")
 
 @routes.get("/required_actions", response_model=RequiredActionList)
 async def list_required_actions(
-    who: ApprovalsReader,
+    principal: ApprovalsReader,
     services: Using,
     limit: Annotated[
         int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of calls to list.")
@@ -31,7 +31,7 @@ async def list_required_actions(
     `If-None-Match`, and load the details of a call with GET /v1/approvals/{approval_id} or
     GET /v1/runs/{run_id}/tool_calls/{call_id}."""
     async with services.autocommit.connect() as tx:
-        found, counts = await required_actions.pending_actions(tx, who.project_id, limit)
+        found, counts = await required_actions.pending_actions(tx, principal.project_id, limit)
     return answer(
         RequiredActionList(
             data=[_shown(one) for one in found],

@@ -38,10 +38,10 @@ def approval(one: approvals.Approval, max_arguments_bytes: int | None = None) ->
     )
 
 
-def _decider(one: approvals.Approval) -> Actor | None:
-    if one.decided_by is None or one.decider_name is None:
+def _decider(approval: approvals.Approval) -> Actor | None:
+    if approval.decided_by is None or approval.decider_name is None:
         return None
-    return Actor(id=one.decided_by, name=one.decider_name)
+    return Actor(id=approval.decided_by, name=approval.decider_name)
 
 
 def _started(run: approvals.Started) -> StartedRun:

@@ -24,7 +24,7 @@ routes = router("Approvals")
 
 @routes.get("/approvals", response_model=Page[Approval])
 async def list_approvals(
-    who: ApprovalsReader,
+    principal: ApprovalsReader,
     services: Using,
     walk: Walking,
     status: Annotated[ApprovalStatus | None, Query(description="`pending` is the inbox.")] = None,
@@ -41,7 +41,7 @@ async def list_approvals(
     async with services.autocommit.connect() as tx:
         found = await approvals.search(
             tx,
-            who.project_id,
+            principal.project_id,
             status=status,
             run_id=None if run is None else RunId(run),
             tool=tool,
@@ -61,14 +61,14 @@ async def list_approvals(
 
 @routes.get("/approvals/{approval_id}", response_model=Approval)
 async def get_approval(
-    who: ApprovalsReader,
+    principal: ApprovalsReader,
     services: Using,
     approval_id: ApprovalPath,
     max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> Response:
     """One approval, pending or not."""
     async with services.autocommit.connect() as tx:
-        found = await approvals.get(tx, who.project_id, approval_id)
+        found = await approvals.get(tx, principal.project_id, approval_id)
     if found is None:
         raise e.ApprovalNotFoundError
     return answer(render.approval(found, max_arguments_bytes))
@@ -76,7 +76,7 @@ async def get_approval(
 
 @routes.post("/approvals/{approval_id}/decision", response_model=Approval)
 async def decide_approval(
-    who: ApprovalsDecider,
+    principal: ApprovalsDecider,
     services: Using,
     request: Request,
     approval_id: ApprovalPath,
@@ -85,20 +85,22 @@ async def decide_approval(
 ) -> Response:
     """Decide about one call; the run goes on by itself. The first decision wins: the same again
     is answered like the first, another with 409 and the one that won."""
-    by = format_id(Prefix.KEY, who.key_id)
+    by = format_id(Prefix.KEY, principal.key_id)
 
     async def decide(tx: Tx) -> Approval:
         return render.approval(
-            await transitions.decide(tx, services.vault, who.project_id, approval_id, decision, by)
+            await transitions.decide(
+                tx, services.vault, principal.project_id, approval_id, decision, by
+            )
         )
 
     try:
         shown = await answer_once(
-            services, IdempotentRequest.of(request, who.project_id, idempotency_key), decide
+            services, IdempotentRequest.of(request, principal.project_id, idempotency_key), decide
         )
     except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
         async with services.database.pool.begin() as tx:
-            await transitions.expire_approval(tx, who.project_id, approval_id)
+            await transitions.expire_approval(tx, principal.project_id, approval_id)
         raise
     services.wake_worker()
     return shown

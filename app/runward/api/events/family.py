@@ -164,17 +164,17 @@ async def _read(
 
 
 async def family_stream(
-    services: Services, who: Principal, run_id: RunId, cursor: Cursor, *, until_settled: bool
+    services: Services, principal: Principal, run_id: RunId, cursor: Cursor, *, until_settled: bool
 ) -> Response:
     """Raises AppErrors before anything is sent; 204 where the run has ended and the client has
     its last event."""
     position = Position.of(cursor)
-    with services.feed.follow_family(who.project_id, run_id) as follower:
+    with services.feed.follow_family(principal.project_id, run_id) as follower:
         page = await _read(services, follower, run_id, position, 1)
     if page.status in TERMINAL and position.seen.get(run_id, 0) >= page.relatives[run_id].last_seq:
         return Response(status_code=204)
-    frames = _frames(services, who.project_id, run_id, position, until_settled=until_settled)
-    return counted_stream(services, who, frames)
+    frames = _frames(services, principal.project_id, run_id, position, until_settled=until_settled)
+    return counted_stream(services, principal, frames)
 
 
 async def _frames(

@@ -34,7 +34,7 @@ routes = router("Runs")
     },
 )
 async def list_events(
-    who: RunsReader,
+    principal: RunsReader,
     services: Using,
     run_id: RunPath,
     after: AfterEvent,
@@ -59,14 +59,14 @@ async def list_events(
     cursor is an opaque `last_id`, also as the SSE `id`."""
     settled, streamed = until is not None, "text/event-stream" in accept
     if include is not None and streamed:
-        return await family_stream(services, who, run_id, after, until_settled=settled)
+        return await family_stream(services, principal, run_id, after, until_settled=settled)
     if include is not None:
-        page = await family_page(services, who.project_id, run_id, after, limit, wait)
+        page = await family_page(services, principal.project_id, run_id, after, limit, wait)
         return Response(page, media_type="application/json")
     if streamed:
         start = after.sequence
-        return await event_stream(services, who, run_id, after=start, until_settled=settled)
-    found = await _poll(services, who.project_id, run_id, after.sequence, limit + 1, wait)
+        return await event_stream(services, principal, run_id, after=start, until_settled=settled)
+    found = await _poll(services, principal.project_id, run_id, after.sequence, limit + 1, wait)
     return Response(_page(found, limit, run_id), media_type="application/json")
 
 

@@ -36,7 +36,7 @@ _HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 async def event_stream(
     services: Services,
-    who: Principal,
+    principal: Principal,
     run_id: RunId,
     *,
     after: int,
@@ -45,14 +45,14 @@ async def event_stream(
     """Raises RunNotFoundError and TooManyRequestsError before anything is sent. Where the run
     has ended and the client has every event, 204 tells EventSource to stop reconnecting."""
     async with services.autocommit.connect() as tx:
-        found = await views.status_of(tx, who.project_id, run_id)
+        found = await views.status_of(tx, principal.project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
     status, last = found
     if status in TERMINAL and after >= last:
         return Response(status_code=204)
-    frames = _frames(services, who.project_id, run_id, after, until_settled=until_settled)
-    return counted_stream(services, who, frames)
+    frames = _frames(services, principal.project_id, run_id, after, until_settled=until_settled)
+    return counted_stream(services, principal, frames)
 
 
 Frames = tuple[AsyncIterator[str], Mapping[str, str]]
@@ -60,14 +60,16 @@ Frames = tuple[AsyncIterator[str], Mapping[str, str]]
 
 
 async def stream_of_new(
-    services: Services, who: Principal, start: Callable[[], Awaitable[Frames]]
+    services: Services, principal: Principal, start: Callable[[], Awaitable[Frames]]
 ) -> Response:
     """Reserve a stream before `start` commits a run, so that a request that is refused for its
     streams has started nothing and can be repeated. Raises TooManyRequestsError."""
     with ExitStack() as reserved:
-        reserved.enter_context(counted(services, who))
+        reserved.enter_context(counted(services, principal))
         frames, headers = await start()
-        return _Counted(while_valid(services, who, frames, _is_event), reserved.pop_all(), headers)
+        return _Counted(
+            while_valid(services, principal, frames, _is_event), reserved.pop_all(), headers
+        )
 
 
 def frames_from_start(
@@ -76,33 +78,35 @@ def frames_from_start(
     return _frames(services, project_id, run_id, 0, until_settled=False)
 
 
-def counted_stream(services: Services, who: Principal, frames: AsyncIterator[str]) -> Response:
+def counted_stream(
+    services: Services, principal: Principal, frames: AsyncIterator[str]
+) -> Response:
     """Raises TooManyRequestsError."""
     with ExitStack() as reserved:
-        reserved.enter_context(counted(services, who))
-        return _Counted(while_valid(services, who, frames, _is_event), reserved.pop_all(), {})
+        reserved.enter_context(counted(services, principal))
+        return _Counted(while_valid(services, principal, frames, _is_event), reserved.pop_all(), {})
 
 
 @contextmanager
-def counted(services: Services, who: Principal) -> Generator[None]:
+def counted(services: Services, principal: Principal) -> Generator[None]:
     """Count one more open stream of the key until the block ends. Nobody else runs between the
     check and the count. Raises TooManyRequestsError."""
     streams = services.streams
-    if streams[who.key_id] >= services.streams_per_key:
+    if streams[principal.key_id] >= services.streams_per_key:
         raise e.TooManyRequestsError(
             f"This key has {services.streams_per_key} streams open; close one.", retry_after=5
         )
-    streams[who.key_id] += 1
+    streams[principal.key_id] += 1
     try:
         yield
     finally:
-        streams[who.key_id] -= 1
-        if not streams[who.key_id]:
-            del streams[who.key_id]
+        streams[principal.key_id] -= 1
+        if not streams[principal.key_id]:
+            del streams[principal.key_id]
 
 
 async def while_valid(
-    services: Services, who: Principal, said: AsyncIterator[T], is_news: Callable[[T], bool]
+    services: Services, principal: Principal, said: AsyncIterator[T], is_news: Callable[[T], bool]
 ) -> AsyncGenerator[T]:
     """Yield the items of the stream. Before news, check the key or the console session if the last
     check is KEY_SECONDS old. End the stream if it is no longer valid. Heartbeats are not news."""
@@ -112,16 +116,16 @@ async def while_valid(
         async for one in open_stream:
             if is_news(one) and loop.time() - looked >= KEY_SECONDS:
                 async with services.autocommit.connect() as tx:
-                    if not await _is_valid(tx, who):
+                    if not await _is_valid(tx, principal):
                         return
                 looked = loop.time()
             yield one
 
 
-async def _is_valid(tx: Tx, who: Principal) -> bool:
-    if who.session is not None:
-        return await console_sessions.get_session(tx, who.session) is not None
-    return await keys.is_valid(tx, who.project_id, who.key_id)
+async def _is_valid(tx: Tx, principal: Principal) -> bool:
+    if principal.session is not None:
+        return await console_sessions.get_session(tx, principal.session) is not None
+    return await keys.is_valid(tx, principal.project_id, principal.key_id)
 
 
 def _is_event(frame: str) -> bool:

@@ -50,7 +50,7 @@ class IdempotentRequest:
 
 async def answer_once(
     services: Services,
-    what: IdempotentRequest,
+    request_key: IdempotentRequest,
     act: Callable[[Tx], Awaitable[Any]],
     *,
     status: int = 200,
@@ -59,38 +59,42 @@ async def answer_once(
 ) -> Response:
     """`act` does it in the given transaction and returns what to show. What it raises undoes it,
     and burns no key. `under`: the path under which what was made stands, by its id."""
-    made = await _once(services, what, act, status, headers)
+    made = await _once(services, request_key, act, status, headers)
     if under is not None:
         made.headers["Location"] = f"{under}/{from_json(bytes(made.body))['id']}"
     return made
 
 
-async def was_answered(services: Services, what: IdempotentRequest) -> bool:
-    """Whether `once` would replay an answer, so that what it takes need not be done again."""
-    if what.key is None:
+async def was_answered(services: Services, request_key: IdempotentRequest) -> bool:
+    """Return whether `answer_once` would replay an answer."""
+    if request_key.key is None:
         return False
     async with services.autocommit.connect() as tx:
-        return await idempotency.read(tx, what.project_id, what.key) is not None
+        return await idempotency.read(tx, request_key.project_id, request_key.key) is not None
 
 
 async def _once(
     services: Services,
-    what: IdempotentRequest,
+    request_key: IdempotentRequest,
     act: Callable[[Tx], Awaitable[Any]],
     status: int,
     headers: dict[str, str] | None,
 ) -> Response:
     async with services.database.pool.begin() as tx:
-        if what.key is None:
+        if request_key.key is None:
             return answer(await act(tx), status, headers)
-        if await idempotency.reserve(tx, what.project_id, what.key, what.route, what.body_digest):
+        if await idempotency.reserve(
+            tx, request_key.project_id, request_key.key, request_key.route, request_key.body_digest
+        ):
             text = to_json(await act(tx)).decode()
-            await idempotency.keep(tx, services.vault, what.project_id, what.key, status, text)
+            await idempotency.keep(
+                tx, services.vault, request_key.project_id, request_key.key, status, text
+            )
             return Response(text, status, headers, "application/json")
-        kept = await idempotency.read(tx, what.project_id, what.key)
+        kept = await idempotency.read(tx, request_key.project_id, request_key.key)
     if kept is None:
         raise e.IdempotencyInFlightError
-    what.check(kept)
+    request_key.check(kept)
     assert kept.answer is not None and kept.status is not None
-    text = idempotency.opened(services.vault, what.project_id, what.key, kept.answer)
+    text = idempotency.opened(services.vault, request_key.project_id, request_key.key, kept.answer)
     return Response(text, kept.status, {**(headers or {}), **REPLAYED}, "application/json")

@@ -172,8 +172,8 @@ class McpToolCall:
             kind="call", tools=(target.tool.spec.name,), input=compact(arguments), **about
         )
 
-    async def _accept(self, asked: StartRun, once: IdempotentRequest) -> Answered:
-        return await accept(self.services, self.who, asked, once)
+    async def _accept(self, body: StartRun, once: IdempotentRequest) -> Answered:
+        return await accept(self.services, self.who, body, once)
 
     def _once(self, arguments: JsonObject) -> IdempotentRequest:
         key = self._meta.get(KEY)
@@ -200,13 +200,17 @@ class McpToolCall:
 
 
 async def cancel_request(
-    services: Services, who: Principal, session: McpRunSession, request_id: JsonValue
+    services: Services, principal: Principal, session: McpRunSession, request_id: JsonValue
 ) -> None:
     """The run that this key's client has started by that request, if it is still open."""
     since = UUID(int=max(0, session.id.int - (_SKEW_MS << 80)))
     async with services.autocommit.connect() as tx:
         run_id = await views.open_run_with(
-            tx, who.project_id, who.key_id, {REQUEST: session.request(request_id)}, since
+            tx,
+            principal.project_id,
+            principal.key_id,
+            {REQUEST: session.request(request_id)},
+            since,
         )
     if run_id is not None:
-        await cancel(services, who.project_id, run_id)
+        await cancel(services, principal.project_id, run_id)

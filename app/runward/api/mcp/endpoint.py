@@ -78,7 +78,7 @@ routes = APIRouter(
 
 @dataclass(frozen=True, slots=True)
 class McpExchange:
-    """One message of a client. Implements `mcp_protocol.Answers`."""
+    """One message of a client. Implements `protocol.McpHandlers`."""
 
     services: Services
     who: Principal
@@ -116,7 +116,7 @@ class McpExchange:
 
 
 async def _exchange(
-    request: Request, services: Services, who: Principal, message: JsonValue, *, modern: bool
+    request: Request, services: Services, principal: Principal, message: JsonValue, *, modern: bool
 ) -> McpExchange:
     """Raises InsufficientScopeError."""
     said: JsonObject = message if isinstance(message, dict) else {}
@@ -125,25 +125,25 @@ async def _exchange(
     call: McpToolCall | None = None
     begins: McpRunSession | None = None
     session = None if modern else McpRunSession.read(request.headers.get(SESSION_HEADER))
-    if method in _WRITES and not who.may((KeyScope.RUNS_WRITE,)):
+    if method in _WRITES and not principal.may((KeyScope.RUNS_WRITE,)):
         raise e.InsufficientScopeError((KeyScope.RUNS_WRITE,))
     if method == "tools/call":
         meta = params.get("_meta")
         info = meta.get(_CLIENT_INFO) if modern and isinstance(meta, dict) else None
         call = McpToolCall(
             services=services,
-            who=who,
-            target=await find(services, who.project_id, str(params.get("name"))),
+            who=principal,
+            target=await find(services, principal.project_id, str(params.get("name"))),
             params=params,
             client=session.client if session else client_of(info),
             request=session.request(said.get("id")) if session else None,
         )
     elif method == "notifications/cancelled" and session is not None:
         with suppress(e.AppError):  # a notification has no answer that could say so
-            await cancel_request(services, who, session, params.get("requestId"))
+            await cancel_request(services, principal, session, params.get("requestId"))
     elif method == "initialize" and not modern:
         begins = McpRunSession.begun(client_of(params.get("clientInfo")))
-    return McpExchange(services, who, method, call, begins, modern)
+    return McpExchange(services, principal, method, call, begins, modern)
 
 
 def check_origin(request: Request, public_url: str) -> None:
@@ -176,23 +176,23 @@ def _is_no_name(host: str) -> bool:
     return True
 
 
-def _changes_stream(request: Request, services: Services, who: Principal) -> Response:
+def _changes_stream(request: Request, services: Services, principal: Principal) -> Response:
     """What a client of 2025 listens to. Raises TooManyRequestsError."""
     if "text/event-stream" not in request.headers.get("accept", ""):
         raise HTTPException(406)
-    return counted_stream(services, who, _frames(services, who))
+    return counted_stream(services, principal, _frames(services, principal))
 
 
-async def _frames(services: Services, who: Principal) -> AsyncIterator[str]:
+async def _frames(services: Services, principal: Principal) -> AsyncIterator[str]:
     yield ": listening\n\n"
-    async for changed in _changes(services, who):
+    async for changed in _changes(services, principal):
         yield _CHANGED if changed else ": still here\n\n"
 
 
-async def _changes(services: Services, who: Principal) -> AsyncGenerator[bool]:
-    with services.toolbox.watch(who.project_id) as watched:
+async def _changes(services: Services, principal: Principal) -> AsyncGenerator[bool]:
+    with services.toolbox.watch(principal.project_id) as watched:
         while not services.stopping.is_set():
-            services.watch_project(who.project_id)
+            services.watch_project(principal.project_id)
             try:
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
                     await watched.wait()

@@ -122,8 +122,8 @@ def _is_runnable(spec: ToolSpec) -> bool:
     return spec.type in _RUNNABLE and spec.enabled is not False
 
 
-def _tool(one: RegisteredTool) -> JsonObject:
-    spec = one.spec
+def _tool(tool: RegisteredTool) -> JsonObject:
+    spec = tool.spec
     asks = spec.approval if isinstance(spec.approval, str) else "rule"
     said = spec.metadata.get("mcp")
     theirs: JsonObject = said if spec.type == "mcp" and isinstance(said, dict) else {}
@@ -155,14 +155,14 @@ def _hints(annotations: JsonValue) -> JsonObject:
     }
 
 
-def _agent(one: RegisteredAgent) -> JsonObject:
-    schema = output_schema(one.config.output_schema)
+def _agent(agent: RegisteredAgent) -> JsonObject:
+    schema = output_schema(agent.config.output_schema)
     return {
-        "name": AGENT + one.name,
-        "description": one.description or f"Runs the agent '{one.name}'.",
+        "name": AGENT + agent.name,
+        "description": agent.description or f"Runs the agent '{agent.name}'.",
         "inputSchema": _AGENT_INPUT,
         **({"outputSchema": schema} if schema else {}),
-        "_meta": {"runward/type": "agent", "runward/agent": one.name},
+        "_meta": {"runward/type": "agent", "runward/agent": agent.name},
     }
 
 

@@ -26,7 +26,7 @@ MAX_VERSION: Final = 2**31 - 2
 
 @routes.post("/agents", status_code=201, response_model=Agent)
 async def register_agent(
-    who: ToolsWriter,
+    principal: ToolsWriter,
     services: Using,
     request: Request,
     agent: RegisterAgent,
@@ -34,14 +34,14 @@ async def register_agent(
 ) -> Response:
     """Register an agent. Its tools are looked up when a run starts."""
     config = agent.config()
-    check_agent(await services.engine.models.of(who.project_id), config)
-    await check_hosted(services, who.project_id, config)
+    check_agent(await services.engine.models.of(principal.project_id), config)
+    await check_hosted(services, principal.project_id, config)
     await ensure_guards(services, config.guardrails, config.hooks)
 
     async def register(tx: Tx) -> Agent:
         made = await agents.put_agent(
             tx,
-            who.project_id,
+            principal.project_id,
             agent.name,
             config,
             description=agent.description,
@@ -52,26 +52,30 @@ async def register_agent(
             raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
         return render.agent(made)
 
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/agents/{agent.name}"}
     shown = await answer_once(services, what, register, status=201, headers=headers)
-    services.toolbox.forget(who.project_id)
+    services.toolbox.forget(principal.project_id)
     return shown
 
 
 @routes.get("/agents", response_model=Page[Agent])
-async def list_agents(who: ToolsReader, services: Using, walk: Walking) -> Response:
+async def list_agents(principal: ToolsReader, services: Using, walk: Walking) -> Response:
     """List agents by name."""
     async with services.autocommit.connect() as tx:
         found = await agents.list_agents(
-            tx, who.project_id, after=walk.after, limit=walk.limit + 1, descending=walk.descending
+            tx,
+            principal.project_id,
+            after=walk.after,
+            limit=walk.limit + 1,
+            descending=walk.descending,
         )
     return answer(Page[Agent].of(found, walk.limit, render.agent, lambda agent: agent.name))
 
 
 @routes.get("/agents/{name}", response_model=Agent)
 async def get_agent(
-    who: ToolsReader,
+    principal: ToolsReader,
     services: Using,
     name: AgentPath,
     version: Annotated[
@@ -80,10 +84,12 @@ async def get_agent(
 ) -> Response:
     """One agent, in its current version or an earlier one."""
     async with services.autocommit.connect() as tx:
-        found = await agents.get_agent(tx, who.project_id, name)
+        found = await agents.get_agent(tx, principal.project_id, name)
         if found is not None and version not in (None, found.version):
             before = version + 1 if version else None
-            former = await agents.list_versions(tx, who.project_id, name, before=before, limit=1)
+            former = await agents.list_versions(
+                tx, principal.project_id, name, before=before, limit=1
+            )
             found = next((one for one in former if one.version == version), None)
     if found is None:
         raise e.AgentNotFoundError
@@ -92,7 +98,7 @@ async def get_agent(
 
 @routes.get("/agents/{name}/versions", response_model=Page[Agent])
 async def list_agent_versions(
-    who: ToolsReader,
+    principal: ToolsReader,
     services: Using,
     name: AgentPath,
     limit: Annotated[
@@ -105,51 +111,53 @@ async def list_agent_versions(
 ) -> Response:
     """All versions of an agent, newest first. The id of each is its number."""
     async with services.autocommit.connect() as tx:
-        if await agents.get_agent(tx, who.project_id, name) is None:
+        if await agents.get_agent(tx, principal.project_id, name) is None:
             raise e.AgentNotFoundError
-        found = await agents.list_versions(tx, who.project_id, name, before=after, limit=limit + 1)
+        found = await agents.list_versions(
+            tx, principal.project_id, name, before=after, limit=limit + 1
+        )
     return answer(Page[Agent].of(found, limit, render.agent, lambda agent: str(agent.version)))
 
 
 @routes.patch("/agents/{name}", response_model=Agent)
 async def change_agent(
-    who: ToolsWriter, services: Using, name: AgentPath, patch: PatchAgent
+    principal: ToolsWriter, services: Using, name: AgentPath, patch: PatchAgent
 ) -> Response:
     """Change an agent: that makes its next version. Runs that have started keep theirs."""
     await ensure_guards(services, patch.given("guardrails", ()), patch.given("hooks", ()))
-    models = await services.engine.models.of(who.project_id)
+    models = await services.engine.models.of(principal.project_id)
     if not patch.model_fields_set.isdisjoint({"model", "tools"}):
         async with services.autocommit.connect() as tx:
-            before = await agents.get_agent(tx, who.project_id, name)
+            before = await agents.get_agent(tx, principal.project_id, name)
         if before is not None:  # else it is refused below
             config = patch.applied_to(before.config)
             check_agent(models, config)
-            await check_hosted(services, who.project_id, config)
+            await check_hosted(services, principal.project_id, config)
     async with services.database.pool.begin() as tx:
-        former = await agents.lock_agent(tx, who.project_id, name)
+        former = await agents.lock_agent(tx, principal.project_id, name)
         if former is None:
             raise e.AgentNotFoundError
         config = patch.applied_to(former.config)
         check_agent(models, config)
         changed = await agents.put_agent(
             tx,
-            who.project_id,
+            principal.project_id,
             name,
             config,
             description=patch.given("description", former.description),
             metadata=patch.given("metadata", former.metadata),
             replace=True,
         )
-    services.toolbox.forget(who.project_id)
+    services.toolbox.forget(principal.project_id)
     assert changed is not None
     return answer(render.agent(changed))
 
 
 @routes.delete("/agents/{name}", status_code=204)
-async def delete_agent(who: ToolsWriter, services: Using, name: AgentPath) -> Response:
+async def delete_agent(principal: ToolsWriter, services: Using, name: AgentPath) -> Response:
     """Delete an agent. Runs that have started go on."""
     async with services.database.pool.begin() as tx:
-        if not await agents.delete_agent(tx, who.project_id, name):
+        if not await agents.delete_agent(tx, principal.project_id, name):
             raise e.AgentNotFoundError
-    services.toolbox.forget(who.project_id)
+    services.toolbox.forget(principal.project_id)
     return nothing()

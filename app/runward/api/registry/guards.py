@@ -55,8 +55,8 @@ async def check_guards(
     return errors + [error for error in await asyncio.gather(*checks) if error is not None]
 
 
-async def _check(services: Services, path: str, one: Guardrail | Hook) -> FieldError | None:
-    match one:
+async def _check(services: Services, path: str, guard: Guardrail | Hook) -> FieldError | None:
+    match guard:
         case WebhookGuardrail(url=url) | WebhookHook(url=url):
             try:
                 await services.egress.check_target(url)

@@ -26,24 +26,24 @@ projects = router("Projects")
 
 @routes.post("/keys", status_code=201, response_model=NewKey)
 async def create_key(
-    who: Admin,
+    principal: Admin,
     services: Using,
     request: Request,
     key: CreateKey,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Make a key of this project. The answer has the key itself, this once."""
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
-    return await _made(services, who, what, who.project_id, key, under="/v1/keys")
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
+    return await _made(services, principal, what, principal.project_id, key, under="/v1/keys")
 
 
 @routes.get("/keys", response_model=Page[Key])
-async def list_keys(who: Admin, services: Using, walk: Walking) -> Response:
+async def list_keys(principal: Admin, services: Using, walk: Walking) -> Response:
     """List this project's keys, without their secrets."""
     async with services.autocommit.connect() as tx:
         found = await keys.list_keys(
             tx,
-            who.project_id,
+            principal.project_id,
             after=walk.after_id(Prefix.KEY),
             limit=walk.limit + 1,
             descending=walk.descending,
@@ -52,20 +52,20 @@ async def list_keys(who: Admin, services: Using, walk: Walking) -> Response:
 
 
 @routes.get("/keys/{key_id}", response_model=Key)
-async def get_key(who: Admin, services: Using, key_id: KeyPath) -> Response:
+async def get_key(principal: Admin, services: Using, key_id: KeyPath) -> Response:
     """One key, without its secret."""
     async with services.autocommit.connect() as tx:
-        found = await keys.get_key(tx, who.project_id, key_id)
+        found = await keys.get_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
     return answer(render.key(found))
 
 
 @routes.delete("/keys/{key_id}", response_model=Key)
-async def revoke_key(who: Admin, services: Using, key_id: KeyPath) -> Response:
+async def revoke_key(principal: Admin, services: Using, key_id: KeyPath) -> Response:
     """Revoke a key. It stops working within five seconds, everywhere."""
     async with services.database.pool.begin() as tx:
-        found = await keys.revoke_key(tx, who.project_id, key_id)
+        found = await keys.revoke_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
     return answer(render.key(found))
@@ -73,7 +73,7 @@ async def revoke_key(who: Admin, services: Using, key_id: KeyPath) -> Response:
 
 @projects.post("/projects", status_code=201, response_model=Project)
 async def create_project(
-    who: Operator,
+    principal: Operator,
     services: Using,
     request: Request,
     project: CreateProject,
@@ -87,12 +87,12 @@ async def create_project(
         await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret, made.id)
         return render.project(made)
 
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
     return await answer_once(services, what, create, status=201)
 
 
 @projects.get("/projects", response_model=Page[Project])
-async def list_projects(who: Operator, services: Using, walk: Walking) -> Response:
+async def list_projects(principal: Operator, services: Using, walk: Walking) -> Response:
     """List all projects."""
     async with services.autocommit.connect() as tx:
         found = await keys.list_projects(
@@ -106,7 +106,7 @@ async def list_projects(who: Operator, services: Using, walk: Walking) -> Respon
 
 @projects.post("/projects/{project_id}/keys", status_code=201, response_model=NewKey)
 async def create_project_key(
-    who: Operator,
+    principal: Operator,
     services: Using,
     request: Request,
     project_id: ProjectPath,
@@ -114,21 +114,21 @@ async def create_project_key(
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Make a key of any project, such as its first one."""
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
-    return await _made(services, who, what, project_id, key)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
+    return await _made(services, principal, what, project_id, key)
 
 
 async def _made(
     services: Services,
-    who: Principal,
-    what: IdempotentRequest,
+    principal: Principal,
+    request_key: IdempotentRequest,
     project_id: ProjectId,
-    asked: CreateKey,
+    body: CreateKey,
     *,
     under: str | None = None,
 ) -> Response:
     """Raises InsufficientScopeError for a scope that `who` does not have."""
-    if missing := [scope for scope in asked.scopes if scope not in who.scopes]:
+    if missing := [scope for scope in body.scopes if scope not in principal.scopes]:
         raise e.InsufficientScopeError(missing, "This key cannot grant scopes that it lacks")
     secret = keys.new_secret()
 
@@ -139,11 +139,11 @@ async def _made(
             tx,
             services.vault,
             project_id,
-            name=asked.name,
-            scopes=tuple(str(scope) for scope in asked.scopes),
+            name=body.name,
+            scopes=tuple(str(scope) for scope in body.scopes),
             secret=secret,
-            expires_at=asked.expires_at,
+            expires_at=body.expires_at,
         )
         return NewKey(**dict(render.key(made)), key=secret)
 
-    return await answer_once(services, what, create, status=201, under=under)
+    return await answer_once(services, request_key, create, status=201, under=under)

@@ -48,21 +48,21 @@ def patched(
 
 
 async def ensure_server(
-    services: Services, project_id: ProjectId, spec: McpServerSpec, given: Credentials
+    services: Services, project_id: ProjectId, spec: McpServerSpec, credentials: Credentials
 ) -> Filled:
     """What it is logged in to with. Raises InvalidRequestError that names every path."""
     if "mcp" not in services.engine.executors:
         raise e.InvalidRequestError(
             errors=[FieldError("name", "MCP is not installed with this service: the extra `mcp`")]
         )
-    filled = await _filled(services, project_id, given)
+    filled = await _filled(services, project_id, credentials)
     errors: list[FieldError] = []
     if (spec.url is None) == (spec.command is None):
         errors.append(FieldError("url", "is needed, or a command; never both"))
     elif spec.url is not None:
         errors += await _http_problems(services, spec, spec.url, filled)
     else:
-        errors += _command_problems(services, spec, given)
+        errors += _command_problems(services, spec, credentials)
     if isinstance(spec.approval, When):
         problem = await services.engine.rules.problem(project_id, spec.approval.when)
         if problem is not None:
@@ -130,9 +130,9 @@ def newest_token(
     return mcp_credentials.seal_refresh(services.vault, project_id, spec.name, given, tokens.newest)
 
 
-async def _filled(services: Services, project_id: ProjectId, given: Credentials) -> Filled:
+async def _filled(services: Services, project_id: ProjectId, credentials: Credentials) -> Filled:
     """Raises InvalidRequestError."""
-    references = dict(given.references())
+    references = dict(credentials.references())
     async with services.autocommit.connect() as tx:
         found = await read_secrets(tx, services.vault, project_id, set(references.values()))
     missing = [
@@ -142,7 +142,7 @@ async def _filled(services: Services, project_id: ProjectId, given: Credentials)
     ]
     if missing:
         raise e.InvalidRequestError(errors=missing)
-    return given.filled(found)
+    return credentials.filled(found)
 
 
 async def _http_problems(
@@ -163,11 +163,11 @@ async def _http_problems(
 
 
 def _command_problems(
-    services: Services, spec: McpServerSpec, given: Credentials
+    services: Services, spec: McpServerSpec, credentials: Credentials
 ) -> list[FieldError]:
     needless = {
-        "headers": given.headers,
-        "oauth": given.oauth,
+        "headers": credentials.headers,
+        "oauth": credentials.oauth,
     }
     errors = [
         FieldError(at, "are for a server with a url; a command gets none")

@@ -140,24 +140,26 @@ class McpServer(ResponseModel):
     def of(
         cls,
         spec: McpServerSpec,
-        given: Credentials,
+        credentials: Credentials,
         tool_names: list[str],
         skipped: tuple[Skipped, ...],
         **about: Any,
     ) -> "McpServer":
         fields = dict(spec) | {
             "args": list(spec.args),
-            "headers": shown_headers(given.headers),
-            "oauth": None if given.oauth is None else _oauth(given.oauth),
+            "headers": shown_headers(credentials.headers),
+            "oauth": None if credentials.oauth is None else _oauth(credentials.oauth),
             "tool_names": tool_names,
             "skipped": [SkippedTool(tool=one.tool, reason=one.reason) for one in skipped],
         }
         return cls.model_construct(None, **fields, **about)
 
 
-def _oauth(given: OAuth) -> McpOAuth:
-    hidden = {name: _hidden(getattr(given, name)) for name in ("client_secret", "refresh_token")}
-    return McpOAuth.model_construct(None, **{**dict(given), **hidden})
+def _oauth(credentials: OAuth) -> McpOAuth:
+    hidden = {
+        name: _hidden(getattr(credentials, name)) for name in ("client_secret", "refresh_token")
+    }
+    return McpOAuth.model_construct(None, **{**dict(credentials), **hidden})
 
 
 def _hidden(given: str | SecretRef | None) -> str | SecretRef | None:

@@ -39,7 +39,7 @@ _UNREACHABLE: Final[dict[int | str, dict[str, Any]]] = {424: {}}
 
 @routes.post("/mcp_servers", status_code=201, response_model=McpServer, responses=_UNREACHABLE)
 async def register_mcp_server(
-    who: ToolsWriter,
+    principal: ToolsWriter,
     services: Using,
     request: Request,
     server: RegisterMcpServer,
@@ -48,32 +48,36 @@ async def register_mcp_server(
     """Register an MCP server. It is connected to at once, and its tools become tools of the
     project; if it cannot be reached, nothing is stored."""
     spec, given = server.spec(), server.credentials()
-    filled = await ensure_server(services, who.project_id, spec, given)
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    filled = await ensure_server(services, principal.project_id, spec, given)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
     listed: tuple[ListedTool, ...] = ()
     tokens = GivenRefreshTokens()
     if not await was_answered(services, what):
-        listed = await list_tools(services, who.project_id, spec, filled, tokens)
+        listed = await list_tools(services, principal.project_id, spec, filled, tokens)
 
     async def register(tx: Tx) -> McpServer:
-        sealed = mcp_credentials.seal(services.vault, who.project_id, spec.name, given)
-        newest = newest_token(services, who.project_id, spec, filled, tokens)
-        made = await mcp_servers.add_server(tx, who.project_id, spec, sealed, listed, newest)
+        sealed = mcp_credentials.seal(services.vault, principal.project_id, spec.name, given)
+        newest = newest_token(services, principal.project_id, spec, filled, tokens)
+        made = await mcp_servers.add_server(tx, principal.project_id, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, services.vault, made, signing.make_secret)
         return _shown(services, made)
 
     headers = {"Location": f"/v1/mcp_servers/{spec.name}"}
     shown = await answer_once(services, what, register, status=201, headers=headers)
-    _forget(services, who.project_id)
+    _forget(services, principal.project_id)
     return shown
 
 
 @routes.get("/mcp_servers", response_model=Page[McpServer])
-async def list_mcp_servers(who: ToolsReader, services: Using, walk: Walking) -> Response:
+async def list_mcp_servers(principal: ToolsReader, services: Using, walk: Walking) -> Response:
     """List MCP servers by name."""
     async with services.autocommit.connect() as tx:
         found = await mcp_servers.list_servers(
-            tx, who.project_id, after=walk.after, limit=walk.limit + 1, descending=walk.descending
+            tx,
+            principal.project_id,
+            after=walk.after,
+            limit=walk.limit + 1,
+            descending=walk.descending,
         )
     page = Page[McpServer].of(
         found, walk.limit, lambda one: _shown(services, one), lambda server: server.name
@@ -82,35 +86,35 @@ async def list_mcp_servers(who: ToolsReader, services: Using, walk: Walking) -> 
 
 
 @routes.get("/mcp_servers/{name}", response_model=McpServer)
-async def get_mcp_server(who: ToolsReader, services: Using, name: McpServerPath) -> Response:
+async def get_mcp_server(principal: ToolsReader, services: Using, name: McpServerPath) -> Response:
     """One MCP server, and the names of its tools."""
-    return answer(_shown(services, await _found(services, who.project_id, name)))
+    return answer(_shown(services, await _found(services, principal.project_id, name)))
 
 
 @routes.patch("/mcp_servers/{name}", response_model=McpServer, responses=_UNREACHABLE)
 async def change_mcp_server(
-    who: ToolsWriter, services: Using, name: McpServerPath, patch: PatchMcpServer
+    principal: ToolsWriter, services: Using, name: McpServerPath, patch: PatchMcpServer
 ) -> Response:
     """Change an MCP server. It is connected to at once, as it would be then; if it cannot be
     reached, nothing is changed. Tools that this changes get their next version."""
-    before = await _found(services, who.project_id, name)
+    before = await _found(services, principal.project_id, name)
     spec, given = patched(services, before, patch)
-    filled = await ensure_server(services, who.project_id, spec, given)
+    filled = await ensure_server(services, principal.project_id, spec, given)
     tokens = await tokens_of(services, before, filled)
-    listed = await list_tools(services, who.project_id, spec, filled, tokens)
+    listed = await list_tools(services, principal.project_id, spec, filled, tokens)
     async with services.database.pool.begin() as tx:
         former = await _unchanged(tx, before)
-        sealed = mcp_credentials.seal(services.vault, who.project_id, name, given)
-        newest = newest_token(services, who.project_id, spec, filled, tokens)
+        sealed = mcp_credentials.seal(services.vault, principal.project_id, name, given)
+        newest = newest_token(services, principal.project_id, spec, filled, tokens)
         changed = await mcp_servers.change_server(tx, former, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, services.vault, changed, signing.make_secret)
-    _forget(services, who.project_id)
+    _forget(services, principal.project_id)
     return answer(_shown(services, changed))
 
 
 @routes.post("/mcp_servers/{name}/refresh", response_model=McpServer, responses=_UNREACHABLE)
 async def refresh_mcp_server(
-    who: ToolsWriter,
+    principal: ToolsWriter,
     services: Using,
     request: Request,
     name: McpServerPath,
@@ -118,13 +122,13 @@ async def refresh_mcp_server(
 ) -> Response:
     """List the server's tools now. Those that changed get their next version, those that are gone
     are disabled."""
-    before = await _found(services, who.project_id, name)
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    before = await _found(services, principal.project_id, name)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
     listed: tuple[ListedTool, ...] = ()
     if not await was_answered(services, what):
         filled = await known(services, before)
         tokens = stored_tokens(services, before)
-        listed = await list_tools(services, who.project_id, before.spec, filled, tokens)
+        listed = await list_tools(services, principal.project_id, before.spec, filled, tokens)
 
     async def refresh(tx: Tx) -> McpServer:
         former = await _unchanged(tx, before)
@@ -133,17 +137,19 @@ async def refresh_mcp_server(
         return _shown(services, made)
 
     shown = await answer_once(services, what, refresh)
-    _forget(services, who.project_id)
+    _forget(services, principal.project_id)
     return shown
 
 
 @routes.delete("/mcp_servers/{name}", status_code=204)
-async def delete_mcp_server(who: ToolsWriter, services: Using, name: McpServerPath) -> Response:
+async def delete_mcp_server(
+    principal: ToolsWriter, services: Using, name: McpServerPath
+) -> Response:
     """Delete an MCP server and its tools. Runs that name them no longer see them."""
     async with services.database.pool.begin() as tx:
-        if not await mcp_servers.delete_server(tx, who.project_id, name):
+        if not await mcp_servers.delete_server(tx, principal.project_id, name):
             raise e.McpServerNotFoundError
-    _forget(services, who.project_id)
+    _forget(services, principal.project_id)
     return nothing()
 
 
@@ -166,8 +172,8 @@ async def _unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
     return former
 
 
-def _shown(services: Services, one: RegisteredServer) -> McpServer:
-    return render.mcp_server(one, one.credentials(services.vault))
+def _shown(services: Services, server: RegisteredServer) -> McpServer:
+    return render.mcp_server(server, server.credentials(services.vault))
 
 
 def _forget(services: Services, project_id: ProjectId) -> None:

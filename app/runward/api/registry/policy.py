@@ -17,37 +17,42 @@ routes = router("Policy")
 
 
 @routes.get("/policy", response_model=Policy)
-async def get_policy(who: ToolsReader, services: Using) -> Response:
+async def get_policy(principal: ToolsReader, services: Using) -> Response:
     """The project's policy as it is now."""
     async with services.autocommit.connect() as tx:
-        return answer(_shown(await policies.get_policy(tx, who.project_id)))
+        return answer(_shown(await policies.get_policy(tx, principal.project_id)))
 
 
 @routes.put("/policy", response_model=Policy)
-async def put_policy(who: ToolsWriter, services: Using, policy: PutPolicy) -> Response:
+async def put_policy(principal: ToolsWriter, services: Using, policy: PutPolicy) -> Response:
     """Replace the policy whole. It holds for every run of the project from its next step on,
     those that are under way too."""
     await ensure_guards(services, policy.guardrails, policy.hooks)
     async with services.database.pool.begin() as tx:
-        stored = await policies.put_policy(tx, who.project_id, policy.hooks, policy.guardrails)
-    services.policies.forget(who.project_id)
+        stored = await policies.put_policy(
+            tx, principal.project_id, policy.hooks, policy.guardrails
+        )
+    services.policies.forget(principal.project_id)
     return answer(_shown(stored))
 
 
 @routes.post("/policy/rotate_secret", response_model=PolicySecret)
 async def rotate_policy_secret(
-    who: ToolsWriter, services: Using, request: Request, idempotency_key: IdempotencyKey = None
+    principal: ToolsWriter,
+    services: Using,
+    request: Request,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Make a new signing secret for the guardrails and hooks of the project and of its agents.
     For 24 hours they are signed with the former one too."""
 
     async def rotate(tx: Tx) -> PolicySecret:
-        generation = await policies.rotate_guard_secret(tx, who.project_id)
-        return PolicySecret(secret=services.vault.guard_secret(who.project_id, generation))
+        generation = await policies.rotate_guard_secret(tx, principal.project_id)
+        return PolicySecret(secret=services.vault.guard_secret(principal.project_id, generation))
 
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
     shown = await answer_once(services, what, rotate)
-    services.policies.forget(who.project_id)
+    services.policies.forget(principal.project_id)
     return shown
 
 

@@ -42,27 +42,27 @@ def tool(one: RegisteredTool) -> Tool:
     return Tool.of(one.spec, **tool_about(one))
 
 
-def tool_about(one: RegisteredTool) -> dict[str, object]:
+def tool_about(tool: RegisteredTool) -> dict[str, object]:
     return {
-        "id": format_id(Prefix.TOOL, one.id),
-        "version": one.version,
-        "created_at": one.created_at,
-        "updated_at": one.updated_at,
+        "id": format_id(Prefix.TOOL, tool.id),
+        "version": tool.version,
+        "created_at": tool.created_at,
+        "updated_at": tool.updated_at,
     }
 
 
-def mcp_server(one: RegisteredServer, given: Credentials) -> McpServer:
-    made = offered(one.spec, one.listed)
+def mcp_server(server: RegisteredServer, credentials: Credentials) -> McpServer:
+    made = offered(server.spec, server.listed)
     return McpServer.of(
-        one.spec,
-        given,
+        server.spec,
+        credentials,
         [spec.name for spec in made.specs],
         made.skipped,
-        id=format_id(Prefix.MCP_SERVER, one.id),
-        version=one.version,
-        listed_at=one.listed_at,
-        created_at=one.created_at,
-        updated_at=one.updated_at,
+        id=format_id(Prefix.MCP_SERVER, server.id),
+        version=server.version,
+        listed_at=server.listed_at,
+        created_at=server.created_at,
+        updated_at=server.updated_at,
     )
 
 

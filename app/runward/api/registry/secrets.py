@@ -23,46 +23,52 @@ routes = router("Secrets")
     responses={200: {"model": Secret, "description": "There was one: it has this value now."}},
 )
 async def put_secret(
-    who: ToolsWriter, services: Using, name: NewSecretPath, secret: PutSecret
+    principal: ToolsWriter, services: Using, name: NewSecretPath, secret: PutSecret
 ) -> Response:
     """Make a secret, or give it another value. What refers to it uses the new value from now on."""
     async with services.database.pool.begin() as tx:
-        stored = await secrets.put_secret(tx, services.vault, who.project_id, name, secret.value)
-    services.mcp.forget(who.project_id)
-    services.engine.models.forget(who.project_id)
+        stored = await secrets.put_secret(
+            tx, services.vault, principal.project_id, name, secret.value
+        )
+    services.mcp.forget(principal.project_id)
+    services.engine.models.forget(principal.project_id)
     if stored.version > 1:
         return answer(_shown(stored))
     return answer(_shown(stored), 201, {"Location": f"/v1/secrets/{name}"})
 
 
 @routes.get("/secrets", response_model=Page[Secret])
-async def list_secrets(who: ToolsReader, services: Using, walk: Walking) -> Response:
+async def list_secrets(principal: ToolsReader, services: Using, walk: Walking) -> Response:
     """List secrets by name, without their values."""
     async with services.autocommit.connect() as tx:
         found = await secrets.list_secrets(
-            tx, who.project_id, after=walk.after, limit=walk.limit + 1, descending=walk.descending
+            tx,
+            principal.project_id,
+            after=walk.after,
+            limit=walk.limit + 1,
+            descending=walk.descending,
         )
     return answer(Page[Secret].of(found, walk.limit, _shown, lambda secret: secret.name))
 
 
 @routes.get("/secrets/{name}", response_model=Secret)
-async def get_secret(who: ToolsReader, services: Using, name: SecretPath) -> Response:
+async def get_secret(principal: ToolsReader, services: Using, name: SecretPath) -> Response:
     """One secret, without its value."""
     async with services.autocommit.connect() as tx:
-        found = await secrets.get_secret(tx, who.project_id, name)
+        found = await secrets.get_secret(tx, principal.project_id, name)
     if found is None:
         raise e.SecretNotFoundError
     return answer(_shown(found))
 
 
 @routes.delete("/secrets/{name}", status_code=204)
-async def delete_secret(who: ToolsWriter, services: Using, name: SecretPath) -> Response:
+async def delete_secret(principal: ToolsWriter, services: Using, name: SecretPath) -> Response:
     """Delete a secret. What refers to it fails from now on, and says which secret is missing."""
     async with services.database.pool.begin() as tx:
-        if not await secrets.delete_secret(tx, who.project_id, name):
+        if not await secrets.delete_secret(tx, principal.project_id, name):
             raise e.SecretNotFoundError
-    services.mcp.forget(who.project_id)
-    services.engine.models.forget(who.project_id)
+    services.mcp.forget(principal.project_id)
+    services.engine.models.forget(principal.project_id)
     return nothing()
 
 

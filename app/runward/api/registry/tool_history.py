@@ -21,18 +21,18 @@ routes = router("Tools")
 
 @routes.get("/tools/{name}/calls", response_model=RecentCallPage)
 async def list_calls_of_tool(
-    who: RunsReader, services: Using, name: ToolPath, walk: Walking
+    principal: RunsReader, services: Using, name: ToolPath, walk: Walking
 ) -> Response:
     """The calls of a tool in all runs of the project, newest first, and figures of the newest 100.
     Tries with POST …/test are not among them."""
     after = walk.after_id(Prefix.CALL)
     async with services.autocommit.connect() as tx:
-        if await tool_registry.get_tool(tx, who.project_id, name) is None:
+        if await tool_registry.get_tool(tx, principal.project_id, name) is None:
             raise e.ToolNotFoundError
-        figures = await tool_history.figures_of_tool(tx, who.project_id, name)
+        figures = await tool_history.figures_of_tool(tx, principal.project_id, name)
         found = await tool_history.calls_of_tool(
             tx,
-            who.project_id,
+            principal.project_id,
             name,
             after=after,
             limit=walk.limit + 1,

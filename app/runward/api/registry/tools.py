@@ -57,7 +57,7 @@ _UNTRIED: Final = {
 
 @routes.post("/tools", status_code=201, response_model=NewTool)
 async def register_tool(
-    who: ToolsWriter,
+    principal: ToolsWriter,
     services: Using,
     request: Request,
     tool: RegisterTool,
@@ -69,29 +69,29 @@ async def register_tool(
         raise e.InvalidRequestError(
             errors=[FieldError("name", "is reserved for Runward's own tools")]
         )
-    await check_tool(services, who.project_id, spec)
+    await check_tool(services, principal.project_id, spec)
     secret = signing.make_secret()
 
     async def register(tx: Tx) -> NewTool:
-        made = await tool_registry.add_tool(tx, services.vault, who.project_id, spec, secret)
+        made = await tool_registry.add_tool(tx, services.vault, principal.project_id, spec, secret)
         if made is None:
             raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
         return NewTool.of(made.spec, **render.tool_about(made), secret=secret)
 
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/tools/{spec.name}"}
     shown = await answer_once(services, what, register, status=201, headers=headers)
-    services.toolbox.forget(who.project_id)
+    services.toolbox.forget(principal.project_id)
     return shown
 
 
 @routes.get("/tools", response_model=Page[Tool])
-async def list_tools(who: ToolsReader, services: Using, walk: Walking) -> Response:
+async def list_tools(principal: ToolsReader, services: Using, walk: Walking) -> Response:
     """List tools by name."""
     async with services.autocommit.connect() as tx:
         found = await tool_registry.list_tools(
             tx,
-            who.project_id,
+            principal.project_id,
             after=walk.after,
             limit=walk.limit + 1,
             descending=walk.descending,
@@ -100,10 +100,10 @@ async def list_tools(who: ToolsReader, services: Using, walk: Walking) -> Respon
 
 
 @routes.get("/tools/{name}", response_model=Tool)
-async def get_tool(who: ToolsReader, services: Using, name: ToolPath) -> Response:
+async def get_tool(principal: ToolsReader, services: Using, name: ToolPath) -> Response:
     """One tool, in its current version."""
     async with services.autocommit.connect() as tx:
-        found = await tool_registry.get_tool(tx, who.project_id, name)
+        found = await tool_registry.get_tool(tx, principal.project_id, name)
     if found is None:
         raise e.ToolNotFoundError
     return answer(render.tool(found))
@@ -111,62 +111,64 @@ async def get_tool(who: ToolsReader, services: Using, name: ToolPath) -> Respons
 
 @routes.patch("/tools/{name}", response_model=Tool)
 async def change_tool(
-    who: ToolsWriter, services: Using, name: ToolPath, patch: PatchTool
+    principal: ToolsWriter, services: Using, name: ToolPath, patch: PatchTool
 ) -> Response:
     """Change a tool: that makes its next version. Pending approvals of the version before become
     void and are asked again."""
     for _ in range(MAX_ROUNDS):
         async with services.autocommit.connect() as tx:
-            before = await tool_registry.get_tool(tx, who.project_id, name)
+            before = await tool_registry.get_tool(tx, principal.project_id, name)
         if before is None:
             raise e.ToolNotFoundError
-        changed = await _change(services, who, before, patch)
+        changed = await _change(services, principal, before, patch)
         if changed is not None:
-            services.toolbox.forget(who.project_id)
+            services.toolbox.forget(principal.project_id)
             return answer(render.tool(changed))
     raise e.ConflictError(f"Tool '{name}' is being changed by others. Try again.")
 
 
 async def _change(
-    services: Services, who: Principal, before: RegisteredTool, patch: PatchTool
+    services: Services, principal: Principal, before: RegisteredTool, patch: PatchTool
 ) -> RegisteredTool | None:
     """None: somebody changed the tool after `before` was read, so it was another specification
     that was checked."""
     if errors := patch.refused(before.spec):
         raise e.InvalidRequestError(errors=errors)
-    code = await _code_of(services, who, before.spec, patch)
+    code = await _code_of(services, principal, before.spec, patch)
     spec = patched(before.spec, patch, code)
-    await check_tool(services, who.project_id, spec)
+    await check_tool(services, principal.project_id, spec)
     async with services.database.pool.begin() as tx:
-        former = await tool_registry.lock_tool(tx, who.project_id, before.spec.name)
+        former = await tool_registry.lock_tool(tx, principal.project_id, before.spec.name)
         if former is None or (former.id, former.version) != (before.id, before.version):
             return None
         if code is None:
-            return await tool_registry.change_tool(tx, services.vault, who.project_id, former, spec)
-        return await plugin_sync.override(tx, who.project_id, code, overrides(patch))
+            return await tool_registry.change_tool(
+                tx, services.vault, principal.project_id, former, spec
+            )
+        return await plugin_sync.override(tx, principal.project_id, code, overrides(patch))
 
 
 @routes.delete("/tools/{name}", status_code=204)
-async def delete_tool(who: ToolsWriter, services: Using, name: ToolPath) -> Response:
+async def delete_tool(principal: ToolsWriter, services: Using, name: ToolPath) -> Response:
     """Delete a tool. Runs that name it no longer see it. The tool of a plugin or an MCP server can
     only be disabled."""
     async with services.database.pool.begin() as tx:
-        found = await tool_registry.lock_tool(tx, who.project_id, name)
+        found = await tool_registry.lock_tool(tx, principal.project_id, name)
         if found is not None and found.spec.type in ("plugin", "mcp"):
             whence = "a plugin" if found.spec.type == "plugin" else "an MCP server"
             raise e.ConflictError(
                 f"'{name}' comes from {whence} and cannot be deleted; disable it: "
                 'PATCH it with {"enabled": false}.'
             )
-        if not await tool_registry.delete_tool(tx, who.project_id, name):
+        if not await tool_registry.delete_tool(tx, principal.project_id, name):
             raise e.ToolNotFoundError
-    services.toolbox.forget(who.project_id)
+    services.toolbox.forget(principal.project_id)
     return nothing()
 
 
 @routes.post("/tools/{name}/rotate_secret", response_model=ToolSecret)
 async def rotate_tool_secret(
-    who: ToolsWriter,
+    principal: ToolsWriter,
     services: Using,
     request: Request,
     name: ToolPath,
@@ -176,13 +178,15 @@ async def rotate_tool_secret(
     secret = signing.make_secret()
 
     async def rotate(tx: Tx) -> ToolSecret:
-        if not await tool_registry.rotate_secret(tx, services.vault, who.project_id, name, secret):
+        if not await tool_registry.rotate_secret(
+            tx, services.vault, principal.project_id, name, secret
+        ):
             raise e.ToolNotFoundError
         return ToolSecret(secret=secret)
 
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
     shown = await answer_once(services, what, rotate)
-    services.toolbox.forget(who.project_id)
+    services.toolbox.forget(principal.project_id)
     return shown
 
 
@@ -289,13 +293,13 @@ def _not_for(spec: ToolSpec, *fields: str) -> list[FieldError]:
 
 
 async def _code_of(
-    services: Services, who: Principal, spec: ToolSpec, patch: PatchTool
+    services: Services, principal: Principal, spec: ToolSpec, patch: PatchTool
 ) -> ToolSpec | None:
     """What a plugin's code, or an MCP server, says of its tool; or what it said last, where the
     plugin is not loaded and nothing is to be given back to it. None: the tool is the project's."""
     if spec.mcp is not None:
         async with services.autocommit.connect() as tx:
-            server = await mcp_servers.get_server(tx, who.project_id, spec.mcp.server)
+            server = await mcp_servers.get_server(tx, principal.project_id, spec.mcp.server)
         return mcp_servers.code_of(server, spec)
     if spec.type != "plugin":
         return None
@@ -309,15 +313,17 @@ async def _code_of(
 
 
 @routes.post("/tools/{name}/test", response_model=ToolTrial)
-async def try_tool(who: ToolsWriter, services: Using, name: ToolPath, trial: TryTool) -> Response:
+async def try_tool(
+    principal: ToolsWriter, services: Using, name: ToolPath, trial: TryTool
+) -> Response:
     """Call the tool once, now, outside of any run: no approval, no retry, nothing recorded. The
     arguments must match its schema. A tool of type `agent` or `client` cannot be tried so: start a
     run."""
     async with services.autocommit.connect() as tx:
-        versions = await tool_registry.current_versions(tx, who.project_id, [name])
+        versions = await tool_registry.current_versions(tx, principal.project_id, [name])
     if name not in versions:
         raise e.ToolNotFoundError
-    tools = await services.toolbox.fetch(who.project_id, versions.items())
+    tools = await services.toolbox.fetch(principal.project_id, versions.items())
     armed = tools.version(name, versions[name])
     if (message := _UNTRIED.get(armed.tool.spec.type)) is not None:
         raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
@@ -328,17 +334,21 @@ async def try_tool(who: ToolsWriter, services: Using, name: ToolPath, trial: Try
         message = f"is of type {armed.tool.spec.type}, which this API process cannot run"
         raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
     started = time.monotonic()
-    call = _invocation(who, armed.tool, trial, services, secrets=armed.secrets)
+    call = _invocation(principal, armed.tool, trial, services, secrets=armed.secrets)
     outcome = bounded_outcome(await executor.invoke(call))
     return answer(ToolTrial.of(outcome, seconds=time.monotonic() - started))
 
 
 def _invocation(
-    who: Principal, tool: CompiledTool, trial: TryTool, services: Services, secrets: tuple[str, ...]
+    principal: Principal,
+    tool: CompiledTool,
+    trial: TryTool,
+    services: Services,
+    secrets: tuple[str, ...],
 ) -> Invocation:
     default = services.engine.tool_timeout.total_seconds()
     return Invocation(
-        project_id=who.project_id,
+        project_id=principal.project_id,
         run_id=RunId(mint()),
         call_id=CallId("test"),
         call_uuid=mint(),

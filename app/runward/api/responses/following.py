@@ -136,29 +136,31 @@ def _unanswered(former: Former) -> e.InvalidRequestError:
 
 async def go_on(
     services: Services,
-    who: Principal,
-    asked: CreateResponse,
+    principal: Principal,
+    body: CreateResponse,
     former: Former,
-    what: IdempotentRequest,
+    request_key: IdempotentRequest,
 ) -> tuple[ResponseId, Response]:
     """After this what the client says is committed; the response's id, and the answer under the
     key. Raises AppErrors."""
-    answers = Answers.of(asked.input)
+    answers = Answers.of(body.input)
     _check_answers(former, answers)
-    if answers.decisions and not who.may((Scope.APPROVALS_DECIDE,)):
+    if answers.decisions and not principal.may((Scope.APPROVALS_DECIDE,)):
         raise e.InsufficientScopeError((Scope.APPROVALS_DECIDE,))
     config = codec.config_from_json(former.view.config)
     if isinstance(config, RunConfig):
-        check_goes_on(asked, config)
-    if asked.metadata and asked.metadata != former.view.metadata:
+        check_goes_on(body, config)
+    if body.metadata and body.metadata != former.view.metadata:
         raise refused("metadata", "must be left out or as in the response that is gone on from")
 
     async def act(tx: Tx) -> dict[str, str]:
-        policy = await policies.get_policy(tx, who.project_id)
-        after = await _answer(tx, services, who, former, answers, checked=policy.checks_results)
+        policy = await policies.get_policy(tx, principal.project_id)
+        after = await _answer(
+            tx, services, principal, former, answers, checked=policy.checks_results
+        )
         return {"id": str(ResponseId(former.id.run_id, after))}
 
-    made = await answer_once(services, what, act)
+    made = await answer_once(services, request_key, act)
     services.wake_worker()
     id_ = ResponseId.parse(from_json(bytes(made.body))["id"])
     assert id_ is not None
@@ -181,7 +183,7 @@ def _check_answers(former: Former, answers: Answers) -> None:
 async def _answer(
     tx: Tx,
     services: Services,
-    who: Principal,
+    principal: Principal,
     former: Former,
     answers: Answers,
     *,
@@ -189,14 +191,14 @@ async def _answer(
 ) -> int:
     """Where in the log the new response begins: where the run waited last, or, where everything
     had been settled elsewhere by then, where the former response ended."""
-    project_id, run_id = who.project_id, former.id.run_id
+    project_id, run_id = principal.project_id, former.id.run_id
     found = await queries.lock(tx, project_id, run_id)
     assert found is not None
     state = found[1]
     waited = await waited_last(tx, project_id, former)
     counts = False
     for decision in answers.decisions:
-        counts |= await _decide(tx, services, who, decision)
+        counts |= await _decide(tx, services, principal, decision)
     for output in answers.outputs:
         call = state.calls[CallId(output.call_id)]
         counts |= call.result is None and call.received is None
@@ -212,13 +214,13 @@ async def _answer(
 
 
 async def _decide(
-    tx: Tx, services: Services, who: Principal, said: inputs.McpApprovalResponseIn
+    tx: Tx, services: Services, principal: Principal, said: inputs.McpApprovalResponseIn
 ) -> bool:
     """False: that was decided before, by whomever."""
     value = parse(Prefix.APPROVAL, said.approval_request_id)
     assert value is not None
     approval_id = ApprovalId(value)
-    before = await approvals.get(tx, who.project_id, approval_id)
+    before = await approvals.get(tx, principal.project_id, approval_id)
     if before is None or before.status is not ApprovalStatus.PENDING or before.expired:
         return False
     decision = (
@@ -226,8 +228,8 @@ async def _decide(
         if said.approve
         else Reject(decision="reject", message=said.reason)
     )
-    by = format_id(Prefix.KEY, who.key_id)
-    await transitions.decide(tx, services.vault, who.project_id, approval_id, decision, by)
+    by = format_id(Prefix.KEY, principal.key_id)
+    await transitions.decide(tx, services.vault, principal.project_id, approval_id, decision, by)
     return True
 
 

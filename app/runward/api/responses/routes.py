@@ -49,57 +49,57 @@ ResponsePath = Annotated[str, Path(max_length=64, description="The response's id
 
 @routes.post("/responses", response_model=ResponseObject, responses={**_STREAMED, 404: {}})
 async def create_response(
-    who: RunsWriter,
+    principal: RunsWriter,
     services: Using,
     request: Request,
-    asked: CreateResponse,
+    body: CreateResponse,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Start a run, or answer one that waits, and answer with its response: when that has ended,
     with `background` at once, with `stream` as events."""
-    starting.check_supported(asked)
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    starting.check_supported(body)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
 
     async def streamed() -> Frames:
-        log, replayed = await _started(services, who, asked, what)
-        return _frames(services, who.project_id, log), REPLAYED if replayed else {}
+        log, replayed = await _started(services, principal, body, what)
+        return _frames(services, principal.project_id, log), REPLAYED if replayed else {}
 
-    if asked.stream:
-        return await stream_of_new(services, who, streamed)
-    log, replayed = await _started(services, who, asked, what)
+    if body.stream:
+        return await stream_of_new(services, principal, streamed)
+    log, replayed = await _started(services, principal, body, what)
     headers = REPLAYED if replayed else {}
-    if asked.background:
+    if body.background:
         async with services.autocommit.connect() as tx:
-            await reading.read(tx, who.project_id, log)
+            await reading.read(tx, principal.project_id, log)
     else:
-        await _held(services, who.project_id, log)
+        await _held(services, principal.project_id, log)
     return answer(log.shape(log.found), 200, headers)
 
 
 async def _started(
-    services: Services, who: Principal, asked: CreateResponse, what: IdempotentRequest
+    services: Services, principal: Principal, body: CreateResponse, request_key: IdempotentRequest
 ) -> tuple[Log, bool]:
     """The new response, of which nothing is read yet, and whether it was made before under the
     same key."""
     before: tuple[Item, ...] = ()
     former: following.Former | None = None
-    if asked.previous_response_id is not None:
-        shown = asked.previous_response_id
-        former = await following.former_of(services, who.project_id, shown)
-        if following.is_waited_for(former, asked.input):
-            id_, made = await following.go_on(services, who, asked, former, what)
+    if body.previous_response_id is not None:
+        shown = body.previous_response_id
+        former = await following.former_of(services, principal.project_id, shown)
+        if following.is_waited_for(former, body.input):
+            id_, made = await following.go_on(services, principal, body, former, request_key)
             return reading.log_of(former.view, id_), "Idempotent-Replayed" in made.headers
-        before = await following.history_of(services, who.project_id, former)
-    unseal = unsealer(services.vault, who.project_id)
-    items = conversation_of(asked.input, unseal, before)
+        before = await following.history_of(services, principal.project_id, former)
+    unseal = unsealer(services.vault, principal.project_id)
+    items = conversation_of(body.input, unseal, before)
     if not items:
         raise refused("input", "is required")
 
     async def start() -> Answered:
         continued_from = former.id.run_id if former else None
-        return await starting.start(services, who, asked, what, items, continued_from)
+        return await starting.start(services, principal, body, request_key, items, continued_from)
 
-    accepted = await accepted_once(services, what, start)
+    accepted = await accepted_once(services, request_key, start)
     run = accepted.run
     return reading.log_of(run, ResponseId(run.id)), accepted.replayed
 
@@ -123,7 +123,7 @@ async def _frames(services: Services, project_id: ProjectId, log: Log) -> AsyncI
 
 @routes.get("/responses/{response_id}", response_model=ResponseObject, responses=_STREAMED)
 async def get_response(
-    who: RunsReader,
+    principal: RunsReader,
     services: Using,
     response_id: ResponsePath,
     stream: Annotated[bool, Query(description="Answer with its events.")] = False,
@@ -138,36 +138,38 @@ async def get_response(
         raise e.UnsupportedParameterError("include_obfuscation", "Events have no padding.")
     if starting_after is not None and not stream:
         raise refused("query.starting_after", "needs stream=true")
-    view, id_, log = await reading.found_response(services, who.project_id, response_id)
+    view, id_, log = await reading.found_response(services, principal.project_id, response_id)
     if not stream:
         return answer(log.shape(log.found))
     log = reading.log_of(view, id_, -1 if starting_after is None else starting_after)
-    return counted_stream(services, who, _frames(services, who.project_id, log))
+    return counted_stream(services, principal, _frames(services, principal.project_id, log))
 
 
 @routes.post("/responses/{response_id}/cancel", response_model=ResponseObject)
-async def cancel_response(who: RunsWriter, services: Using, response_id: ResponsePath) -> Response:
+async def cancel_response(
+    principal: RunsWriter, services: Using, response_id: ResponsePath
+) -> Response:
     """Cancel the run, also where it waits for the client. Cancelling twice is fine; a run that
     has ended otherwise is 409."""
-    view, id_, _ = await reading.found_response(services, who.project_id, response_id)
-    await cancel(services, who.project_id, id_.run_id)
+    view, id_, _ = await reading.found_response(services, principal.project_id, response_id)
+    await cancel(services, principal.project_id, id_.run_id)
     log = reading.log_of(view, id_)
     async with services.autocommit.connect() as tx:
-        await reading.read(tx, who.project_id, log)
+        await reading.read(tx, principal.project_id, log)
     return answer(log.shape(log.found))
 
 
 @routes.get("/responses/{response_id}/input_items", response_model=InputItems)
 async def list_input_items(
-    who: RunsReader, services: Using, response_id: ResponsePath, walk: Walking
+    principal: RunsReader, services: Using, response_id: ResponsePath, walk: Walking
 ) -> Response:
     """What the response was given: its input behind the conversation that it goes on from, or
     what was answered to the run that waited."""
-    view, id_, log = await reading.found_response(services, who.project_id, response_id)
+    view, id_, log = await reading.found_response(services, principal.project_id, response_id)
     async with services.autocommit.connect() as tx:
-        found = await queries.load(tx, who.project_id, id_.run_id)
-        before = await reading.response_before(tx, who.project_id, view, log)
-        messages = await reading.messages_given(tx, who.project_id, id_) if id_.after else 0
+        found = await queries.load(tx, principal.project_id, id_.run_id)
+        before = await reading.response_before(tx, principal.project_id, view, log)
+        messages = await reading.messages_given(tx, principal.project_id, id_) if id_.after else 0
     assert found is not None
     run = id_.run_id.hex
     state = found[1]
@@ -178,24 +180,28 @@ async def list_input_items(
 
 
 @routes.post("/responses/compact", response_model=Compaction, responses={404: {}})
-async def compact_response(who: RunsWriter, services: Using, asked: CompactResponse) -> Response:
+async def compact_response(
+    principal: RunsWriter, services: Using, body: CompactResponse
+) -> Response:
     """Seal a conversation into one item, which can be sent as input in its place. Nothing is
     summarised, and no model is asked."""
-    await starting.resolved_model(services, who.project_id, starting.model_alone(asked.model))
+    await starting.resolved_model(services, principal.project_id, starting.model_alone(body.model))
     before: tuple[Item, ...] = ()
-    if asked.previous_response_id is not None:
-        shown = asked.previous_response_id
-        former = await following.former_of(services, who.project_id, shown)
-        before = await following.history_of(services, who.project_id, former)
-    unseal = unsealer(services.vault, who.project_id)
-    items = conversation_of(asked.input, unseal, before)
+    if body.previous_response_id is not None:
+        shown = body.previous_response_id
+        former = await following.former_of(services, principal.project_id, shown)
+        before = await following.history_of(services, principal.project_id, former)
+    unseal = unsealer(services.vault, principal.project_id)
+    items = conversation_of(body.input, unseal, before)
     if not items:
         raise refused("input", "is required")
     id_ = f"cmp_{mint().hex}"
     item = {
         "type": "compaction",
         "id": id_,
-        "encrypted_content": seal(services.vault, who.project_id, items, services.max_body_bytes),
+        "encrypted_content": seal(
+            services.vault, principal.project_id, items, services.max_body_bytes
+        ),
     }
     shown_ = {
         "id": id_,

@@ -33,9 +33,9 @@ _KEPT: Final[set[str]] = {
 """What a run keeps of the request only to show it again."""
 
 
-def kept_of(asked: CreateResponse) -> JsonObject:
+def kept_of(body: CreateResponse) -> JsonObject:
     """Beside the run: what of the request is shown again."""
-    return asked.model_dump(
+    return body.model_dump(
         mode="json", include=_KEPT, exclude_unset=True, exclude_none=True, by_alias=True
     )
 

@@ -53,37 +53,37 @@ _OF_THE_AGENT: Final = (
 _NOTHING: Final[JsonObject] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-def check_supported(asked: CreateResponse) -> None:
+def check_supported(body: CreateResponse) -> None:
     """Raises UnsupportedParameterError for what no response can be."""
-    if not asked.store:
+    if not body.store:
         why = "A response is a durable run, which is stored. Leave `store` out."
         raise e.UnsupportedParameterError("store", why)
-    if asked.truncation != "disabled":
+    if body.truncation != "disabled":
         why = "Nothing is left out of a conversation by itself; summarise it, or use a session."
         raise e.UnsupportedParameterError("truncation", why)
-    if asked.include:
+    if body.include:
         raise e.UnsupportedParameterError("include", "Nothing can be included beside the items.")
-    if asked.top_logprobs:
+    if body.top_logprobs:
         raise e.UnsupportedParameterError("top_logprobs", "There are no log probabilities.")
-    if asked.conversation is not None and asked.previous_response_id is not None:
+    if body.conversation is not None and body.previous_response_id is not None:
         raise refused("conversation", "cannot stand beside previous_response_id")
 
 
 async def start(
     services: Services,
-    who: Principal,
-    asked: CreateResponse,
-    what: IdempotentRequest,
+    principal: Principal,
+    body: CreateResponse,
+    request_key: IdempotentRequest,
     items: tuple[Item, ...],
     continued_from: RunId | None,
 ) -> Answered:
     """After this the run and its first event are committed. Raises AppErrors."""
-    session_id = _session_of(asked)
-    request = _as_run(asked)
-    resolved = await resolved_model(services, who.project_id, request)
-    resolved = _with_own(asked, resolved)
-    new = accept.new_run(who, request, resolved, items, continued_from)
-    new = what.with_key(replace(new, metadata=dict(asked.metadata)))
+    session_id = _session_of(body)
+    request = _as_run(body)
+    resolved = await resolved_model(services, principal.project_id, request)
+    resolved = _with_own(body, resolved)
+    new = accept.new_run(principal, request, resolved, items, continued_from)
+    new = request_key.with_key(replace(new, metadata=dict(body.metadata)))
     if session_id is not None:
         return await accept.accept_in_session(services, new, session_id)
     return await accept.accept_at_once(services, new)
@@ -106,69 +106,69 @@ def model_alone(model: str) -> StartRun:
     return StartRun.model_construct(None, input="", **{named: model})
 
 
-def _as_run(asked: CreateResponse) -> StartRun:
+def _as_run(body: CreateResponse) -> StartRun:
     fields: dict[str, Any] = {"input": ""}
-    if asked.max_tool_calls is not None:
-        fields["limits"] = Limits.model_construct(None, max_tool_calls=asked.max_tool_calls)
-    if ":" not in asked.model:
-        _check_agent_s(asked)
-        return StartRun.model_construct(None, agent=asked.model, **fields)
-    fields["model"] = asked.model
-    fields["tools"] = registered_of(asked)
-    if asked.instructions is not None:
-        fields["instructions"] = asked.instructions
-    if asked.parallel_tool_calls is not None:
-        fields["parallel_tool_calls"] = asked.parallel_tool_calls
-    if settings := _settings(asked):
+    if body.max_tool_calls is not None:
+        fields["limits"] = Limits.model_construct(None, max_tool_calls=body.max_tool_calls)
+    if ":" not in body.model:
+        _check_agent_s(body)
+        return StartRun.model_construct(None, agent=body.model, **fields)
+    fields["model"] = body.model
+    fields["tools"] = registered_of(body)
+    if body.instructions is not None:
+        fields["instructions"] = body.instructions
+    if body.parallel_tool_calls is not None:
+        fields["parallel_tool_calls"] = body.parallel_tool_calls
+    if settings := _settings(body):
         fields["model_settings"] = settings
-    if (schema := _schema(asked)) is not None:
+    if (schema := _schema(body)) is not None:
         fields["output_schema"] = schema
     return StartRun.model_construct(None, **fields)
 
 
-def _check_agent_s(asked: CreateResponse) -> None:
+def _check_agent_s(body: CreateResponse) -> None:
     for name in _OF_THE_AGENT:
-        if getattr(asked, name) is not None:
-            why = f"belongs to the agent '{asked.model}' and cannot be set beside it"
+        if getattr(body, name) is not None:
+            why = f"belongs to the agent '{body.model}' and cannot be set beside it"
             raise e.UnsupportedParameterError(name, why)
-    text = asked.text
+    text = body.text
     if text is not None and (isinstance(text.format, JsonSchemaIn) or text.verbosity is not None):
-        why = f"belongs to the agent '{asked.model}' and cannot be set beside it"
+        why = f"belongs to the agent '{body.model}' and cannot be set beside it"
         raise e.UnsupportedParameterError("text", why)
-    if registered_of(asked):
-        why = f"The agent '{asked.model}' has its tools; only functions can be added."
+    if registered_of(body):
+        why = f"The agent '{body.model}' has its tools; only functions can be added."
         raise e.UnsupportedParameterError("tools", why)
 
 
-def registered_of(asked: CreateResponse) -> tuple[str, ...]:
+def registered_of(body: CreateResponse) -> tuple[str, ...]:
     """The registered tools that are asked for. Raises InvalidRequestError for more than a run
     can have."""
-    named = [one.names for one in asked.tools or () if isinstance(one, RunwardToolsIn)]
+    named = [one.names for one in body.tools or () if isinstance(one, RunwardToolsIn)]
     found = tuple(dict.fromkeys(name for names in named for name in names))
     if len(found) > MAX_TOOLS:
         raise refused("tools", f"must name at most {MAX_TOOLS} registered tools")
     return found
 
 
-def _schema(asked: CreateResponse) -> JsonObject | None:
-    format_ = asked.text.format if asked.text else None
+def _schema(body: CreateResponse) -> JsonObject | None:
+    format_ = body.text.format if body.text else None
     return format_.schema_ if isinstance(format_, JsonSchemaIn) else None
 
 
-def _settings(asked: CreateResponse) -> JsonObject:
-    given: JsonObject = {name: getattr(asked, name) for name in _SETTINGS}
-    given["reasoning"] = (asked.reasoning and asked.reasoning.model_dump(exclude_none=True)) or None
-    given["verbosity"] = asked.text.verbosity if asked.text else None
-    tier = asked.service_tier
+def _settings(body: CreateResponse) -> JsonObject:
+    given: JsonObject = {name: getattr(body, name) for name in _SETTINGS}
+    given["reasoning"] = (body.reasoning and body.reasoning.model_dump(exclude_none=True)) or None
+    given["verbosity"] = body.text.verbosity if body.text else None
+    tier = body.service_tier
     given["service_tier"] = None if tier in ("auto", "default") else tier
     return {name: value for name, value in given.items() if value is not None}
 
 
-def functions_in(asked: CreateResponse) -> tuple[ToolSpec, ...]:
+def functions_in(body: CreateResponse) -> tuple[ToolSpec, ...]:
     """Raises InvalidRequestError."""
     errors: list[FieldError] = []
     specs: dict[str, ToolSpec] = {}
-    for n, one in enumerate(asked.tools or ()):
+    for n, one in enumerate(body.tools or ()):
         if not isinstance(one, FunctionIn):
             continue
         parameters = _NOTHING if one.parameters is None else one.parameters
@@ -190,30 +190,30 @@ def functions_in(asked: CreateResponse) -> tuple[ToolSpec, ...]:
     return tuple(specs.values())
 
 
-def _with_own(asked: CreateResponse, resolved: Resolved) -> Resolved:
+def _with_own(body: CreateResponse, resolved: Resolved) -> Resolved:
     """The run's config, with what only this run has."""
-    config, functions = resolved.config, functions_in(asked)
+    config, functions = resolved.config, functions_in(body)
     taken = {*config.tools, *(one.name for one in functions)}
     if len(taken) < len(config.tools) + len(functions):
         raise refused("tools", "has a function with the name of a registered tool")
     fields: dict[str, Any] = dict(config)
-    if (choice := asked.tool_choice) is not None:
+    if (choice := body.tool_choice) is not None:
         if not isinstance(choice, str) and choice.name not in taken:
             raise refused("tool_choice", "must name one of the response's tools")
         named = choice if isinstance(choice, str) else NamedTool(name=choice.name)
         fields["tool_choice"] = named
     if functions and config.limits.deadline_seconds is None:
         fields["limits"] = config.limits.model_copy(update={"deadline_seconds": DEADLINE_SECONDS})
-    fields |= {"functions": functions, "request": kept_of(asked)}
+    fields |= {"functions": functions, "request": kept_of(body)}
     own = RunConfig.model_construct(None, **fields)
     team = dict(resolved.team)
-    if resolved.version is not None and asked.model in team:
-        team[asked.model] = Member(own, resolved.version)
+    if resolved.version is not None and body.model in team:
+        team[body.model] = Member(own, resolved.version)
     return Resolved(own, resolved.version, team)
 
 
-def _session_of(asked: CreateResponse) -> SessionId | None:
-    given = asked.conversation
+def _session_of(body: CreateResponse) -> SessionId | None:
+    given = body.conversation
     if given is None:
         return None
     value = parse(Prefix.SESSION, given.id if isinstance(given, ConversationIn) else given)
@@ -222,18 +222,18 @@ def _session_of(asked: CreateResponse) -> SessionId | None:
     return SessionId(value)
 
 
-def check_goes_on(asked: CreateResponse, config: RunConfig) -> None:
+def check_goes_on(body: CreateResponse, config: RunConfig) -> None:
     """A run that goes on is what it was when it was started. Raises InvalidRequestError where the
     request says otherwise."""
     kept = config.request or {}
-    for name, value in kept_of(asked).items():
+    for name, value in kept_of(body).items():
         if name not in ("background", "previous_response_id") and kept.get(name) != value:
             raise _differs(name)
-    if asked.instructions is not None and asked.instructions != config.instructions:
+    if body.instructions is not None and body.instructions != config.instructions:
         raise _differs("instructions")
-    registered = config.tools if ":" in asked.model else ()  # an agent has its own
-    same = (functions_in(asked), registered_of(asked)) == (config.functions, registered)
-    if asked.tools is not None and not same:
+    registered = config.tools if ":" in body.model else ()  # an agent has its own
+    same = (functions_in(body), registered_of(body)) == (config.functions, registered)
+    if body.tools is not None and not same:
         raise _differs("tools")
 
 

@@ -42,40 +42,42 @@ class Answered:
 
 
 async def accept(
-    services: Services, who: Principal, asked: StartRun, what: IdempotentRequest
+    services: Services, principal: Principal, body: StartRun, request_key: IdempotentRequest
 ) -> Answered:
     """After this the run and its first event are committed. Raises AppErrors."""
-    return await accepted_once(services, what, lambda: _accept_new(services, who, asked, what))
+    return await accepted_once(
+        services, request_key, lambda: _accept_new(services, principal, body, request_key)
+    )
 
 
 async def accepted_once(
-    services: Services, what: IdempotentRequest, start: Callable[[], Awaitable[Answered]]
+    services: Services, request_key: IdempotentRequest, start: Callable[[], Awaitable[Answered]]
 ) -> Answered:
     """`start` accepts a run and keeps the key beside it."""
-    if what.key is not None and (kept := await _replay(services, what)) is not None:
+    if request_key.key is not None and (kept := await _replay(services, request_key)) is not None:
         return kept
     try:
         return await start()
     except (DBAPIError, e.SessionBusyError) as error:
         lost = isinstance(error, e.SessionBusyError) or sqlstate(error) == UNIQUE_VIOLATION
-        if what.key is None or not lost:
+        if request_key.key is None or not lost:
             raise  # else the same key at the same time: the other one may have been first
-        kept = await _replay(services, what)
+        kept = await _replay(services, request_key)
         if kept is None:
             raise
         return kept
 
 
 async def _accept_new(
-    services: Services, who: Principal, asked: StartRun, what: IdempotentRequest
+    services: Services, principal: Principal, body: StartRun, request_key: IdempotentRequest
 ) -> Answered:
-    resolved = await resolve(services, who.project_id, asked)
-    new = what.with_key(new_run(who, asked, resolved, asked.messages()))
-    if asked.session_id is not None:
-        value = parse(Prefix.SESSION, asked.session_id)
+    resolved = await resolve(services, principal.project_id, body)
+    new = request_key.with_key(new_run(principal, body, resolved, body.messages()))
+    if body.session_id is not None:
+        value = parse(Prefix.SESSION, body.session_id)
         if value is None:
             raise e.SessionNotFoundError
-        wish = None if asked.on_conflict is None else OnConflict(asked.on_conflict)
+        wish = None if body.on_conflict is None else OnConflict(body.on_conflict)
         return await accept_in_session(services, new, SessionId(value), wish)
     return await accept_at_once(services, new)
 
@@ -153,25 +155,25 @@ async def _is_kept(tx: Tx, new: NewRun) -> bool:
     return await idempotency.read(tx, new.project_id, new.idempotency[0]) is not None
 
 
-async def _replay(services: Services, what: IdempotentRequest) -> Answered | None:
+async def _replay(services: Services, request_key: IdempotentRequest) -> Answered | None:
     """The run that was started under the key, as it is now."""
-    assert what.key is not None
+    assert request_key.key is not None
     async with services.database.pool.begin() as tx:
-        kept = await idempotency.read(tx, what.project_id, what.key)
+        kept = await idempotency.read(tx, request_key.project_id, request_key.key)
         if kept is None:
-            await idempotency.drop_expired(tx, what.project_id, what.key)
+            await idempotency.drop_expired(tx, request_key.project_id, request_key.key)
             return None
-        what.check(kept)
+        request_key.check(kept)
         assert kept.resource_id is not None
-        run = await views.get_run(tx, what.project_id, RunId(kept.resource_id))
+        run = await views.get_run(tx, request_key.project_id, RunId(kept.resource_id))
     if run is None:
         raise e.RunNotFoundError
     return Answered(run, replayed=True)
 
 
 def new_run(
-    who: Principal,
-    asked: StartRun,
+    principal: Principal,
+    body: StartRun,
     resolved: Resolved,
     items: tuple[Item, ...],
     continued_from: RunId | None = None,
@@ -181,17 +183,17 @@ def new_run(
         check_room(items)
     config, changes = resolved.config, Changes()
     before = {"continued_from": format_id(Prefix.RUN, continued_from)} if continued_from else {}
-    created(changes, asked.agent, config, **before)
-    segment = Segment(SegmentKind.INPUT, 0, asked.agent, items)
+    created(changes, body.agent, config, **before)
+    segment = Segment(SegmentKind.INPUT, 0, body.agent, items)
     changes.segments.append(segment)
     return NewRun(
-        project_id=who.project_id,
+        project_id=principal.project_id,
         id=RunId(mint()),
-        agent=asked.agent,
+        agent=body.agent,
         config=config,
-        context=asked.context,
-        metadata=asked.metadata,
-        created_by=who.key_id,
+        context=body.context,
+        metadata=body.metadata,
+        created_by=principal.key_id,
         changes=changes,
         agent_version=resolved.version,
         team=resolved.team,

@@ -34,7 +34,7 @@ EARLY_SECONDS: Final = 0.1
 
 @routes.get("/runs/{run_id}/tool_calls/{call_id:path}", response_model=ToolCall)
 async def get_tool_call(
-    who: RunsReader,
+    principal: RunsReader,
     services: Using,
     run_id: RunPath,
     call_id: CallPath,
@@ -42,7 +42,7 @@ async def get_tool_call(
 ) -> Response:
     """Show one call of a run."""
     async with services.autocommit.connect() as tx:
-        found = await views.calls_of(tx, who.project_id, run_id, call_id=call_id)
+        found = await views.calls_of(tx, principal.project_id, run_id, call_id=call_id)
     if not found:
         raise e.CallNotFoundError
     return answer(render.tool_call(run_id, found[0], max_arguments_bytes))
@@ -50,7 +50,7 @@ async def get_tool_call(
 
 @routes.post("/runs/{run_id}/tool_calls/{call_id:path}/resolve", response_model=ToolCall)
 async def resolve_tool_call(
-    who: ApprovalsDecider,
+    principal: ApprovalsDecider,
     services: Using,
     request: Request,
     run_id: RunPath,
@@ -63,12 +63,12 @@ async def resolve_tool_call(
 
     async def resolve(tx: Tx) -> ToolCall:
         await transitions.resolve_call(
-            tx, services.vault, who.project_id, run_id, call_id, resolution
+            tx, services.vault, principal.project_id, run_id, call_id, resolution
         )
-        return await _shown_call(tx, who.project_id, run_id, call_id)
+        return await _shown_call(tx, principal.project_id, run_id, call_id)
 
     shown = await answer_once(
-        services, IdempotentRequest.of(request, who.project_id, idempotency_key), resolve
+        services, IdempotentRequest.of(request, principal.project_id, idempotency_key), resolve
     )
     services.wake_worker()
     return shown
@@ -76,7 +76,7 @@ async def resolve_tool_call(
 
 @routes.post("/runs/{run_id}/tool_calls/{call_id:path}/result", response_model=ToolCall)
 async def give_tool_result(
-    who: RunsWriter,
+    principal: RunsWriter,
     services: Using,
     request: Request,
     run_id: RunPath,
@@ -88,20 +88,20 @@ async def give_tool_result(
     wins; the same again is fine, another is 409."""
 
     async def give(tx: Tx) -> ToolCall:
-        policy = await policies.get_policy(tx, who.project_id)
+        policy = await policies.get_policy(tx, principal.project_id)
         await client_results.give(
             tx,
             services.vault,
-            who.project_id,
+            principal.project_id,
             run_id,
             call_id,
             result.said(),
             checked=policy.checks_results,
         )
-        return await _shown_call(tx, who.project_id, run_id, call_id)
+        return await _shown_call(tx, principal.project_id, run_id, call_id)
 
     shown = await answer_once(
-        services, IdempotentRequest.of(request, who.project_id, idempotency_key), give
+        services, IdempotentRequest.of(request, principal.project_id, idempotency_key), give
     )
     services.wake_worker()
     return shown
@@ -116,7 +116,7 @@ async def _shown_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: Cal
 async def call_back(
     services: Using,
     token: Annotated[str, Path(max_length=128, description="From the call's own body.")],
-    said: Callback,
+    callback: Callback,
 ) -> Response:
     """A tool that answered 202 delivers progress, its result or its failure, or asks the caller
     something. The token is the authority: no API key. The first result wins; the same again is
@@ -129,7 +129,7 @@ async def call_back(
         async with services.database.pool.begin() as tx:
             policy = await policies.get_policy(tx, ref.project_id)
             found = await transitions.take_callback(
-                tx, services.vault, ref, said, checked=policy.checks_results
+                tx, services.vault, ref, callback, checked=policy.checks_results
             )
         match found:
             case None:

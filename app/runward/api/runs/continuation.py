@@ -20,21 +20,25 @@ from runward.wiring import Services
 
 
 async def go_on(
-    services: Services, who: Principal, run_id: RunId, asked: ContinueRun, what: IdempotentRequest
+    services: Services,
+    principal: Principal,
+    run_id: RunId,
+    body: ContinueRun,
+    request_key: IdempotentRequest,
 ) -> Answered:
     """After this the new run is committed. Raises AppErrors."""
 
     async def start() -> Answered:
         async with services.autocommit.connect() as tx:
-            messages = () if asked.input is None else items_of(asked.input)
+            messages = () if body.input is None else items_of(body.input)
             found = await continuation.prepare(
-                tx, who.project_id, run_id, turns=asked.max_turns, messages=messages
+                tx, principal.project_id, run_id, turns=body.max_turns, messages=messages
             )
-        new = what.with_key(replace(found.run, created_by=who.key_id))
+        new = request_key.with_key(replace(found.run, created_by=principal.key_id))
         accepted = await _accepted(services, new, found.session_id)
         return replace(accepted, run=replace(accepted.run, agent=found.agent))
 
-    return await accepted_once(services, what, start)
+    return await accepted_once(services, request_key, start)
 
 
 async def _accepted(services: Services, new: NewRun, session_id: SessionId | None) -> Answered:

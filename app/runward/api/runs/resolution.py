@@ -27,20 +27,20 @@ class Resolved:
     team: Mapping[str, Member] = field(default_factory=dict[str, Member])
 
 
-async def resolve(services: Services, project_id: ProjectId, asked: StartRun) -> Resolved:
+async def resolve(services: Services, project_id: ProjectId, body: StartRun) -> Resolved:
     """Raises AppErrors for names that lead nowhere."""
-    config, version = asked.config(), None
+    config, version = body.config(), None
     models = await services.engine.models.of(project_id)
-    await ensure_guards(services, asked.guardrails, asked.hooks)
+    await ensure_guards(services, body.guardrails, body.hooks)
     async with services.autocommit.connect() as tx:
-        if asked.agent is not None:
-            agent = await agents.get_agent(tx, project_id, asked.agent)
+        if body.agent is not None:
+            agent = await agents.get_agent(tx, project_id, body.agent)
             if agent is None:
                 raise e.UnknownAgentError(
-                    f"There is no agent '{asked.agent}'.",
+                    f"There is no agent '{body.agent}'.",
                     errors=[FieldError("agent", "is not registered")],
                 )
-            limits = merged(agent.config.limits, asked.limits)
+            limits = merged(agent.config.limits, body.limits)
             config = agent.config.model_copy(update={"limits": limits})
             version = agent.version
         check_agent(models, config)
@@ -55,9 +55,9 @@ async def resolve(services: Services, project_id: ProjectId, asked: StartRun) ->
             f"Not registered: {', '.join(missing)}. Register an agent with POST /v1/agents.",
             errors=[FieldError(_place(config, name), "is not registered") for name in missing],
         )
-    if asked.agent is not None and team:
+    if body.agent is not None and team:
         assert version is not None
-        team[asked.agent] = Member(config, version)
+        team[body.agent] = Member(config, version)
     await _check_tools(services, project_id, config, team)
     return Resolved(config, version, team)
 
@@ -90,6 +90,6 @@ async def _check_tools(
         await check_hosted(services, project_id, member)
 
 
-def merged(base: Limits, given: Limits) -> Limits:
+def merged(base: Limits, limits: Limits) -> Limits:
     """The agent's limits, with what the run itself says in their place."""
-    return base.model_copy(update={name: getattr(given, name) for name in given.model_fields_set})
+    return base.model_copy(update={name: getattr(limits, name) for name in limits.model_fields_set})

@@ -54,7 +54,7 @@ routes = router("Runs")
     },
 )
 async def start_run(
-    who: RunsWriter,
+    principal: RunsWriter,
     services: Using,
     request: Request,
     run: StartRun,
@@ -65,22 +65,22 @@ async def start_run(
     ] = "*/*",
 ) -> Response:
     """Accept a run. The answer means that it and its first event are committed."""
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
 
     async def streamed() -> Frames:
-        accepted = await accept(services, who, run, what)
-        frames = frames_from_start(services, who.project_id, accepted.run.id)
+        accepted = await accept(services, principal, run, what)
+        frames = frames_from_start(services, principal.project_id, accepted.run.id)
         return frames, _headers_of(accepted)
 
     if "text/event-stream" in accept_header:
-        return await stream_of_new(services, who, streamed)
-    accepted = await accept(services, who, run, what)
+        return await stream_of_new(services, principal, streamed)
+    accepted = await accept(services, principal, run, what)
     run_id, headers = accepted.run.id, _headers_of(accepted)
     if wait:
-        return await _held(services, who.project_id, run_id, wait, headers)
+        return await _held(services, principal.project_id, run_id, wait, headers)
     if accepted.replayed:
-        return answer(await read_run(services, who.project_id, run_id), 202, headers)
-    return answer(_just_accepted(who, accepted), 202, headers)
+        return answer(await read_run(services, principal.project_id, run_id), 202, headers)
+    return answer(_just_accepted(principal, accepted), 202, headers)
 
 
 async def _held(
@@ -101,14 +101,14 @@ def _headers_of(accepted: Answered) -> dict[str, str]:
     return location | REPLAYED if accepted.replayed else location
 
 
-def _just_accepted(who: Principal, accepted: Answered) -> Run:
-    actor = ActingKey(who.key_id, who.key_name)
+def _just_accepted(principal: Principal, accepted: Answered) -> Run:
+    actor = ActingKey(principal.key_id, principal.key_name)
     return render.run(replace(accepted.run, created_by=actor))
 
 
 @routes.get("/runs", response_model=Page[Run])
 async def list_runs(
-    who: RunsReader, services: Using, walk: Walking, which: RunsThatFit
+    principal: RunsReader, services: Using, walk: Walking, which: RunsThatFit
 ) -> Response:
     """List runs, newest first: those that were started, or with `parent_run_id` the child runs
     of one. An unknown run has none. With `q` a page may hold fewer runs than `limit`, or none,
@@ -119,14 +119,14 @@ async def list_runs(
     async with services.autocommit.connect() as tx:
         found = await search.search_runs(
             tx,
-            who.project_id,
+            principal.project_id,
             which,
             after=walk.after_id(Prefix.RUN),
             limit=walk.limit + 1,
             descending=walk.descending,
         )
         open_ids = [run.id for run in found.runs if run.status not in TERMINAL]
-        waiting = await views.waiting_for(tx, who.project_id, open_ids)
+        waiting = await views.waiting_for(tx, principal.project_id, open_ids)
     page = Page[Run].of(
         found.runs,
         walk.limit,
@@ -144,11 +144,11 @@ async def list_runs(
     response_model=Run,
     responses={202: {"description": "With `wait`: the run has not settled.", "model": Run}},
 )
-async def get_run(who: RunsReader, services: Using, run_id: RunPath, wait: Wait) -> Response:
+async def get_run(principal: RunsReader, services: Using, run_id: RunPath, wait: Wait) -> Response:
     """Poll a run; with `wait`, hold until it has ended or needs someone."""
     if wait:
-        return await _held(services, who.project_id, run_id, wait)
-    return answer(await read_run(services, who.project_id, run_id))
+        return await _held(services, principal.project_id, run_id, wait)
+    return answer(await read_run(services, principal.project_id, run_id))
 
 
 async def read_run(services: Services, project_id: ProjectId, run_id: RunId) -> Run:
@@ -170,11 +170,11 @@ async def shown_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Run:
 
 @routes.get("/runs/{run_id}/items", response_model=ItemPage)
 async def list_items(
-    who: RunsReader, services: Using, run_id: RunPath, walk: WalkingInOrder
+    principal: RunsReader, services: Using, run_id: RunPath, walk: WalkingInOrder
 ) -> Response:
     """The conversation as the model sees it: the calls of a response, then their results."""
     async with services.autocommit.connect() as tx:
-        found = await queries.load(tx, who.project_id, run_id)
+        found = await queries.load(tx, principal.project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
     shown: list[JsonObject] = [
@@ -187,20 +187,20 @@ async def list_items(
 
 @routes.get("/runs/{run_id}/tool_calls", response_model=Page[ToolCall])
 async def list_tool_calls(
-    who: RunsReader, services: Using, run_id: RunPath, walk: WalkingInOrder
+    principal: RunsReader, services: Using, run_id: RunPath, walk: WalkingInOrder
 ) -> Response:
     """The ledger, in the order in which the model asked."""
     async with services.autocommit.connect() as tx:
-        if await views.status_of(tx, who.project_id, run_id) is None:
+        if await views.status_of(tx, principal.project_id, run_id) is None:
             raise e.RunNotFoundError
-        found = await views.calls_of(tx, who.project_id, run_id)
+        found = await views.calls_of(tx, principal.project_id, run_id)
     shown = [render.tool_call(run_id, one) for one in found]
     return answer(page_of(shown, walk, lambda call: call.id))
 
 
 @routes.post("/runs/{run_id}/input", status_code=202, response_model=Run)
 async def send_input(
-    who: RunsWriter,
+    principal: RunsWriter,
     services: Using,
     request: Request,
     run_id: RunPath,
@@ -211,11 +211,14 @@ async def send_input(
     that the run waits for."""
 
     async def send(tx: Tx) -> Run:
-        await transitions.add_input(tx, who.project_id, run_id, items_of(message.input))
-        return await shown_run(tx, who.project_id, run_id)
+        await transitions.add_input(tx, principal.project_id, run_id, items_of(message.input))
+        return await shown_run(tx, principal.project_id, run_id)
 
     shown = await answer_once(
-        services, IdempotentRequest.of(request, who.project_id, idempotency_key), send, status=202
+        services,
+        IdempotentRequest.of(request, principal.project_id, idempotency_key),
+        send,
+        status=202,
     )
     services.wake_worker()
     return shown
@@ -223,29 +226,29 @@ async def send_input(
 
 @routes.post("/runs/{run_id}/continue", status_code=202, response_model=Run)
 async def continue_run(
-    who: RunsWriter,
+    principal: RunsWriter,
     services: Using,
     request: Request,
     run_id: RunPath,
-    how: ContinueRun | None = None,
+    body: ContinueRun | None = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Go on from a run that is `incomplete`: a new run begins with its items, its call ids and
     their results, and with limits of its own. The old one stays as it is."""
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
-    accepted = await go_on(services, who, run_id, how or ContinueRun(), what)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
+    accepted = await go_on(services, principal, run_id, body or ContinueRun(), what)
     headers = _headers_of(accepted)
     if accepted.replayed:
-        shown = await read_run(services, who.project_id, accepted.run.id)
+        shown = await read_run(services, principal.project_id, accepted.run.id)
         return answer(shown, 202, headers)
-    return answer(_just_accepted(who, accepted), 202, headers)
+    return answer(_just_accepted(principal, accepted), 202, headers)
 
 
 @routes.post("/runs/{run_id}/cancel", response_model=Run)
 async def cancel_run(
-    who: RunsWriter, services: Using, run_id: RunPath, how: CancelRun | None = None
+    principal: RunsWriter, services: Using, run_id: RunPath, body: CancelRun | None = None
 ) -> Response:
     """After the answer nothing new starts. Works whether or not a worker is alive."""
-    after_turn = how is not None and how.mode == "after_turn"
-    await cancel(services, who.project_id, run_id, after_turn=after_turn)
-    return answer(await read_run(services, who.project_id, run_id))
+    after_turn = body is not None and body.mode == "after_turn"
+    await cancel(services, principal.project_id, run_id, after_turn=after_turn)
+    return answer(await read_run(services, principal.project_id, run_id))

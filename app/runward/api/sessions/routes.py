@@ -35,7 +35,7 @@ _PLACE: Final = re.compile(r"_([0-9]{1,18})_([0-9]{1,9})")
 
 @routes.post("/sessions", status_code=201, response_model=Session)
 async def create_session(
-    who: RunsWriter,
+    principal: RunsWriter,
     services: Using,
     request: Request,
     session: CreateSession,
@@ -46,7 +46,7 @@ async def create_session(
     async def create(tx: Tx) -> Session:
         made = await sessions.create(
             tx,
-            who.project_id,
+            principal.project_id,
             name=session.name,
             metadata=session.metadata,
             state=session.state,
@@ -54,17 +54,17 @@ async def create_session(
         )
         return _shown(made)
 
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
     return await answer_once(services, what, create, status=201, under="/v1/sessions")
 
 
 @routes.get("/sessions", response_model=Page[Session])
-async def list_sessions(who: RunsReader, services: Using, walk: Walking) -> Response:
+async def list_sessions(principal: RunsReader, services: Using, walk: Walking) -> Response:
     """List sessions, newest first."""
     async with services.autocommit.connect() as tx:
         found = await sessions.search(
             tx,
-            who.project_id,
+            principal.project_id,
             after=walk.after_id(Prefix.SESSION),
             limit=walk.limit + 1,
             descending=walk.descending,
@@ -73,10 +73,10 @@ async def list_sessions(who: RunsReader, services: Using, walk: Walking) -> Resp
 
 
 @routes.get("/sessions/{session_id}", response_model=Session)
-async def get_session(who: RunsReader, services: Using, session_id: SessionPath) -> Response:
+async def get_session(principal: RunsReader, services: Using, session_id: SessionPath) -> Response:
     """One session, with its state as it is now."""
     async with services.autocommit.connect() as tx:
-        found = await sessions.get(tx, who.project_id, session_id)
+        found = await sessions.get(tx, principal.project_id, session_id)
     if found is None:
         raise e.SessionNotFoundError
     return answer(_shown(found))
@@ -84,36 +84,38 @@ async def get_session(who: RunsReader, services: Using, session_id: SessionPath)
 
 @routes.patch("/sessions/{session_id}", response_model=Session)
 async def change_session(
-    who: RunsWriter, services: Using, session_id: SessionPath, patch: PatchSession
+    principal: RunsWriter, services: Using, session_id: SessionPath, patch: PatchSession
 ) -> Response:
     """Change a session. The state is merged, also with what its runs change meanwhile."""
     async with services.database.pool.begin() as tx:
         changed = await sessions.change(
-            tx, who.project_id, session_id, delta=patch.state, **patch.given()
+            tx, principal.project_id, session_id, delta=patch.state, **patch.given()
         )
     return answer(_shown(changed))
 
 
 @routes.delete("/sessions/{session_id}", status_code=204)
-async def delete_session(who: RunsWriter, services: Using, session_id: SessionPath) -> Response:
+async def delete_session(
+    principal: RunsWriter, services: Using, session_id: SessionPath
+) -> Response:
     """Delete a session with its conversation and its state; its runs stay. Refused with 409
     `session_busy` while one of them is open."""
     async with services.database.pool.begin() as tx:
-        await sessions.delete(tx, who.project_id, session_id)
+        await sessions.delete(tx, principal.project_id, session_id)
     return nothing()
 
 
 @routes.get("/sessions/{session_id}/items", response_model=SessionItemPage)
 async def list_session_items(
-    who: RunsReader, services: Using, session_id: SessionPath, walk: WalkingInOrder
+    principal: RunsReader, services: Using, session_id: SessionPath, walk: WalkingInOrder
 ) -> Response:
     """What the session's ended runs left: what its next run goes on from."""
-    return answer(await _items(services, who.project_id, session_id, walk))
+    return answer(await _items(services, principal.project_id, session_id, walk))
 
 
 @routes.post("/sessions/{session_id}/fork", status_code=201, response_model=Session)
 async def fork_session(
-    who: RunsWriter,
+    principal: RunsWriter,
     services: Using,
     request: Request,
     session_id: SessionPath,
@@ -126,10 +128,12 @@ async def fork_session(
 
     async def make(tx: Tx) -> Session:
         run_id = None if asked.run_id is None else _run_id(asked.run_id)
-        made = await sessions.fork(tx, who.project_id, session_id, run_id=run_id, name=asked.name)
+        made = await sessions.fork(
+            tx, principal.project_id, session_id, run_id=run_id, name=asked.name
+        )
         return _shown(made)
 
-    what = IdempotentRequest.of(request, who.project_id, idempotency_key)
+    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
     return await answer_once(services, what, make, status=201, under="/v1/sessions")
 
 

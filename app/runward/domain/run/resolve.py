@@ -84,9 +84,9 @@ Callback: TypeAlias = Annotated[
 
 
 def resolve(
-    state: RunState, changes: Changes, call: Call, tool: CompiledTool, how: Resolution
+    state: RunState, changes: Changes, call: Call, tool: CompiledTool, resolution: Resolution
 ) -> RunState:
-    match how:
+    match resolution:
         case ResolvedCompleted(output=output):
             result = replace(completed(output, tool.spec.max_output_bytes), reason=Reason.RESOLVED)
             return settle(state, changes, call, result)
@@ -98,28 +98,28 @@ def resolve(
             changes.put(ready)
             return state.with_call(ready)
         case _:
-            assert_never(how)
+            assert_never(resolution)
 
 
 def call_back(
-    state: RunState, changes: Changes, call: Call, tool: CompiledTool, said: Callback
+    state: RunState, changes: Changes, call: Call, tool: CompiledTool, callback: Callback
 ) -> RunState:
-    match said:
+    match callback:
         case CallbackCompleted() | CallbackFailed():
-            return conclude(state, changes, call, _verdict(call, tool, said))
+            return conclude(state, changes, call, _verdict(call, tool, callback))
         case InputRequired():
-            return _ask_caller(state, changes, call, said)
+            return _ask_caller(state, changes, call, callback)
         case Progress():
             changes.add(
                 "tool_call.progress",
                 call_id=call.id,
                 status="progress",
-                progress=said.progress,
-                message=said.message,
+                progress=callback.progress,
+                message=callback.message,
             )
             return state
         case _:
-            assert_never(said)
+            assert_never(callback)
 
 
 def _ask_caller(state: RunState, changes: Changes, call: Call, said: InputRequired) -> RunState:
@@ -138,24 +138,24 @@ def rounds(call: Call) -> int:
     return call.exchange.number if call.exchange else 0
 
 
-def was_asked(call: Call, said: Callback, attempt: int) -> bool:
+def was_asked(call: Call, callback: Callback, attempt: int) -> bool:
     """Whether the call has asked just that already: it waits for the answer, or `attempt`, which
     says so, is the one that has asked."""
     asked = call.exchange
     return (
-        isinstance(said, InputRequired)
+        isinstance(callback, InputRequired)
         and asked is not None
         and (call.phase is CallPhase.AWAITING_INPUT or attempt <= asked.attempt)
-        and same([asked.requests, asked.state], [said.requests, said.state])
+        and same([asked.requests, asked.state], [callback.requests, callback.state])
     )
 
 
 def give_result(
-    state: RunState, changes: Changes, call: Call, tool: CompiledTool, said: Answer
+    state: RunState, changes: Changes, call: Call, tool: CompiledTool, answer: Answer
 ) -> RunState:
     """The client has run its tool, or will not answer what a tool asks."""
-    kept = replace(call, received=said.model_dump(mode="json"))
-    return conclude(state, changes, kept, _verdict(call, tool, said))
+    kept = replace(call, received=answer.model_dump(mode="json"))
+    return conclude(state, changes, kept, _verdict(call, tool, answer))
 
 
 def give_input(state: RunState, changes: Changes, call: Call, said: CallbackCompleted) -> RunState:
@@ -169,13 +169,13 @@ def give_input(state: RunState, changes: Changes, call: Call, said: CallbackComp
     return state.with_call(ready)
 
 
-def given_before(call: Call, said: Answer) -> bool | None:
+def given_before(call: Call, answer: Answer) -> bool | None:
     """Whether the client has said just that, or something else (False), or nothing yet (None)."""
     if call.received is not None:
-        return same(call.received, said.model_dump(mode="json"))
+        return same(call.received, answer.model_dump(mode="json"))
     if call.exchange is None or not call.exchange.answered:
         return None
-    return isinstance(said, CallbackCompleted) and same(call.exchange.responses, said.output)
+    return isinstance(answer, CallbackCompleted) and same(call.exchange.responses, answer.output)
 
 
 def checks_results(state: RunState, tool: CompiledTool) -> bool:
@@ -187,18 +187,18 @@ def checks_results(state: RunState, tool: CompiledTool) -> bool:
     )
 
 
-def keep(changes: Changes, call: Call, said: Answer) -> None:
+def keep(changes: Changes, call: Call, answer: Answer) -> None:
     """The answer is here, and waits for the loop to show it to guardrails and hooks."""
-    changes.put(replace(call, received=said.model_dump(mode="json")))
+    changes.put(replace(call, received=answer.model_dump(mode="json")))
     changes.add("tool_call.progress", call_id=call.id, status="received")
 
 
-def says_the_same(call: Call, tool: CompiledTool, said: Answer) -> bool:
+def says_the_same(call: Call, tool: CompiledTool, answer: Answer) -> bool:
     """Whether it would have given the settled call the very result that it has; where that was
     shown to guardrails and hooks first, whether it is what they were shown."""
     if call.received is not None:
-        return same(call.received, said.model_dump(mode="json"))
-    verdict, result = _verdict(call, tool, said), call.result
+        return same(call.received, answer.model_dump(mode="json"))
+    verdict, result = _verdict(call, tool, answer), call.result
     return (
         result is not None
         and isinstance(verdict, Result)
@@ -215,16 +215,16 @@ def outcome_of_callback(received: JsonObject) -> Done | Failed:
     return _outcome(_SAID.validate_python(received))
 
 
-def _outcome(said: Answer) -> Done | Failed:
-    match said:
+def _outcome(answer: Answer) -> Done | Failed:
+    match answer:
         case CallbackCompleted(output=output):
             return Done(output)
         case CallbackFailed(message=message):
             return Failed(Why.ERROR, "Whoever ran the tool said so.", message)
         case _:
-            assert_never(said)
+            assert_never(answer)
 
 
-def _verdict(call: Call, tool: CompiledTool, said: Answer) -> Disposition:
+def _verdict(call: Call, tool: CompiledTool, answer: Answer) -> Disposition:
     """Never to try again: there is no time left for that."""
-    return classify_outcome(tool, call, _outcome(said), seconds_left=0, jitter=0)
+    return classify_outcome(tool, call, _outcome(answer), seconds_left=0, jitter=0)

@@ -71,14 +71,14 @@ class ProviderConnection:
         self,
         request: ModelRequest,
         model: Model,
-        said: list[ModelMessage],
+        messages: list[ModelMessage],
         plan: Plan,
         on_delta: OnDelta,
     ) -> Answer:
         shown = StreamedDeltas(on_delta, one_call=plan.one_call)
         once = _streamed if request.settings.get("stream") is not False else _whole
         try:
-            answers = await _all_of(once, model, said, plan, shown)
+            answers = await _all_of(once, model, messages, plan, shown)
             answer = answered(answers, request.tools, self._vendor)
         except ModelError:
             raise
@@ -119,12 +119,12 @@ _Once = Callable[[Model, list[ModelMessage], Plan, StreamedDeltas], Awaitable[Mo
 
 
 async def _all_of(
-    once: _Once, model: Model, said: list[ModelMessage], plan: Plan, shown: StreamedDeltas
+    once: _Once, model: Model, messages: list[ModelMessage], plan: Plan, shown: StreamedDeltas
 ) -> list[ModelResponse]:
     """The answer, and what follows where the vendor paused in it."""
     answers: list[ModelResponse] = []
     for _ in range(MAX_PAUSES):
-        answer = await once(model, [*said, *answers], plan, shown)
+        answer = await once(model, [*messages, *answers], plan, shown)
         answers.append(answer)
         if answer.state != "suspended":
             return answers
@@ -132,11 +132,11 @@ async def _all_of(
 
 
 async def _streamed(
-    model: Model, said: list[ModelMessage], plan: Plan, shown: StreamedDeltas
+    model: Model, messages: list[ModelMessage], plan: Plan, shown: StreamedDeltas
 ) -> ModelResponse:
     async with model_request_stream(
         model,
-        said,
+        messages,
         model_settings=plan.model_settings,
         model_request_parameters=plan.parameters,
         instrument=False,
@@ -150,11 +150,11 @@ async def _streamed(
 
 
 async def _whole(
-    model: Model, said: list[ModelMessage], plan: Plan, shown: StreamedDeltas
+    model: Model, messages: list[ModelMessage], plan: Plan, shown: StreamedDeltas
 ) -> ModelResponse:
     answer = await model_request(
         model,
-        said,
+        messages,
         model_settings=plan.model_settings,
         model_request_parameters=plan.parameters,
         instrument=False,

@@ -37,25 +37,25 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-async def open_session(tx: Tx, who: Principal, digest: bytes) -> None:
+async def open_session(tx: Tx, principal: Principal, digest: bytes) -> None:
     """Also takes away the project's sessions that are over."""
     surplus = (
         select(_kept.token_hmac)
-        .where(_kept.project_id == who.project_id, _kept.key_id == who.key_id)
+        .where(_kept.project_id == principal.project_id, _kept.key_id == principal.key_id)
         .order_by(_kept.created_at.desc())
         .offset(MAX_OF_A_KEY - 1)
     )
     await tx.execute(
         delete(console_sessions).where(
-            _kept.project_id == who.project_id,
+            _kept.project_id == principal.project_id,
             (_kept.expires_at <= func.clock_timestamp()) | _kept.token_hmac.in_(surplus),
         )
     )
     await tx.execute(
         insert(console_sessions).values(
-            project_id=who.project_id,
+            project_id=principal.project_id,
             token_hmac=digest,
-            key_id=who.key_id,
+            key_id=principal.key_id,
             expires_at=func.clock_timestamp() + LIFETIME,
         )
     )

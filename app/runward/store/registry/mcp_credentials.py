@@ -51,13 +51,15 @@ class SealedCredentials:
         return Credentials(headers, oauth)
 
 
-def seal(vault: Vault, project_id: ProjectId, name: str, given: Credentials) -> SealedCredentials:
+def seal(
+    vault: Vault, project_id: ProjectId, name: str, credentials: Credentials
+) -> SealedCredentials:
     headers = oauth = None
-    if given.headers:
-        text = compact(_HEADERS.dump_python(dict(given.headers), exclude_defaults=True))
+    if credentials.headers:
+        text = compact(_HEADERS.dump_python(dict(credentials.headers), exclude_defaults=True))
         headers = vault.seal(text, column=HEADERS_COLUMN, project_id=project_id, row=name)
-    if given.oauth is not None:
-        text = compact(given.oauth.model_dump(exclude_defaults=True))
+    if credentials.oauth is not None:
+        text = compact(credentials.oauth.model_dump(exclude_defaults=True))
         oauth = vault.seal(text, column=OAUTH_COLUMN, project_id=project_id, row=name)
     return SealedCredentials(headers, oauth)
 
@@ -71,18 +73,18 @@ def seal_refresh(
 
 
 async def fill(
-    tx: Tx, vault: Vault, project_id: ProjectId, name: str, given: Credentials
+    tx: Tx, vault: Vault, project_id: ProjectId, name: str, credentials: Credentials
 ) -> Filled:
     """With the secrets as they are now. Raises McpUnreachableError that names one that is not
     there."""
-    wanted = {secret for _, secret in given.references()}
+    wanted = {secret for _, secret in credentials.references()}
     found = await read_secrets(tx, vault, project_id, wanted)
     if missing := sorted(wanted - found.keys()):
         raise McpUnreachableError(
             f"MCP server '{name}': there is no secret '{missing[0]}' any more; "
             f"PUT /v1/secrets/{missing[0]} makes it again."
         )
-    return given.filled(found)
+    return credentials.filled(found)
 
 
 class StoredRefreshTokens:

@@ -29,7 +29,7 @@ async def give(
     project_id: ProjectId,
     run_id: RunId,
     call_id: CallId,
-    said: Answer,
+    answer: Answer,
     *,
     checked: bool = False,
 ) -> None:
@@ -42,28 +42,28 @@ async def give(
     if call.version is None:
         raise e.CallNotWaitingError
     if call.version == UNREGISTERED and call.phase not in _WAITING:
-        return _again(call, said)  # the agent that has the run now may not have its tool
+        return _again(call, answer)  # the agent that has the run now may not have its tool
     tool = await tool_of(tx, vault, state, call)
     if tool.spec.type != "client" and call.exchange is None:
         raise e.CallNotWaitingError
     if call.phase not in _WAITING or call.received is not None:
-        return _again(call, said)
+        return _again(call, answer)
     changes = Changes()
-    if call.phase is CallPhase.AWAITING_INPUT and isinstance(said, CallbackCompleted):
-        check_room(said, stored=state.stored_bytes)
-        give_input(state, changes, call, said)
+    if call.phase is CallPhase.AWAITING_INPUT and isinstance(answer, CallbackCompleted):
+        check_room(answer, stored=state.stored_bytes)
+        give_input(state, changes, call, answer)
     elif checked or checks_results(state, tool):
-        check_room(said, stored=state.stored_bytes)
-        keep(changes, call, said)
+        check_room(answer, stored=state.stored_bytes)
+        keep(changes, call, answer)
     else:
-        give_result(state, changes, call, tool, said)
+        give_result(state, changes, call, tool, answer)
     await go_on(tx, status, state, changes)
     return None
 
 
-def _again(call: Call, said: Answer) -> None:
+def _again(call: Call, answer: Answer) -> None:
     """The call does not wait. Raises AppErrors unless it is what the client has said before."""
-    match given_before(call, said):
+    match given_before(call, answer):
         case True:
             return
         case False:

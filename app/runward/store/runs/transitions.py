@@ -56,7 +56,12 @@ _TIMED: Final = {
 
 
 async def decide(
-    tx: Tx, vault: Vault, project_id: ProjectId, approval_id: ApprovalId, what: Decision, by: str
+    tx: Tx,
+    vault: Vault,
+    project_id: ProjectId,
+    approval_id: ApprovalId,
+    decision: Decision,
+    by: str,
 ) -> Approval:
     """Exactly one decision wins; the same again is answered like the first. Raises AppErrors."""
     asked = await approvals.get(tx, project_id, approval_id)
@@ -68,22 +73,22 @@ async def decide(
     if asked.status is ApprovalStatus.PENDING and _left_behind(asked, state):
         asked = replace(asked, status=ApprovalStatus.WITHDRAWN)
     if asked.status is not ApprovalStatus.PENDING or asked.expired:
-        return _second(asked, what)
-    if what.digest is not None and what.digest != asked.digest:
+        return _second(asked, decision)
+    if decision.digest is not None and decision.digest != asked.digest:
         raise e.DigestMismatchError
-    if what.decision not in asked.allowed_decisions:
+    if decision.decision not in asked.allowed_decisions:
         raise e.DecisionNotAllowedError
-    _check_remember(what, state)
+    _check_remember(decision, state)
     call = state.calls[CallId(asked.call_id)]
     tool = await tool_of(tx, vault, state, call)
-    if isinstance(what, Edit):
-        _check_edit(state, tool, what)
-    changes, expired = Changes(), await _expired_beside(tx, state, what)
-    _, decided = rules.decide(state, changes, call, tool, what, by, expired=expired)
-    if isinstance(what, Approve | Reject) and what.remember is not None:
-        remembered = rules.remembered(what, call, state.agent)
+    if isinstance(decision, Edit):
+        _check_edit(state, tool, decision)
+    changes, expired = Changes(), await _expired_beside(tx, state, decision)
+    _, decided = rules.decide(state, changes, call, tool, decision, by, expired=expired)
+    if isinstance(decision, Approve | Reject) and decision.remember is not None:
+        remembered = rules.remembered(decision, call, state.agent)
         session = state.place.session_id if state.place else None
-        await approvals.remember(tx, project_id, state.id, remembered, what.remember, session)
+        await approvals.remember(tx, project_id, state.id, remembered, decision.remember, session)
     closed = approvals.closed_rows(state.id, decided, by)
     await go_on(tx, status, state, changes, closed=closed)
     after = await approvals.get(tx, project_id, approval_id)
@@ -91,9 +96,9 @@ async def decide(
     return after
 
 
-async def _expired_beside(tx: Tx, state: RunState, what: Decision) -> frozenset[ApprovalId]:
+async def _expired_beside(tx: Tx, state: RunState, decision: Decision) -> frozenset[ApprovalId]:
     """The run's expired approvals, where the decision could cover them."""
-    if isinstance(what, Approve | Reject) and what.remember is not None:
+    if isinstance(decision, Approve | Reject) and decision.remember is not None:
         return await approvals.expired_of(tx, state.project_id, state.id)
     return frozenset()
 
@@ -116,10 +121,10 @@ def _left_behind(asked: Approval, state: RunState) -> bool:
     )
 
 
-def _check_remember(what: Decision, state: RunState) -> None:
+def _check_remember(decision: Decision, state: RunState) -> None:
     """Only a run that has a place in a session can have something remembered for it: a child run
     passes nothing on."""
-    remember = what.remember if isinstance(what, Approve | Reject) else None
+    remember = decision.remember if isinstance(decision, Approve | Reject) else None
     if remember is None or remember.scope == "run":
         return
     if state.place is None or state.place.number is None:
@@ -128,9 +133,9 @@ def _check_remember(what: Decision, state: RunState) -> None:
         )
 
 
-def _second(asked: Approval, what: Decision) -> Approval:
+def _second(asked: Approval, decision: Decision) -> Approval:
     """The one that won, where it was the same; else the error that names it."""
-    again = rules.as_kept(what)
+    again = rules.as_kept(decision)
     if asked.decision is not None and same(asked.decision, again):
         return asked
     status = asked.status if asked.status is not ApprovalStatus.PENDING else ApprovalStatus.EXPIRED
@@ -146,7 +151,12 @@ def _second(asked: Approval, what: Decision) -> Approval:
 
 
 async def resolve_call(
-    tx: Tx, vault: Vault, project_id: ProjectId, run_id: RunId, call_id: CallId, how: Resolution
+    tx: Tx,
+    vault: Vault,
+    project_id: ProjectId,
+    run_id: RunId,
+    call_id: CallId,
+    resolution: Resolution,
 ) -> None:
     """Settle a call whose outcome nobody knows. Raises AppErrors."""
     status, state = await locked(tx, project_id, run_id)
@@ -156,7 +166,7 @@ async def resolve_call(
     if call.phase is not CallPhase.AWAITING_RESOLUTION:
         raise e.CallNotWaitingError
     changes = Changes()
-    resolve(state, changes, call, await tool_of(tx, vault, state, call), how)
+    resolve(state, changes, call, await tool_of(tx, vault, state, call), resolution)
     if not changes.events:
         changes.add("tool_call.progress", call_id=call.id, status="retried_by_person")
     await go_on(tx, status, state, changes)
@@ -174,7 +184,7 @@ class TooEarly:
 
 
 async def take_callback(
-    tx: Tx, vault: Vault, ref: CallRef, said: Callback, *, checked: bool = False
+    tx: Tx, vault: Vault, ref: CallRef, callback: Callback, *, checked: bool = False
 ) -> Late | TooEarly | None:
     """The first result wins, the same again is fine, another is a conflict. `checked`: the
     project has guardrails or hooks that see results; then, or where the run's own agent or tool
@@ -186,16 +196,16 @@ async def take_callback(
     call = next((call for call in state.calls.values() if call.uuid == ref.call), None)
     if call is None:
         raise e.CallbackNotFoundError
-    if was_asked(call, said, ref.attempt):
+    if was_asked(call, callback, ref.attempt):
         return None
     if call.phase is CallPhase.STARTED or (call.phase is CallPhase.READY and call.attempt > 0):
         return TooEarly()
     if call.phase not in _CALLED_BACK:
-        return await _late(tx, vault, state, call, said)
+        return await _late(tx, vault, state, call, callback)
     if call.received is not None:
-        return _again(call.received, said)
+        return _again(call.received, callback)
     tool = await tool_of(tx, vault, state, call)
-    await _take(tx, status, state, call, tool, said, checked=checked)
+    await _take(tx, status, state, call, tool, callback, checked=checked)
     return None
 
 
@@ -205,52 +215,54 @@ async def _take(
     state: RunState,
     call: Call,
     tool: CompiledTool,
-    said: Callback,
+    callback: Callback,
     *,
     checked: bool,
 ) -> None:
-    final = isinstance(said, CallbackCompleted | CallbackFailed)
+    final = isinstance(callback, CallbackCompleted | CallbackFailed)
     if not final and state.last_seq >= MAX_PER_RUN:
         raise e.TooManyRequestsError("This run has as many events as it may.")
-    if isinstance(said, InputRequired):
+    if isinstance(callback, InputRequired):
         if call.phase is CallPhase.AWAITING_INPUT:
             raise e.ConflictError("This call waits for the answer to something else.")
         if rounds(call) >= MAX_ROUNDS:
             raise e.ConflictError(f"This call has asked {MAX_ROUNDS} times, as often as it may.")
-        check_room(said, stored=state.stored_bytes)
+        check_room(callback, stored=state.stored_bytes)
     changes = Changes()
-    if isinstance(said, CallbackCompleted | CallbackFailed) and (
+    if isinstance(callback, CallbackCompleted | CallbackFailed) and (
         checked or checks_results(state, tool)
     ):
-        check_room(said, stored=state.stored_bytes)
-        keep(changes, call, said)
+        check_room(callback, stored=state.stored_bytes)
+        keep(changes, call, callback)
     else:
-        call_back(state, changes, call, tool, said)
-    if isinstance(said, Progress):
+        call_back(state, changes, call, tool, callback)
+    if isinstance(callback, Progress):
         await queries.change(tx, state, changes)
     else:
         await go_on(tx, status, state, changes)
 
 
-def _again(received: JsonObject, said: Callback) -> None:
+def _again(received: JsonObject, callback: Callback) -> None:
     """An answer is here already."""
-    if not isinstance(said, Progress) and not same(received, said.model_dump(mode="json")):
+    if not isinstance(callback, Progress) and not same(received, callback.model_dump(mode="json")):
         raise e.ResultAlreadyGivenError
 
 
-async def _late(tx: Tx, vault: Vault, state: RunState, call: Call, said: Callback) -> Late | None:
+async def _late(
+    tx: Tx, vault: Vault, state: RunState, call: Call, callback: Callback
+) -> Late | None:
     if call.result is not None and call.result.outcome in (
         CallOutcome.COMPLETED,
         CallOutcome.FAILED,
     ):
-        if isinstance(said, Progress):
+        if isinstance(callback, Progress):
             return None
-        if isinstance(said, InputRequired):
+        if isinstance(callback, InputRequired):
             raise e.ResultAlreadyGivenError
-        if says_the_same(call, await tool_of(tx, vault, state, call), said):
+        if says_the_same(call, await tool_of(tx, vault, state, call), callback):
             return None
         raise e.ResultAlreadyGivenError
-    body = said.model_dump(mode="json")
+    body = callback.model_dump(mode="json")
     await views.keep_late_callback(tx, state.project_id, state.id, call.id, body, mint())
     return Late()
 
