@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runward.cli.connection import Json
+from runward.cli.connection import JsonBody
 from tests.support.service import INHERITED, ROOT
 
 SECONDS = 120
@@ -108,7 +108,7 @@ def in_a_terminal(runward: CommandLine, *words: str, typed: dict[str, str]) -> t
         os.close(ours)
 
 
-def editor(folder: Path, *steps: Json | str) -> str:
+def editor(folder: Path, *steps: JsonBody | str) -> str:
     """An EDITOR that leaves the first of `steps` in the file, at its next start the second …; it
     keeps what it was given in `given-N`."""
     for at, step in enumerate(steps):

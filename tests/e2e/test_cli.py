@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from runward.cli.approvals import decided_as
-from runward.cli.connection import Json, connected
+from runward.cli.connection import JsonBody, connected
 from tests.e2e.command_line import CommandLine, editor
 from tests.e2e.conftest import Golden
 from tests.e2e.tcp_relay import TcpRelay
@@ -48,7 +48,7 @@ class OneTool:
     def url(self) -> str:
         return self.server.url_of(self.key)
 
-    def arguments(self) -> list[Json]:
+    def arguments(self) -> list[JsonBody]:
         """Of its calls."""
         return [hit.body["arguments"] for hit in self.server.hits(self.key)]
 

@@ -1,12 +1,19 @@
 """The code's shape: no file and no function that a reader cannot hold in mind."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+import runward.tools
 
 MAX_FILE = 400
 MAX_FUNCTION = 60
 """Lines."""
+WIRE = Path("app/runward/api")
+"""A model of the API may have the name of the domain type that it represents."""
+FOR_PLUGINS = {*runward.tools.__all__, "ToolResult"}
+"""Names that authors of plugins import from `runward.tools` and `runward.tools.testing`."""
 
 
 def sources() -> Iterator[tuple[Path, str]]:
@@ -36,3 +43,26 @@ def test_every_function_fits_on_a_screen() -> None:
     }
     assert lengths
     assert {name: length for name, length in lengths.items() if length > MAX_FUNCTION} == {}
+
+
+def public_types(source: str) -> Iterator[str]:
+    """Return the names of the classes and type aliases of a module."""
+    for node in ast.parse(source).body:
+        match node:
+            case ast.ClassDef(name=name):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=ast.Name(id="TypeAlias")):
+                pass
+            case _:
+                continue
+        if not name.startswith("_"):
+            yield name
+
+
+def test_no_public_type_has_the_name_of_another() -> None:
+    names = [
+        (WIRE in path.parents, name) for path, text in sources() for name in public_types(text)
+    ]
+    assert names
+    twice = {name for (_, name), count in Counter(names).items() if count > 1}
+    assert twice - FOR_PLUGINS == set()

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from runward.cli.connection import Json, Runward, connected, path
+from runward.cli.connection import JsonBody, Runward, connected, path
 from runward.cli.editor import show_changed_lines
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, KeyOption, Url, Yes, examples, read_yaml
 from runward.cli.plan import Change, Contract, PlanStep, plan
 from runward.cli.printing import ago, print_json, print_one, say, short
-from runward.cli.registry import Kind, add_delete, add_list
+from runward.cli.registry import ResourceKind, add_delete, add_list
 
 app = typer.Typer(no_args_is_help=True, help="What runs are started from by name.")
 
@@ -28,7 +28,7 @@ MAX_LINE: Final = 80
 """Characters of a change, before and after together."""
 
 
-AGENTS = Kind(
+AGENTS = ResourceKind(
     where="agents",
     word="agent",
     columns={
@@ -119,7 +119,7 @@ def apply(
         print_json({"applied": True, "plan": plan_shown, "agents": made})
 
 
-def _declared(file: Path) -> list[Json]:
+def _declared(file: Path) -> list[JsonBody]:
     found = read_yaml(file)
     agents: Any = found.get("agents") if isinstance(found, dict) else None  # pyright: ignore
     whole = isinstance(found, dict) and set(found) == {"agents"}  # pyright: ignore
@@ -154,7 +154,9 @@ def _show_change(step: PlanStep, change: Change) -> None:
         show_changed_lines(change.before, change.after, "      ")
 
 
-def _apply(runward: Runward, step: PlanStep, bodies: Mapping[str, Json], *, told: bool) -> Json:
+def _apply(
+    runward: Runward, step: PlanStep, bodies: Mapping[str, JsonBody], *, told: bool
+) -> JsonBody:
     """The agent as it is then, or that it is no more."""
     match step.action:
         case "create":

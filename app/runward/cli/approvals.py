@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from runward.cli.completion import suggested
-from runward.cli.connection import Json, Runward, connected, path
+from runward.cli.connection import JsonBody, Runward, connected, path
 from runward.cli.editor import edited, show_difference
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, KeyOption, Limit, Url, Yes, examples, read_json, read_object
@@ -112,9 +112,9 @@ def decide(
     """
     if approval_id is None and decision is not None:
         fail("--decision needs the approval that it is about.", Exit.USAGE)
-    further: Json = {"message": message, "remember": {"scope": remember} if remember else None}
+    further: JsonBody = {"message": message, "remember": {"scope": remember} if remember else None}
     further = {field: value for field, value in further.items() if value is not None}
-    decided: list[Json] = []
+    decided: list[JsonBody] = []
     with connected(url, key) as runward:
         for approval in _waiting(runward, approval_id):
             if decision is None:
@@ -129,7 +129,7 @@ def decide(
         print_json(decided)
 
 
-def _waiting(runward: Runward, approval_id: str | None) -> list[Json]:
+def _waiting(runward: Runward, approval_id: str | None) -> list[JsonBody]:
     """The one that is named; otherwise all, oldest first."""
     if approval_id is not None:
         return [runward.get(path("approvals", approval_id))]
@@ -139,13 +139,13 @@ def _waiting(runward: Runward, approval_id: str | None) -> list[Json]:
     return found
 
 
-def decided_as(runward: Runward, approval: Json, body: Json) -> Json:
+def decided_as(runward: Runward, approval: JsonBody, body: JsonBody) -> JsonBody:
     """Bound to the arguments that were shown: others are refused."""
     sent = body | {"digest": approval["digest"]}
     return runward.post(path("approvals", approval["id"], "decision"), sent)
 
 
-def asked(runward: Runward, approval: Json) -> Json | None:
+def asked(runward: Runward, approval: JsonBody) -> JsonBody | None:
     """Shows the call, and asks until there is a decision. None: not now."""
     show_approval(runward, approval)
     if approval["status"] != "pending":
@@ -166,11 +166,11 @@ def asked(runward: Runward, approval: Json) -> Json | None:
             return {"decision": wanted, **body}
 
 
-def show_approval(runward: Runward, approval: Json) -> None:
+def show_approval(runward: Runward, approval: JsonBody) -> None:
     """All that a decision depends on."""
     run = runward.get(path("runs", approval["run_id"]))
-    starter: Json | None = run["created_by"]
-    started: Json = approval["run"] or {}
+    starter: JsonBody | None = run["created_by"]
+    started: JsonBody = approval["run"] or {}
     print_fields(
         [
             ("approval", approval["id"]),
@@ -186,24 +186,24 @@ def show_approval(runward: Runward, approval: Json) -> None:
     )
 
 
-def _ask_reason(approval: Json) -> Json:
+def _ask_reason(approval: JsonBody) -> JsonBody:
     reason = typer.prompt("Why? The model reads it", default="", show_default=False, err=True)
     return {"message": reason} if reason else {}
 
 
-def _ask_nothing(approval: Json) -> Json:
+def _ask_nothing(approval: JsonBody) -> JsonBody:
     return {}
 
 
-def _ask_arguments(approval: Json) -> Json | None:
+def _ask_arguments(approval: JsonBody) -> JsonBody | None:
     return _confirmed(approval, edited(approval["arguments"]))
 
 
-def _ask_output(approval: Json) -> Json:
+def _ask_output(approval: JsonBody) -> JsonBody:
     return {"output": typer.prompt("What the model gets instead of a call", err=True)}
 
 
-_ASK: Final[dict[str, Callable[[Json], Json | None]]] = {
+_ASK: Final[dict[str, Callable[[JsonBody], JsonBody | None]]] = {
     "approve": _ask_nothing,
     "reject": _ask_reason,
     "edit": _ask_arguments,
@@ -211,7 +211,7 @@ _ASK: Final[dict[str, Callable[[Json], Json | None]]] = {
 }
 
 
-def _confirmed(approval: Json, arguments: Any) -> Json | None:
+def _confirmed(approval: JsonBody, arguments: Any) -> JsonBody | None:
     if not show_difference(approval["arguments"], arguments):
         typer.echo("Nothing was changed.", err=True)
         return None
@@ -221,10 +221,10 @@ def _confirmed(approval: Json, arguments: Any) -> Json | None:
 
 
 def _given(
-    approval: Json, decision: str, arguments: str | None, output: str | None, *, yes: bool
-) -> Json | None:
+    approval: JsonBody, decision: str, arguments: str | None, output: str | None, *, yes: bool
+) -> JsonBody | None:
     """What the options say."""
-    body: Json = {"decision": decision}
+    body: JsonBody = {"decision": decision}
     if decision == "edit":
         new = read_object(arguments, "--arguments") if arguments else edited(approval["arguments"])
         if yes:

@@ -6,17 +6,17 @@ from typing import Annotated, Final
 
 import typer
 
-from runward.cli.connection import Json, connected, path
+from runward.cli.connection import JsonBody, connected, path
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, KeyOption, Limit, RunId, Url, examples, read_json, read_text
 from runward.cli.printing import Columns, print_list, report, short
 
 
-def _answered(call: Json) -> str:
+def _answered(call: JsonBody) -> str:
     return short(call["output"]) if call["output"] is not None else call["detail"] or ""
 
 
-def _seconds(call: Json) -> str:
+def _seconds(call: JsonBody) -> str:
     """From when it was sent last."""
     if call["started_at"] is None or call["ended_at"] is None:
         return ""
@@ -92,7 +92,7 @@ def resolve(
 
     One of --completed, --failed and --retry.
     """
-    bodies: list[Json] = []
+    bodies: list[JsonBody] = []
     if completed is not None:
         bodies.append({"resolution": "completed", "output": read_json(completed, "--completed")})
     if failed is not None:
@@ -117,7 +117,7 @@ def give_result(
 
     One of --output and --error.
     """
-    bodies: list[Json] = []
+    bodies: list[JsonBody] = []
     if output is not None:
         bodies.append({"output": read_json(output, "--output")})
     if error is not None:
@@ -129,7 +129,7 @@ def _settle(
     how: str,
     run_id: str,
     call_id: str,
-    bodies: list[Json],
+    bodies: list[JsonBody],
     url: str | None,
     key: str | None,
     *,

@@ -11,7 +11,7 @@ import httpx2
 
 from runward.cli.exits import Exit, fail
 
-Json: TypeAlias = dict[str, Any]
+JsonBody: TypeAlias = dict[str, Any]
 
 TIMEOUT: Final = httpx2.Timeout(70, connect=10)
 """Seconds. `?wait=` holds an answer for up to 60."""
@@ -38,29 +38,29 @@ class Runward:
         self.url = url
         self.http = http
 
-    def get(self, path: str, **params: Any) -> Json:
+    def get(self, path: str, **params: Any) -> JsonBody:
         sent = {name: value for name, value in params.items() if value is not None}
         return self._send("GET", path, params=sent)
 
-    def post(self, path: str, body: Any = None, *, once: str | None = None) -> Json:
+    def post(self, path: str, body: Any = None, *, once: str | None = None) -> JsonBody:
         """`once`: an Idempotency-Key."""
         return self._send("POST", path, body, headers={"Idempotency-Key": once} if once else {})
 
-    def patch(self, path: str, body: Json) -> Json:
+    def patch(self, path: str, body: JsonBody) -> JsonBody:
         return self._send("PATCH", path, body)
 
-    def put(self, path: str, body: Json) -> Json:
+    def put(self, path: str, body: JsonBody) -> JsonBody:
         return self._send("PUT", path, body)
 
-    def delete(self, path: str) -> Json:
+    def delete(self, path: str) -> JsonBody:
         return self._send("DELETE", path)
 
-    def find(self, path: str) -> Json | None:
+    def find(self, path: str) -> JsonBody | None:
         """None: there is no such thing."""
         response = self._answer("GET", path)
         return None if response.status_code == NOT_FOUND else self._parsed(response)
 
-    def every(self, path: str, limit: int, **params: Any) -> Iterator[Json]:
+    def every(self, path: str, limit: int, **params: Any) -> Iterator[JsonBody]:
         """The items of a list, over as many pages as it takes."""
         after = None
         while limit > 0:
@@ -71,7 +71,7 @@ class Runward:
                 return
             after = page["last_id"]
 
-    def _send(self, method: str, path: str, body: Any = None, **options: Any) -> Json:
+    def _send(self, method: str, path: str, body: Any = None, **options: Any) -> JsonBody:
         return self._parsed(self._answer(method, path, body, **options))
 
     def _answer(self, method: str, path: str, body: Any = None, **options: Any) -> httpx2.Response:
@@ -84,7 +84,7 @@ class Runward:
         except httpx2.TransportError as error:
             fail(f"{self.url} does not answer: {_said(error)}\n{START_IT}", Exit.UNREACHABLE)
 
-    def _parsed(self, response: httpx2.Response) -> Json:
+    def _parsed(self, response: httpx2.Response) -> JsonBody:
         if response.status_code >= httpx2.codes.BAD_REQUEST:
             refuse(response)
         if not response.content:
@@ -169,7 +169,7 @@ def refuse(response: httpx2.Response, advice: str | None = None) -> NoReturn:
     fail("\n".join(lines), code)
 
 
-def _problem(response: httpx2.Response) -> Json:
+def _problem(response: httpx2.Response) -> JsonBody:
     try:
         found: Any = response.json()
     except ValueError:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from runward.cli.connection import Json
+from runward.cli.connection import JsonBody
 from runward.cli.escaping import visible, visible_line
 from runward.cli.printing import console, short
 
@@ -43,7 +43,7 @@ class EventPrinter:
         self._told = 0
         """Characters of this turn's text that stand there already."""
 
-    def tell(self, event: Json) -> None:
+    def tell(self, event: JsonBody) -> None:
         data = event["data"]
         match event["type"]:
             case "message.delta":
@@ -59,7 +59,7 @@ class EventPrinter:
             case _:
                 pass  # pieces of reasoning and of arguments, which come whole later
 
-    def _piece(self, run_id: str, data: Json) -> None:
+    def _piece(self, run_id: str, data: JsonBody) -> None:
         if run_id != self._run_id:
             return
         fresh = data["text"][max(0, self._told - data["offset"]) :]
@@ -67,7 +67,7 @@ class EventPrinter:
             self._write(("" if self._told else "  ") + _indented(fresh))
             self._told = data["offset"] + len(data["text"])
 
-    def _message(self, event: Json) -> None:
+    def _message(self, event: JsonBody) -> None:
         text = event["data"]["text"] or event["data"].get("refusal") or ""
         if event["run_id"] != self._run_id:
             if text:
@@ -86,11 +86,11 @@ class EventPrinter:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    def _line(self, event: Json, text: str, style: str = "none") -> None:
+    def _line(self, event: JsonBody, text: str, style: str = "none") -> None:
         child = "" if event["run_id"] == self._run_id else f"[{event['run_id'][-8:]}] "
         self._out.print(Text(visible_line(child + text), style=style), soft_wrap=True)
 
-    def _stored(self, kind: str, event: Json, data: Json) -> None:
+    def _stored(self, kind: str, event: JsonBody, data: JsonBody) -> None:
         if kind in ENDED:
             mark, style, word = ENDED[kind]
             said = data.get("detail") or data.get("output")
@@ -98,7 +98,7 @@ class EventPrinter:
             self._line(event, f"{mark} {tool} {word}{_cut(said)}", style)
         elif kind in RUNS:
             word, style = RUNS[kind]
-            why: Json = data.get("error") or data.get("incomplete_details") or {}
+            why: JsonBody = data.get("error") or data.get("incomplete_details") or {}
             text = f": {why.get('message') or why.get('reason')}" if why else ""
             self._line(event, f"● {word}{text}", style)
         elif (line := _line_of(kind, event, data)) is not None:
@@ -107,7 +107,7 @@ class EventPrinter:
             self._tools[data["call_id"]] = data["tool"]
 
 
-def _line_of(kind: str, event: Json, data: Json) -> tuple[str, str] | None:
+def _line_of(kind: str, event: JsonBody, data: JsonBody) -> tuple[str, str] | None:
     """Text and style; None: nothing a watcher needs."""
     make = _LINES.get(kind)
     if make is None or (kind == "tool_call.progress" and not _progress(data)):
@@ -116,13 +116,13 @@ def _line_of(kind: str, event: Json, data: Json) -> tuple[str, str] | None:
     return text(event, data), style
 
 
-def _waiting(event: Json, data: Json) -> str:
+def _waiting(event: JsonBody, data: JsonBody) -> str:
     return (
         f"● waiting for {', '.join(_awaited(event['run_id'], one) for one in data['waiting_for'])}"
     )
 
 
-def _awaited(run_id: str, one: Json) -> str:
+def _awaited(run_id: str, one: JsonBody) -> str:
     """And what ends the wait; approvals have said so already."""
     what = f"{one['type']} of {one['tool']}"
     if one["type"] not in HOW:
@@ -130,32 +130,32 @@ def _awaited(run_id: str, one: Json) -> str:
     return f"{what} (runward runs {HOW[one['type']]} {run_id} {one['call_id']})"
 
 
-def _progress(data: Json) -> Any:
+def _progress(data: JsonBody) -> Any:
     return data.get("message") or data.get("progress")
 
 
-def _created(event: Json, data: Json) -> str:
+def _created(event: JsonBody, data: JsonBody) -> str:
     return f"● {event['run_id']} {data.get('agent') or short(data.get('model'))}"
 
 
-def _called(_: Json, data: Json) -> str:
+def _called(_: JsonBody, data: JsonBody) -> str:
     return f"→ {data['tool']} {_cut(data.get('arguments') or data.get('arguments_text'))}"
 
 
-def _asked(_: Json, data: Json) -> str:
+def _asked(_: JsonBody, data: JsonBody) -> str:
     how = f"runward approvals decide {data['approval_id']}"
     return f"? {data['tool']} needs a decision: {how}"
 
 
-def _decided(_: Json, data: Json) -> str:
+def _decided(_: JsonBody, data: JsonBody) -> str:
     return f"! {data.get('decision')} by {data.get('decided_by') or 'a remembered decision'}"
 
 
-def _trouble(event: Json, data: Json) -> str:
+def _trouble(event: JsonBody, data: JsonBody) -> str:
     return f"! {event['type']}: {data.get('message') or data.get('why')}"
 
 
-_LINES: Final[dict[str, tuple[Callable[[Json, Json], str], str]]] = {
+_LINES: Final[dict[str, tuple[Callable[[JsonBody, JsonBody], str], str]]] = {
     "run.created": (_created, "bold"),
     "run.waiting": (_waiting, "yellow"),
     "tool_call.created": (_called, "cyan"),

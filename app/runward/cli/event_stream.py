@@ -7,7 +7,7 @@ from typing import Final
 
 import httpx2
 
-from runward.cli.connection import SERVER_ERROR, START_IT, Json, Runward, path, refuse
+from runward.cli.connection import SERVER_ERROR, START_IT, JsonBody, Runward, path, refuse
 from runward.cli.exits import Exit, fail
 
 FINAL: Final = frozenset(
@@ -31,7 +31,7 @@ def follow(
     after: str = "0",
     settled: bool = False,
     children: bool = False,
-) -> Iterator[Json]:
+) -> Iterator[JsonBody]:
     """Stored and transient events, to the run's last; `settled`: or until it waits for someone.
     Comes back after a break with the last id it got, so that no stored event is missed or
     doubled; of transient ones the pieces of the turn come again (`offset` says which). While the
@@ -97,7 +97,7 @@ class _AllToldError(Exception):
 
 def _stream(
     runward: Runward, run_id: str, params: dict[str, str], after: str, patience: _Patience
-) -> Iterator[tuple[str | None, Json]]:
+) -> Iterator[tuple[str | None, JsonBody]]:
     """One connection. Ends where it ends, also where the service cannot serve just now."""
     with runward.http.stream(
         "GET",
@@ -131,7 +131,7 @@ def lines_of(chunks: Iterable[str]) -> Iterator[str]:
             begun = [other]
 
 
-def frames(lines: Iterable[str]) -> Iterator[tuple[str | None, Json]]:
+def frames(lines: Iterable[str]) -> Iterator[tuple[str | None, JsonBody]]:
     """The events of a stream (HTML standard, 9.2.6), with their ids; comments are left out."""
     fields: dict[str, str] = {}
     for line in lines:

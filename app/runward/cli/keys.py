@@ -5,7 +5,7 @@ from typing import Final
 
 import typer
 
-from runward.cli.connection import Json, connected, path
+from runward.cli.connection import JsonBody, connected, path
 from runward.cli.printing import Columns, ago, print_json, print_list, report, say
 
 COLUMNS: Final[Columns] = {
@@ -24,7 +24,7 @@ def list_keys(url: str | None, key: str | None, *, limit: int, as_json: bool) ->
     print_keys(found, as_json=as_json)
 
 
-def print_keys(found: list[Json], *, as_json: bool) -> None:
+def print_keys(found: list[JsonBody], *, as_json: bool) -> None:
     print_list(found, COLUMNS, none="There are no keys.", as_json=as_json)
 
 
@@ -48,7 +48,7 @@ def create_key(
     print_made(made, as_json=as_json)
 
 
-def print_made(made: Json, *, as_json: bool) -> None:
+def print_made(made: JsonBody, *, as_json: bool) -> None:
     """The secret alone on standard output, for a variable of a shell."""
     if as_json:
         print_json(made)
@@ -63,5 +63,5 @@ def revoke_key(url: str | None, key: str | None, *, key_id: str, as_json: bool) 
     print_revoked(revoked, as_json=as_json)
 
 
-def print_revoked(revoked: Json, *, as_json: bool) -> None:
+def print_revoked(revoked: JsonBody, *, as_json: bool) -> None:
     report(revoked, f"{revoked['id']} is revoked.", as_json=as_json)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from runward.cli.connection import Json, connected, path
+from runward.cli.connection import JsonBody, connected, path
 from runward.cli.options import (
     ApprovalArgument,
     AsJson,
@@ -16,11 +16,11 @@ from runward.cli.options import (
     read_fields,
 )
 from runward.cli.printing import ago, print_json, say, waiting
-from runward.cli.registry import Kind, add_delete, add_list, add_show
+from runward.cli.registry import ResourceKind, add_delete, add_list, add_show
 
 app = typer.Typer(no_args_is_help=True, help="MCP servers whose tools models may call.")
 
-SERVERS = Kind(
+SERVERS = ResourceKind(
     where="mcp_servers",
     word="server",
     columns={
@@ -81,7 +81,7 @@ def refresh(
 add_delete(app, SERVERS)
 
 
-def _report(server: Json, *, as_json: bool) -> None:
+def _report(server: JsonBody, *, as_json: bool) -> None:
     if as_json:
         print_json(server)
         return

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from runward.cli.connection import Json
+from runward.cli.connection import JsonBody
 
 KINDS: Final[dict[type[Any], str]] = {
     list: "array",
@@ -33,7 +33,7 @@ class PlanStep:
     action: Literal["create", "change", "delete", "unchanged"]
     changes: tuple[Change, ...]
 
-    def as_json(self) -> Json:
+    def as_json(self) -> JsonBody:
         """The changes that `apply --json` prints."""
         changes = [
             {"field": one.field, "before": one.before, "after": one.after} for one in self.changes
@@ -44,15 +44,15 @@ class PlanStep:
 class Contract:
     """The schema of a field-by-field complete agent, from /openapi.json."""
 
-    def __init__(self, openapi: Json) -> None:
-        self._schemas: Json = openapi["components"]["schemas"]
-        self._agent: Json = self._schemas["RegisterAgent"]
+    def __init__(self, openapi: JsonBody) -> None:
+        self._schemas: JsonBody = openapi["components"]["schemas"]
+        self._agent: JsonBody = self._schemas["RegisterAgent"]
 
     @property
     def fields(self) -> list[str]:
         return [field for field in self._agent["properties"] if field != "name"]
 
-    def problems(self, declared: Json) -> Iterator[str]:
+    def problems(self, declared: JsonBody) -> Iterator[str]:
         """What a file says that no agent has."""
         name = declared.get("name")
         if not isinstance(name, str) or not name:
@@ -61,7 +61,7 @@ class Contract:
             if field != "name" and field not in self.fields:
                 yield f"Agent {name}: there is no field '{field}'. Fields: {', '.join(self.fields)}"
 
-    def complete(self, declared: Json) -> Json:
+    def complete(self, declared: JsonBody) -> JsonBody:
         """With every default, as Runward would show it."""
         return {
             field: self._complete(schema, declared.get(field, _default(schema)))
@@ -69,15 +69,15 @@ class Contract:
             if field != "name"
         }
 
-    def _complete(self, schema: Json, value: Any) -> Any:
+    def _complete(self, schema: JsonBody, value: Any) -> Any:
         schema = self._fitting(schema, value)
         if isinstance(value, list):
             found: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
             return [self._complete(schema.get("items", {}), one) for one in found]
         if not isinstance(value, dict):
             return value
-        given: Json = value  # pyright: ignore[reportUnknownVariableType]
-        properties: Json = schema.get("properties", {})
+        given: JsonBody = value  # pyright: ignore[reportUnknownVariableType]
+        properties: JsonBody = schema.get("properties", {})
         defaults = {field: _default(inner) for field, inner in properties.items()}
         whole = {field: one for field, one in defaults.items() if one is not None} | given
         return {
@@ -86,7 +86,7 @@ class Contract:
             if one is not None or field not in properties
         }
 
-    def _fitting(self, schema: Json, value: Any) -> Json:
+    def _fitting(self, schema: JsonBody, value: Any) -> JsonBody:
         """Of several schemas the one that is meant."""
         if "$ref" in schema:
             return self._fitting(self._schemas[schema["$ref"].rpartition("/")[2]], value)
@@ -98,7 +98,7 @@ class Contract:
 
 
 def plan(
-    declared: list[Json], found: Mapping[str, Json | None], contract: Contract
+    declared: list[JsonBody], found: Mapping[str, JsonBody | None], contract: Contract
 ) -> list[PlanStep]:
     """`found`: the agents that are there, as Runward shows them; those that are not declared are
     to be deleted."""
@@ -107,7 +107,7 @@ def plan(
     return steps + [PlanStep(name, "delete", ()) for name in sorted(gone)]
 
 
-def _step(declared: Json, former: Json | None, contract: Contract) -> PlanStep:
+def _step(declared: JsonBody, former: JsonBody | None, contract: Contract) -> PlanStep:
     wanted = contract.complete(declared)
     before = contract.complete(former or {})
     changes = [
@@ -119,20 +119,20 @@ def _step(declared: Json, former: Json | None, contract: Contract) -> PlanStep:
     return PlanStep(declared["name"], action, tuple(changes))
 
 
-def _default(schema: Json) -> Any:
+def _default(schema: JsonBody) -> Any:
     """An object or a list of nothing where the contract leaves the default to its factory."""
     if "default" in schema:
         return schema["default"]
     return {} if schema.get("type") == "object" else None
 
 
-def _fits(schema: Json, value: Any) -> bool:
+def _fits(schema: JsonBody, value: Any) -> bool:
     if not isinstance(value, dict):
         return any(
             type(value) is kind and schema.get("type") == name for kind, name in KINDS.items()
         )
-    given: Json = value  # pyright: ignore[reportUnknownVariableType]
-    properties: Json = schema.get("properties", {})
+    given: JsonBody = value  # pyright: ignore[reportUnknownVariableType]
+    properties: JsonBody = schema.get("properties", {})
     consts = {field: one["const"] for field, one in properties.items() if "const" in one}
     return (
         schema.get("type") == "object"

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from runward.cli.connection import Json
+from runward.cli.connection import JsonBody
 from runward.cli.escaping import visible, visible_line
 
-Columns: TypeAlias = Mapping[str, Callable[[Json], str]]
+Columns: TypeAlias = Mapping[str, Callable[[JsonBody], str]]
 """Of a table: a title, and what stands below it of each thing."""
 MAX_UNBROKEN: Final = 20
 """Characters."""
@@ -62,7 +62,7 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value))
 
 
-def print_list(found: Sequence[Json], columns: Columns, *, none: str, as_json: bool) -> None:
+def print_list(found: Sequence[JsonBody], columns: Columns, *, none: str, as_json: bool) -> None:
     """`none` is said on standard error where there is nothing."""
     if as_json:
         print_json(found)
@@ -72,7 +72,7 @@ def print_list(found: Sequence[Json], columns: Columns, *, none: str, as_json: b
         typer.echo(none, err=True)
 
 
-def print_table(columns: Columns, found: Iterable[Json]) -> None:
+def print_table(columns: Columns, found: Iterable[JsonBody]) -> None:
     """A row each. The first column and short ones are not broken; the others keep all they say."""
     rows = [[visible_line(cell(one)) for cell in columns.values()] for one in found]
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -84,7 +84,7 @@ def print_table(columns: Columns, found: Iterable[Json]) -> None:
     console().print(table)
 
 
-def print_one(thing: Json, *, as_json: bool) -> None:
+def print_one(thing: JsonBody, *, as_json: bool) -> None:
     """Every field that has a value."""
     if as_json:
         print_json(thing)

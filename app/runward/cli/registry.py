@@ -13,7 +13,7 @@ from runward.cli.printing import Columns, print_list, print_one, report
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ResourceKind:
     """`where`: below /v1. `begin` is said where there is none; `lost`, before one is deleted."""
 
     where: str
@@ -32,7 +32,9 @@ class Kind:
         )
 
 
-def add_list(app: typer.Typer, kind: Kind, *, order: str = "asc", at_most: int = 1000) -> None:
+def add_list(
+    app: typer.Typer, kind: ResourceKind, *, order: str = "asc", at_most: int = 1000
+) -> None:
     how = "by name" if kind.field == "name" else "newest first"
 
     @app.command("list", help=f"List {kind.word}s, {how}.")
@@ -44,7 +46,7 @@ def add_list(app: typer.Typer, kind: Kind, *, order: str = "asc", at_most: int =
         print_list(found, kind.columns, none=kind.begin, as_json=as_json)
 
 
-def add_show(app: typer.Typer, kind: Kind) -> None:
+def add_show(app: typer.Typer, kind: ResourceKind) -> None:
     @app.command("show", help=f"Show one {kind.word} with every field.")
     def show(
         name: Annotated[str, kind.argument],
@@ -57,7 +59,7 @@ def add_show(app: typer.Typer, kind: Kind) -> None:
         print_one(found, as_json=as_json)
 
 
-def add_delete(app: typer.Typer, kind: Kind) -> None:
+def add_delete(app: typer.Typer, kind: ResourceKind) -> None:
     @app.command("delete", help=f"Delete one {kind.word}. Asks first.")
     def delete(
         name: Annotated[str, kind.argument],

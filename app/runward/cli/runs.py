@@ -7,7 +7,7 @@ import typer
 
 from runward.cli import calls
 from runward.cli.completion import suggested
-from runward.cli.connection import Json, Runward, connected, path
+from runward.cli.connection import JsonBody, Runward, connected, path
 from runward.cli.event_printer import EventPrinter
 from runward.cli.event_stream import follow
 from runward.cli.exits import Exit, fail
@@ -242,7 +242,7 @@ app.command("resolve", epilog=calls.RESOLVED)(calls.resolve)
 app.command("result", epilog=calls.GIVEN)(calls.give_result)
 
 
-def _begun(runward: Runward, run: Json, *, watch: bool, settled: bool, as_json: bool) -> None:
+def _begun(runward: Runward, run: JsonBody, *, watch: bool, settled: bool, as_json: bool) -> None:
     if watch or settled:
         _watch(runward, run["id"], "0", settled=settled, children=False, as_json=as_json)
     else:
@@ -263,14 +263,14 @@ def _watch(
         raise typer.Exit(int(Exit.FAILED))
 
 
-def _facts(run: Json) -> list[tuple[str, str]]:
+def _facts(run: JsonBody) -> list[tuple[str, str]]:
     usage: dict[str, Any] = run["usage"]
-    why: Json = run["error"] or run["incomplete_details"] or {}
+    why: JsonBody = run["error"] or run["incomplete_details"] or {}
     waits = [
         one.get("approval_id") or f"{one['type']} of {one['call_id']}"
         for one in (*run["required_actions"], *run["waiting_for"])
     ]
-    starter: Json | None = run["created_by"]
+    starter: JsonBody | None = run["created_by"]
     cost = f", ${usage['cost_usd']:g}" if usage.get("cost_usd") else ""
     return [
         ("run", run["id"]),

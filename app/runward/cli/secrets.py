@@ -9,11 +9,11 @@ from runward.cli.connection import connected, path
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, KeyOption, Url, examples, read_stdin
 from runward.cli.printing import ago, report
-from runward.cli.registry import Kind, add_delete, add_list
+from runward.cli.registry import ResourceKind, add_delete, add_list
 
 app = typer.Typer(no_args_is_help=True, help="Values that are stored encrypted, and never shown.")
 
-SECRETS = Kind(
+SECRETS = ResourceKind(
     where="secrets",
     word="secret",
     columns={

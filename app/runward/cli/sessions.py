@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from runward.cli.connection import Json, connected, path
+from runward.cli.connection import JsonBody, connected, path
 from runward.cli.options import AsJson, KeyOption, Url
 from runward.cli.printing import ago, print_fields, print_json, print_one, report, short
-from runward.cli.registry import Kind, add_delete, add_list
+from runward.cli.registry import ResourceKind, add_delete, add_list
 
 app = typer.Typer(no_args_is_help=True, help="Conversations that runs have in common.")
 
-SESSIONS = Kind(
+SESSIONS = ResourceKind(
     where="sessions",
     word="session",
     columns={
@@ -38,7 +38,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Begin a conversation and say its id, for `runs start --session`."""
-    body: Json = {"name": name} if name is not None else {}
+    body: JsonBody = {"name": name} if name is not None else {}
     if on_conflict is not None:
         body["on_conflict"] = on_conflict
     with connected(url, key) as runward:
@@ -73,7 +73,7 @@ def show(
 add_delete(app, SESSIONS)
 
 
-def _line(item: Json) -> tuple[str, str]:
+def _line(item: JsonBody) -> tuple[str, str]:
     """Who, and what."""
     match item:
         case {"role": role, "content": content}:
@@ -86,7 +86,7 @@ def _line(item: Json) -> tuple[str, str]:
             return item.get("type", ""), short(item)
 
 
-def _text(content: str | list[Json]) -> str:
+def _text(content: str | list[JsonBody]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(str(part.get("text") or f"[{part['type']}]") for part in content)

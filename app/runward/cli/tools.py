@@ -5,7 +5,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from runward.cli.connection import Json, connected, path
+from runward.cli.connection import JsonBody, connected, path
 from runward.cli.exits import Exit, fail
 from runward.cli.options import (
     ApprovalArgument,
@@ -30,17 +30,17 @@ from runward.cli.printing import (
     short,
     waiting,
 )
-from runward.cli.registry import Kind, add_delete, add_list, add_show
+from runward.cli.registry import ResourceKind, add_delete, add_list, add_show
 
 app = typer.Typer(no_args_is_help=True, help="The tools that models may call.")
 
 
-def _rule(tool: Json) -> str:
-    rule: Json | str = tool["approval"]
+def _rule(tool: JsonBody) -> str:
+    rule: JsonBody | str = tool["approval"]
     return rule.get("when") or short(rule) if isinstance(rule, dict) else rule
 
 
-TOOLS = Kind(
+TOOLS = ResourceKind(
     where="tools",
     word="tool",
     columns={
@@ -144,7 +144,7 @@ def test(
     as_json: AsJson = False,
 ) -> None:
     """Call a tool for real, outside of any run. Ends with 1 if it failed."""
-    body: Json = {"arguments": read_object(arguments, "The arguments")}
+    body: JsonBody = {"arguments": read_object(arguments, "The arguments")}
     if context is not None:
         body["context"] = read_object(context, "--context")
     with connected(url, key) as runward, waiting("Calling …"):
@@ -188,7 +188,7 @@ def _fields(
     description: str | None,
     parameters: str | None,
     approval: str | None,
-) -> Json:
+) -> JsonBody:
     return read_fields(
         file,
         url=to,

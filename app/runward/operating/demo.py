@@ -16,7 +16,7 @@ from typing import Final
 import httpx2
 
 from runward.cli.approvals import asked, decided_as, show_approval
-from runward.cli.connection import Json, Runward, connected
+from runward.cli.connection import JsonBody, Runward, connected
 from runward.cli.event_printer import EventPrinter
 from runward.cli.event_stream import follow
 from runward.cli.exits import Exit, fail
@@ -85,7 +85,7 @@ def _decide(runward: Runward, run_id: str, *, yes: bool) -> None:
     say("$ runward approvals decide")
     page = runward.get("/v1/approvals", status="pending", run_id=run_id)
     for approval in page["data"]:
-        body: Json | None = None
+        body: JsonBody | None = None
         if yes:
             show_approval(runward, approval)
             body = {"decision": "approve"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from runward.api.registry import render
 from runward.api.registry.key_models import MAX_NAME
-from runward.cli.connection import Json
+from runward.cli.connection import JsonBody
 from runward.cli.keys import print_keys, print_made, print_revoked
 from runward.domain.ids import Prefix, parse
 from runward.domain.json import cleaned_text
@@ -105,7 +105,7 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
         yield tx, vault
 
 
-def _shown(key: keys.Key) -> Json:
+def _shown(key: keys.Key) -> JsonBody:
     """As the API shows it."""
     return render.key(key).model_dump(mode="json")
 

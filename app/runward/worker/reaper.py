@@ -21,7 +21,7 @@ from runward.store.runs.sweep import DueAnswer
 log = structlog.get_logger()
 T = TypeVar("T")
 D = TypeVar("D", bound=Hashable)
-Kind: TypeAlias = Literal["crash_loop", "approval", "callback", "result", "deadline", "orphan"]
+SweepKind: TypeAlias = Literal["crash_loop", "approval", "callback", "result", "deadline", "orphan"]
 
 INTERVAL_SECONDS: Final = 1.0
 KEYS_EVERY: Final = 600
@@ -47,7 +47,7 @@ class Reaper:
         self._lease = lease
         self._tell = tell
         self._sweeps = random.randrange(KEYS_EVERY)  # noqa: S311  # workers take turns
-        self._failed: dict[Kind, dict[Hashable, int]] = {}
+        self._failed: dict[SweepKind, dict[Hashable, int]] = {}
         """Rows that could not be settled, and the sweep in which to try again."""
 
     async def run(self) -> None:
@@ -125,7 +125,7 @@ class Reaper:
 
     async def _each(
         self,
-        kind: Kind,
+        kind: SweepKind,
         find: Callable[[Tx, int], Awaitable[Sequence[D]]],
         settle: Callable[[Tx, D], Awaitable[Closed | None]],
     ) -> bool:
@@ -169,7 +169,7 @@ class Reaper:
             return await act(tx)
 
 
-def _shown(kind: Kind, due: object) -> str:
+def _shown(kind: SweepKind, due: object) -> str:
     """The run or approval, as the API shows its id."""
     if isinstance(due, DueAnswer):
         return f"{format_id(Prefix.RUN, due.run_id)} {due.call_id}"

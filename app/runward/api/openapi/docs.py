@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
 from runward.api.http.answers import answer
 from runward.api.http.routes import router as strict_router
-
-Json: TypeAlias = dict[str, Any]
+from runward.api.openapi.tidy import Json
 
 _STYLE: Final = files("runward.api.openapi").joinpath("docs.css").read_text("utf-8")
 _CSP: Final = (

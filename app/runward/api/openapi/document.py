@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -25,9 +25,8 @@ from runward.api.openapi.descriptions import (
     SUMMARIES,
     TAGS,
 )
+from runward.api.openapi.tidy import Json
 from runward.api.responses.shown import OpenAIError
-
-Json: TypeAlias = dict[str, Any]
 
 _REFS: Final = "#/components/schemas/{model}"
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})

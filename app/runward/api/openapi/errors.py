@@ -2,15 +2,14 @@
 with: rendered as the API renders them."""
 
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from uuid import UUID
 
 from runward.api.http.openai_errors import STATUSES, openai_body
 from runward.api.http.problems import FRAMEWORK, problem_body, status_of
+from runward.api.openapi.tidy import Json
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
-
-Json: TypeAlias = dict[str, Any]
 
 REQUEST_ID: Final = "req_5c0e3f6a7b9d4e1f8a2b3c4d5e6f7a8b"
 _GIVEN: Final[tuple[e.AppError, ...]] = (

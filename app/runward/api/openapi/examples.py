@@ -4,11 +4,10 @@ and send each request to a real service."""
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from runward.api.http.models import DIGEST, RUN_ID
-
-Json: TypeAlias = dict[str, Any]
+from runward.api.openapi.tidy import Json
 
 _SESSION: Final = "sess_019a5f1e7a4d7e209c3b5d7f9a1c3e5d"
 _WEATHER: Final[Json] = {

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-Json: TypeAlias = dict[str, Any]
+from runward.api.openapi.tidy import Json
+
 Ids: TypeAlias = Mapping[str, Mapping[str, str]]
 """A resource's path, and where an answer holds each of its parameters, as JSON pointers."""
 

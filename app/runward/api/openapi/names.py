@@ -3,12 +3,13 @@ then has one type for each, with a name that means something."""
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, TypeAdapter
 
 from runward.api.openapi.call_data import CallProgress
 from runward.api.openapi.item_data import ShownPart
+from runward.api.openapi.tidy import Json
 from runward.api.responses.inputs import ItemIn, PartIn
 from runward.api.responses.models import JsonSchemaIn, PlainText, ToolIn
 from runward.api.runs.action_models import RequiredAction
@@ -22,8 +23,6 @@ from runward.domain.run.config import AgentKind
 from runward.domain.run.items import Role
 from runward.domain.run.resolve import Callback, Resolution
 from runward.domain.run.sessions import OnConflict
-
-Json: TypeAlias = dict[str, Any]
 
 NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "AgentKind": (AgentKind, "What an agent does: ask a model, or run other agents."),

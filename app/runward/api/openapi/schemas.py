@@ -2,17 +2,16 @@
 what Runward itself POSTs. Made when the document is, and never before."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from runward.api.openapi import event_data, webhook_data
 from runward.api.openapi.item_data import ITEMS
+from runward.api.openapi.tidy import Json
 from runward.api.runs.action_models import RequiredAction
 from runward.domain.events import event_types
 from runward.domain.registry.guards import Guardrail, Hook
-
-Json: TypeAlias = dict[str, Any]
 
 REFS: Final = "#/components/schemas/{model}"
 _OF_A_RUN: Final[Json] = {

@@ -1,11 +1,10 @@
 """What Runward itself sends (OpenAPI 3.1, `webhooks`): calls of tools, and questions to guardrails
 and hooks. All are signed by Standard Webhooks, https://www.standardwebhooks.com."""
 
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from runward.api.http.models import RUN_ID
-
-Json: TypeAlias = dict[str, Any]
+from runward.api.openapi.tidy import Json
 
 _CALL_ID: Final = "call_019a5f1e8c537e648f3a7d9cbc5f4e82"
 _HEADERS: Final[tuple[tuple[str, str, str], ...]] = (

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from runward.api.responses.models import SERVER
 from runward.domain.json import JsonObject, compact
 
-Item: TypeAlias = dict[str, Any]
+OutputItem: TypeAlias = dict[str, Any]
 ContentPart: TypeAlias = dict[str, Any]
 
 _TEXTS: Final = ("summary_text", "reasoning_text", "text", "thinking", "reasoning_content")
@@ -64,16 +64,16 @@ def message_id(run: str, turn: int) -> str:
     return f"msg_{run}_{turn}"
 
 
-def message(run: str, turn: int, *parts: ContentPart, status: str = "completed") -> Item:
+def message(run: str, turn: int, *parts: ContentPart, status: str = "completed") -> OutputItem:
     return _message(message_id(run, turn), list(parts), status)
 
 
-def final_message(run: str, output: JsonValue) -> Item:
+def final_message(run: str, output: JsonValue) -> OutputItem:
     """Of a run whose output is not what its model said last."""
     return _message(f"msg_{run}_output", [text_part(_as_text(output))], "completed")
 
 
-def _message(id_: str, parts: list[ContentPart], status: str) -> Item:
+def _message(id_: str, parts: list[ContentPart], status: str) -> OutputItem:
     return {
         "type": "message",
         "id": id_,
@@ -91,7 +91,7 @@ def refusal_part(text: str) -> ContentPart:
     return {"type": "refusal", "refusal": text}
 
 
-def ends_with(output: Sequence[Item], final: JsonValue) -> bool:
+def ends_with(output: Sequence[OutputItem], final: JsonValue) -> bool:
     """Return whether the last message is the run's whole output already."""
     last = next((item for item in reversed(output) if item["type"] == "message"), None)
     if last is None:
@@ -107,7 +107,7 @@ def _as_text(value: JsonValue) -> str:
 # What the model thought, and what it called.
 
 
-def reasoning(run: str, number: int, data: Mapping[str, Any]) -> Item:
+def reasoning(run: str, number: int, data: Mapping[str, Any]) -> OutputItem:
     """Its text, as far as the vendor shows it."""
     texts = _thoughts(data["reasoning"])
     said = [{"type": "summary_text", "text": text} for text in texts if text]
@@ -127,7 +127,7 @@ def _thoughts(value: JsonValue) -> Iterator[str]:
                 yield from _thoughts(one)
 
 
-def function_call(run: str, number: int, call_id: str, name: str, arguments: str) -> Item:
+def function_call(run: str, number: int, call_id: str, name: str, arguments: str) -> OutputItem:
     return {
         "type": "function_call",
         "id": f"fc_{run}_{number}",
@@ -138,7 +138,9 @@ def function_call(run: str, number: int, call_id: str, name: str, arguments: str
     }
 
 
-def mcp_call(run: str, number: int, name: str, arguments: str, approval_id: str | None) -> Item:
+def mcp_call(
+    run: str, number: int, name: str, arguments: str, approval_id: str | None
+) -> OutputItem:
     return {
         "type": "mcp_call",
         "id": f"mcp_{run}_{number}",
@@ -152,14 +154,14 @@ def mcp_call(run: str, number: int, name: str, arguments: str, approval_id: str 
     }
 
 
-def hosted(run: str, number: int, data: Mapping[str, Any]) -> Item:
+def hosted(run: str, number: int, data: Mapping[str, Any]) -> OutputItem:
     """A call that the model's vendor ran by itself; its label is the kind of tool."""
     arguments = compact(data["arguments"])
     item = mcp_call(run, number, data["tool"], arguments, None)
     return item | {"server_label": data["hosted"]}
 
 
-def result(data: Mapping[str, Any], *, good: bool) -> Item:
+def result(data: Mapping[str, Any], *, good: bool) -> OutputItem:
     """What a call that has ended adds to its item. `data`: of its last event."""
     text = _as_text(data["output"])
     if good:
@@ -171,7 +173,7 @@ def result(data: Mapping[str, Any], *, good: bool) -> Item:
     }
 
 
-def approval_request(approval_id: str, name: str, arguments: str) -> Item:
+def approval_request(approval_id: str, name: str, arguments: str) -> OutputItem:
     return {
         "type": "mcp_approval_request",
         "id": approval_id,
@@ -184,7 +186,7 @@ def approval_request(approval_id: str, name: str, arguments: str) -> Item:
 # How an item comes, piece by piece.
 
 
-def begun(item: Item) -> Item:
+def begun(item: OutputItem) -> OutputItem:
     """As it is when it is added: without what the events after that bring."""
     match item["type"]:
         case "message":
@@ -200,7 +202,7 @@ def begun(item: Item) -> Item:
             return item
 
 
-def between(item: Item) -> Iterator[tuple[str, Item]]:
+def between(item: OutputItem) -> Iterator[tuple[str, OutputItem]]:
     """The events between its being added and done, of which each gets its id and index."""
     match item["type"]:
         case "message":
@@ -227,7 +229,7 @@ def between(item: Item) -> Iterator[tuple[str, Item]]:
             pass
 
 
-def _between_message(item: Item) -> Iterator[tuple[str, Item]]:
+def _between_message(item: OutputItem) -> Iterator[tuple[str, OutputItem]]:
     for index, part in enumerate(item["content"]):
         at = {"content_index": index}
         if part["type"] == "refusal":

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runward.api.responses import items
-from runward.api.responses.items import ContentPart, Item
+from runward.api.responses.items import ContentPart, OutputItem
 from runward.api.responses.parts import ENDS, SETTLES, CallState, Found, Logged, SentItem, Writing
 from runward.domain.json import JsonObject, compact
 
@@ -46,9 +46,9 @@ class Log:
     _before: int = 0
     """Where in the log the response before it begins."""
     _status: str = "queued"
-    _output: list[Item] = field(default_factory=list[Item])
+    _output: list[OutputItem] = field(default_factory=list[OutputItem])
     _calls: dict[str, CallState] = field(default_factory=dict[str, CallState])
-    _early: list[Item] = field(default_factory=list[Item])
+    _early: list[OutputItem] = field(default_factory=list[OutputItem])
     """What comes before its turn's message in the log, and after it in the response."""
     _hosted: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     _writing: Writing | None = None
@@ -226,7 +226,7 @@ class Log:
         id_ = items.message_id(self.run, writing.turn)
         return {"item_id": id_, "output_index": writing.index, "content_index": 0}
 
-    def _whole(self, item: Item) -> None:
+    def _whole(self, item: OutputItem) -> None:
         """An item that comes all at once."""
         index = len(self._output)
         self._output.append(item)
@@ -263,7 +263,7 @@ class Log:
             self._send("response.output_text.delta", **at, delta=rest, logprobs=[])
         self._close(writing, part, done)
 
-    def _close(self, writing: Writing, part: ContentPart, item: Item) -> None:
+    def _close(self, writing: Writing, part: ContentPart, item: OutputItem) -> None:
         at = self._at(writing)
         self._send("response.output_text.done", **at, text=part["text"], logprobs=[])
         self._send("response.content_part.done", **at, part=part)
@@ -330,9 +330,9 @@ class Log:
 
     # Where it ends.
 
-    def _asked(self, data: Mapping[str, Any]) -> list[Item]:
+    def _asked(self, data: Mapping[str, Any]) -> list[OutputItem]:
         """What the client is asked; nothing where the run waits for others alone."""
-        asked: list[Item] = []
+        asked: list[OutputItem] = []
         for one in data["waiting_for"]:
             call = self._calls.get(one["call_id"])
             if call is None:

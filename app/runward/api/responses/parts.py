@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from runward.api.responses.items import Item, Tokens
+from runward.api.responses.items import OutputItem, Tokens
 from runward.domain.json import JsonObject, compact
 
 SETTLES: Final[Mapping[str, bool]] = {
@@ -80,7 +80,7 @@ class Found:
     """What of a response is known. `ended_at`: when its last event was written."""
 
     status: str
-    output: list[Item]
+    output: list[OutputItem]
     usage: Tokens
     created_at: str | None
     ended_at: str | None
