@@ -55,11 +55,8 @@ from runward.store.runs.group import GroupCommit
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.queries import NewRun
 from runward.tools import signing
-from runward.tools.agent import AgentTool
 from runward.tools.base import ToolExecutor
-from runward.tools.client import ClientTool
 from runward.tools.guards import GuardClient
-from runward.tools.hosted import HostedTool
 from runward.tools.mcp import sdk
 from runward.tools.mcp.credentials import ensure_access
 from runward.tools.mcp.link import Server
@@ -68,6 +65,7 @@ from runward.tools.plugin.loading import load_plugins
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
 from runward.tools.signed_post import SignedPosts
+from runward.tools.waiting import AgentTool, ClientTool, HostedTool
 from runward.tools.webhook.call import ReadSecrets, Webhook
 
 

@@ -15,8 +15,7 @@ from runward.loop.leased_run import Engine
 from runward.loop.policies import NO_POLICY
 from runward.loop.toolbox import SignedTool, ToolSet
 from runward.store.runs.gate import Step
-from runward.tools.agent import AgentTool
-from runward.tools.client import ClientTool
+from runward.tools.waiting import AgentTool, ClientTool
 from tests.model.scopes import Scope
 from tests.model.twin import LEASE
 from tests.model.worker import (

@@ -10,7 +10,7 @@ from runward.tools.base import Invocation
 
 
 class Builtin:
-    """Implements `Tool`. `state` and `tools` are asked at every call."""
+    """Implements `ToolExecutor`. `state` and `tools` are asked at every call."""
 
     def __init__(
         self, state: Callable[[], RunState], tools: Callable[[], Mapping[str, ToolSpec]]

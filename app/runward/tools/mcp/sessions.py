@@ -41,7 +41,8 @@ Take: TypeAlias = Callable[[Server, Sequence[ListedTool]], Awaitable[int]]
 
 
 class Mcp:
-    """Implements `Tool`. `commands`: what may be started, to the letter. Close it with `aclose`."""
+    """Implements `ToolExecutor`. `commands`: what may be started, to the letter. Close it with
+    `aclose`."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ PluginCheck: TypeAlias = Callable[[JsonObject], Awaitable[Any]]
 
 
 class PluginHost:
-    """Implements `Tool`. `threads`: how many synchronous functions run at once, and as many
+    """Implements `ToolExecutor`. `threads`: how many synchronous functions run at once, and as many
     processes. `secrets`: what `ctx.secret(name)` gives, by name."""
 
     def __init__(

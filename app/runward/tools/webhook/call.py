@@ -35,7 +35,7 @@ _WHY: Final = {
 
 
 class Webhook:
-    """Implements `Tool`."""
+    """Implements `ToolExecutor`."""
 
     def __init__(self, posts: SignedPosts, secrets: ReadSecrets) -> None:
         self._posts = posts

@@ -1,0 +1,33 @@
+"""Executors that send nothing: a child run, the client or the model's provider does the work.
+
+Nothing has happened when they return, so a lost worker loses nothing.
+"""
+
+from runward.domain.run.outcomes import Done, Outcome, Waits
+from runward.tools.base import Invocation
+
+
+class AgentTool:
+    """Implements `ToolExecutor` for agents. The loop starts a child run in its next step."""
+
+    async def invoke(self, call: Invocation) -> Outcome:
+        del call
+        return Waits(on="child")
+
+
+class ClientTool:
+    """Implements `ToolExecutor` for tools that the client runs. The run lists the call in its
+    `required_actions`."""
+
+    async def invoke(self, call: Invocation) -> Outcome:
+        del call
+        return Waits(on="client")
+
+
+class HostedTool:
+    """Implements `ToolExecutor` for tools that the model's provider runs after an approval. The
+    next request to the model tells the provider, which then makes the call."""
+
+    async def invoke(self, call: Invocation) -> Outcome:
+        del call
+        return Done({"approved": True})
