@@ -19,8 +19,8 @@ from tests.unit import plugin_samples
 
 ENV = {"RUNWARD_PLUGINS": plugin_samples.__name__, "RUNWARD_SECRET_TOKEN": "s3cret"}
 TOOLS = [
-    *("asleep", "count", "end_badly", "environment", "everything", "foul", "foul_apart", "pay"),
-    *("picture", "spawn_and_hang"),
+    *("asleep", "count", "end_badly", "environment", "everything", "foul", "foul_apart"),
+    *("leave_daemon", "pay", "picture", "spawn_and_hang"),
 ]
 STAFF: Json = {"staff": True}
 

@@ -3,11 +3,13 @@ continues, and the run ends as required. `make crash` tests every combination.
 """
 
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
 
-from tests.crash.build import cut_connections, found
+from tests.crash.build import found
 from tests.crash.cells import FAULTS, KINDS, Cell, Kind, all_cells, meaningless
 from tests.crash.playing import play_all
 from tests.crash.points import POINTS
@@ -33,12 +35,18 @@ def test_a_point_whose_function_is_gone_stops_the_build() -> None:
 
 def test_a_cut_leaves_no_copy_of_a_descriptor_open() -> None:
     """The reader of a pipe waits until every copy of its other end is closed."""
-    reading, writing = os.pipe()
-    cut_connections("postgresql://localhost:1/nothing")
-    os.close(writing)
-    os.set_blocking(reading, False)
-    assert os.read(reading, 1) == b""
-    os.close(reading)
+    code = """
+import os
+from tests.crash.build import cut_connections
+
+reading, writing = os.pipe()
+cut_connections("postgresql://localhost:1/nothing")
+os.close(writing)
+os.set_blocking(reading, False)
+assert os.read(reading, 1) == b""
+"""
+    # In a process of its own: the connections of this one belong to the other tests.
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
 
 
 def test_every_combination_is_played_or_has_a_reason() -> None:

@@ -21,7 +21,7 @@ from tests.support.postgres import scratch_folder
 HOLDER = """
 import sys
 from pathlib import Path
-from runward.store import embedded
+from runward.store.postgres import embedded
 server = embedded.open_server(Path(sys.argv[1]), say=lambda line: None)
 print("open", flush=True)
 sys.stdin.read()
