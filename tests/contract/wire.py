@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 20.0
 
 
 class Wire:
-    """One connection to the service, opened again after the server closed it."""
+    """One connection to the service, opened again once for a request if the server closed it."""
 
     def __init__(self, url: str) -> None:
         address = urlsplit(url)
@@ -46,7 +46,22 @@ class Wire:
         self, method: str, target: str, headers: Headers = (), body: Any = None
     ) -> httpx2.Response:
         """`body` goes as JSON; None: there is none."""
-        raw = b"" if body is None else json.dumps(body).encode()
+        raw, headers = b"" if body is None else json.dumps(body).encode(), list(headers)
+        try:
+            answer = self._answer(method, target, headers, raw)
+        except ConnectionError:  # closed while it was idle, as RFC 9112, section 9.3.1, expects
+            self._http.close()
+            answer = self._answer(method, target, headers, raw)
+        self.requests += 1
+        request = httpx2.Request(method, self._url + target)
+        content = answer.read()
+        return httpx2.Response(
+            answer.status, headers=answer.getheaders(), content=content, request=request
+        )
+
+    def _answer(
+        self, method: str, target: str, headers: Headers, raw: bytes
+    ) -> http.client.HTTPResponse:
         self._http.putrequest(method, target, skip_accept_encoding=True)
         if raw:
             self._http.putheader("Content-Type", "application/json")
@@ -55,13 +70,7 @@ class Wire:
         for name, value in headers:
             self._http.putheader(name, value)
         self._http.endheaders(raw or None)
-        answer = self._http.getresponse()
-        self.requests += 1
-        request = httpx2.Request(method, self._url + target)
-        content = answer.read()
-        return httpx2.Response(
-            answer.status, headers=answer.getheaders(), content=content, request=request
-        )
+        return self._http.getresponse()
 
 
 def rows_of(database_url: str) -> dict[str, Json]:
