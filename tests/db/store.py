@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 from sqlalchemy import Row, text
@@ -41,6 +42,11 @@ _STOPPED: Final = (
     " PERFORM pg_advisory_unlock_shared(1); RETURN pg_catalog."
 )
 CALLS_OF_PAY: Final = tuple(f"c{n}" for n in range(1, 4))
+
+
+def with_option(url: str, option: str) -> str:
+    """Return the URL of the database with a setting of each connection: `name=value`."""
+    return f"{url}{'&' if '?' in url else '?'}options={quote('-c' + option)}"
 
 
 class Store:

@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import timedelta
-from urllib.parse import quote
 from uuid import UUID
 
 import pytest
@@ -18,7 +17,7 @@ from runward.store.runs.quarantine import Quarantine, end_unread
 from runward.wiring import open_services
 from runward.worker.main import Worker
 from runward.worker.reaper import Reaper
-from tests.db.store import LEASE, PROJECT, Store, pay, step
+from tests.db.store import LEASE, PROJECT, Store, pay, step, with_option
 
 DEEP = "[" * 250 + "]" * 250
 LONG = "1" * 5_000
@@ -213,7 +212,7 @@ async def test_a_row_that_times_out_keeps_no_other_row_waiting(store: Store) -> 
         id=locked.id,
     )
     await store.sql("UPDATE runs SET deadline_at = now() WHERE id = :id", id=late.id)
-    impatient = Store(f"{store.url}&options={quote('-clock_timeout=50')}")
+    impatient = Store(with_option(store.url, "lock_timeout=50"))
     sweeper = reaper(impatient, Quarantine(impatient.pool))
     try:
         async with store.locked(locked.id):

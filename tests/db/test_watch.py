@@ -3,7 +3,6 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
 from uuid import UUID
 
 import httpx2
@@ -19,7 +18,7 @@ from runward.store.registry import mcp_servers
 from runward.store.registry.mcp_credentials import SealedCredentials, StoredRefreshTokens
 from runward.worker import watch as module
 from runward.worker.watch import Watch
-from tests.db.store import PROJECT, Store
+from tests.db.store import PROJECT, Store, with_option
 from tests.hostile.inside import api
 
 
@@ -128,7 +127,7 @@ async def test_a_look_at_projects_that_fails_takes_a_part_of_the_time_too(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_SHARE", 1e-6)
-    impatient = Store(f"{store.url}&options={quote('-clock_timeout=50')}")
+    impatient = Store(with_option(store.url, "lock_timeout=50"))
     watched = Watched(impatient)
     watched.watch.carry(PROJECT)
     async with store.pool.begin() as tx:
