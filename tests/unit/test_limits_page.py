@@ -8,9 +8,9 @@ from runward.domain.run import decide
 from runward.domain.run.builtins import BUILTINS, MAX_READ_BYTES, MIN_READ_BYTES, READ_BYTES
 from runward.domain.run.config import MAX_SHOWN, MAX_TOOLS, Limits
 from runward.domain.run.tool_search import MAX_FOUND
+from runward.domain.schema.patterns import BACKTRACKS, PATTERN_BYTES, PATTERN_STEPS, PATTERNS_BYTES
 from runward.domain.schema.subschemas import MAX_COMPARED
 from runward.domain.schema.validator import MAX_EXPANSION, MAX_SCHEMA_BYTES
-from runward.domain.schema_patterns import BACKTRACKS, PATTERN_BYTES, PATTERN_STEPS, PATTERNS_BYTES
 from tests.unit.test_docs import DOCS, read, rows
 
 PAGE = "limits.md"

@@ -12,7 +12,7 @@ import jsonschema_rs
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject, compact
-from runward.domain.schema_patterns import PatternError, Patterns, refuse_remote
+from runward.domain.schema.patterns import PatternError, Patterns, refuse_remote
 
 Pointer: TypeAlias = tuple[str, ...]
 

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from runward.domain.errors import FieldError
 from runward.domain.json import JsonObject, UnstorableError, cleaned, compact, parse
 from runward.domain.schema.explain import MAX_PROBLEMS, MAX_SHOWN, Explanation, preview
+from runward.domain.schema.patterns import PatternError, Patterns, refuse_remote
 from runward.domain.schema.strict import NullRemover, closed, strict_form, strict_problems
 from runward.domain.schema.subschemas import (
     MAX_CHAIN,
@@ -28,7 +29,6 @@ from runward.domain.schema.subschemas import (
     pointer_of,
     walk,
 )
-from runward.domain.schema_patterns import PatternError, Patterns, refuse_remote
 
 __all__ = [
     "SchemaError",
