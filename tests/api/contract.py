@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import jsonschema_rs
 
-from tests.support.client import Json
+from tests.support.services.client import Json
 
 ALWAYS = {405}
 """What any path may answer to a method it does not take; it stands at no operation."""

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from tests.api.project import Project, call
-from tests.support.client import Json
-from tests.support.model_server import calls
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 BODIES: dict[str, Json] = {
     "start_run": {"model": "offline:rules", "input": "hi"},

@@ -13,13 +13,13 @@ import httpx2
 
 from tests.api.contract import Contract
 from tests.checker import Evidence, broken
-from tests.support.client import SETTLED, TERMINAL, Client, Frame, Json
-from tests.support.client import frames as parsed
-from tests.support.hits import Hit
-from tests.support.model_server import Call, ModelRequest, ModelServer, Reply, Responder
-from tests.support.service import Service
-from tests.support.tool_server import Behaviour, ToolServer
-from tests.support.vendors import Vendors
+from tests.support.models.all_providers import Vendors
+from tests.support.models.chat_server import Call, ModelRequest, ModelServer, Reply, Responder
+from tests.support.services.client import SETTLED, TERMINAL, Client, Frame, Json
+from tests.support.services.client import frames as parsed
+from tests.support.services.service import Service
+from tests.support.tools.hits import Hit
+from tests.support.tools.server import Behaviour, ToolServer
 
 T = TypeVar("T")
 

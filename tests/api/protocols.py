@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 from tests.api.project import Project
-from tests.support.chat_rules import Body
-from tests.support.client import Json
-from tests.support.model_server import content_text
-from tests.support.scripted import ScriptedServer
-from tests.support.spoken import Call, Reply, as_chat, as_responses
-from tests.support.vendors import Vendors
+from tests.support.models.all_providers import Vendors
+from tests.support.models.chat_rules import Body
+from tests.support.models.chat_server import content_text
+from tests.support.models.scripted import ScriptedServer
+from tests.support.models.spoken import Call, Reply, as_chat, as_responses
+from tests.support.services.client import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from tests.api.contract import Contract
 from tests.api.project import CheckedClient, Running
+from tests.support.models.all_providers import Vendors
 from tests.support.postgres import Databases
-from tests.support.service import BOOTSTRAP_KEY, Service
-from tests.support.tool_server import ToolServer
-from tests.support.vendors import Vendors
+from tests.support.services.service import BOOTSTRAP_KEY, Service
+from tests.support.tools.server import ToolServer
 
 PRICE = {"input": 1000, "output": 2000, "cached_input": 500}
 ENV = {

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.api.project import Project, call
-from tests.support.client import Json
-from tests.support.model_server import calls, text
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
 
 MODEL = "offline:rules"
 

@@ -7,9 +7,9 @@ import pytest
 
 from runward.domain.run.texts import tool_gone
 from tests.api.project import Project, at_once, call, of_type, result_of, types_of
-from tests.support.client import Json
-from tests.support.model_server import calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 NOBODY = "Nobody answered the request for approval in time"
 NO_APPROVAL = "apr_" + "f" * 32

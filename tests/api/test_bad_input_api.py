@@ -18,9 +18,9 @@ import pytest
 
 from tests.api.contract import Operation
 from tests.api.project import ALL_SCOPES, CheckedClient, Project, Running, call
-from tests.support.client import Json
-from tests.support.model_server import calls
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 JSON = "application/json"
 MAX_BODY_BYTES = 1_048_576

@@ -7,8 +7,8 @@ from string import ascii_letters
 import pytest
 
 from tests.api.project import Project, call, of_type
-from tests.support.model_server import Call, Garbage, Reply, calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import Call, Garbage, Reply, calls, text
+from tests.support.tools.server import Behaviour
 
 LONG_NAME = "".join(Random(1).choices(ascii_letters, k=9000))  # which no index compresses
 

@@ -7,9 +7,9 @@ import pytest
 
 from runward.domain.run import texts
 from tests.api.project import Project, call, result_of
-from tests.support.client import Json
-from tests.support.model_server import Call, calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import Call, calls, text
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 ROWS: Final = "\n".join(f"row {n}: " + "ä" * 20 for n in range(2000))
 MANY: Final = 500

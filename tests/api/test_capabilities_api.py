@@ -3,8 +3,8 @@
 import sys
 
 from tests.api.project import Project
-from tests.support.client import Json
-from tests.support.model_server import text
+from tests.support.models.chat_server import text
+from tests.support.services.client import Json
 
 MODEL = "offline:rules"
 

@@ -2,9 +2,9 @@
 
 from tests.api.project import Project, call, of_type, types_of
 from tests.api.test_tools_api import call_back
-from tests.support.model_server import Answer, calls, text
+from tests.support.models.chat_server import Answer, calls, text
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 
 def test_a_call_is_made_with_the_tool_that_the_model_was_shown(project: Project) -> None:

@@ -14,11 +14,11 @@ from tests.api.project import (
     stored,
     types_of,
 )
-from tests.support.client import Frame, Json
-from tests.support.client import frames as parsed
-from tests.support.model_server import Answer, Call, calls, text
+from tests.support.models.chat_server import Answer, Call, calls, text
+from tests.support.services.client import Frame, Json
+from tests.support.services.client import frames as parsed
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 CHILDREN = "include=children"
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.api.project import Project, at_once, call, of_type, result_of, types_of
 from tests.api.test_children_api import agent, asks, children
-from tests.support.client import Json
-from tests.support.model_server import Call, calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import Call, calls, text
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 PARAMETERS: Json = {
     "type": "object",

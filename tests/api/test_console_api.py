@@ -15,8 +15,8 @@ from runward.domain.errors import RequestTimeoutError
 from runward.domain.run.approvals import STATUS_AFTER
 from runward.domain.run.status import RunStatus
 from tests.api.project import ALL_SCOPES, Project, call
-from tests.support.client import Json
-from tests.support.model_server import calls, text
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
 
 STATIC = Path(pages.__file__).parent / "static"
 SESSION = "/console/session"

@@ -6,8 +6,8 @@ from typing import Final
 import pytest
 
 from tests.api.project import Project, at_once, call, of_type, result_of
-from tests.support.client import Json
-from tests.support.model_server import Answer, Call, calls, text
+from tests.support.models.chat_server import Answer, Call, calls, text
+from tests.support.services.client import Json
 from tests.support.serving import Hold
 
 ANSWER: Final[Json] = {

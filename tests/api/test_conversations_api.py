@@ -17,10 +17,10 @@ from tests.api.protocols import (
     every,
     outcome,
 )
-from tests.support.client import Json
+from tests.support.models.spoken import Fails, Says, Text, says
+from tests.support.services.client import Json
 from tests.support.serving import Hold
-from tests.support.spoken import Fails, Says, Text, says
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 PICTURE = "https://pictures.example/a.png"

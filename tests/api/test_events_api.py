@@ -21,10 +21,10 @@ from tests.api.project import (
     stored,
     types_of,
 )
-from tests.support.client import Json
-from tests.support.model_server import Answer, calls, text
+from tests.support.models.chat_server import Answer, calls, text
+from tests.support.services.client import Json
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 STREAM = "text/event-stream"
 STREAMS_PER_KEY = 20

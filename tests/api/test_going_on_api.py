@@ -6,10 +6,10 @@ from typing import Final
 import pytest
 
 from tests.api.project import Project, call, of_type, result_of, types_of
-from tests.support.client import Json
-from tests.support.model_server import Answer, Call, calls, text
+from tests.support.models.chat_server import Answer, Call, calls, text
+from tests.support.services.client import Json
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 NO_RUN: Final = "run_" + "f" * 32
 

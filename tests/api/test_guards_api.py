@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.api.project import PATIENCE_SECONDS, Project, call, of_type, result_of
-from tests.support.client import Json
-from tests.support.hits import Hit
-from tests.support.model_server import Reply, calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import Reply, calls, text
+from tests.support.services.client import Json
+from tests.support.tools.hits import Hit
+from tests.support.tools.server import Behaviour
 
 NOWHERE = "http://127.0.0.1:9/guard"
 GUARDED = "A guardrail rejected this."

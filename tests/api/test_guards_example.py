@@ -13,10 +13,10 @@ import httpx2
 
 from runward.tools.signing import make_secret, signed_headers
 from tests.api.project import Project, call, of_type, result_of
-from tests.support.client import Json
-from tests.support.model_server import calls, text
-from tests.support.service import ROOT, free_port
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.services.service import ROOT, free_port
+from tests.support.tools.server import Behaviour
 
 GUARDS = ROOT / "examples" / "guards"
 REFUND: Json = {

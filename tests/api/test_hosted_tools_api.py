@@ -6,7 +6,7 @@ import pytest
 
 from runward.domain.registry.provider_tools import EXECUTORS
 from tests.api.project import Project
-from tests.support.client import Json
+from tests.support.services.client import Json
 
 URL = "http://127.0.0.1:9/x"
 

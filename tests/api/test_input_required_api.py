@@ -8,10 +8,10 @@ import pytest
 from tests.api.project import PATIENCE_SECONDS, Project, call, of_type, result_of
 from tests.api.test_client_tools_api import give, refused
 from tests.api.test_tools_api import accepted_for_later, call_back, code_of
-from tests.support.client import Json
-from tests.support.hits import Hit
-from tests.support.model_server import calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.tools.hits import Hit
+from tests.support.tools.server import Behaviour
 
 ASKS: Json = {"status": "input_required", "requests": {"code": "?"}, "state": {"step": 1}}
 

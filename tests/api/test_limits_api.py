@@ -8,10 +8,10 @@ import pytest
 
 from runward.domain.run import texts
 from tests.api.project import PATIENCE_SECONDS, Project, call, of_type, result_of
-from tests.support.client import Json
-from tests.support.model_server import Answer, Call, ModelRequest, Reply, calls, text
+from tests.support.models.chat_server import Answer, Call, ModelRequest, Reply, calls, text
+from tests.support.services.client import Json
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 SCHEMA: Final = {
     "type": "object",

@@ -9,12 +9,12 @@ from aiohttp import web
 
 from tests.api.project import Project, call, of_type, result_of, types_of
 from tests.hostile.mcp_peer import TOOL, McpPeer, plain, rpc
-from tests.support.client import Json
-from tests.support.mcp_server import McpServer
-from tests.support.model_server import calls, text
-from tests.support.service import free_port
+from tests.support.mcp.server import McpServer
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.services.service import free_port
 from tests.support.serving import Hold
-from tests.support.tool_news import ToolNews
+from tests.support.tools.news import ToolNews
 
 
 @pytest.fixture(params=["2026", "2025"])

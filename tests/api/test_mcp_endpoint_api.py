@@ -15,11 +15,11 @@ from mcp import Client, MCPError
 from mcp.types import CallToolResult
 
 from tests.api.project import PATIENCE_SECONDS, CheckedClient, Project, call, of_type, types_of
-from tests.support.client import Json
-from tests.support.mcp_client import BOTH, Generation, mcp_client, run_of, said
-from tests.support.mcp_server import McpServer
-from tests.support.model_server import calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.mcp.client import BOTH, Generation, mcp_client, run_of, said
+from tests.support.mcp.server import McpServer
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\nno real picture").decode()
 NO_ARGUMENTS: Json = {"type": "object", "properties": {}, "additionalProperties": False}

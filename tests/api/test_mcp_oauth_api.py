@@ -7,10 +7,10 @@ from typing import TypeAlias
 import pytest
 
 from tests.api.project import Project, call
-from tests.support.client import Json
-from tests.support.mcp_server import McpServer
-from tests.support.model_server import calls, text
-from tests.support.oauth_server import CLIENT, SECRET, AuthServer, ProtectedServer
+from tests.support.mcp.oauth_server import CLIENT, SECRET, AuthServer, ProtectedServer
+from tests.support.mcp.server import McpServer
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
 
 SERVERS = "/v1/mcp_servers"
 BOX = f"{SERVERS}/box"

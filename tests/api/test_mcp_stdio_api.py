@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from tests.api.project import Project, call
-from tests.support.client import Json
-from tests.support.model_server import calls, text
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
 
 BAD_BYTES = r"""
 import json, sys
@@ -27,7 +27,7 @@ for line in sys.stdin:
         sys.stdout.buffer.write(answer.replace(b"BAD", b"\xe9") + b"\n")
         sys.stdout.buffer.flush()
 """
-ARGS = ["-m", "tests.support.mcp_process", "stdio"]
+ARGS = ["-m", "tests.support.mcp.process", "stdio"]
 
 
 LONG_LINE = "it wrote a line of more than 11534336 bytes to its standard output."

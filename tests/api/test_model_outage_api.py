@@ -1,8 +1,8 @@
 """Models that are down or silent: who waits for how long, and who goes on elsewhere."""
 
 from tests.api.project import Project
-from tests.support.client import Json
-from tests.support.model_server import Answer, HttpError, text
+from tests.support.models.chat_server import Answer, HttpError, text
+from tests.support.services.client import Json
 from tests.support.serving import Hold
 
 

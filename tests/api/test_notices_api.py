@@ -7,10 +7,10 @@ import pytest
 from tests.api.project import PATIENCE_SECONDS, Project, call, result_of
 from tests.api.test_children_api import agent, asks
 from tests.api.test_tools_api import accepted_for_later
-from tests.support.client import Json
-from tests.support.hits import Hit
-from tests.support.model_server import calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.tools.hits import Hit
+from tests.support.tools.server import Behaviour
 
 
 def notices(project: Project, name: str) -> list[Hit]:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.api.project import Project, at_once
-from tests.support import responses_shapes as shapes
-from tests.support.client import Json
+from tests.support.models import responses_shapes as shapes
+from tests.support.services.client import Json
 
 MODEL = "offline:rules"
 PIXEL = (

@@ -11,8 +11,8 @@ import pytest
 
 from tests.api.contract import Contract, Operation
 from tests.api.project import Project, Running, call
-from tests.support.client import Frame, Json
-from tests.support.model_server import Answer
+from tests.support.models.chat_server import Answer
+from tests.support.services.client import Frame, Json
 from tests.support.serving import Hold
 
 COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"

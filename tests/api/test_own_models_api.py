@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.api.project import Project
-from tests.support.client import ApiError, Json
-from tests.support.model_server import ModelServer, text
+from tests.support.models.chat_server import ModelServer, text
+from tests.support.services.client import ApiError, Json
 
 OWN_KEY = "sk-of-the-project"
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.api.contract import Contract
 from tests.api.project import CheckedClient, Project, Running, call, of_type
-from tests.support.client import Json
-from tests.support.model_server import ModelServer, calls, text
+from tests.support.models.chat_server import ModelServer, calls, text
 from tests.support.postgres import Databases
-from tests.support.service import BOOTSTRAP_KEY, Service
-from tests.support.tool_server import ToolServer
+from tests.support.services.client import Json
+from tests.support.services.service import BOOTSTRAP_KEY, Service
+from tests.support.tools.server import ToolServer
 from tests.unit import plugin_samples
 
 ENV = {"RUNWARD_PLUGINS": plugin_samples.__name__, "RUNWARD_SECRET_TOKEN": "s3cret"}

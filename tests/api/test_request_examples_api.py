@@ -11,10 +11,10 @@ import pytest
 from runward.api.openapi.examples import METRICS
 from tests.api.project import ALL_SCOPES, Project, Running, call
 from tests.api.test_openapi_api import COMMITTED
-from tests.support.client import Json
-from tests.support.mcp_server import McpServer
-from tests.support.model_server import calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.mcp.server import McpServer
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 DOCUMENT: Json = json.loads(COMMITTED.read_text())
 AMOUNT: Json = {"type": "object", "properties": {"amount": {"type": "number"}}}

@@ -6,9 +6,9 @@ import json
 from tests.api.project import Project, call
 from tests.api.test_client_tools_api import waiting as waits_for_a_client
 from tests.api.test_input_required_api import asking
-from tests.support.client import Json
-from tests.support.model_server import Answer, calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import Answer, calls, text
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 PATH = "/v1/required_actions"
 

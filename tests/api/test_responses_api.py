@@ -9,11 +9,11 @@ import pytest
 from tests.api.project import Project, call
 from tests.api.test_open_responses import MODEL, WEATHER, create, message, parsed, stream
 from tests.api.test_tools_api import call_back
-from tests.support import responses_shapes as shapes
-from tests.support.client import Json
-from tests.support.model_server import Answer, HttpError, calls, text
+from tests.support.models import responses_shapes as shapes
+from tests.support.models.chat_server import Answer, HttpError, calls, text
+from tests.support.services.client import Json
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 PAY: Json = {"type": "mcp", "server_label": "runward", "allowed_tools": ["pay"]}
 

@@ -13,11 +13,9 @@ from aiohttp import web
 
 from tests.api.contract import Contract
 from tests.api.project import CheckedClient, Project, Running, of_type, types_of
-from tests.support import model_server
-from tests.support.client import Json
-from tests.support.model_server import ModelServer
-from tests.support.postgres import Databases
-from tests.support.responses_items import (
+from tests.support.models import chat_server
+from tests.support.models.chat_server import ModelServer
+from tests.support.models.responses_items import (
     Call,
     Computer,
     Item,
@@ -27,8 +25,8 @@ from tests.support.responses_items import (
     Shell,
     Text,
 )
-from tests.support.responses_rules import OUTPUT_OF
-from tests.support.responses_server import (
+from tests.support.models.responses_rules import OUTPUT_OF
+from tests.support.models.responses_server import (
     HttpError,
     Reply,
     ResponsesRequest,
@@ -36,8 +34,10 @@ from tests.support.responses_server import (
     answer,
     text,
 )
-from tests.support.service import BOOTSTRAP_KEY, ROOT, Service
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.postgres import Databases
+from tests.support.services.client import Json
+from tests.support.services.service import BOOTSTRAP_KEY, ROOT, Service
+from tests.support.tools.server import Behaviour, ToolServer
 
 PNG = {"type": "image", "data": "aWNvbg==", "media_type": "image/png"}
 PICTURE = "data:image/png;base64,aWNvbg=="
@@ -553,7 +553,7 @@ def test_another_protocol_goes_on_where_this_one_fails_and_back(
     down = HttpError(400, "not now")
     call = Call("c1", "add", '{"x":"1"}')
     name = model.script(answer(Reasoning(), Item(item), call), down, text("back"))
-    chat = project.script(model_server.text("from chat"), name="chat")
+    chat = project.script(chat_server.text("from chat"), name="chat")
     session = project.client.call("POST", "/v1/sessions", {})["id"]
     tools = ["add", "web_search"]
     run = project.run(model=[name, chat], tools=tools, session_id=session)

@@ -11,10 +11,10 @@ import httpx2
 import pytest
 
 from tests.api.project import Project, at_once, call, meanwhile, of_type, result_of, types_of
-from tests.support.client import Json, frames
-from tests.support.model_server import Answer, Call, HttpError, calls, text
+from tests.support.models.chat_server import Answer, Call, HttpError, calls, text
+from tests.support.services.client import Json, frames
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 RUN_FIELDS = {
     "id",

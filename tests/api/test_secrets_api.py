@@ -3,7 +3,7 @@
 import pytest
 
 from tests.api.project import Project
-from tests.support.client import Json
+from tests.support.services.client import Json
 
 VALUE = "a value that nobody may see"
 

@@ -7,8 +7,8 @@ import httpx2
 import pytest
 
 from tests.api.project import Project, at_once
-from tests.support.client import Json
-from tests.support.model_server import text
+from tests.support.models.chat_server import text
+from tests.support.services.client import Json
 
 TOO_LARGE = {"x": "y" * 65_536}
 

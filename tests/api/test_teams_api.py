@@ -8,13 +8,13 @@ import pytest
 
 from tests.api.contract import Contract
 from tests.api.project import CheckedClient, Project, Running
-from tests.support.client import Json
-from tests.support.model_server import Answer, Call, ModelServer, calls, text
+from tests.support.models.chat_server import Answer, Call, ModelServer, calls, text
 from tests.support.postgres import Databases
-from tests.support.service import BOOTSTRAP_KEY, Service
-from tests.support.tool_server import ToolServer
+from tests.support.services.client import Json
+from tests.support.services.service import BOOTSTRAP_KEY, Service
+from tests.support.tools.server import ToolServer
 
-ENV = {"RUNWARD_PLUGINS": "tests.support.plugin_team"}
+ENV = {"RUNWARD_PLUGINS": "tests.support.plugins.team"}
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ import pytest
 from tests.api.contract import Operation
 from tests.api.furnished import BODIES, UNKNOWN, furnish, snapshot
 from tests.api.project import ALL_SCOPES, PATIENCE_SECONDS, CheckedClient, Project, Running
-from tests.support.client import Json
-from tests.support.mcp_server import McpServer
-from tests.support.service import BOOTSTRAP_KEY
+from tests.support.mcp.server import McpServer
+from tests.support.services.client import Json
+from tests.support.services.service import BOOTSTRAP_KEY
 
 READ, WRITE, TOOLS, DECIDE, ADMIN = ALL_SCOPES
 PUBLIC = "public"

@@ -15,8 +15,8 @@ from tests.api.protocols import (
     every,
     outcome,
 )
-from tests.support.client import Json
-from tests.support.spoken import Fails, Thought, says
+from tests.support.models.spoken import Fails, Thought, says
+from tests.support.services.client import Json
 
 THOUGHT = "A thought that nobody else may read."
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.api.project import Project, call
-from tests.support.client import Json
-from tests.support.model_server import calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 
 def page_of(project: Project, name: str = "pay", **params: Any) -> Json:

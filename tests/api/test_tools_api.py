@@ -21,10 +21,10 @@ from tests.api.project import (
     result_of,
     types_of,
 )
-from tests.support.client import Json
-from tests.support.hits import Hit
-from tests.support.model_server import calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.tools.hits import Hit
+from tests.support.tools.server import Behaviour
 
 HELD_SECONDS = 0.5
 UNKNOWN_OUTCOME = "It may or may not have taken effect; verify before repeating."

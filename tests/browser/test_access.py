@@ -9,8 +9,8 @@ from tests.api.project import ALL_SCOPES, Project, call
 from tests.browser.conftest import Opens
 from tests.browser.test_views import fits
 from tests.browser.window import Scheme, Window, button, window
-from tests.support.client import Json
-from tests.support.model_server import Answer, calls, text
+from tests.support.models.chat_server import Answer, calls, text
+from tests.support.services.client import Json
 from tests.support.serving import Hold
 
 pytestmark = pytest.mark.timeout(180)

@@ -9,9 +9,9 @@ from playwright.sync_api import Locator, expect
 from tests.api.project import Project, call, result_of
 from tests.browser.conftest import Opens
 from tests.browser.window import Scheme, Window, button
-from tests.support.client import Json
-from tests.support.model_server import calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 NUMBER = "12345678901234567890"
 PARAMETERS: Json = {

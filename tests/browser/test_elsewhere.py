@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.window import window
-from tests.support.model_server import Answer, ModelServer
-from tests.support.service import Service
+from tests.support.models.chat_server import Answer, ModelServer
+from tests.support.services.service import Service
 from tests.support.serving import Hold
 
 pytestmark = pytest.mark.timeout(240)

@@ -8,7 +8,7 @@ import pytest
 
 from runward.domain.schema.validator import Validator
 from tests.browser.conftest import Opens
-from tests.support.client import Json
+from tests.support.services.client import Json
 
 UUID = "3f2a6c1e-8d1b-4c57-9b0e-2f1d5a7c9e10"
 TREE: Json = {"properties": {"kids": {"items": {"$ref": "#/$defs/tree"}}, "n": {"type": "integer"}}}

@@ -14,11 +14,11 @@ from tests.browser.conftest import Opens
 from tests.browser.hostile import ALL, FOLDED, LONG, ONE, SHORT
 from tests.browser.reading import read, read_all, unfold, unharmed, unmarked
 from tests.browser.window import Window, button
-from tests.support.client import Json
-from tests.support.model_server import Answer, HttpError, calls, text
+from tests.support.models.chat_server import Answer, HttpError, calls, text
+from tests.support.models.spoken import Text, Thought, says
+from tests.support.services.client import Json
 from tests.support.serving import Hold
-from tests.support.spoken import Text, Thought, says
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -13,8 +13,8 @@ from tests.api.project import ALL_SCOPES, Project
 from tests.browser.conftest import Opens
 from tests.browser.hostile import ALL, FOLDED, NEVER_TAKEN, ONE, SHORT, URLS
 from tests.browser.reading import read, read_all, unfold, unharmed, unmarked
-from tests.support.model_server import text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import text
+from tests.support.tools.server import Behaviour
 
 pytestmark = pytest.mark.timeout(180)
 

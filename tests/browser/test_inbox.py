@@ -9,8 +9,8 @@ from playwright.sync_api import Locator, Request, Route, expect
 from tests.api.project import Project, at_once, call
 from tests.browser.conftest import Opens
 from tests.browser.window import Window, button
-from tests.support.client import Json
-from tests.support.model_server import Answer, calls, text
+from tests.support.models.chat_server import Answer, calls, text
+from tests.support.services.client import Json
 
 ASKS = "refund"
 CLICK_WHAT_MOVED_UP = """

@@ -8,9 +8,9 @@ from playwright.sync_api import expect
 from tests.api.project import Project, call
 from tests.browser.conftest import Opens
 from tests.browser.window import Window, button
-from tests.support.client import Json
-from tests.support.model_server import calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 LOOKS = 3
 IDLE_BYTES = 2_000

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 from tests.api.project import ALL_SCOPES, Project, call
 from tests.browser.conftest import Opens
 from tests.browser.window import PHONE, button
-from tests.support.model_server import calls, text
+from tests.support.models.chat_server import calls, text
 
 LEAST_ROW_PX = 28
 

@@ -6,8 +6,8 @@ from playwright.sync_api import Route, expect
 
 from tests.api.project import Project
 from tests.browser.conftest import Opens
-from tests.support.client import Json
-from tests.support.model_server import text
+from tests.support.models.chat_server import text
+from tests.support.services.client import Json
 
 CALLS = 2_500
 AT = "2026-11-02T09:30:00.125000Z"

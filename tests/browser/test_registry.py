@@ -7,8 +7,8 @@ from playwright.sync_api import expect
 
 from tests.api.project import ALL_SCOPES, Project, call
 from tests.browser.conftest import Opens
-from tests.support.model_server import calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls, text
+from tests.support.tools.server import Behaviour
 
 REFUSED = "Failed to load resource"
 """What Chromium writes for each answer of 400 and above."""

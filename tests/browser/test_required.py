@@ -9,9 +9,9 @@ from tests.api.test_client_tools_api import waiting
 from tests.api.test_input_required_api import asking
 from tests.browser.conftest import Opens
 from tests.browser.window import Scheme, Window, button
-from tests.support.client import Json
-from tests.support.model_server import calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 
 def unknown(project: Project) -> Json:

@@ -8,10 +8,10 @@ from playwright.sync_api import Locator, expect
 from tests.api.project import ALL_SCOPES, Project, call, types_of
 from tests.browser.conftest import Opens
 from tests.browser.window import Scheme, Window
-from tests.support.client import Json
-from tests.support.model_server import Answer, HttpError, calls, text
+from tests.support.models.chat_server import Answer, HttpError, calls, text
+from tests.support.services.client import Json
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 pytestmark = pytest.mark.timeout(240)
 

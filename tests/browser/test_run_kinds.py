@@ -6,10 +6,10 @@ from playwright.sync_api import expect
 from tests.api.project import Project, call
 from tests.browser.conftest import Opens
 from tests.browser.test_run import entry, outcome, watch
-from tests.support.model_server import calls, text
+from tests.support.models.chat_server import calls, text
+from tests.support.models.spoken import Says, Text, Thought
 from tests.support.serving import Hold
-from tests.support.spoken import Says, Text, Thought
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -6,8 +6,8 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.api.project import Project, call
 from tests.browser.conftest import Opens
-from tests.support.client import Json
-from tests.support.model_server import calls, text
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
 
 
 def done(project: Project, name: str, answer: str) -> Json:

@@ -12,10 +12,10 @@ from playwright.sync_api import Browser, expect
 from tests.api.project import ALL_SCOPES, CheckedClient, Running
 from tests.browser.pictures import picture
 from tests.browser.window import Scheme, Window, window
-from tests.support.client import Json
-from tests.support.model_server import Answer, Call, ModelRequest
+from tests.support.models.chat_server import Answer, Call, ModelRequest
+from tests.support.services.client import Json
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 pytestmark = pytest.mark.timeout(180)
 

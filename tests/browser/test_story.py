@@ -10,11 +10,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from tests.browser.window import Window, window
-from tests.support.client import Client, Json
-from tests.support.model_server import Answer, Call, ModelServer, text
-from tests.support.service import Service
+from tests.support.models.chat_server import Answer, Call, ModelServer, text
+from tests.support.services.client import Client, Json
+from tests.support.services.service import Service
 from tests.support.serving import Hold
-from tests.support.tool_server import ToolServer
+from tests.support.tools.server import ToolServer
 
 pytestmark = pytest.mark.timeout(240)
 

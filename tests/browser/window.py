@@ -23,8 +23,8 @@ from playwright.sync_api import (
     expect,
 )
 
-from tests.support.client import Json
 from tests.support.programs import node_package
+from tests.support.services.client import Json
 
 PATIENCE_MS = 20_000
 DESKTOP = {"width": 1280, "height": 860}

@@ -21,7 +21,7 @@ from tests.chaos.levels import Sampler
 from tests.chaos.processes import ROOT, Nursery, Process, Processes, free_ports
 from tests.chaos.relay import Relay
 from tests.checker.evidence import Log, Settings, write_settings
-from tests.support.service import BOOTSTRAP_KEY, INHERITED, SECRET_KEY
+from tests.support.services.service import BOOTSTRAP_KEY, INHERITED, SECRET_KEY
 
 DRAIN_SECONDS: Final = 3.0
 POLLING_SECONDS: Final = 1.0

@@ -20,7 +20,7 @@ from tests.checker.history import (
     part_of,
     time_of,
 )
-from tests.support.hits import Hit
+from tests.support.tools.hits import Hit
 
 NEVER_SENT = {"rejected", "expired", "withdrawn", "responded", "reject", "respond"}
 ANSWERED = {"completed", "failed"}

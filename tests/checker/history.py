@@ -22,7 +22,7 @@ from tests.checker.evidence import (
     Stall,
     as_object,
 )
-from tests.support.hits import Hit
+from tests.support.tools.hits import Hit
 
 Json: TypeAlias = dict[str, Any]
 Event: TypeAlias = Json

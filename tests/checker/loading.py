@@ -28,7 +28,7 @@ from tests.checker.evidence import (
     as_object,
 )
 from tests.checker.history import ENDED, Event, Evidence, Json, Reader
-from tests.support.hits import Hit
+from tests.support.tools.hits import Hit
 
 LAG_SECONDS: Final = 1.5
 """How late a busy server of the load may log a request that was on its way."""

@@ -10,7 +10,7 @@ import pytest
 
 from tests.checker import Evidence, Reader, broken
 from tests.checker.history import CLOSING, Event
-from tests.support.hits import Hit
+from tests.support.tools.hits import Hit
 
 RUN = "run_1"
 START = 1_800_000_000.0

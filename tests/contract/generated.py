@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.client import Client, Json
-from tests.support.service import INHERITED, ROOT
+from tests.support.services.client import Client, Json
+from tests.support.services.service import INHERITED, ROOT
 
 CHECKS = (
     "not_a_server_error",

@@ -23,7 +23,7 @@ from tests.contract.credentials import (
 from tests.contract.figures import record
 from tests.contract.wire import Headers, Wire, rows_of
 from tests.hostile.mcp_peer import McpPeer
-from tests.support.client import Json
+from tests.support.services.client import Json
 
 IN_CI = bool(os.environ.get("CI"))
 """There, each operation gets every second credential: still more than 22."""

@@ -14,7 +14,7 @@ from tests.contract.credentials import bearer
 from tests.contract.figures import record
 from tests.contract.wire import Headers, Wire
 from tests.hostile.mcp_peer import McpPeer
-from tests.support.client import Json
+from tests.support.services.client import Json
 
 OWN = re.compile(
     rb"req_[0-9a-f]{32}|\d{4}-\d\d-\d\dT[\d:.]+Z|[a-z]+_[0-9a-f]{32}|whsec_[\w+/=]+|made\d{4}"

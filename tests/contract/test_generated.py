@@ -10,8 +10,8 @@ import pytest
 
 from tests.contract.figures import record
 from tests.contract.generated import run_schemathesis, table
-from tests.support.service import Service
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.services.service import Service
+from tests.support.tools.server import Behaviour, ToolServer
 
 EXAMPLES = int(os.environ.get("RUNWARD_EXAMPLES", "0"))
 """For each operation, within LONG_SECONDS for each phase; 0: only CASES requests."""

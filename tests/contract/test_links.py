@@ -13,8 +13,8 @@ from tests.api.furnished import BODIES
 from tests.api.project import ALL_SCOPES, CheckedClient, Project, Running
 from tests.contract.figures import record
 from tests.hostile.mcp_peer import McpPeer
-from tests.support.client import Json
-from tests.support.tool_server import Behaviour
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 Answer: TypeAlias = tuple[str, str, Json]
 """The id of an operation, the status of its answer, and the body."""

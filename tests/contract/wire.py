@@ -12,7 +12,7 @@ import httpx2
 from sqlalchemy import NullPool, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from tests.support.client import Json
+from tests.support.services.client import Json
 
 Headers: TypeAlias = Iterable[tuple[str, str | bytes]]
 """In their order; a name may stand twice."""

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from tests.crash.mistakes import plant
 from tests.crash.points import POINTS, Point
-from tests.support.forks import Report
+from tests.support.services.forks import Report
 
 SIZE = 4096
 

@@ -5,7 +5,7 @@ the independent checker knows.
 from tests.checker import Evidence, Reader, Violation, broken
 from tests.crash.cells import Cell, expected
 from tests.crash.subject import PAID, Subject
-from tests.support.client import Client, Json
+from tests.support.services.client import Client, Json
 
 UNKNOWN = "may or may not have taken effect"
 LATE_RULES = ("nothing_is_sent_after_its_end", "attempts_and_fences_rise")

@@ -17,10 +17,10 @@ from tests.crash.build import Arms
 from tests.crash.cells import Cell
 from tests.crash.judging import judge
 from tests.crash.subject import Driver, Peers, Subject
-from tests.support.client import TERMINAL, Client
-from tests.support.forks import Forked, Forks
-from tests.support.model_server import text
-from tests.support.service import PORT_ATTEMPTS
+from tests.support.models.chat_server import text
+from tests.support.services.client import TERMINAL, Client
+from tests.support.services.forks import Forked, Forks
+from tests.support.services.service import PORT_ATTEMPTS
 
 LEASE_SECONDS: Final = float(os.environ.get("RUNWARD_CRASH_LEASE", "2"))
 REACH_SECONDS: Final = 30.0

@@ -11,12 +11,12 @@ from threading import Lock
 from tests.crash.cells import Cell
 from tests.crash.lane import Lane, Outcome
 from tests.crash.subject import Peers
-from tests.support.forks import Forks
-from tests.support.mcp_server import McpServer
-from tests.support.model_server import ModelServer
+from tests.support.mcp.server import McpServer
+from tests.support.models.chat_server import ModelServer
 from tests.support.postgres import Databases
-from tests.support.service import PORT_ATTEMPTS
-from tests.support.tool_server import ToolServer
+from tests.support.services.forks import Forks
+from tests.support.services.service import PORT_ATTEMPTS
+from tests.support.tools.server import ToolServer
 
 PLAYS = 3
 """How often a cell is played at most while its point is not reached: a process that is busy commits
@@ -44,7 +44,7 @@ def _mcp_server() -> Generator[McpServer]:
 def _started() -> McpServer:
     """Another process may be faster to take a port that was free."""
     for _ in range(PORT_ATTEMPTS):
-        server = McpServer(module="tests.support.mcp_relay")
+        server = McpServer(module="tests.support.mcp.relay")
         try:
             return server.start()
         except AssertionError:

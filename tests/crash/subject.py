@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import httpx2
 
 from tests.crash.cells import Kind
-from tests.support.client import ApiError, Client, Json
-from tests.support.hits import Hit
-from tests.support.model_server import Answer, Call, ModelRequest, ModelServer, calls, text
+from tests.support.models.chat_server import Answer, Call, ModelRequest, ModelServer, calls, text
+from tests.support.services.client import ApiError, Client, Json
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.tools.hits import Hit
+from tests.support.tools.server import Behaviour, ToolServer
 
 ANY: Json = {"type": "object"}
 PAID = "paid"

@@ -16,7 +16,7 @@ from runward.store.registry.mcp_credentials import StoredRefreshTokens, seal
 from runward.store.registry.mcp_servers import add_server, get_server
 from runward.tools.mcp.oauth import AccessTokens
 from tests.db.store import PROJECT, Store
-from tests.support.oauth_server import CLIENT, AuthServer
+from tests.support.mcp.oauth_server import CLIENT, AuthServer
 from tests.support.serving import Hold
 
 SPEC = McpServerSpec(name="box", url="http://127.0.0.1:9/mcp")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.api.conftest import project, running
-from tests.support.client import Client
-from tests.support.service import BOOTSTRAP_KEY, SECRET_KEY, free_port
+from tests.support.services.client import Client
+from tests.support.services.service import BOOTSTRAP_KEY, SECRET_KEY, free_port
 
 __all__ = ["own", "project", "running"]
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from tests.e2e.own_machine import needs
-from tests.support.service import ROOT
+from tests.support.services.service import ROOT
 
 END: Final = "---- the end of it"
 FAILURE: Final = "---- a command failed"

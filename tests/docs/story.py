@@ -26,8 +26,8 @@ from tests.docs.blocks import ROOT, Block, blocks
 from tests.docs.likeness import differences
 from tests.docs.not_run import reason
 from tests.docs.shell import Shell, answers
-from tests.support.client import ApiError, Client, frames
-from tests.support.service import INHERITED
+from tests.support.services.client import ApiError, Client, frames
+from tests.support.services.service import INHERITED
 
 READY: Final = "Runward is ready."
 SETTING: Final = "getting-started.md#address-and-key"

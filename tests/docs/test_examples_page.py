@@ -7,9 +7,9 @@ import pytest
 from tests.api.project import ALL_SCOPES, Project
 from tests.docs.story import Story
 from tests.e2e.own_machine import needs
-from tests.support.responses_items import Text
-from tests.support.responses_server import answer
-from tests.support.service import free_port
+from tests.support.models.responses_items import Text
+from tests.support.models.responses_server import answer
+from tests.support.services.service import free_port
 
 pytestmark = pytest.mark.timeout(180)
 

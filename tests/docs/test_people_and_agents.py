@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.project import SCOPES, Project
 from tests.docs.story import Story
-from tests.support.tool_server import Behaviour
+from tests.support.tools.server import Behaviour
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.docs.blocks import Block, blocks
 from tests.docs.conftest import Own
 from tests.docs.story import Story
-from tests.support.client import Client, Json
+from tests.support.services.client import Client, Json
 
 pytestmark = pytest.mark.timeout(180)
 

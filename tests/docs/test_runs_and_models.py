@@ -13,13 +13,13 @@ from tests.api.project import Project
 from tests.docs.shell import answers
 from tests.docs.story import Story
 from tests.docs.test_tools_and_guards import ASK, REFUND
-from tests.support.client import Json
-from tests.support.mcp_client import mcp_client, said
-from tests.support.mcp_server import McpServer
-from tests.support.model_server import Answer, text
-from tests.support.oauth_server import SECRET, AuthServer, ProtectedServer
+from tests.support.mcp.client import mcp_client, said
+from tests.support.mcp.oauth_server import SECRET, AuthServer, ProtectedServer
+from tests.support.mcp.server import McpServer
+from tests.support.models.chat_server import Answer, text
+from tests.support.models.responses_server import HttpError
 from tests.support.programs import node_program
-from tests.support.responses_server import HttpError
+from tests.support.services.client import Json
 from tests.support.serving import Hold
 
 pytestmark = pytest.mark.timeout(180)

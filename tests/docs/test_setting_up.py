@@ -11,8 +11,8 @@ import yaml
 from tests.docs.blocks import ROOT
 from tests.docs.conftest import Own
 from tests.docs.story import Story
-from tests.support.model_server import ModelServer, text
-from tests.support.service import free_port
+from tests.support.models.chat_server import ModelServer, text
+from tests.support.services.service import free_port
 from tests.unit.test_docs import settings
 
 pytestmark = pytest.mark.timeout(180)

@@ -9,10 +9,10 @@ import pytest
 from tests.api.project import Project, of_type
 from tests.docs.likeness import differences
 from tests.docs.story import Story
-from tests.support.client import Json
-from tests.support.hits import Hit
-from tests.support.service import free_port
-from tests.support.tool_server import Behaviour
+from tests.support.services.client import Json
+from tests.support.services.service import free_port
+from tests.support.tools.hits import Hit
+from tests.support.tools.server import Behaviour
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runward.cli.connection import JsonBody
-from tests.support.service import INHERITED, ROOT
+from tests.support.services.service import INHERITED, ROOT
 
 SECONDS = 120
 PROGRAM = "import sys; sys.argv[0] = 'runward'; from runward.__main__ import main; main()"

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.client import Client
-from tests.support.model_server import Call as ModelCall
-from tests.support.model_server import ModelServer, calls, text
+from tests.support.models.chat_server import Call as ModelCall
+from tests.support.models.chat_server import ModelServer, calls, text
 from tests.support.postgres import Databases
-from tests.support.service import Command, Service
-from tests.support.tool_server import ToolServer
+from tests.support.services.client import Client
+from tests.support.services.service import Command, Service
+from tests.support.tools.server import ToolServer
 
 
 class Processes:

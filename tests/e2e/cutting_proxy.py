@@ -5,7 +5,7 @@ from collections import Counter
 
 from aiohttp import ClientSession, StreamReader, web
 
-from tests.support.scripted import break_off
+from tests.support.models.scripted import break_off
 from tests.support.serving import Server
 
 STREAM = "text/event-stream"

@@ -3,10 +3,10 @@
 from tests.checker import Evidence, Violation, broken
 from tests.e2e.conftest import Processes
 from tests.e2e.paying import LEASE_SECONDS
-from tests.support.client import Client, Json
-from tests.support.model_server import Answer, Call, ModelServer, calls, text
-from tests.support.service import Service
-from tests.support.tool_server import ToolServer
+from tests.support.models.chat_server import Answer, Call, ModelServer, calls, text
+from tests.support.services.client import Client, Json
+from tests.support.services.service import Service
+from tests.support.tools.server import ToolServer
 
 
 def asks(name: str, said: str) -> Answer:

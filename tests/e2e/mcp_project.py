@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 from tests.api.contract import Contract
 from tests.api.project import CheckedClient, Project, Running
-from tests.support.client import Json
-from tests.support.model_server import ModelServer
-from tests.support.service import BOOTSTRAP_KEY, Service
-from tests.support.tool_server import ToolServer
+from tests.support.models.chat_server import ModelServer
+from tests.support.services.client import Json
+from tests.support.services.service import BOOTSTRAP_KEY, Service
+from tests.support.tools.server import ToolServer
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from typing import Self
 
 import pytest
 
-from tests.support.client import Client
 from tests.support.postgres import scratch_folder
-from tests.support.service import STOP_SECONDS, Service
+from tests.support.services.client import Client
+from tests.support.services.service import STOP_SECONDS, Service
 
 NOTHING_SET = (
     "DATABASE_URL",

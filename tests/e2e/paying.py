@@ -3,13 +3,13 @@ webhook pays, the model answers `done`."""
 
 from tests.checker import Evidence, Reader, Violation, broken
 from tests.e2e.conftest import Processes
-from tests.support.client import Client, Json
-from tests.support.model_server import Answer, Call, ModelRequest, ModelServer, text
-from tests.support.model_server import calls as asks
-from tests.support.service import Service
+from tests.support.models.chat_server import Answer, Call, ModelRequest, ModelServer, text
+from tests.support.models.chat_server import calls as asks
+from tests.support.services.client import Client, Json
+from tests.support.services.service import Service
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour, ToolServer
-from tests.support.witness import started_witness
+from tests.support.tools.server import Behaviour, ToolServer
+from tests.support.tools.witness import started_witness
 
 LEASE_SECONDS = 2
 MODEL = "payer"

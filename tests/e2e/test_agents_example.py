@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.conftest import Processes
 from tests.e2e.test_examples import CLIENT_SECONDS, EXAMPLES, register, serving
-from tests.support.service import free_port
+from tests.support.services.service import free_port
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -17,13 +17,13 @@ import pytest
 from tests.api.project import Project, of_type
 from tests.api.protocols import outcome
 from tests.e2e.mcp_project import project_on
-from tests.support.client import Json
-from tests.support.mcp_others import OthersServer
-from tests.support.model_server import ModelServer
+from tests.support.mcp.others import OthersServer
+from tests.support.models.chat_server import ModelServer
 from tests.support.postgres import Databases
 from tests.support.programs import node_program
-from tests.support.service import Service
-from tests.support.tool_server import Behaviour
+from tests.support.services.client import Json
+from tests.support.services.service import Service
+from tests.support.tools.server import Behaviour
 
 pytestmark = pytest.mark.timeout(120)
 MODELS = {

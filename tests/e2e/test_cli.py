@@ -19,10 +19,10 @@ from runward.cli.connection import JsonBody, connected
 from tests.e2e.command_line import CommandLine, editor
 from tests.e2e.conftest import Golden
 from tests.e2e.tcp_relay import TcpRelay
-from tests.support.client import Client
-from tests.support.model_server import Answer
+from tests.support.models.chat_server import Answer
+from tests.support.services.client import Client
 from tests.support.serving import Hold
-from tests.support.tool_server import ToolServer
+from tests.support.tools.server import ToolServer
 
 pytestmark = pytest.mark.timeout(180)
 

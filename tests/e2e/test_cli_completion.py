@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.command_line import PROGRAM, SECONDS
-from tests.support.service import ROOT
+from tests.support.services.service import ROOT
 
 pytestmark = pytest.mark.timeout(120)
 

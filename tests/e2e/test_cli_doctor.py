@@ -15,8 +15,8 @@ from tests.e2e.command_line import CommandLine
 from tests.e2e.recorded import compare, steady
 from tests.support.postgres import Databases
 from tests.support.programs import missing
-from tests.support.service import ROOT, SECRET_KEY, Service
-from tests.support.tool_server import ToolServer
+from tests.support.services.service import ROOT, SECRET_KEY, Service
+from tests.support.tools.server import ToolServer
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -9,7 +9,7 @@ import pytest
 
 from runward.store.postgres.embedded_home import PACKAGE
 from tests.support import packages
-from tests.support.service import INHERITED, Service
+from tests.support.services.service import INHERITED, Service
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.e2e.command_line import CommandLine
 from tests.e2e.conftest import Golden
-from tests.support.client import Client, Json
-from tests.support.model_server import Answer, text
+from tests.support.models.chat_server import Answer, text
+from tests.support.services.client import Client, Json
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.tools.server import Behaviour, ToolServer
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -12,8 +12,8 @@ import pytest
 from tests.e2e.command_line import CommandLine, in_a_terminal
 from tests.e2e.conftest import Golden
 from tests.e2e.recorded import compare, steady
-from tests.support.client import Client
 from tests.support.postgres import scratch_folder
+from tests.support.services.client import Client
 
 pytestmark = pytest.mark.timeout(240)
 

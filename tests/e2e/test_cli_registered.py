@@ -8,8 +8,8 @@ import pytest
 
 from tests.e2e.command_line import CommandLine, in_a_terminal
 from tests.e2e.conftest import Golden
-from tests.support.client import Client
-from tests.support.mcp_server import McpServer
+from tests.support.mcp.server import McpServer
+from tests.support.services.client import Client
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -13,10 +13,10 @@ import pytest
 from tests.docs.story import Story
 from tests.e2e.conftest import Processes
 from tests.e2e.own_machine import needs
-from tests.support.client import Client
-from tests.support.model_server import Call, ModelServer, calls, text
+from tests.support.models.chat_server import Call, ModelServer, calls, text
 from tests.support.programs import missing
-from tests.support.service import ROOT
+from tests.support.services.client import Client
+from tests.support.services.service import ROOT
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -13,10 +13,10 @@ import pytest
 
 from tests.e2e.conftest import Processes
 from tests.support import packages
-from tests.support.client import Client
+from tests.support.models.responses_items import Call, Reasoning, Text
+from tests.support.models.responses_server import ResponsesServer, answer
 from tests.support.programs import node_program
-from tests.support.responses_items import Call, Reasoning, Text
-from tests.support.responses_server import ResponsesServer, answer
+from tests.support.services.client import Client
 from tests.support.serving import Hold
 
 KEY = "sk-of-the-operator-0123456789"

@@ -9,10 +9,10 @@ import pytest
 
 from tests.e2e.conftest import Processes
 from tests.e2e.family import Family
-from tests.support.client import Client
-from tests.support.model_server import Answer, ModelServer
+from tests.support.models.chat_server import Answer, ModelServer
+from tests.support.services.client import Client
 from tests.support.serving import Hold
-from tests.support.tool_server import ToolServer
+from tests.support.tools.server import ToolServer
 
 pytestmark = pytest.mark.timeout(240)
 WORDS = "every word of it comes from another process"

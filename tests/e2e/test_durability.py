@@ -10,10 +10,10 @@ import pytest
 
 from tests.e2e.conftest import Processes
 from tests.e2e.paying import LEASE_SECONDS, MODEL, Paying
-from tests.support.client import Client, Json
-from tests.support.model_server import Call, ModelServer, calls, text
-from tests.support.tool_server import Behaviour, ToolServer
-from tests.support.witness import started_witness
+from tests.support.models.chat_server import Call, ModelServer, calls, text
+from tests.support.services.client import Client, Json
+from tests.support.tools.server import Behaviour, ToolServer
+from tests.support.tools.witness import started_witness
 
 pytestmark = pytest.mark.timeout(240)
 

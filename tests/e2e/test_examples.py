@@ -17,8 +17,8 @@ from standardwebhooks import Webhook
 
 from tests.e2e.conftest import Processes
 from tests.e2e.own_machine import needs
-from tests.support.client import Client, Json
-from tests.support.service import ROOT, free_port
+from tests.support.services.client import Client, Json
+from tests.support.services.service import ROOT, free_port
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -17,10 +17,10 @@ import pytest
 from runward.tools.signing import make_secret, signed_headers
 from tests.e2e.conftest import Processes
 from tests.support import packages
-from tests.support.client import Client
-from tests.support.model_server import Call, ModelServer, calls, text
-from tests.support.responses_items import Patch, Reasoning, Shell, Text
-from tests.support.responses_server import ResponsesServer, answer
+from tests.support.models.chat_server import Call, ModelServer, calls, text
+from tests.support.models.responses_items import Patch, Reasoning, Shell, Text
+from tests.support.models.responses_server import ResponsesServer, answer
+from tests.support.services.client import Client
 
 EXITED = {"type": "exit", "exit_code": 0}
 

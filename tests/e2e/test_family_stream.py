@@ -9,9 +9,9 @@ import pytest
 
 from tests.e2e.conftest import Processes
 from tests.e2e.family import Family
-from tests.support.client import Client, Json
-from tests.support.model_server import ModelServer
-from tests.support.tool_server import ToolServer
+from tests.support.models.chat_server import ModelServer
+from tests.support.services.client import Client, Json
+from tests.support.tools.server import ToolServer
 
 pytestmark = pytest.mark.timeout(240)
 

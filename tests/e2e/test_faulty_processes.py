@@ -15,12 +15,12 @@ import pytest
 from runward.store.postgres.addresses import read_url
 from tests.db.proxy import Proxy
 from tests.e2e.conftest import Processes
-from tests.support.model_server import Call, ModelServer, calls, text
-from tests.support.neighbor import working
+from tests.support.models.chat_server import Call, ModelServer, calls, text
 from tests.support.postgres import Databases
-from tests.support.service import Command
+from tests.support.services.neighbor import working
+from tests.support.services.service import Command
 from tests.support.serving import Hold
-from tests.support.tool_server import ToolServer
+from tests.support.tools.server import ToolServer
 
 LEASE_SECONDS = 3.0
 WAIT_SECONDS = 10

@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from tests.e2e.own_machine import NOTHING_SET, OwnMachine, needs
-from tests.support.client import Json
-from tests.support.service import INHERITED, ROOT, free_port
+from tests.support.services.client import Json
+from tests.support.services.service import INHERITED, ROOT, free_port
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -15,8 +15,8 @@ from tests.checker import Evidence, broken
 from tests.e2e.conftest import Golden
 from tests.golden.expectations import EXPECTATIONS, LATER, Exactly, Expectation, Wanted
 from tests.golden.replay import Replay, Replayed, Scenario, group, scenarios
-from tests.support.model_server import ModelRequest, content_text
-from tests.support.tool_server import ToolServer
+from tests.support.models.chat_server import ModelRequest, content_text
+from tests.support.tools.server import ToolServer
 
 AS_THE_ORACLE = Expectation("as the oracle")
 STATUS = {"paused": "requires_action", "completed": "completed"}

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import Processes
-from tests.support.client import ApiError, Client, Json
-from tests.support.model_server import Call, Garbage, ModelServer, Reply, calls, text
-from tests.support.neighbor import working
-from tests.support.service import Service
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.models.chat_server import Call, Garbage, ModelServer, Reply, calls, text
+from tests.support.services.client import ApiError, Client, Json
+from tests.support.services.neighbor import working
+from tests.support.services.service import Service
+from tests.support.tools.server import Behaviour, ToolServer
 
 LEASE_SECONDS = 3.0
 MACROS = 26

@@ -5,11 +5,11 @@ import pytest
 
 from tests.e2e.conftest import Processes
 from tests.e2e.paying import LEASE_SECONDS, MODEL, Paying
-from tests.support.client import Client, Json
-from tests.support.hits import Hit
-from tests.support.model_server import Call, ModelServer, calls, text
-from tests.support.service import Service
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.models.chat_server import Call, ModelServer, calls, text
+from tests.support.services.client import Client, Json
+from tests.support.services.service import Service
+from tests.support.tools.hits import Hit
+from tests.support.tools.server import Behaviour, ToolServer
 
 pytestmark = pytest.mark.timeout(180)
 

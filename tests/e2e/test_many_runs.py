@@ -17,10 +17,10 @@ import pytest
 
 from tests.checker import Evidence, Reader, broken
 from tests.e2e.conftest import Processes
-from tests.support.client import PAGE, TERMINAL, Client, Json, frames
-from tests.support.model_server import Call, ModelServer, calls, text
+from tests.support.models.chat_server import Call, ModelServer, calls, text
 from tests.support.postgres import Databases
-from tests.support.tool_server import ToolServer
+from tests.support.services.client import PAGE, TERMINAL, Client, Json, frames
+from tests.support.tools.server import ToolServer
 
 RUNS = int(os.environ.get("RUNWARD_MANY_RUNS", "200"))
 AT_ONCE = 32

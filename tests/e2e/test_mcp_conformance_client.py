@@ -1,5 +1,5 @@
 """The protocol's own conformance tests for clients, with Runward as the client: each starts a
-server, `tests.support.mcp_conformance` has Runward connect to it and call its tool in a run, and
+server, `tests.support.mcp.conformance` has Runward connect to it and call its tool in a run, and
 what Runward said is judged."""
 
 import json
@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 
 from tests.e2e.conftest import Processes
-from tests.support.client import Json
 from tests.support.programs import conformance
-from tests.support.service import Service
+from tests.support.services.client import Json
+from tests.support.services.service import Service
 
 pytestmark = pytest.mark.timeout(180)
 PASSED: Final = {"initialize", "tools_call", "sse-retry", "auth/client-credentials-basic"}
@@ -60,7 +60,7 @@ def judged(service: Service, scenario: str, folder: Path) -> tuple[dict[str, Jso
                 "--timeout",
                 "60000",
                 "--command",
-                f"{sys.executable} -m tests.support.mcp_conformance",
+                f"{sys.executable} -m tests.support.mcp.conformance",
             ),
             seconds=120,
             RUNWARD_URL=client.url,

@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 
 from tests.e2e.conftest import Processes
-from tests.support.client import Client
-from tests.support.mcp_proxy import KeyProxy
+from tests.support.mcp.proxy import KeyProxy
 from tests.support.programs import conformance
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.services.client import Client
+from tests.support.tools.server import Behaviour, ToolServer
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -113,7 +113,7 @@ def verdicts(folder: Path) -> dict[str, set[str]]:
 def test_the_conformance_suite_passes_what_applies(
     start: Processes, tools: ToolServer, tmp_path: Path
 ) -> None:
-    service = start("serve", env={"RUNWARD_PLUGINS": "tests.support.plugin_conformance"})
+    service = start("serve", env={"RUNWARD_PLUGINS": "tests.support.plugins.conformance"})
     client = start.client(service)
     prepare(client, tools)
     with KeyProxy(service.url, client.key) as proxy:

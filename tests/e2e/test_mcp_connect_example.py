@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import Processes
 from tests.e2e.test_examples import CLIENT_SECONDS, EXAMPLES
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.tools.server import Behaviour, ToolServer
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -13,11 +13,11 @@ import pytest
 from mcp import MCPError
 
 from tests.e2e.conftest import Processes
-from tests.support.client import Client, Json
-from tests.support.mcp_client import BOTH, Generation, mcp_client, run_of, said
+from tests.support.mcp.client import BOTH, Generation, mcp_client, run_of, said
 from tests.support.programs import node_program
-from tests.support.service import Service
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.services.client import Client, Json
+from tests.support.services.service import Service
+from tests.support.tools.server import Behaviour, ToolServer
 
 pytestmark = pytest.mark.timeout(180)
 T = TypeVar("T")

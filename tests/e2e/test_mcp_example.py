@@ -8,10 +8,10 @@ import pytest
 
 from tests.e2e.conftest import Processes
 from tests.e2e.test_examples import CLIENT_SECONDS, EXAMPLES
-from tests.support.client import Json
-from tests.support.mcp_server import McpServer
-from tests.support.model_server import Call, ModelServer, calls, text
-from tests.support.service import free_port
+from tests.support.mcp.server import McpServer
+from tests.support.models.chat_server import Call, ModelServer, calls, text
+from tests.support.services.client import Json
+from tests.support.services.service import free_port
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -11,11 +11,19 @@ import pytest
 from tests.api.project import Project, call, result_of
 from tests.e2e.conftest import Processes
 from tests.e2e.mcp_project import project_on, results
-from tests.support.client import Json
-from tests.support.mcp_server import McpServer
-from tests.support.model_server import Answer, Call, ModelRequest, ModelServer, Reply, calls, text
+from tests.support.mcp.server import McpServer
+from tests.support.models.chat_server import (
+    Answer,
+    Call,
+    ModelRequest,
+    ModelServer,
+    Reply,
+    calls,
+    text,
+)
+from tests.support.services.client import Json
 from tests.support.serving import Hold
-from tests.support.tool_news import ToolNews
+from tests.support.tools.news import ToolNews
 
 pytestmark = pytest.mark.timeout(180)
 UNKNOWN = (
@@ -145,7 +153,7 @@ def test_a_run_fails_where_that_is_wanted(project: Project, modern: McpServer) -
 
 
 def test_a_command_that_dies_in_a_call_is_started_again_for_the_next_one(project: Project) -> None:
-    args = ["-m", "tests.support.mcp_process", "stdio"]
+    args = ["-m", "tests.support.mcp.process", "stdio"]
     body = {"name": "box", "command": sys.executable, "args": args, "approval": "never"}
     project.client.call("POST", "/v1/mcp_servers", body)
     run = project.start(

@@ -14,12 +14,12 @@ import pytest
 from tests.api.project import Project, call, of_type, result_of
 from tests.e2e.conftest import Golden
 from tests.e2e.mcp_project import project_on, results
-from tests.support.client import Json
-from tests.support.mcp_others import OthersServer, Tap
-from tests.support.model_server import ModelServer, calls, text
+from tests.support.mcp.others import OthersServer, Tap
+from tests.support.models.chat_server import ModelServer, calls, text
 from tests.support.postgres import Databases
 from tests.support.programs import mcp_program, node_program
-from tests.support.service import Service
+from tests.support.services.client import Json
+from tests.support.services.service import Service
 
 pytestmark = pytest.mark.timeout(180)
 QUIET = "FASTMCP_CHECK_FOR_UPDATES=off"

@@ -13,9 +13,9 @@ import pytest
 from tests.e2e.conftest import Processes
 from tests.e2e.own_machine import needs
 from tests.e2e.test_examples import EXAMPLES, register
-from tests.support.client import Client
 from tests.support.programs import NODE_BINARIES, missing
-from tests.support.tool_server import ToolServer
+from tests.support.services.client import Client
+from tests.support.tools.server import ToolServer
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -12,10 +12,10 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from runward.store import migrations
 from tests.e2e.conftest import Processes
-from tests.support.model_server import Call, ModelServer, calls, text
+from tests.support.models.chat_server import Call, ModelServer, calls, text
 from tests.support.postgres import Cluster, scratch_folder, sqlalchemy_url
-from tests.support.service import Service
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.services.service import Service
+from tests.support.tools.server import Behaviour, ToolServer
 
 RUNS = 20
 MODEL = "outage"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import Processes
 from tests.support import packages
-from tests.support.client import Client
+from tests.support.services.client import Client
 
 TOOLS = ["convert", "refund", "report", "ship", "stock"]
 

@@ -14,11 +14,11 @@ from random import Random
 import pytest
 
 from tests.e2e.conftest import Processes
-from tests.support.client import Client
-from tests.support.mcp_server import McpServer
-from tests.support.model_server import Answer, Call, ModelServer, calls, text
+from tests.support.mcp.server import McpServer
+from tests.support.models.chat_server import Answer, Call, ModelServer, calls, text
+from tests.support.services.client import Client
 from tests.support.serving import Hold
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.tools.server import Behaviour, ToolServer
 
 ORDERS = int(os.environ.get("RUNWARD_ORDERS", "24"))
 AT_ONCE = 6
@@ -143,7 +143,7 @@ class Round:
 def test_whatever_the_order_results_stand_in_that_of_the_calls(
     start: Processes, model: ModelServer, tools: ToolServer
 ) -> None:
-    env = {"RUNWARD_PLUGINS": "tests.support.plugin_relay"}
+    env = {"RUNWARD_PLUGINS": "tests.support.plugins.relay"}
     api = start("api", env=env)
     for _ in range(2):
         start("worker", env=env)
@@ -151,7 +151,7 @@ def test_whatever_the_order_results_stand_in_that_of_the_calls(
     start.keep(client)
     rounds = [Round(number, client, model, tools) for number in range(ORDERS)]
     with (
-        McpServer(module="tests.support.mcp_relay") as far,
+        McpServer(module="tests.support.mcp.relay") as far,
         ThreadPoolExecutor(AT_ONCE) as pool,
     ):
         server = {"name": "far", "url": far.url, "approval": "never", "timeout_seconds": 60}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs.story import Story
 from tests.e2e.own_machine import OwnMachine
-from tests.support.service import free_port
+from tests.support.services.service import free_port
 
 pytestmark = pytest.mark.timeout(180)
 

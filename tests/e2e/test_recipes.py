@@ -15,7 +15,7 @@ from tests.docs.story import Story
 from tests.e2e.conftest import Processes
 from tests.e2e.cutting_proxy import CuttingProxy
 from tests.e2e.own_machine import needs
-from tests.support.client import Client, Json
+from tests.support.services.client import Client, Json
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from runward.store.runs.search import LOOKED_AT
 from tests.e2e.conftest import Processes
-from tests.support.client import Json
+from tests.support.services.client import Json
 
 RUNS: Final = 2 * LOOKED_AT + 10
 SEED: Final = text(

@@ -14,13 +14,13 @@ import pytest
 
 from tests.checker import Evidence, broken
 from tests.e2e.conftest import Processes
-from tests.support.client import TERMINAL, Client, Json
-from tests.support.service import ROOT
+from tests.support.services.client import TERMINAL, Client, Json
+from tests.support.services.service import ROOT
 
 RUNS = int(os.environ.get("RUNWARD_SESSION_RUNS", "100"))
 AT_ONCE = 16
 RUN_SECONDS = 60 + RUNS
-PLUGINS = {"RUNWARD_PLUGINS": "tests.support.plugin_counter"}
+PLUGINS = {"RUNWARD_PLUGINS": "tests.support.plugins.counter"}
 EXAMPLE = ROOT / "examples" / "sessions" / "session.py"
 
 S = TypeVar("S")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import httpx2
 
 from tests.checker.history import TERMINAL
-from tests.support.client import ApiError, Client, Json
+from tests.support.services.client import ApiError, Client, Json
 
 GIVE_UP_SECONDS = 45.0
 PAUSE_SECONDS = 0.2

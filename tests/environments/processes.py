@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import pytest
 
 from tests.environments.workload import LEASE_SECONDS, Workload
-from tests.support.client import Client
-from tests.support.model_server import ModelServer
-from tests.support.service import ROOT, Command, Service
-from tests.support.tool_server import ToolServer
+from tests.support.models.chat_server import ModelServer
+from tests.support.services.client import Client
+from tests.support.services.service import ROOT, Command, Service
+from tests.support.tools.server import ToolServer
 
 FULL = "RUNWARD_ENVIRONMENTS"
 only_in_full = pytest.mark.skipif(os.environ.get(FULL) != "all", reason="make environments runs it")

@@ -19,7 +19,7 @@ from sqlalchemy import URL, make_url
 from runward.store.postgres.embedded_home import find_programs, service_account
 from tests.support.postgres import scratch_folder
 from tests.support.programs import missing
-from tests.support.service import free_port
+from tests.support.services.service import free_port
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 SECONDS = 30.0

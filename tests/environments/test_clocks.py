@@ -14,8 +14,8 @@ import pytest
 from tests.environments.clocks import HOUR, WrongClock
 from tests.environments.processes import Measured, Process, environment
 from tests.environments.workload import HALF_AN_HOUR, Workload
-from tests.support.client import Client
-from tests.support.service import Service
+from tests.support.services.client import Client
+from tests.support.services.service import Service
 
 pytestmark = pytest.mark.timeout(180)
 

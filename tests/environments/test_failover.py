@@ -10,7 +10,7 @@ from sqlalchemy import URL
 from runward.store import migrations
 from tests.environments.processes import Measured, Process, environment, only_in_full
 from tests.environments.servers import ACCOUNT, DRIVER, PostgresServer, postgres, postgres_18
-from tests.support.client import Json
+from tests.support.services.client import Json
 
 pytestmark = [pytest.mark.timeout(180), only_in_full]
 

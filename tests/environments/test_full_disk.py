@@ -13,8 +13,8 @@ import pytest
 from runward.store import migrations
 from tests.environments.processes import Measured, Process, environment
 from tests.environments.servers import PostgresServer, give_to_account, postgres_18, scratch
-from tests.support.client import Client, Json
-from tests.support.model_server import text
+from tests.support.models.chat_server import text
+from tests.support.services.client import Client, Json
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -18,10 +18,10 @@ import pytest
 
 from runward.store.postgres.addresses import read_url
 from tests.environments.processes import Environment, Process, environment
-from tests.support.client import ApiError, Client, Json
-from tests.support.model_server import Call, calls, text
+from tests.support.models.chat_server import Call, calls, text
 from tests.support.postgres import Databases
-from tests.support.tool_server import Behaviour
+from tests.support.services.client import ApiError, Client, Json
+from tests.support.tools.server import Behaviour
 
 pytestmark = pytest.mark.timeout(120)
 

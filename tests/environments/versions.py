@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.service import ROOT
+from tests.support.services.service import ROOT
 
 PREVIOUS = "RUNWARD_PREVIOUS"
 """The commit of the version before; the parent of this commit if it is not set."""

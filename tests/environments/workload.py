@@ -17,10 +17,17 @@ import httpx2
 
 from tests.checker import Evidence, Reader, Violation, broken
 from tests.environments.patience import PatientClient
-from tests.support.client import Client, Json
-from tests.support.model_server import Answer, Call, HttpError, ModelRequest, ModelServer, text
-from tests.support.model_server import calls as asks
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.models.chat_server import (
+    Answer,
+    Call,
+    HttpError,
+    ModelRequest,
+    ModelServer,
+    text,
+)
+from tests.support.models.chat_server import calls as asks
+from tests.support.services.client import Client, Json
+from tests.support.tools.server import Behaviour, ToolServer
 
 LEASE_SECONDS = 2.0
 LONG_SECONDS = 3.0

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
-from tests.support.client import ApiError, Client, Json
-from tests.support.hits import Hit
-from tests.support.model_server import Answer, Call, ModelRequest, ModelServer
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.models.chat_server import Answer, Call, ModelRequest, ModelServer
+from tests.support.services.client import ApiError, Client, Json
+from tests.support.tools.hits import Hit
+from tests.support.tools.server import Behaviour, ToolServer
 
 Scenario: TypeAlias = dict[str, Any]
 

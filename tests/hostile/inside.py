@@ -17,7 +17,7 @@ from runward.settings import Settings
 from runward.store import readiness
 from runward.store.access import keys
 from runward.wiring import Services, open_services
-from tests.support.service import BOOTSTRAP_KEY, SECRET_KEY
+from tests.support.services.service import BOOTSTRAP_KEY, SECRET_KEY
 
 OPENED: Final = "127.0.0.53"
 """The only private address that may be called."""

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from aiohttp import web
 
-from tests.support.client import Json
+from tests.support.services.client import Json
 from tests.support.serving import Server
 
 Answer: TypeAlias = Callable[[web.Request, Any], Awaitable[web.StreamResponse]]

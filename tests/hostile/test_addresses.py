@@ -24,8 +24,8 @@ from runward.wiring import Services
 from tests.hostile.addresses import urls
 from tests.hostile.figures import record
 from tests.hostile.inside import OPENED, Canaries, Names, api, canaries
-from tests.support.client import Json
-from tests.support.service import ROOT
+from tests.support.services.client import Json
+from tests.support.services.service import ROOT
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -21,9 +21,9 @@ from runward.llm.providers.tools import Definitions
 from runward.tools.rules import RuleEvaluator, RuleQuestion
 from tests.api.project import Project, call
 from tests.hostile.figures import record
-from tests.support.client import Json
-from tests.support.model_server import calls, text
-from tests.support.tool_server import Behaviour
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
 
 CPU_SECONDS: Final = 2.0
 """For a schema and one value; the same for an honest pair takes less than a millisecond."""

@@ -19,8 +19,8 @@ from tests.api.project import Project, call
 from tests.hostile.figures import record
 from tests.hostile.mcp_peer import RESULTS, TOOL, Answer, McpPeer, rpc
 from tests.hostile.peers import Memory
-from tests.support.client import Json
-from tests.support.model_server import calls, text
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
 
 EVERY: Final = bool(os.environ.get("RUNWARD_HOSTILE"))
 SHARE: Final = 1 if EVERY else 10

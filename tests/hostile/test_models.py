@@ -17,10 +17,10 @@ from tests.hostile.figures import record
 from tests.hostile.peers import Memory, Peers
 from tests.hostile.test_redirects import PROTOCOLS
 from tests.hostile.webhooks import CHUNKED, MEGABYTE, OK, says
-from tests.support.client import TERMINAL, Client, Json
-from tests.support.event_stream import encoded, event
+from tests.support.models.providers.event_stream import encoded, event
 from tests.support.postgres import Databases
-from tests.support.service import ROOT, Service
+from tests.support.services.client import TERMINAL, Client, Json
+from tests.support.services.service import ROOT, Service
 from tests.unit.raw_server import Line, RawServer, answer
 
 DEADLINE_SECONDS: Final = 15

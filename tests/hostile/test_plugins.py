@@ -1,7 +1,7 @@
 """A plugin that returns what cannot be stored spoils nothing."""
 
 from tests.api.project import Project, call, of_type
-from tests.support.model_server import calls, text
+from tests.support.models.chat_server import calls, text
 
 
 def test_parts_that_are_no_text_are_cleaned_and_a_sibling_s_result_is_kept(

@@ -24,12 +24,12 @@ from tests.hostile.figures import record
 from tests.hostile.mcp_peer import RESULTS, McpPeer
 from tests.hostile.peers import Peers
 from tests.hostile.webhooks import says
-from tests.support.client import Client, Json
-from tests.support.model_server import Call, HttpError, calls, text
+from tests.support.models.all_providers import Vendors
+from tests.support.models.chat_server import Call, HttpError, calls, text
 from tests.support.postgres import Databases
-from tests.support.service import Service
-from tests.support.tool_server import Behaviour, ToolServer
-from tests.support.vendors import Vendors
+from tests.support.services.client import Client, Json
+from tests.support.services.service import Service
+from tests.support.tools.server import Behaviour, ToolServer
 from tests.unit.raw_server import answer as raw_answer
 
 STDIO: Final = """

@@ -5,7 +5,7 @@ import asyncio
 from tests.hostile.peers import Peers
 from tests.hostile.test_models import ENV_OF_VENDORS, MODELS
 from tests.support.postgres import Databases
-from tests.support.service import Service
+from tests.support.services.service import Service
 from tests.unit.raw_server import Line
 
 BOUND_SECONDS = 10

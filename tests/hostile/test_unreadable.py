@@ -3,10 +3,10 @@
 from typing import Final
 
 from tests.api.project import Project
-from tests.support.client import Json
-from tests.support.model_server import text
-from tests.support.responses_items import Call, Item
-from tests.support.responses_server import answer
+from tests.support.models.chat_server import text
+from tests.support.models.responses_items import Call, Item
+from tests.support.models.responses_server import answer
+from tests.support.services.client import Json
 
 EXPIRES_SECONDS: Final = 1
 DEPTH: Final = 196

@@ -9,8 +9,8 @@ from tests.api.project import Project, Running, call
 from tests.hostile.figures import record
 from tests.hostile.peers import Memory, Peers
 from tests.hostile.webhooks import BEHAVIORS, FINE, Behavior
-from tests.support.client import Json
-from tests.support.model_server import calls, text
+from tests.support.models.chat_server import calls, text
+from tests.support.services.client import Json
 from tests.unit.raw_server import RawServer, keeping_alive
 
 MAX_GROWTH_BYTES = 160 * 1024 * 1024

@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.checker import Evidence, Reader, broken
 from tests.stateful.expectation import TOOLS, Policy, Run, Tool, approve, begin
 from tests.stateful.world import World
-from tests.support.client import TERMINAL, Client, Json
-from tests.support.tool_server import Behaviour
+from tests.support.services.client import TERMINAL, Client, Json
+from tests.support.tools.server import Behaviour
 
 SETTLE_SECONDS = 20.0
 ANY: Json = {"type": "object"}

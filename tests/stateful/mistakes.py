@@ -15,7 +15,7 @@ from runward.domain.run.approvals import Approve, Edit
 from runward.loop import execute
 from runward.loop.toolbox import Toolbox
 from runward.store.runs import approvals, queries, transitions
-from tests.support.forks import Report
+from tests.support.services.forks import Report
 
 RACE_SECONDS = 0.1
 

@@ -12,13 +12,13 @@ from typing import Any, Final, Self, cast
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from runward.store import migrations
-from tests.support.client import Client
-from tests.support.forks import Forked, Forks
-from tests.support.hits import Hit
-from tests.support.model_server import Answer, Call, ModelRequest, ModelServer, calls, text
+from tests.support.models.chat_server import Answer, Call, ModelRequest, ModelServer, calls, text
 from tests.support.postgres import Cluster, scratch_folder
-from tests.support.service import PORT_ATTEMPTS
-from tests.support.tool_server import Behaviour, ToolServer
+from tests.support.services.client import Client
+from tests.support.services.forks import Forked, Forks
+from tests.support.services.service import PORT_ATTEMPTS
+from tests.support.tools.hits import Hit
+from tests.support.tools.server import Behaviour, ToolServer
 
 LEASE_SECONDS: Final = 1.0
 MODEL: Final = "story"

@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 
 import pytest
 
-from tests.support.service import ROOT
+from tests.support.services.service import ROOT
 
 NODE_BINARIES: Final = Path(__file__).parents[1] / "node" / "node_modules" / ".bin"
 CHROMIUMS: Final = ("chromium", "chromium-browser", "google-chrome")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.service import ROOT
+from tests.support.services.service import ROOT
 
 SERVER = """
 import os, signal, sys, time

@@ -22,7 +22,7 @@ from runward.llm.base import ModelRequest
 from runward.llm.openai.chat.request import function_tool, messages, request_body
 from runward.llm.openai.functions import Functions, is_strict
 from runward.llm.settings import check_settings
-from tests.support import chat_rules
+from tests.support.models import chat_rules
 
 PNG = MediaPart("image", data="aWNvbg==", media_type="image/png")
 CLOSED: dict[str, Any] = {

@@ -20,7 +20,7 @@ from runward.llm.base import Delta, ModelError, ModelRequest, TextDelta
 from runward.llm.failures import http_failure, retry_after
 from runward.llm.openai import client
 from runward.llm.openai.chat.chat_completions import OpenAIChat
-from tests.support.model_server import Answer, Call, Garbage, HttpError, ModelServer
+from tests.support.models.chat_server import Answer, Call, Garbage, HttpError, ModelServer
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -37,7 +37,7 @@ from runward.llm.openai.responses.native import (
 )
 from runward.llm.openai.responses.request import request_body
 from runward.llm.openai.responses.tools import DeclaredTools, function_tool
-from tests.support import responses_rules
+from tests.support.models import responses_rules
 
 VENDOR = "openai-responses"
 OWN = TypeAdapter[Any](ResponseCreateParamsStreaming | ResponseCreateParamsNonStreaming)

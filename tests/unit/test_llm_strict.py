@@ -20,7 +20,7 @@ from runward.llm.openai.functions import Functions, losses
 from runward.llm.strict_modes import STRICT_MODES
 from runward.tools.plugin.docstrings import read_docstring
 from runward.tools.plugin.function import read_signature
-from tests.support.chat_rules import check_strict
+from tests.support.models.chat_rules import check_strict
 
 
 class Color(enum.Enum):

@@ -18,10 +18,10 @@ from runward.llm.base import ArgumentsDelta, ModelError, ReasoningDelta, TextDel
 from runward.llm.failures import MAX_CALLS
 from runward.llm.providers.access import VendorName
 from runward.llm.providers.response import answered
+from tests.support.models.all_providers import Vendors
+from tests.support.models.spoken import Call, Fails, Says, Text, Thought, says
 from tests.support.operations import counted_operations
 from tests.support.serving import Hold
-from tests.support.spoken import Call, Fails, Says, Text, Thought, says
-from tests.support.vendors import Vendors
 from tests.unit.vendor_models import ADD, KEY, LOOSE, NAMES, Vendor, connected, kept, user
 
 

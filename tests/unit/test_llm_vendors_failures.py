@@ -10,8 +10,8 @@ from pydantic_ai.exceptions import UserError
 from runward.domain.run.response import Loss
 from runward.llm.base import ModelError
 from runward.llm.providers.failures import model_error
-from tests.support.chat_rules import Body
-from tests.support.event_stream import encoded, event
+from tests.support.models.chat_rules import Body
+from tests.support.models.providers.event_stream import encoded, event
 from tests.unit.vendor_models import KEY, before, user
 
 

@@ -13,7 +13,7 @@ from runward.domain.run.response import ModelResponse
 from runward.llm.base import ModelError, ModelRequest, ReasoningDelta
 from runward.llm.providers.access import Access, VendorName
 from runward.llm.providers.models import VendorModel
-from tests.support.chat_rules import Body
+from tests.support.models.chat_rules import Body
 from tests.unit.vendor_models import Vendor, before, kept, user
 
 

@@ -21,10 +21,10 @@ from runward.domain.run.items import (
 from runward.domain.run.response import Loss
 from runward.llm.base import ModelError
 from runward.llm.providers.access import VendorName
-from tests.support.chat_rules import Body
-from tests.support.spoken import Reply, says
-from tests.support.vendor_server import VendorRequest
-from tests.support.vendors import Vendors
+from tests.support.models.all_providers import Vendors
+from tests.support.models.chat_rules import Body
+from tests.support.models.providers.provider_server import VendorRequest
+from tests.support.models.spoken import Reply, says
 from tests.unit.vendor_models import ADD, KEY, LOOSE, NAMES, Vendor, connected, texts_of, user
 
 PNG = "iVBORw0KGgo="

@@ -28,7 +28,7 @@ from runward.tools.mcp.link import MAX_CALLS, Server
 from runward.tools.mcp.outcome import of_error
 from runward.tools.mcp.sessions import RELIST_PAUSE_SECONDS, Mcp
 from tests.hostile.mcp_peer import RESULTS, McpPeer, rpc
-from tests.support.mcp_server import McpServer
+from tests.support.mcp.server import McpServer
 from tests.support.serving import Server as HttpServer
 
 OBJECT: JsonObject = {"type": "object"}

@@ -14,7 +14,7 @@ from runward.domain.run.outcomes import Done, Failed, Why
 from runward.tools.base import LEASE_LOST
 from runward.tools.mcp.link import Server
 from tests.hostile.mcp_peer import TOOL, McpPeer, rpc
-from tests.support.client import Json
+from tests.support.services.client import Json
 from tests.unit.test_mcp import PROJECT, hosting, invocation
 
 BACKTRACKING: Final = {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}

@@ -14,7 +14,7 @@ from runward.domain.registry.mcp_auth import OAuthClient
 from runward.egress.client import Egress
 from runward.tools.mcp.http import NotAuthorizedError
 from runward.tools.mcp.oauth import AccessTokens, AuthorizingTransport, GivenRefreshTokens
-from tests.support.oauth_server import CLIENT, SECRET, AuthServer
+from tests.support.mcp.oauth_server import CLIENT, SECRET, AuthServer
 from tests.support.serving import Hold, Server
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)

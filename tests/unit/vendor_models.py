@@ -14,9 +14,9 @@ from runward.llm.base import Delta, ModelRequest
 from runward.llm.capabilities import fitted
 from runward.llm.providers.access import Access, AwsKey, VendorName
 from runward.llm.providers.models import VendorModel
-from tests.support.chat_rules import Body
-from tests.support.vendor_server import VendorServer
-from tests.support.vendors import Vendors
+from tests.support.models.all_providers import Vendors
+from tests.support.models.chat_rules import Body
+from tests.support.models.providers.provider_server import VendorServer
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import uvloop
 
 from tests.chaos.load.clients import Load
-from tests.support.service import BOOTSTRAP_KEY
+from tests.support.services.service import BOOTSTRAP_KEY
 
 
 async def drive(options: argparse.Namespace) -> None:
