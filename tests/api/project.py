@@ -13,7 +13,7 @@ import httpx2
 
 from tests.api.contract import Contract
 from tests.checker import Evidence, broken
-from tests.support.models.all_providers import Vendors
+from tests.support.models.all_providers import AllProviders
 from tests.support.models.chat_server import Call, ModelRequest, ModelServer, Reply, Responder
 from tests.support.services.client import SETTLED, TERMINAL, Client, Frame, Json
 from tests.support.services.client import frames as parsed
@@ -82,7 +82,7 @@ class Running:
     contract: Contract
     model: ModelServer
     tools: ToolServer
-    vendors: Vendors | None = None
+    vendors: AllProviders | None = None
 
     @contextmanager
     def project(self) -> Generator["Project"]:

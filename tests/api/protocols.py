@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.api.project import Project
-from tests.support.models.all_providers import Vendors
+from tests.support.models.all_providers import AllProviders
 from tests.support.models.chat_rules import Body
 from tests.support.models.chat_server import content_text
 from tests.support.models.scripted import ScriptedServer
@@ -44,7 +44,7 @@ class Protocol:
 
     vendor: str
     model: str
-    server: Callable[[Vendors], ScriptedServer[Any, Any]]
+    server: Callable[[AllProviders], ScriptedServer[Any, Any]]
     spoken: Callable[[Reply], Any]
     read: Callable[[Body], Asked]
     reasoning: int = 5

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tests.api.contract import Contract
 from tests.api.project import CheckedClient, Running
-from tests.support.models.all_providers import Vendors
+from tests.support.models.all_providers import AllProviders
 from tests.support.postgres import Databases
 from tests.support.services.service import BOOTSTRAP_KEY, Service
 from tests.support.tools.server import ToolServer
@@ -24,7 +24,7 @@ ENV = {
 def shared_service(databases: Databases, **env: str) -> Generator[Running]:
     with (
         databases.migrated() as database_url,
-        Vendors() as vendors,
+        AllProviders() as vendors,
         ToolServer() as tools,
         Service(
             "serve",

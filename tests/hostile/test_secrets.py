@@ -24,7 +24,7 @@ from tests.hostile.figures import record
 from tests.hostile.mcp_peer import RESULTS, McpPeer
 from tests.hostile.peers import Peers
 from tests.hostile.webhooks import says
-from tests.support.models.all_providers import Vendors
+from tests.support.models.all_providers import AllProviders
 from tests.support.models.chat_server import Call, HttpError, calls, text
 from tests.support.postgres import Databases
 from tests.support.services.client import Client, Json
@@ -58,7 +58,7 @@ class Field:
 
     service: Service
     client: Client
-    vendors: Vendors
+    vendors: AllProviders
     tools: ToolServer
     mcp: McpPeer
     peers: Peers
@@ -92,7 +92,7 @@ class Field:
 def grounds(migrated_databases: Databases) -> Iterator[Field]:
     with ExitStack() as stack:
         url = stack.enter_context(migrated_databases.migrated())
-        vendors = stack.enter_context(Vendors())
+        vendors = stack.enter_context(AllProviders())
         tools = stack.enter_context(ToolServer())
         mcp = stack.enter_context(McpPeer())
         headers = f"X-Token: {value_of('header_of_a_tool')}"
@@ -120,7 +120,7 @@ def with_password(url: str) -> str:
     return urlunsplit(parts._replace(netloc=netloc))
 
 
-def environment(vendors: Vendors) -> dict[str, str]:
+def environment(vendors: AllProviders) -> dict[str, str]:
     return vendors.env | {
         "RUNWARD_LOG_LEVEL": "debug",
         "RUNWARD_LOG_FORMAT": "json",

@@ -18,7 +18,7 @@ from runward.llm.base import ArgumentsDelta, ModelError, ReasoningDelta, TextDel
 from runward.llm.failures import MAX_CALLS
 from runward.llm.providers.access import VendorName
 from runward.llm.providers.response import answered
-from tests.support.models.all_providers import Vendors
+from tests.support.models.all_providers import AllProviders
 from tests.support.models.spoken import Call, Fails, Says, Text, Thought, says
 from tests.support.operations import counted_operations
 from tests.support.serving import Hold
@@ -26,13 +26,13 @@ from tests.unit.vendor_models import ADD, KEY, LOOSE, NAMES, Vendor, connected, 
 
 
 @pytest.fixture(scope="module")
-def vendors() -> Iterator[Vendors]:
-    with Vendors() as vendors:
+def vendors() -> Iterator[AllProviders]:
+    with AllProviders() as vendors:
         yield vendors
 
 
 @pytest.fixture(scope="module", params=list(NAMES))
-async def opened(request: Any, vendors: Vendors) -> AsyncIterator[Vendor]:
+async def opened(request: Any, vendors: AllProviders) -> AsyncIterator[Vendor]:
     """One for all tests: to open boto3 takes a second."""
     name: VendorName = request.param
     async with connected(name, vendors) as vendor:
@@ -179,7 +179,7 @@ async def test_a_status_says_what_went_wrong(
     assert ("no, not with ***" in failed.message) is (status != 403)
 
 
-async def test_anthropic_overloaded_is_worth_another_attempt(vendors: Vendors) -> None:
+async def test_anthropic_overloaded_is_worth_another_attempt(vendors: AllProviders) -> None:
     async with connected("anthropic", vendors) as vendor:
         script(vendor, Fails(529, "Overloaded"))
         failed = await failure(vendor)
@@ -194,7 +194,7 @@ async def test_the_library_asks_once(vendor: Vendor) -> None:
 
 
 async def test_nobody_there_is_unreachable(vendor: Vendor) -> None:
-    with Vendors() as gone:
+    with AllProviders() as gone:
         pass
     async with connected(vendor.name, gone) as lost:
         failed = await failure(lost)
@@ -272,7 +272,7 @@ async def test_a_single_call_of_one_at_a_time_loses_nothing(vendor: Vendor) -> N
     assert answer.losses == ()
 
 
-async def test_ids_that_a_vendor_lacks_are_made_and_go_back(vendors: Vendors) -> None:
+async def test_ids_that_a_vendor_lacks_are_made_and_go_back(vendors: AllProviders) -> None:
     async with connected("gemini", vendors) as vendor:
         vendor.server.violations.clear()
         script(vendor, says(Call("", "add", '{"x": 1}'), Call("", "add", '{"x": 2}')), says("ok"))
@@ -287,7 +287,7 @@ async def test_ids_that_a_vendor_lacks_are_made_and_go_back(vendors: Vendors) ->
         assert vendor.server.violations == []
 
 
-async def test_a_signature_is_given_back_to_its_own_vendor_alone(vendors: Vendors) -> None:
+async def test_a_signature_is_given_back_to_its_own_vendor_alone(vendors: AllProviders) -> None:
     async with connected("gemini", vendors) as vendor:
         vendor.server.violations.clear()
         script(vendor, TWO_CALLS, says("ok"))

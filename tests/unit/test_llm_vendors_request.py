@@ -21,9 +21,9 @@ from runward.domain.run.items import (
 from runward.domain.run.response import Loss
 from runward.llm.base import ModelError
 from runward.llm.providers.access import VendorName
-from tests.support.models.all_providers import Vendors
+from tests.support.models.all_providers import AllProviders
 from tests.support.models.chat_rules import Body
-from tests.support.models.providers.provider_server import VendorRequest
+from tests.support.models.providers.provider_server import ProviderRequest
 from tests.support.models.spoken import Reply, says
 from tests.unit.vendor_models import ADD, KEY, LOOSE, NAMES, Vendor, connected, texts_of, user
 
@@ -32,36 +32,36 @@ PICTURE = MediaPart("image", data=PNG, media_type="image/png")
 
 
 @pytest.fixture(scope="module")
-def vendors() -> Iterator[Vendors]:
-    def agrees(_: VendorRequest) -> Reply:
+def vendors() -> Iterator[AllProviders]:
+    def agrees(_: ProviderRequest) -> Reply:
         return says("ok")
 
-    with Vendors() as vendors:
+    with AllProviders() as vendors:
         for name, model in NAMES.items():
             getattr(vendors, name).respond(model, agrees)
         yield vendors
 
 
-async def one(name: VendorName, vendors: Vendors) -> AsyncIterator[Vendor]:
+async def one(name: VendorName, vendors: AllProviders) -> AsyncIterator[Vendor]:
     async with connected(name, vendors) as vendor:
         yield vendor
         assert vendor.server.violations == []
 
 
 @pytest.fixture(scope="module", params=list(NAMES))
-async def vendor(request: Any, vendors: Vendors) -> AsyncIterator[Vendor]:
+async def vendor(request: Any, vendors: AllProviders) -> AsyncIterator[Vendor]:
     async for vendor in one(request.param, vendors):
         yield vendor
 
 
 @pytest.fixture(scope="module")
-async def anthropic(vendors: Vendors) -> AsyncIterator[Vendor]:
+async def anthropic(vendors: AllProviders) -> AsyncIterator[Vendor]:
     async for vendor in one("anthropic", vendors):
         yield vendor
 
 
 @pytest.fixture(scope="module")
-async def gemini(vendors: Vendors) -> AsyncIterator[Vendor]:
+async def gemini(vendors: AllProviders) -> AsyncIterator[Vendor]:
     async for vendor in one("gemini", vendors):
         yield vendor
 

@@ -14,9 +14,9 @@ from runward.llm.base import Delta, ModelRequest
 from runward.llm.capabilities import fitted
 from runward.llm.providers.access import Access, AwsKey, VendorName
 from runward.llm.providers.models import VendorModel
-from tests.support.models.all_providers import Vendors
+from tests.support.models.all_providers import AllProviders
 from tests.support.models.chat_rules import Body
-from tests.support.models.providers.provider_server import VendorServer
+from tests.support.models.providers.provider_server import ProviderServer
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -46,7 +46,7 @@ class Vendor:
 
     name: VendorName
     model: VendorModel
-    server: VendorServer
+    server: ProviderServer
     deltas: list[Delta] = field(default_factory=list[Delta])
 
     @property
@@ -72,7 +72,7 @@ def access(name: VendorName, url: str) -> Access:
 
 
 @asynccontextmanager
-async def connected(name: VendorName, vendors: Vendors) -> AsyncGenerator[Vendor]:
+async def connected(name: VendorName, vendors: AllProviders) -> AsyncGenerator[Vendor]:
     model = VendorModel(name, access(name, vendors.url))
     try:
         yield Vendor(name, model, getattr(vendors, name))
@@ -91,7 +91,7 @@ async def before(name: VendorName, handler: Handler) -> AsyncGenerator[Vendor]:
     await site.start()
     model = VendorModel(name, access(name, f"http://127.0.0.1:{runner.addresses[0][1]}"))
     try:
-        yield Vendor(name, model, VendorServer())
+        yield Vendor(name, model, ProviderServer())
     finally:
         await model.aclose()
         await runner.cleanup()

@@ -13,7 +13,7 @@ from tests.support.models.scripted import ScriptedServer
 from tests.support.serving import MAX_BODY_BYTES, Server
 
 
-class Vendors(Server):
+class AllProviders(Server):
     def __init__(self) -> None:
         super().__init__()
         self.chat = ModelServer()

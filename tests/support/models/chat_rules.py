@@ -1,7 +1,7 @@
 """What OpenAI's Chat Completions refuses, as far as an agent runtime can get it wrong.
 
 `check` answers a list of complaints, in OpenAI's words where those are known. It is stricter in
-three points, which every compatible vendor together asks for: arguments must be a JSON object,
+three points, which every compatible provider together asks for: arguments must be a JSON object,
 results must stand in the order of their calls, and optional fields are left out, never null.
 """
 

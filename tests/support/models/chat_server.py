@@ -29,7 +29,7 @@ CREATED = 1_700_000_000
 @dataclass(frozen=True, slots=True)
 class Call:
     """A tool call as the model writes it: `arguments` is raw text, the id may be empty. `index`:
-    its number in the stream, where that is not its position (some vendors repeat 0)."""
+    its number in the stream, where that is not its position (some providers repeat 0)."""
 
     id: str
     name: str

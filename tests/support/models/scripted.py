@@ -3,7 +3,7 @@
 `script("main", first, second, …)` says what the n-th request of model `main` gets; `by_turn` goes
 by the number of answers already in the conversation instead, so that many runs can share a model
 and a request that is repeated after a crash gets the same answer again; `respond` takes a function.
-Every request is recorded, and what the vendor would refuse is refused and kept in `violations`.
+Every request is recorded, and what the provider would refuse is refused and kept in `violations`.
 """
 
 import threading

@@ -1,10 +1,10 @@
-"""What a scripted model says, whatever its vendor's words for it, so that one conversation can be
+"""What a scripted model says, whatever its provider's words for it, so that one conversation can be
 told in every protocol.
 
     server.script("main", says(Thought("I add."), Call("c1", "add", '{"x": 1}')), says(Text("2")))
 
-`VendorServer`s take these as they are; `as_chat` and `as_responses` put them into the words of the
-two servers of OpenAI's protocols, which can say more.
+`ProviderServer`s take these as they are; `as_chat` and `as_responses` put them into the words of
+the two servers of OpenAI's protocols, which can say more.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,15 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What the model thought; the server signs it, where its vendor does."""
+    """What the model thought; the server signs it, where its provider does."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`arguments` is raw text, as models write it, but for a vendor whose calls hold an object."""
+    """`arguments` is raw text, as models write it, but for a provider whose calls hold an
+    object."""
 
     id: str
     name: str
@@ -44,7 +45,7 @@ Ending: TypeAlias = Literal["done", "length", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Says:
-    """`ending`: `length` is cut off by the limit of tokens, `refused` by the model or its vendor;
+    """`ending`: `length` is cut off by the limit of tokens, `refused` by the model or its provider;
     the text, if any, is then its refusal. `cut`: the connection breaks in the middle. `pieces`:
     into how many deltas each text is split. `hold`: waits there in the middle."""
 

@@ -10,7 +10,11 @@ from aiohttp import web
 from tests.support.models.chat_rules import Body
 from tests.support.models.providers import anthropic_rules
 from tests.support.models.providers.call_pairs import Signed
-from tests.support.models.providers.provider_server import VendorRequest, VendorServer, given_object
+from tests.support.models.providers.provider_server import (
+    ProviderRequest,
+    ProviderServer,
+    given_object,
+)
 from tests.support.models.spoken import (
     CACHED,
     INPUT,
@@ -45,7 +49,7 @@ USAGE: Body = {
 }
 
 
-class AnthropicServer(VendorServer):
+class AnthropicServer(ProviderServer):
     def __init__(self, port: int = 0) -> None:
         super().__init__(port)
         self._signed = defaultdict[str, Signed](Signed)
@@ -80,7 +84,7 @@ class AnthropicServer(VendorServer):
         whole = {"type": "error", "error": error, "request_id": "req_1"}
         return web.json_response(whole, status=status, headers={"request-id": "req_1"})
 
-    def message(self, request: VendorRequest, says: Says) -> Body:
+    def message(self, request: ProviderRequest, says: Says) -> Body:
         blocks = [_block(part, self._signed[request.model]) for part in says.parts]
         signed = [block for block in blocks if block["type"] == "thinking"]
         calls = [str(block["id"]) for block in blocks if block["type"] == "tool_use"]

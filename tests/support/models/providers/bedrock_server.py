@@ -11,7 +11,11 @@ from tests.support.models.chat_rules import Body
 from tests.support.models.providers import bedrock_rules
 from tests.support.models.providers.call_pairs import Signed
 from tests.support.models.providers.event_stream import event
-from tests.support.models.providers.provider_server import VendorRequest, VendorServer, given_object
+from tests.support.models.providers.provider_server import (
+    ProviderRequest,
+    ProviderServer,
+    given_object,
+)
 from tests.support.models.spoken import (
     CACHED,
     INPUT,
@@ -49,7 +53,7 @@ USAGE: Body = {
 METRICS: Body = {"latencyMs": 1}
 
 
-class BedrockServer(VendorServer):
+class BedrockServer(ProviderServer):
     stream_type = "application/vnd.amazon.eventstream"
 
     def __init__(self, port: int = 0) -> None:
@@ -82,7 +86,7 @@ class BedrockServer(VendorServer):
         headers = {"x-amzn-ErrorType": kind, "x-amzn-RequestId": "req-1"}
         return web.json_response({"message": message}, status=status, headers=headers)
 
-    def message(self, request: VendorRequest, says: Says) -> Body:
+    def message(self, request: ProviderRequest, says: Says) -> Body:
         blocks = [_block(part, self._signed[request.model]) for part in says.parts]
         signed = [block["reasoningContent"] for block in blocks if "reasoningContent" in block]
         calls = [str(block["toolUse"]["toolUseId"]) for block in blocks if "toolUse" in block]

@@ -19,7 +19,7 @@ class Turn:
 
 
 def check_pairs(turns: Sequence[Turn], *, missing: str, extra: str) -> Iterator[str]:
-    """`missing` and `extra` are the vendor's words, with places for `at` and `ids`."""
+    """`missing` and `extra` are the provider's words, with places for `at` and `ids`."""
     before: list[str] = []
     for at, turn in enumerate([*turns, Turn("user", [], [], late=False)]):
         unanswered = [one for one in before if one not in turn.results]

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tests.support.models.chat_rules import Body
 from tests.support.models.providers import gemini_rules
-from tests.support.models.providers.provider_server import VendorRequest, VendorServer
+from tests.support.models.providers.provider_server import ProviderRequest, ProviderServer
 from tests.support.models.spoken import (
     CACHED,
     INPUT,
@@ -47,7 +47,7 @@ USAGE: Body = {
 }
 
 
-class GeminiServer(VendorServer):
+class GeminiServer(ProviderServer):
     def __init__(self, port: int = 0) -> None:
         super().__init__(port)
         self._signatures = defaultdict[str, dict[str, str | None]](dict)
@@ -90,7 +90,7 @@ class GeminiServer(VendorServer):
         error = {"code": status, "message": message, "status": STATUSES.get(status, "UNKNOWN")}
         return web.json_response({"error": error}, status=status)
 
-    def message(self, request: VendorRequest, says: Says) -> Body:
+    def message(self, request: ProviderRequest, says: Says) -> Body:
         """The first call of an answer is signed, and only that."""
         parts: list[Body] = []
         signing = True

@@ -1,5 +1,5 @@
 """What the scripted, strict servers of Anthropic, Google and Amazon have in common: a request is
-read, judged, recorded and answered with a neutral reply (`spoken`) in the vendor's own words."""
+read, judged, recorded and answered with a neutral reply (`spoken`) in the provider's own words."""
 
 import json
 import time
@@ -16,7 +16,7 @@ from tests.support.models.spoken import Fails, Reply, Says
 
 
 @dataclass(frozen=True, slots=True)
-class VendorRequest:
+class ProviderRequest:
     """`headers` have lower-case names. `results`: (call id, block) of every tool result in the
     order in which they were sent."""
 
@@ -34,29 +34,29 @@ class VendorRequest:
         return json.dumps(self.body)
 
 
-class VendorServer(ScriptedServer[VendorRequest, Reply]):
-    """Subclasses say how their vendor puts things. What it signs is remembered, so that it is
+class ProviderServer(ScriptedServer[ProviderRequest, Reply]):
+    """Subclasses say how their provider puts things. What it signs is remembered, so that it is
     known when it comes back changed, or not at all."""
 
     stream_type = "text/event-stream"
 
     def understood(self, body: Body) -> Body:
-        """The same with the names that the rules go by, where a vendor takes several."""
+        """The same with the names that the rules go by, where a provider takes several."""
         return body
 
     def check(self, model: str, body: Body, http: web.Request) -> list[str]:
-        """What the vendor has against the request, in its words where those are known."""
+        """What the provider has against the request, in its words where those are known."""
         raise NotImplementedError
 
     def conversation(self, body: Body) -> tuple[int, list[tuple[str, Body]]]:
-        """How many answers of the model it holds, and its results (as in `VendorRequest`)."""
+        """How many answers of the model it holds, and its results (as in `ProviderRequest`)."""
         raise NotImplementedError
 
     def problem(self, status: int, message: str) -> web.Response:
-        """An error as the vendor words it."""
+        """An error as the provider words it."""
         raise NotImplementedError
 
-    def message(self, request: VendorRequest, says: Says) -> Body:
+    def message(self, request: ProviderRequest, says: Says) -> Body:
         """A whole answer; made once, also where it is streamed."""
         raise NotImplementedError
 
@@ -90,14 +90,16 @@ class VendorServer(ScriptedServer[VendorRequest, Reply]):
         self.violations += problems
         return self.problem(status, "; ".join(problems))
 
-    def _taken(self, http: web.Request, model: str, body: Body, *, streamed: bool) -> VendorRequest:
+    def _taken(
+        self, http: web.Request, model: str, body: Body, *, streamed: bool
+    ) -> ProviderRequest:
         problems = self.check(model, body, http)
         turn, results = (0, []) if problems else self.conversation(body)
         headers = {key.lower(): value for key, value in http.headers.items()}
         at, found = time.time(), tuple(problems)
         return self._record(
             model,
-            lambda number: VendorRequest(
+            lambda number: ProviderRequest(
                 model, number, body, headers, streamed, at, turn, results, found
             ),
         )

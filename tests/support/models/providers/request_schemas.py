@@ -1,4 +1,4 @@
-"""The vendors' own descriptions of their requests as closed JSON Schemas: what a client library
+"""The providers' own descriptions of their requests as closed JSON Schemas: what a client library
 says a request may hold, and nothing else, is what its server takes."""
 
 import gzip
