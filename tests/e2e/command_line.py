@@ -1,19 +1,23 @@
-"""`runward` as a process, in an empty folder of its own."""
+"""`runward` in an empty folder of its own: in this process, or in one of its own."""
 
 import json
 import os
 import pty
 import subprocess
 import sys
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from typer.testing import CliRunner
+
+from runward.__main__ import app
 from runward.cli.connection import JsonBody
 from tests.support.services.service import INHERITED, ROOT
 
-SECONDS = 120
-PROGRAM = "import sys; sys.argv[0] = 'runward'; from runward.__main__ import main; main()"
+SECONDS: Final = 120
+PROGRAM: Final = "import sys; sys.argv[0] = 'runward'; from runward.__main__ import main; main()"
 """As the installed program is called."""
 
 
@@ -41,13 +45,22 @@ class CommandLine:
         said = {name: value for name, value in given.items() if value is not None}
         return kept | {"RUNWARD_DATA_DIR": str(self.folder / "none"), "TZ": "UTC"} | said | env
 
-    def __call__(self, *words: str, said: str = "", **env: str) -> Done:
-        """`said` is what the person types."""
+    def __call__(self, *words: str, typed: str = "", **env: str) -> Done:
+        """Run a command in this process. `typed` is the standard input."""
+        nothing = dict.fromkeys(os.environ)
+        with chdir(self.folder):
+            done = CliRunner(env=nothing | self.environment(**env)).invoke(
+                app, words, input=typed, catch_exceptions=False
+            )
+        return Done(done.exit_code, done.stdout, done.stderr)
+
+    def run_process(self, *words: str, **env: str) -> Done:
+        """Run a command that changes its process: its signal handlers, logging or threads."""
         done = subprocess.run(
             self.command(*words),
             cwd=self.folder,
             env=self.environment(**env),
-            input=said,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
@@ -56,9 +69,9 @@ class CommandLine:
         assert "Traceback" not in done.stderr, done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
 
-    def json(self, *words: str, code: int = 0, said: str = "") -> Any:
-        """What it prints with --json."""
-        done = self(*words, "--json", said=said)
+    def json(self, *words: str, code: int = 0, typed: str = "") -> Any:
+        """Run a command with --json and parse its output."""
+        done = self(*words, "--json", typed=typed)
         assert done.code == code, done.err
         return json.loads(done.out)
 

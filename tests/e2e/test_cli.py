@@ -97,7 +97,7 @@ def test_a_run_is_started_edited_by_a_person_and_watched_to_its_end(
     decided = runward(
         "approvals",
         "decide",
-        said="e\ny\ny\n",
+        typed="e\ny\ny\n",
         EDITOR=editor(tmp_path, "{broken", {"x": "5"}),
     )
     assert decided.code == 0, decided.err
@@ -149,7 +149,7 @@ def test_a_person_decides_about_all_that_waits_one_after_the_other(
     client.register_tool("pay", tool.url, approval="always")
     said = 'pay(x="1") pay(x="2") pay(x="3")'
     run = client.start_run(model="offline:rules", tools=["pay"], input=said, wait=20)
-    done = runward("approvals", "decide", said="r\ntoo much\ns\npaid by hand\na\n")
+    done = runward("approvals", "decide", typed="r\ntoo much\ns\npaid by hand\na\n")
     assert done.code == 0, done.err
     ended = client.settle(run["id"])
     assert ended["status"] == "completed"
@@ -188,8 +188,8 @@ def test_a_run_s_further_fields_come_from_options_and_a_file(
     (tmp_path / "context.json").write_text('{"user": 7}')
     words = ["runs", "start", "-", "-m", "offline:rules", "-f", "run.yaml", "--max-turns", "2"]
     words += ["--context", "@context.json", "--session", session, "--idempotency-key", "once"]
-    run = runward.json(*words, said="hello")
-    assert runward.json(*words, said="hello")["id"] == run["id"]
+    run = runward.json(*words, typed="hello")
+    assert runward.json(*words, typed="hello")["id"] == run["id"]
     assert (run["metadata"], run["context"]) == ({"team": "shop"}, {"user": 7})
     assert run["session_id"] == session
     assert "hello" in client.settle(run["id"])["output"]
@@ -210,7 +210,7 @@ def test_child_runs_are_watched_too(client: Client, runward: CommandLine) -> Non
 
 def test_a_person_may_decide_later(client: Client, runward: CommandLine, tool: OneTool) -> None:
     _, approval_id = asked(client, tool)
-    done = runward("approvals", "decide", approval_id, said="x\nn\n")
+    done = runward("approvals", "decide", approval_id, typed="x\nn\n")
     assert done.code == 0
     assert "(a)pprove" in done.err
     assert client.call("GET", f"/v1/approvals/{approval_id}")["status"] == "pending"
@@ -221,7 +221,7 @@ def test_an_edit_that_changes_nothing_decides_nothing(
 ) -> None:
     _, approval_id = asked(client, tool)
     done = runward(
-        "approvals", "decide", approval_id, said="e\nn\n", EDITOR=editor(tmp_path, {"x": "1"})
+        "approvals", "decide", approval_id, typed="e\nn\n", EDITOR=editor(tmp_path, {"x": "1"})
     )
     assert "Nothing was changed." in done.err
     assert client.call("GET", f"/v1/approvals/{approval_id}")["status"] == "pending"
@@ -275,7 +275,7 @@ def test_what_strangers_wrote_never_reaches_the_terminal_s_controls(
     run_id, approval_id = asked(client, tool, x=HOSTILE)
     shown = [
         runward("approvals", "list"),
-        runward("approvals", "decide", approval_id, said="n\n"),
+        runward("approvals", "decide", approval_id, typed="n\n"),
         runward("runs", "show", run_id),
         runward("runs", "calls", run_id),
         runward("runs", "list"),
@@ -305,7 +305,7 @@ def test_how_commands_end(client: Client, runward: CommandLine, tmp_path: Path) 
     assert "RUNWARD_URL" in nobody.err
 
     down = {"DATABASE_URL": "postgresql://nobody@127.0.0.1:9/none", "RUNWARD_SECRET_KEY": "x" * 32}
-    lost = CommandLine(tmp_path)("keys", "list", "--on-database", **down)
+    lost = CommandLine(tmp_path).run_process("keys", "list", "--on-database", **down)
     assert lost.code == 3
     assert "refuses connections" in lost.err
 
@@ -408,24 +408,24 @@ def test_the_first_key_is_made_on_the_database(golden: Golden, tmp_path: Path) -
     service = golden.started[0]
     env = {"DATABASE_URL": service.database_url, "RUNWARD_SECRET_KEY": service.secret_key}
     runward = CommandLine(tmp_path)
-    made = runward("keys", "create", "first", "--on-database", **env)
+    made = runward.run_process("keys", "create", "first", "--on-database", **env)
     assert made.code == 0, made.err
     [key_id] = re.findall(r"key_[0-9a-f]{32}", made.err)
     secret = made.out.strip()
     assert CommandLine(tmp_path, service.url, secret)("runs", "list").code == 0
-    listed = runward("keys", "list", "--on-database", **env).out
+    listed = runward.run_process("keys", "list", "--on-database", **env).out
     assert re.search(rf"^{key_id} +active +first", listed, re.M)
-    found = json.loads(runward("keys", "list", "--on-database", "--json", **env).out)
+    found = json.loads(runward.run_process("keys", "list", "--on-database", "--json", **env).out)
     assert found[0]["id"] == key_id
     assert found[0] in CommandLine(tmp_path, service.url, secret).json("keys", "list")
-    assert runward("keys", "revoke", key_id, "--on-database", **env).code == 0
+    assert runward.run_process("keys", "revoke", key_id, "--on-database", **env).code == 0
 
 
 def test_what_is_said_of_runward_itself_is_said_to_programs_too(
     golden: Golden, tmp_path: Path
 ) -> None:
     runward = CommandLine(tmp_path)
-    migrated = runward("migrate", "--json", DATABASE_URL=golden.started[0].database_url)
+    migrated = runward.run_process("migrate", "--json", DATABASE_URL=golden.started[0].database_url)
     assert json.loads(migrated.out) == {"up_to_date": True}
     vendors = runward.json("models")
     assert (vendors["openai"]["images"], vendors["openai"]["setting reasoning.summary"]) == (

@@ -56,7 +56,9 @@ def examined(
         "RUNWARD_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8",
         "OPENAI_API_KEY": "sk-test",
     } | env
-    done = runward("doctor", **{name: one for name, one in names.items() if name not in without})
+    done = runward.run_process(
+        "doctor", **{name: one for name, one in names.items() if name not in without}
+    )
     database = re.sub(
         r"PostgreSQL at \S+, port \d+, database \w+",
         "PostgreSQL at db.example, port 5432, database runward",
@@ -168,7 +170,9 @@ def test_tools_that_cannot_be_reached(tmp_path: Path, service: Service, refund: 
 
 def test_doctor_for_programs(tmp_path: Path, service: Service) -> None:
     runward = CommandLine(tmp_path, service.url, service.key)
-    done = runward("doctor", "--json", DATABASE_URL=service.database_url, RUNWARD_PORT="x")
+    done = runward.run_process(
+        "doctor", "--json", DATABASE_URL=service.database_url, RUNWARD_PORT="x"
+    )
     assert done.code == 1
     found = json.loads(done.out)
     assert found["ok"] is False
@@ -177,7 +181,7 @@ def test_doctor_for_programs(tmp_path: Path, service: Service) -> None:
 
 
 def test_an_empty_machine_is_told_how_to_begin(tmp_path: Path) -> None:
-    done = CommandLine(tmp_path, "http://127.0.0.1:9")("doctor")
+    done = CommandLine(tmp_path, "http://127.0.0.1:9").run_process("doctor")
     assert done.code == 0, done.out
     assert re.search(r"^warn +database .*no embedded database", done.out, re.M)
     assert re.search(r"^warn +api ", done.out, re.M)

@@ -108,7 +108,7 @@ def test_a_message_reaches_an_open_run(
     golden.model.script("cli-input", Answer(text="a moment", hold=hold), text("I heard."))
     run = client.start_run(model="openai:cli-input")
     hold.arrived()
-    said = runward("runs", "input", run["id"], "-", said="and one thing more")
+    said = runward("runs", "input", run["id"], "-", typed="and one thing more")
     assert (said.code, said.out) == (0, f"{run['id']} in_progress\n"), said.err
     hold.release()
     assert client.settle(run["id"])["status"] == "completed"

@@ -36,7 +36,7 @@ def names(runward: CommandLine, group: str) -> list[str]:
 def test_a_secret_comes_from_standard_input_or_a_prompt_and_is_never_shown(
     runward: CommandLine,
 ) -> None:
-    made = runward("secrets", "put", "CRM_TOKEN", said="very-secret\n")
+    made = runward("secrets", "put", "CRM_TOKEN", typed="very-secret\n")
     assert (made.code, made.out) == (0, "CRM_TOKEN is at version 1.\n")
     again = {"Value: ": "hidden", "confirmation: ": "hidden"}
     code, shown = in_a_terminal(runward, "secrets", "put", "CRM_TOKEN", typed=again)
@@ -45,10 +45,10 @@ def test_a_secret_comes_from_standard_input_or_a_prompt_and_is_never_shown(
     assert "hidden" not in shown
     listed = runward("secrets", "list").out
     assert re.search(r"^CRM_TOKEN +2 ", listed, re.M)
-    assert runward("secrets", "put", "EMPTY", said="").code == 2
+    assert runward("secrets", "put", "EMPTY", typed="").code == 2
     assert runward("secrets", "put", "CRM_TOKEN", "on-the-command-line").code == 2
 
-    assert runward("secrets", "delete", "CRM_TOKEN", said="n\n").code == 1
+    assert runward("secrets", "delete", "CRM_TOKEN", typed="n\n").code == 1
     assert names(runward, "secrets") == ["CRM_TOKEN"]
     gone = runward.json("secrets", "delete", "CRM_TOKEN", "--yes")
     assert gone == {"name": "CRM_TOKEN", "deleted": True}
@@ -64,9 +64,9 @@ def test_a_secret_s_value_loses_one_line_feed_alone(
         (tmp_path / "box.yaml").write_text(
             f"name: box\nurl: {server.url}\nheaders: {{X-Token: {{secret: TOKEN}}}}\n"
         )
-        assert runward("secrets", "put", "TOKEN", said="plain\n\n").code == 0
+        assert runward("secrets", "put", "TOKEN", typed="plain\n\n").code == 0
         assert runward("mcp", "register", "-f", "box.yaml").code == 4
-        assert runward("secrets", "put", "TOKEN", said="plain\n").code == 0
+        assert runward("secrets", "put", "TOKEN", typed="plain\n").code == 0
         assert runward("mcp", "register", "-f", "box.yaml").code == 0
 
 
@@ -82,7 +82,7 @@ def test_an_mcp_server_is_registered_refreshed_and_deleted(runward: CommandLine)
     assert re.search(rf"^box +{server.url} ", listed, re.M)
     assert "my_echo" in runward("mcp", "show", "box").out
     assert "my_echo" in names(runward, "tools")
-    asked = runward("mcp", "delete", "box", said="y\n")
+    asked = runward("mcp", "delete", "box", typed="y\n")
     assert "Its tools go with it." in asked.err
     assert names(runward, "tools") == []
     assert "There are no MCP servers." in runward("mcp", "list").err
@@ -96,7 +96,7 @@ def test_a_tool_is_changed_and_deleted(runward: CommandLine) -> None:
     tool = runward.json("tools", "show", "ship")
     assert (tool["approval"], tool["description"], tool["url"]) == ("always", "Ship.", NOWHERE)
     assert runward("tools", "change", "ship").code == 2
-    assert runward("tools", "delete", "ship", said="").code == 1
+    assert runward("tools", "delete", "ship", typed="").code == 1
     assert runward("tools", "delete", "ship", "--yes").out == "ship is deleted.\n"
     assert names(runward, "tools") == []
 
@@ -152,7 +152,7 @@ def test_apply_deletes_what_the_file_does_not_name_if_it_is_told_to(
         "- older: delete",
         "0 to create, 0 to change, 2 to delete, 1 unchanged.",
     ]
-    assert runward(*apply, "--prune", said="n\n").code == 1
+    assert runward(*apply, "--prune", typed="n\n").code == 1
     assert names(runward, "agents") == ["desk", "old", "older"]
     applied = runward.json(*apply, "--prune", "--yes")
     assert [(one["name"], one["action"]) for one in applied["plan"]] == [
