@@ -3,7 +3,15 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    create_model,
+)
 from pydantic_core import to_json
 
 MAX_METADATA_BYTES: Final = 16_384
@@ -37,6 +45,15 @@ class RequestModel(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
     )
+
+
+def create_request_model(name: str, fields: dict[str, Any]) -> type[RequestModel]:
+    """Return a request model with these fields, which bring their descriptions along.
+
+    Looking for docstrings in the source of a class that has no source takes Pydantic 30 ms.
+    """
+    without_docstrings = {"use_attribute_docstrings": False}
+    return create_model(name, __base__=RequestModel, __cls_kwargs__=without_docstrings, **fields)
 
 
 def example(**value: Any) -> Any:

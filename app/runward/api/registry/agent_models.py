@@ -4,10 +4,10 @@ from copy import copy
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, create_model
+from pydantic import ConfigDict, Field, JsonValue
 from pydantic.fields import FieldInfo
 
-from runward.api.http.models import AT, Metadata, RequestModel, example
+from runward.api.http.models import AT, Metadata, create_request_model, example
 from runward.domain.registry.tools import ToolName
 from runward.domain.run.config import AgentConfig, AgentKind
 
@@ -74,10 +74,9 @@ def _optional(field: FieldInfo) -> Any:
     return (changed.annotation, changed)
 
 
-_Optional: type[RequestModel] = create_model(
+_Optional = create_request_model(
     "_Optional",
-    __base__=RequestModel,
-    **{
+    {
         name: _optional(field)
         for name, field in RegisterAgent.model_fields.items()
         if name != "name"

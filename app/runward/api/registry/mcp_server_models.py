@@ -4,10 +4,10 @@ from copy import copy
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field, create_model
+from pydantic import ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from runward.api.http.models import AT, MCP_SERVER_ID, RequestModel, ResponseModel, example
+from runward.api.http.models import AT, MCP_SERVER_ID, ResponseModel, create_request_model, example
 from runward.api.registry.tool_models import HIDDEN, shown_headers
 from runward.domain.registry.mcp_auth import Credentials, OAuth
 from runward.domain.registry.mcp_servers import McpServerSpec, Skipped, ToolFilter
@@ -172,10 +172,9 @@ def _optional(field: FieldInfo) -> Any:
     return (changed.annotation, changed)
 
 
-_Optional: type[RequestModel] = create_model(
+_Optional = create_request_model(
     "_Optional",
-    __base__=RequestModel,
-    **{
+    {
         name: _optional(field)
         for name, field in RegisterMcpServer.model_fields.items()
         if name != "name"

@@ -5,10 +5,10 @@ from copy import copy
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self, Union, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic.fields import FieldInfo
 
-from runward.api.http.models import AT, TOOL_ID, RequestModel, example
+from runward.api.http.models import AT, TOOL_ID, RequestModel, create_request_model, example
 from runward.domain.errors import FieldError, InvalidRequestError
 from runward.domain.json import JsonObject
 from runward.domain.registry.provider_tools import EXECUTORS, default_approval, parameters_of
@@ -89,10 +89,9 @@ def _for_registering(name: str, field: FieldInfo) -> Any:
 
 
 _FROM_CODE: Final = frozenset({"code", "mcp"})
-_Registering: type[RequestModel] = create_model(
+_Registering = create_request_model(
     "_Registering",
-    __base__=RequestModel,
-    **{
+    {
         name: _for_registering(name, field)
         for name, field in ToolSpec.model_fields.items()
         if name not in _FROM_CODE
@@ -283,10 +282,9 @@ def _optional(name: str, field: FieldInfo) -> Any:
     return annotation, changed
 
 
-_Optional: type[RequestModel] = create_model(
+_Optional = create_request_model(
     "_Optional",
-    __base__=RequestModel,
-    **{n: _optional(n, f) for n, f in ToolSpec.model_fields.items() if n not in _FIXED},
+    {n: _optional(n, f) for n, f in ToolSpec.model_fields.items() if n not in _FIXED},
 )
 
 
