@@ -1,5 +1,5 @@
-"""Run by Alembic, with the connection of `runward.store.migrations` or, as a command, with its
-own."""
+"""Run by Alembic, with the connection of `runward.store.migration_scripts` or, as a command, with
+its own."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from alembic import context
 from sqlalchemy import Connection, NullPool
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from runward.store.migrations import default_differs
+from runward.store.migration_scripts import default_differs
 from runward.store.postgres import embedded
 from runward.store.postgres.addresses import read_url
 from runward.store.postgres.db import DRIVER

@@ -3,7 +3,7 @@
 Expands only: the version before must still run on the schema that this leaves.
 """
 
-from runward.store.migrations import add_index
+from runward.store.migration_scripts import add_index
 
 revision = "0007"
 down_revision = "0006"

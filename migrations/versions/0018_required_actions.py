@@ -5,7 +5,7 @@ Expands only: the version before must still run on the schema that this leaves.
 
 import sqlalchemy as sa
 
-from runward.store.migrations import add_index
+from runward.store.migration_scripts import add_index
 
 revision = "0018"
 down_revision = "0017"

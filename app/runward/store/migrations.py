@@ -5,25 +5,20 @@ code does not know is a newer version's, and is left alone.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
 
 import structlog
-from alembic import command, op
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import JSON, Column, Connection, NullPool, text
+from sqlalchemy import Connection, NullPool, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from runward.domain.errors import OperatorError
+from runward.store import readiness
 from runward.store.postgres.addresses import read_url
 from runward.store.postgres.connection_errors import explaining
 from runward.store.postgres.db import DRIVER, log_fields, sqlstate
-from runward.store.readiness import MIGRATIONS
 
 log = structlog.get_logger()
 
@@ -33,9 +28,6 @@ LOCK_WAIT = timedelta(minutes=10)
 LOCK_POLL = timedelta(milliseconds=100)
 LOCK_ATTEMPTS = 60
 LOCK_PAUSE = timedelta(seconds=2)
-_SET_LOCK_TIMEOUT = "SET lock_timeout = '1s'"
-"""Statements of the service queue behind a migration that waits for a table, so it waits briefly
-and tries again."""
 _LOCKED = ("55P03", "40P01")
 """Lock not available, deadlock."""
 
@@ -54,10 +46,12 @@ async def upgrade(
     it cannot encrypt them. Messages name `variable`, which holds the address.
     """
     async with _connect(url, variable) as connection:
-        if await connection.run_sync(_has_head):
+        if await _is_current(connection):
             return
         async with _lock(connection):
             for _ in range(LOCK_ATTEMPTS):
+                if await _is_current(connection):
+                    return
                 try:
                     await connection.run_sync(_upgrade, secret_key, to)
                 except DBAPIError as error:
@@ -74,52 +68,10 @@ async def upgrade(
     )
 
 
-def add_index(name: str, table: str, columns: Sequence[str], **options: Any) -> None:
-    """For a migration that does nothing else: build an index without blocking writes.
-
-    A build that was interrupted leaves an invalid index, which is replaced.
-    """
-    with op.get_context().autocommit_block():
-        op.execute("SET lock_timeout = 0")  # it waits for old transactions, and nobody for it
-        op.drop_index(name, table, if_exists=True, postgresql_concurrently=True)
-        op.create_index(name, table, columns, postgresql_concurrently=True, **options)
-        op.execute(_SET_LOCK_TIMEOUT)
-
-
-async def current(url: str) -> str | None:
-    """The database's revision; None before the first migration."""
-    async with _connect(url) as connection:
-        return await connection.run_sync(_revision)
-
-
 async def is_current(url: str) -> bool:
     """True: the database has this code's schema, or a newer version's."""
     async with _connect(url) as connection:
-        return await connection.run_sync(_has_head)
-
-
-def head() -> str | None:
-    return ScriptDirectory.from_config(_config()).get_current_head()
-
-
-def default_differs(
-    _context: object,
-    _found_column: object,
-    column: "Column[object]",
-    found: str | None,
-    _default: object,
-    wanted: str | None,
-) -> bool | None:
-    """For Alembic's comparison: json has no equality, so its text decides. None: ask PostgreSQL."""
-    if not isinstance(column.type, JSON):
-        return None
-    return (found or "").partition("::")[0] != (wanted or "").partition("::")[0]
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    return config
+        return await _is_current(connection)
 
 
 @asynccontextmanager
@@ -161,25 +113,18 @@ async def _scalar(connection: AsyncConnection, statement: str) -> object:
     return value
 
 
-def _revision(connection: Connection) -> str | None:
-    revision = MigrationContext.configure(connection).get_current_revision()
-    connection.rollback()
-    return revision
-
-
-def _has_head(connection: Connection) -> bool:
-    scripts = ScriptDirectory.from_config(_config())
-    older = {script.revision for script in scripts.walk_revisions()} - {scripts.get_current_head()}
-    revision = _revision(connection)
-    return revision is not None and revision not in older
+async def _is_current(connection: AsyncConnection) -> bool:
+    try:
+        await readiness.check_schema(connection)
+    except readiness.UnmigratedDatabaseError:
+        return False
+    finally:
+        await connection.rollback()
+    return True
 
 
 def _upgrade(connection: Connection, secret_key: str | None, to: str) -> None:
-    if _has_head(connection):
-        return
-    connection.execute(text(_SET_LOCK_TIMEOUT))
-    connection.commit()
-    config = _config()
-    config.attributes["connection"] = connection
-    config.attributes["secret_key"] = secret_key
-    command.upgrade(config, to)
+    # Alembic takes a quarter of a second, and the database of most starts is up to date.
+    from runward.store.migration_scripts import run_scripts  # noqa: PLC0415
+
+    run_scripts(connection, secret_key, to)
