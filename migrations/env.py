@@ -40,7 +40,7 @@ def main() -> None:
     if url := os.environ.get("DATABASE_URL"):
         asyncio.run(migrate_from_command_line(url))
         return
-    server = embedded.open_server(embedded.default_data_dir(), say=print)
+    server = embedded.open_server(embedded.default_data_dir(), report=print)
     try:
         asyncio.run(migrate_from_command_line(server.url))
     finally:

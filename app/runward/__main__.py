@@ -172,9 +172,9 @@ def migrate(as_json: AsJson = False) -> None:
 @app.command(rich_help_panel=SERVICE)
 def models(as_json: AsJson = False) -> None:
     """Say what models of each vendor can be told."""
-    from runward.llm.capabilities_table import by_vendor, table
+    from runward.llm.capabilities_table import capabilities_by_provider, capability_table
 
-    report(by_vendor(), table(), as_json=as_json)
+    report(capabilities_by_provider(), capability_table(), as_json=as_json)
 
 
 @app.command(rich_help_panel=SERVICE)
@@ -185,9 +185,9 @@ def openapi(
     ] = False,
 ) -> None:
     """Print the API's contract (OpenAPI 3.1)."""
-    from runward.api.routers import contract
+    from runward.api.routers import build_openapi
 
-    text = json.dumps(contract(), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(build_openapi(), indent=2, ensure_ascii=False) + "\n"
     path = Path("openapi/openapi.json")
     if write:
         path.parent.mkdir(exist_ok=True)

@@ -14,10 +14,10 @@ import uvicorn
 from pydantic import SecretStr
 
 from runward.api.app import create_app
-from runward.api.events.catch_up import wake_those_behind
+from runward.api.events.catch_up import wake_outdated_followers
 from runward.api.http.address import check_address
-from runward.api.http.connections import limited
-from runward.api.http.middleware import is_unlogged
+from runward.api.http.connections import make_limited_protocol
+from runward.api.http.middleware import should_log
 from runward.api.openapi.descriptions import VERSION
 from runward.api.routers import ROUTERS
 from runward.console import pages, session
@@ -31,7 +31,7 @@ from runward.store.registry import plugin_sync
 from runward.tools import signing
 from runward.wiring import Services, open_services
 from runward.worker.main import Worker
-from runward.worker.watch import Watch
+from runward.worker.watch import ChangeWatch
 
 log = structlog.get_logger()
 
@@ -78,14 +78,14 @@ async def run_process(
                 lease=settings.lease_seconds,
                 drain=settings.drain_seconds,
             )
-            services.reserve_slot = worker.reserve
-            services.free_slot = worker.free
-            services.adopt = worker.adopt
+            services.reserve_slot = worker.reserve_place
+            services.free_slot = worker.release_place
+            services.adopt = worker.start_accepted
             services.wake_worker = worker.wake
         listener = _listener(services, worker)
         background = {
             asyncio.create_task(listener.run(), name="listener"),
-            asyncio.create_task(services.feed.relay(), name="relay"),
+            asyncio.create_task(services.feed.run_relay(), name="relay"),
         }
         opening = asyncio.create_task(_open_models(services), name="models")
         parts: set[asyncio.Task[None]] = set()
@@ -95,7 +95,7 @@ async def run_process(
         elif serves:
             background.add(asyncio.create_task(watch_projects(services).run(), name="watch"))
         if serves:
-            background.add(asyncio.create_task(wake_those_behind(services), name="following"))
+            background.add(asyncio.create_task(wake_outdated_followers(services), name="following"))
             serve = _serve(settings, services, stop, ready)
             parts.add(asyncio.create_task(serve, name="api"))
         elif ready is not None:
@@ -155,11 +155,11 @@ async def _open_models(services: Services) -> None:
 async def _prepare(settings: Settings, services: Services) -> None:
     """Check the database, and store in it what this process brings along."""
     async with services.database.pool.begin() as tx:
-        await readiness.prepare(tx, services.vault)
+        await readiness.prepare_database(tx, services.vault)
     if settings.bootstrap_key is not None:
         async with services.database.pool.begin() as tx:
             secret = settings.bootstrap_key.get_secret_value()
-            await keys.ensure_key(tx, services.vault, name="bootstrap", secret=secret)
+            await keys.ensure_bootstrap_key(tx, services.vault, name="bootstrap", secret=secret)
     async with services.database.pool.begin() as tx:
         specs = services.plugins.specs
         await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret)
@@ -177,16 +177,16 @@ def about_start(settings: Settings, database_url: str) -> dict[str, object]:
             given[name] = "(set)" if hidden else shown[name]
     return {
         "version": VERSION,
-        "schema": readiness.revisions()[-1],
-        "database": read_url(database_url).place,
+        "schema": readiness.list_revisions()[-1],
+        "database": read_url(database_url).location,
         "settings": given,
     }
 
 
-def watch_projects(services: Services) -> Watch:
+def watch_projects(services: Services) -> ChangeWatch:
     """Poll the projects of the API's clients, as a worker does those of its runs."""
     forget = services.forget
-    watch = Watch(
+    watch = ChangeWatch(
         services.database,
         carried=list,
         on_run=lambda _: None,
@@ -199,7 +199,7 @@ def watch_projects(services: Services) -> Watch:
 
 def _listener(services: Services, worker: Worker | None) -> Listener:
     def on_run(run_id: UUID | None) -> None:
-        services.feed.hint(run_id)
+        services.feed.notify_changed(run_id)
         if worker is not None:
             worker.notify_changed(run_id)
 
@@ -218,16 +218,16 @@ def _listener(services: Services, worker: Worker | None) -> Listener:
         on_run=on_run,
         on_work=on_work,
         on_tools=on_tools,
-        on_follow=feed.asked,
-        on_deltas=feed.relayed,
-        own=services.own_backends,
+        on_follow=feed.receive_follow,
+        on_deltas=feed.receive_deltas,
+        own_backends=services.own_backends,
     )
 
 
 def _say_that_it_stops(services: Services) -> None:
     """To all whose requests are held or streamed."""
     services.stopping.set()
-    services.feed.hint(None)
+    services.feed.notify_changed(None)
     services.toolbox.forget(None)
 
 
@@ -245,13 +245,13 @@ async def _serve(
     stop: asyncio.Event,
     ready: Callable[[Services], None] | None,
 ) -> None:
-    logging.getLogger("uvicorn.error").addFilter(is_unlogged)
+    logging.getLogger("uvicorn.error").addFilter(should_log)
     server = _Server(
         uvicorn.Config(
             create_app(
                 services, (*ROUTERS, session.router(), pages.router()), hosts=settings.hosts
             ),
-            http=limited(settings.max_connections),
+            http=make_limited_protocol(settings.max_connections),
             host=settings.host,
             port=settings.port,
             log_config=None,

@@ -24,11 +24,11 @@ from runward.domain.run.status import RunStatus
 from runward.egress.client import Egress
 from runward.llm.catalog import ModelCatalog
 from runward.llm.prices import Price, Prices
-from runward.llm.providers.access import Access, AwsKey, VendorName
+from runward.llm.providers.access import AwsKey, ProviderAccess, ProviderName
 from runward.loop.children import Children
 from runward.loop.leased_run import Engine, Leases
 from runward.loop.notices import Notices
-from runward.loop.policies import Policies
+from runward.loop.policies import PolicyCache
 from runward.loop.project_models import ProjectModels
 from runward.loop.toolbox import Toolbox
 from runward.settings import Settings
@@ -55,18 +55,18 @@ from runward.store.runs.group import GroupCommit
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.queries import NewRun
 from runward.tools import signing
-from runward.tools.base import ToolExecutor
+from runward.tools.base import ToolInvoker
 from runward.tools.guards import GuardClient
 from runward.tools.mcp import sdk
-from runward.tools.mcp.credentials import ensure_access
-from runward.tools.mcp.link import Server
-from runward.tools.mcp.sessions import Mcp
+from runward.tools.mcp.credentials import ensure_valid_credentials
+from runward.tools.mcp.link import ConnectableServer
+from runward.tools.mcp.sessions import McpInvoker
 from runward.tools.plugin.loading import load_plugins
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
-from runward.tools.signed_post import SignedPosts
-from runward.tools.waiting import AgentTool, ClientTool, HostedTool
-from runward.tools.webhook.call import ReadSecrets, Webhook
+from runward.tools.signed_post import SignedPostClient
+from runward.tools.waiting import AgentInvoker, ClientInvoker, HostedInvoker
+from runward.tools.webhook.call import ReadSecrets, WebhookInvoker
 
 
 def _nothing(*_: object) -> None:
@@ -90,8 +90,8 @@ class Services:
     feed: Feed
     toolbox: Toolbox
     plugins: PluginHost
-    mcp: Mcp
-    policies: Policies
+    mcp: McpInvoker
+    policies: PolicyCache
     models: ModelCatalog
     egress: Egress
     engine: Engine
@@ -148,8 +148,8 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         plugins = stack.enter_context(closing(_plugins(settings, os.environ)))
         mcp = _closed_with(stack, _mcp(settings, database, vault, egress))
         feed, toolbox = Feed(Relay(database.autocommit)), Toolbox(database.pool, vault)
-        posts = SignedPosts(egress)
-        webhook = Webhook(posts, _sendable(secrets))
+        posts = SignedPostClient(egress)
+        webhook = WebhookInvoker(posts, _sendable(secrets))
         public_url = settings.base_url
         engine = Engine(
             commit=await stack.enter_async_context(GroupCommit(steps.write)),
@@ -163,7 +163,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             plugins=plugins,
             rules=_closed_with(stack, RuleEvaluator()),
             guards=GuardClient(posts, plugins.run_guardrail, plugins.run_hook),
-            policies=Policies(database.pool, vault),
+            policies=PolicyCache(database.pool, vault),
             feed=feed,
             notices=await stack.enter_async_context(Notices(toolbox, webhook)),
             callback=_callbacks(vault, public_url),
@@ -251,14 +251,16 @@ def _direct_url(settings: Settings, database_url: str) -> str:
     return settings.listen_url.get_secret_value() if settings.listen_url else database_url
 
 
-def _executors(webhook: Webhook, plugins: PluginHost, mcp: Mcp) -> Mapping[str, ToolExecutor]:
+def _executors(
+    webhook: WebhookInvoker, plugins: PluginHost, mcp: McpInvoker
+) -> Mapping[str, ToolInvoker]:
     """By type of tool."""
-    made: dict[str, ToolExecutor] = {
+    made: dict[str, ToolInvoker] = {
         "webhook": webhook,
         "plugin": plugins,
-        "agent": AgentTool(),
-        "client": ClientTool(),
-        "hosted": HostedTool(),
+        "agent": AgentInvoker(),
+        "client": ClientInvoker(),
+        "hosted": HostedInvoker(),
     }
     return {**made, "mcp": mcp} if sdk.is_installed() else made
 
@@ -267,18 +269,18 @@ def _models(settings: Settings, egress: Egress) -> ModelCatalog:
     return ModelCatalog(
         openai_api_key=_told(settings.openai_api_key),
         openai_base_url=settings.openai_base_url,
-        vendors=_vendors(settings),
-        checked=egress.transport,
+        providers=_vendors(settings),
+        checked_transport=egress.transport,
     )
 
 
-def _vendors(settings: Settings) -> dict[VendorName, Access]:
+def _vendors(settings: Settings) -> dict[ProviderName, ProviderAccess]:
     """Those that there is a key for, or, but for Bedrock, an address."""
-    reached: dict[VendorName, Access] = {
-        "anthropic": Access(_told(settings.anthropic_api_key), settings.anthropic_base_url),
-        "gemini": Access(_told(settings.gemini_api_key), settings.gemini_base_url),
+    reached: dict[ProviderName, ProviderAccess] = {
+        "anthropic": ProviderAccess(_told(settings.anthropic_api_key), settings.anthropic_base_url),
+        "gemini": ProviderAccess(_told(settings.gemini_api_key), settings.gemini_base_url),
     }
-    bedrock = Access(
+    bedrock = ProviderAccess(
         _told(settings.aws_bearer_token_bedrock),
         settings.bedrock_base_url,
         settings.aws_region,
@@ -323,20 +325,20 @@ def _plugins(settings: Settings, environment: Mapping[str, str]) -> PluginHost:
     return PluginHost(loaded, threads=settings.plugin_threads, secrets=operators)
 
 
-def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -> Mcp:
-    async def read(project_id: ProjectId, name: str) -> Server | None:
+def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -> McpInvoker:
+    async def read(project_id: ProjectId, name: str) -> ConnectableServer | None:
         async with database.pool.connect() as tx:
             found = await mcp_servers.get_server(tx, project_id, name)
             if found is None:
                 return None
             try:
                 given = found.credentials(vault)
-                filled = await mcp_credentials.fill(tx, vault, project_id, name, given)
+                filled = await mcp_credentials.fill_secrets(tx, vault, project_id, name, given)
             except SecretUnreadableError as error:
                 raise McpUnreachableError(f"MCP server '{name}': {error}.") from error
-        ensure_access(found.spec, filled)
+        ensure_valid_credentials(found.spec, filled)
         tokens = StoredRefreshTokens(database.pool, vault, project_id, name, found.id)
-        return Server(
+        return ConnectableServer(
             project_id,
             found.id,
             found.version,
@@ -346,16 +348,16 @@ def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -
             tokens,
         )
 
-    async def take(server: Server, listed: Sequence[ListedTool]) -> int:
+    async def take(server: ConnectableServer, listed: Sequence[ListedTool]) -> int:
         async with database.pool.begin() as tx:
             key = (server.project_id, server.spec.name, server.id, server.version)
-            return await mcp_servers.take_list(tx, vault, key, listed, signing.make_secret)
+            return await mcp_servers.store_session_list(tx, vault, key, listed, signing.make_secret)
 
-    return Mcp(
+    return McpInvoker(
         egress,
         commands=settings.mcp_commands,
-        load=lambda project_id, name: retry_on_outage(lambda: read(project_id, name)),
-        take=lambda server, listed: retry_on_outage(lambda: take(server, listed)),
+        load_server=lambda project_id, name: retry_on_outage(lambda: read(project_id, name)),
+        store_tools=lambda server, listed: retry_on_outage(lambda: take(server, listed)),
     )
 
 
@@ -382,7 +384,9 @@ def _histories(
         place = state.place
         assert place is not None and place.number is not None
         async with database.pool.connect() as tx:
-            return await session_items.history(tx, state.project_id, place.session_id, place.number)
+            return await session_items.load_history(
+                tx, state.project_id, place.session_id, place.number
+            )
 
     return history
 
@@ -390,7 +394,7 @@ def _histories(
 def _callbacks(vault: Vault, public_url: str) -> Callable[[RunState, Call], tuple[str, str]]:
     def callback(state: RunState, call: Call) -> tuple[str, str]:
         ref = CallRef(state.project_id, state.id, call.uuid, call.attempt)
-        token = callback_tokens.make(vault, ref)
+        token = callback_tokens.make_token(vault, ref)
         return f"{public_url}/v1/callbacks/{token}", token
 
     return callback

@@ -19,13 +19,20 @@ from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import DBAPIError
 
 from runward.api.app import create_app
-from runward.api.http.answers import answer, created
+from runward.api.http.answers import created_response, json_response
 from runward.api.http.auth import AnyKey, Operator, RunsReader, RunsWriter
-from runward.api.http.middleware import is_unlogged
-from runward.api.http.paging import Page, Walking
-from runward.api.http.params import AfterEvent, CallPath, IdempotencyKey, RunPath, ToolPath, Wait
-from runward.api.http.routes import router
-from runward.api.http.services import Using
+from runward.api.http.middleware import should_log
+from runward.api.http.paging import Page, Pagination
+from runward.api.http.params import (
+    CallPath,
+    EventCursor,
+    IdempotencyKey,
+    RunPath,
+    ToolPath,
+    WaitSeconds,
+)
+from runward.api.http.routes import make_router
+from runward.api.http.services import ServicesDep
 from runward.api.runs.request_models import CancelRun, ClientResult, StartRun
 from runward.domain import errors
 from runward.domain.ids import KeyId, Prefix, ProjectId, format_id
@@ -37,37 +44,37 @@ READER, WRITER, OPERATOR, BROKEN = "reader-key", "writer-key", "operator-kéy", 
 MAX_BODY_BYTES = 4096
 RUN = "run_" + "0" * 31 + "1"
 
-routes = router("Runs")
+routes = make_router("Runs")
 
 
 @routes.post("/runs", status_code=202)
 async def start_run(
-    who: RunsWriter, run: StartRun, wait: Wait, idempotency_key: IdempotencyKey = None
+    who: RunsWriter, run: StartRun, wait: WaitSeconds, idempotency_key: IdempotencyKey = None
 ) -> Response:
     shown = {
-        "input": str(run.messages()[0].content),
+        "input": str(run.to_messages()[0].content),
         "tools": list(run.tools),
         "key": idempotency_key,
         "wait": wait,
         "by": format_id(Prefix.KEY, who.key_id),
     }
-    return created(shown, f"/v1/runs/{RUN}", status=202)
+    return created_response(shown, f"/v1/runs/{RUN}", status=202)
 
 
 @routes.get("/runs")
 async def list_runs(
-    who: RunsReader, walk: Walking, status: Annotated[str | None, Query(max_length=20)] = None
+    who: RunsReader, walk: Pagination, status: Annotated[str | None, Query(max_length=20)] = None
 ) -> Page[str]:
     walk.after_id(Prefix.RUN)
     names = [f"{status}-{n}" for n in range(walk.limit + 1)]
-    return Page[str].of(names, walk.limit, str.upper, str)
+    return Page[str].from_rows(names, walk.limit, str.upper, str)
 
 
 @routes.get("/runs/{run_id}")
 async def get_run(who: RunsReader, run_id: RunPath) -> Response:
     if run_id.int != 1:
         raise errors.RunNotFoundError
-    return answer({"id": format_id(Prefix.RUN, run_id)})
+    return json_response({"id": format_id(Prefix.RUN, run_id)})
 
 
 @routes.delete("/runs/{run_id}", status_code=204)
@@ -79,11 +86,11 @@ async def delete_run(who: RunsWriter, run_id: RunPath) -> Response:
 async def cancel_run(
     who: RunsWriter, run_id: RunPath, how: Annotated[CancelRun | None, Body()] = None
 ) -> Response:
-    return answer({"mode": (how or CancelRun()).mode})
+    return json_response({"mode": (how or CancelRun()).mode})
 
 
 @routes.get("/runs/{run_id}/events")
-async def stream_events(who: RunsReader, run_id: RunPath, after: AfterEvent) -> Response:
+async def stream_events(who: RunsReader, run_id: RunPath, after: EventCursor) -> Response:
     start = after.sequence
 
     async def frames() -> AsyncIterator[bytes]:
@@ -100,17 +107,17 @@ async def stream_events(who: RunsReader, run_id: RunPath, after: AfterEvent) -> 
 async def give_result(
     who: RunsWriter, run_id: RunPath, call_id: CallPath, result: ClientResult
 ) -> Response:
-    return answer({"call_id": call_id, "output": result.output, "error": result.error})
+    return json_response({"call_id": call_id, "output": result.output, "error": result.error})
 
 
 @routes.post("/tools/{name}/rotate_secret")
 async def rotate_secret(who: AnyKey, name: ToolPath) -> Response:
-    return answer({"name": name})
+    return json_response({"name": name})
 
 
 @routes.get("/projects")
 async def list_projects(who: Operator) -> Response:
-    return answer({"project": str(who.project_id)})
+    return json_response({"project": str(who.project_id)})
 
 
 FAILURES: dict[str, Callable[[], Exception]] = {
@@ -130,7 +137,7 @@ FAILURES: dict[str, Callable[[], Exception]] = {
 
 
 @routes.get("/fail/{how}")
-async def fail(how: str, services: Using) -> Response:
+async def fail(how: str, services: ServicesDep) -> Response:
     raise FAILURES[how]()
 
 
@@ -173,7 +180,7 @@ def serving() -> Generator[str]:
     config = uvicorn.Config(
         app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=1
     )
-    logging.getLogger("uvicorn.error").addFilter(is_unlogged)
+    logging.getLogger("uvicorn.error").addFilter(should_log)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -15,8 +15,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from runward.api.app import create_app
-from runward.api.http.connections import limited
-from runward.api.http.hosts import AllowedHosts, name_of
+from runward.api.http.connections import make_limited_protocol
+from runward.api.http.hosts import AllowedHosts, normalize_host
 from runward.console import pages
 
 TEXT = "sun " * 1000
@@ -54,7 +54,7 @@ async def serving(
     """The port."""
     routers: list[APIRouter] = [routes, pages.router()]
     app = create_app(None, routers, hosts=hosts)
-    http = limited(connections, head_seconds)
+    http = make_limited_protocol(connections, head_seconds)
     config = uvicorn.Config(app, http=http, log_config=None, lifespan="off")
     config.load()
     server = uvicorn.Server(config)
@@ -142,7 +142,7 @@ async def test_a_host_that_is_not_allowed_is_refused_but_for_probes() -> None:
     ],
 )
 def test_the_name_in_a_host_header_is_read(host: str, name: str) -> None:
-    assert name_of(host) == name
+    assert normalize_host(host) == name
 
 
 @pytest.mark.parametrize(

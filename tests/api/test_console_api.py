@@ -194,7 +194,7 @@ async def test_a_key_that_does_not_come_is_not_waited_for(monkeypatch: pytest.Mo
 
     async with asyncio.timeout(10):
         with pytest.raises(RequestTimeoutError):
-            await session.key_of(Request({"type": "http", "headers": []}, receive))
+            await session.read_key(Request({"type": "http", "headers": []}, receive))
 
 
 def test_another_page_cannot_sign_anybody_in_or_out(

@@ -13,10 +13,10 @@ from runward.api.http import models as base
 from runward.api.http.auth import AnyKey
 from runward.api.http.paging import Page
 from runward.api.http.problem_model import Problem
-from runward.api.http.routes import router
+from runward.api.http.routes import make_router
 from runward.api.openapi import document
 from runward.api.registry import key_models, tool_models
-from runward.api.registry.tool_models import HIDDEN, PatchTool, Tool, patched
+from runward.api.registry.tool_models import HIDDEN_VALUE, PatchTool, Tool, apply_patch
 from runward.api.runs import models as runs
 from runward.api.runs import request_models
 from runward.api.runs.request_models import StartRun
@@ -47,7 +47,7 @@ def test_an_inline_run_may_say_everything_that_an_agent_may() -> None:
 
 
 def test_an_inline_run_becomes_the_configuration_it_names() -> None:
-    config = start(tools=["pay"], limits={"max_turns": 3}).config()
+    config = start(tools=["pay"], limits={"max_turns": 3}).to_config()
     assert config == AgentConfig.model_validate_json(
         '{"model": "offline:rules", "tools": ["pay"], "limits": {"max_turns": 3}}'
     )
@@ -55,7 +55,7 @@ def test_an_inline_run_becomes_the_configuration_it_names() -> None:
 
 
 def test_input_is_text_or_messages() -> None:
-    assert start(input="").messages() == (Message("user", ""),)
+    assert start(input="").to_messages() == (Message("user", ""),)
     parts = [
         {"type": "text", "text": "what is this?"},
         {"type": "image", "data": "AAAA", "media_type": "image/png"},
@@ -63,7 +63,7 @@ def test_input_is_text_or_messages() -> None:
     ]
     messages = start(
         input=[{"role": "system", "content": "be kind"}, {"role": "user", "content": parts}]
-    ).messages()
+    ).to_messages()
     assert messages == (
         Message("system", "be kind"),
         Message(
@@ -104,10 +104,10 @@ def test_a_patch_changes_what_it_gives_and_nothing_else() -> None:
     patch = PatchTool.model_validate_json(
         '{"timeout_seconds": null, "retry": {"on": [409]}, "approval": "always"}'
     )
-    changed = patched(spec, patch)
+    changed = apply_patch(spec, patch)
     assert (changed.timeout_seconds, changed.approval, changed.retry.on) == (None, "always", (409,))
     assert changed.url == spec.url
-    assert patched(spec, PatchTool()) == spec
+    assert apply_patch(spec, PatchTool()) == spec
 
 
 @pytest.mark.parametrize("patch", ['{"name": "b"}', '{"type": "webhook"}', '{"strict": null}'])
@@ -119,16 +119,16 @@ def test_a_patch_keeps_to_the_tools_rules(patch: str) -> None:
 def test_a_tool_shows_no_header_values() -> None:
     spec = ToolSpec.model_validate({**PAY, "headers": {"Authorization": "Bearer secret"}})
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    shown = Tool.of(spec, id="tool_1", version=2, created_at=now, updated_at=now)
-    assert shown.headers == {"Authorization": HIDDEN}
+    shown = Tool.from_spec(spec, id="tool_1", version=2, created_at=now, updated_at=now)
+    assert shown.headers == {"Authorization": HIDDEN_VALUE}
     assert "secret" not in shown.model_dump_json()
     assert shown.model_dump(mode="json")["object"] == "tool"
 
 
 def test_a_list_of_rows_one_longer_than_its_limit_has_more() -> None:
-    page = Page[int].of([1, 2, 3], 2, lambda row: row * 10, str)
+    page = Page[int].from_rows([1, 2, 3], 2, lambda row: row * 10, str)
     assert (page.data, page.first_id, page.last_id, page.has_more) == ([10, 20], "10", "20", True)
-    assert Page[int].of([], 2, int, str).last_id is None
+    assert Page[int].from_rows([], 2, int, str).last_id is None
 
 
 def handler(body: Any = None) -> Any:
@@ -159,7 +159,7 @@ def every_model() -> FastAPI:
     }
     bodies: list[Any] = [*asked, Decision, Resolution, Callback]
     answers: list[Any] = [*(models - asked), Page[runs.Run]]
-    routes = router("Service")
+    routes = make_router("Service")
     for number, shape in enumerate(bodies):
         routes.add_api_route(f"/b{number}", handler(shape), methods=["POST"], name=f"b{number}")
     for number, shape in enumerate(answers):
@@ -170,7 +170,7 @@ def every_model() -> FastAPI:
 
 
 def test_every_field_of_every_model_is_described() -> None:
-    schemas = document.build(every_model())["components"]["schemas"]
+    schemas = document.build_document(every_model())["components"]["schemas"]
     assert {"StartRun", "RunList", "PatchTool", "Edit", "Problem", "Limits"} <= schemas.keys()
     missing = [
         f"{name}.{field}"

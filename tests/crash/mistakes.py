@@ -47,7 +47,7 @@ def a_lost_lease_is_never_freed() -> None:
 
 def a_key_is_forgotten() -> None:
     """The same request again is another run."""
-    made: Any = idempotency.IdempotentRequest.of
+    made: Any = idempotency.IdempotentRequest.from_request
 
     def without_key(request: Any, project_id: Any, key: Any) -> Any:
         return replace(made(request, project_id, key), key=None)

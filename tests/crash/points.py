@@ -67,7 +67,7 @@ def _flushes(kind: str) -> When:
     """A batch on the committer's own connection."""
     writes = _writes(kind)
     return lambda values, found: any(
-        writes(step) and step.beyond is None and _is_written(found, write_id)
+        writes(step) and step.related is None and _is_written(found, write_id)
         for step, write_id in _entries(values)
     )
 
@@ -76,7 +76,7 @@ def _alone(kind: str) -> When:
     """A step in a transaction of its own."""
     writes = _writes(kind)
     return lambda values, found: any(
-        writes(step) and step.beyond is not None and _is_written(found, write_id)
+        writes(step) and step.related is not None and _is_written(found, write_id)
         for step, write_id in _entries(values)
     )
 
@@ -117,20 +117,20 @@ FIRST, LATER = range(1, 2), range(2, 10_000)
 
 def _flush(kind: str, before: Stage, after: Stage) -> list[Point]:
     return [
-        Point(f"flush.{kind}.unsent", f"{COMMIT}._on_own_connection", "before", before,
+        Point(f"flush.{kind}.unsent", f"{COMMIT}._send_on_own_connection", "before", before,
               _flushes(kind)),
-        Point(f"flush.{kind}.unanswered", f"{COMMIT}._on_own_connection", "after", after,
+        Point(f"flush.{kind}.unanswered", f"{COMMIT}._send_on_own_connection", "after", after,
               _flushes(kind), answered=True),
     ]  # fmt: skip
 
 
 def _lone(kind: str, before: Stage, after: Stage, story: Story = "plain") -> list[Point]:
     return [
-        Point(f"lone.{kind}.unsent", f"{COMMIT}._in_transaction", "before", before,
+        Point(f"lone.{kind}.unsent", f"{COMMIT}._send_in_transaction", "before", before,
               _alone(kind), story=story),
-        Point(f"lone.{kind}.uncommitted", "runward.store.runs.gate:_read", "after", before,
+        Point(f"lone.{kind}.uncommitted", "runward.store.runs.gate:_read_outcomes", "after", before,
               _alone(kind), story=story, locks=True),
-        Point(f"lone.{kind}.unanswered", f"{COMMIT}._in_transaction", "after", after,
+        Point(f"lone.{kind}.unanswered", f"{COMMIT}._send_in_transaction", "after", after,
               _alone(kind), story=story, answered=True),
     ]  # fmt: skip
 
@@ -180,9 +180,9 @@ POINTS: tuple[Point, ...] = (
     *_lone("child", "unstarted", "unsent"),
     *_lone("park", "unstarted", "unsent"),
     *_lone("end", "recorded", "recorded", story="session"),
-    Point("webhook.before", "runward.tools.signed_post:SignedPosts.send", "before", "unsent"),
+    Point("webhook.before", "runward.tools.signed_post:SignedPostClient.send", "before", "unsent"),
     Point("webhook.sent", "runward.egress.client:_read", "before", "sent"),
-    Point("webhook.answered", "runward.tools.webhook.call:Webhook.invoke", "after", "sent"),
+    Point("webhook.answered", "runward.tools.webhook.call:WebhookInvoker.invoke", "after", "sent"),
     Point("plugin.before", "runward.tools.plugin.registry:PluginHost.invoke", "before", "unsent"),
     Point("plugin.answered", "runward.tools.plugin.registry:PluginHost.invoke", "after", "sent"),
     Point("mcp.before", "runward.tools.mcp.sessions:_call", "before", "unsent"),
@@ -191,11 +191,11 @@ POINTS: tuple[Point, ...] = (
           process="api"),
     Point("accept.committed", "runward.store.runs.accept:AcceptWriter.write", "after", "unstarted",
           process="api", answered=True),
-    *_outside("decision", "runward.store.runs.transitions:decide", "runward.api.approvals.routes:answer_once",
+    *_outside("decision", "runward.store.runs.transitions:decide", "runward.api.approvals.routes:respond_once",
               ("unstarted", "unstarted"), "plain"),
-    *_outside("callback", "runward.store.runs.transitions:take_callback", "runward.api.runs.call_routes:answer",
+    *_outside("callback", "runward.store.runs.transitions:take_callback", "runward.api.runs.call_routes:json_response",
               ("sent", "recorded"), "plain"),
-    *_outside("client_result", "runward.store.runs.client_results:give", "runward.api.runs.call_routes:answer_once",
+    *_outside("client_result", "runward.store.runs.client_results:submit_result", "runward.api.runs.call_routes:respond_once",
               ("sent", "recorded"), "plain"),
     *_outside("cancel", "runward.store.runs.transitions:cancel", "runward.api.runs.routes:cancel",
               ("sent", "sent"), "cancel"),

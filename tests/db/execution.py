@@ -16,15 +16,15 @@ from runward.domain.run.outcomes import Outcome
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.llm.base import ModelRequest, ModelResponse, OnDelta
 from runward.llm.catalog import Models
-from runward.llm.offline.model import Offline
+from runward.llm.offline.model import OfflineModel
 from runward.loop.execute import Execution
 from runward.loop.project_models import ProjectModels
 from runward.settings import Settings
 from runward.store.registry import tool_registry
-from runward.store.runs.gate import Step, Written
+from runward.store.runs.gate import Step, StepOutcome
 from runward.tools.base import Invocation
 from runward.tools.guards import GuardClient, RunGuardrail
-from runward.tools.signed_post import SignedPosts
+from runward.tools.signed_post import SignedPostClient
 from runward.wiring import Services, open_services
 from tests.db.store import PROJECT, Store, new_run
 
@@ -44,7 +44,7 @@ class Scripted:
         return await answer(call) if callable(answer) else answer
 
 
-class Watched(Offline):
+class Watched(OfflineModel):
     """The offline model. `answers`, in their order, take the place of its own."""
 
     def __init__(self) -> None:
@@ -57,13 +57,13 @@ class Watched(Offline):
 
 
 class OneModel(Models):
-    def __init__(self, model: Offline) -> None:
+    def __init__(self, model: OfflineModel) -> None:
         super().__init__({})
         self._offline = model
 
 
 class OneModelForAll(ProjectModels):
-    def __init__(self, model: Offline) -> None:
+    def __init__(self, model: OfflineModel) -> None:
         self._models = OneModel(model)
 
     async def of(self, project_id: ProjectId) -> Models:
@@ -89,7 +89,7 @@ class Loop:
             commit=self._commit,
         )
 
-    async def _commit(self, step: Step) -> Written:
+    async def _commit(self, step: Step) -> StepOutcome:
         self.steps.append(step)
         if self.before_commit is not None:
             await self.before_commit(step)
@@ -132,7 +132,7 @@ class Loop:
         """Have that function judge in the place of every plugin's guardrail."""
         services = self.services
         guards = GuardClient(
-            SignedPosts(services.egress),
+            SignedPostClient(services.egress),
             run_guardrail=guardrail,
             run_hook=services.plugins.run_hook,
         )

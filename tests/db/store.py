@@ -29,7 +29,7 @@ from runward.store.postgres.db import Tx, open_database
 from runward.store.registry import tool_registry
 from runward.store.runs import claims, queries
 from runward.store.runs.accept import AcceptWriter
-from runward.store.runs.gate import Committed, Ending, Step, StepWriter, Written
+from runward.store.runs.gate import Committed, Ending, Step, StepOutcome, StepWriter
 from runward.store.runs.group import FlushResult
 from runward.store.runs.queries import NewRun
 
@@ -150,13 +150,13 @@ class Store:
             if found is None:
                 found = await tool_registry.add_tool(tx, self.vault, PROJECT, spec, "whsec_secret")
             elif found.spec != spec:
-                found = await tool_registry.change_tool(tx, self.vault, PROJECT, found, spec)
+                found = await tool_registry.update_tool(tx, self.vault, PROJECT, found, spec)
         assert found is not None
         return compile_tool(found.spec, found.version)
 
     # Writing.
 
-    async def write(self, *steps: Step, writer: StepWriter | None = None) -> list[Written]:
+    async def write(self, *steps: Step, writer: StepWriter | None = None) -> list[StepOutcome]:
         """As one flush."""
         results = await (writer or self.writer).write(steps)
         return [await settled(result) for result in results]
@@ -170,14 +170,14 @@ class Store:
     async def locked(self, run_id: RunId) -> AsyncGenerator[Tx]:
         """Somebody else's transaction that holds the run; it commits at the end."""
         async with self.pool.begin() as tx:
-            assert await queries.lock(tx, PROJECT, run_id) is not None
+            assert await queries.lock_and_load(tx, PROJECT, run_id) is not None
             yield tx
 
     async def bump(self, tx: Tx, run_id: RunId, *types: str) -> int:
         """What the API does: lock, decide, change. Returns the number of the last event."""
-        found = await queries.lock(tx, PROJECT, run_id)
+        found = await queries.lock_and_load(tx, PROJECT, run_id)
         assert found is not None
-        return await queries.change(tx, found[1], events(*types))
+        return await queries.change_run(tx, found[1], events(*types))
 
     # Looking.
 
@@ -312,14 +312,14 @@ def step(
         run_id=state.id,
         fence=state.fence,
         changes=changes,
-        seen=seen,
+        expected_version=seen,
         turn=state.turn,
         usage=state.usage,
         ending=ending,
     )
 
 
-async def settled(result: FlushResult[Written]) -> Written:
+async def settled(result: FlushResult[StepOutcome]) -> StepOutcome:
     """Raises what the step was refused with."""
     if isinstance(result, asyncio.Task):
         return await result

@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
 
-from runward.api.runs.accept import accept_at_once
+from runward.api.runs.accept import accept_immediately
 from runward.domain.run.config import AgentConfig, Limits
 from runward.domain.run.items import Message
 from runward.domain.run.state import RunState, Segment, SegmentKind
@@ -31,7 +31,7 @@ async def test_a_run_is_adopted_as_it_would_be_loaded(store: Store) -> None:
         return accepted
 
     services: Any = SimpleNamespace(reserve_slot=lambda: True, accept=accept, adopt=adopted.append)
-    await accept_at_once(services, new)
+    await accept_immediately(services, new)
     [state], loaded = adopted, await store.load(new.id)
     assert abs(state.stored_bytes - loaded.stored_bytes) < ROOM
     assert 59 < (loaded.seconds_left or 0) <= (state.seconds_left or 0) <= 60

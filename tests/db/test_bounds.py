@@ -9,9 +9,9 @@ import pytest
 from pydantic_core import from_json
 from sqlalchemy import text
 
-from runward.api.runs.accept import new_run
+from runward.api.runs.accept import build_new_run
 from runward.api.runs.request_models import StartRun
-from runward.api.runs.resolution import Resolved
+from runward.api.runs.resolution import ResolvedAgent
 from runward.domain.errors import ConflictError
 from runward.domain.ids import CallId, KeyId
 from runward.domain.registry.scopes import Principal
@@ -119,7 +119,9 @@ async def test_a_full_run_takes_no_message_and_nothing_goes_on_from_it_with_one(
     who = Principal(PROJECT, KeyId(mint()), "me", frozenset())
     asked = StartRun(input="", model=MODEL)
     with pytest.raises(ConflictError, match="may hold"):
-        new_run(who, asked, Resolved(asked.config()), said * 3, continued_from=state.id)
+        build_new_run(
+            who, asked, ResolvedAgent(asked.to_config()), said * 3, continued_from=state.id
+        )
 
 
 C1: Final = CallId("c1")
@@ -135,12 +137,14 @@ def _edit(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
 
 
 def _result(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
-    return client_results.give(tx, vault, PROJECT, state.id, C1, COMPLETED, checked=True)
+    return client_results.submit_result(
+        tx, vault, PROJECT, state.id, C1, COMPLETED, project_has_checks=True
+    )
 
 
 def _callback(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
     ref = CallRef(PROJECT, state.id, state.calls[C1].uuid, 1)
-    return transitions.take_callback(tx, vault, ref, COMPLETED, checked=True)
+    return transitions.take_callback(tx, vault, ref, COMPLETED, project_has_checks=True)
 
 
 def _question(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
@@ -149,7 +153,7 @@ def _question(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
 
 
 def _answer(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
-    return client_results.give(tx, vault, PROJECT, state.id, C1, COMPLETED)
+    return client_results.submit_result(tx, vault, PROJECT, state.id, C1, COMPLETED)
 
 
 def asking(requests: str) -> InputRequired:

@@ -181,8 +181,8 @@ async def test_a_run_whose_workers_are_lost_is_claimed_three_times_and_then_fail
         await crash(store)
     assert await store.claim() == []
     async with store.pool.begin() as tx:
-        assert await sweep.crash_loops(tx, LEASE) == []  # a worker may live, and say so yet
-        assert await sweep.crash_loops(tx, LAPSED) == [(PROJECT, run_id)]
+        assert await sweep.list_crash_loops(tx, LEASE) == []  # a worker may live, and say so yet
+        assert await sweep.list_crash_loops(tx, LAPSED) == [(PROJECT, run_id)]
     async with store.pool.begin() as tx:
         assert await transitions.quarantine(tx, PROJECT, run_id)
     head = await store.head(run_id)
@@ -197,7 +197,7 @@ async def lose(store: Store, run_id: RunId) -> None:
     state = await crash(store)
     assert state.id == run_id
     async with store.pool.begin() as tx:
-        await sweep.forgive(tx, [claims.Held(PROJECT, state.id, state.fence)])
+        await sweep.revert_claims(tx, [claims.HeldLease(PROJECT, state.id, state.fence)])
 
 
 async def test_leases_that_living_workers_lose_do_not_end_a_run(store: Store) -> None:
@@ -205,7 +205,7 @@ async def test_leases_that_living_workers_lose_do_not_end_a_run(store: Store) ->
     for _ in range(2 * claims.MAX_CLAIMS):
         await lose(store, run_id)
     async with store.pool.begin() as tx:
-        assert await sweep.crash_loops(tx, LAPSED) == []
+        assert await sweep.list_crash_loops(tx, LAPSED) == []
     [state] = await store.claim()
     await store.committed(step(state, changes=Changes(progress=True)))
     head = await store.head(run_id)
@@ -218,7 +218,7 @@ async def test_a_run_that_slows_down_every_worker_is_taken_away_from_them(store:
         await lose(store, run_id)
     assert await store.claim() == []
     async with store.pool.begin() as tx:
-        assert await sweep.crash_loops(tx, LEASE) == [(PROJECT, run_id)]
+        assert await sweep.list_crash_loops(tx, LEASE) == [(PROJECT, run_id)]
 
 
 async def test_the_report_of_a_worker_that_lives_takes_its_last_claim_back(store: Store) -> None:
@@ -226,8 +226,8 @@ async def test_the_report_of_a_worker_that_lives_takes_its_last_claim_back(store
     [run_id] = await store.accept()
     states = [await crash(store) for _ in range(claims.MAX_CLAIMS)]
     async with store.pool.begin() as tx:
-        await sweep.forgive(tx, [claims.Held(PROJECT, run_id, states[-1].fence)])
-        assert await sweep.crash_loops(tx, LAPSED) == []
+        await sweep.revert_claims(tx, [claims.HeldLease(PROJECT, run_id, states[-1].fence)])
+        assert await sweep.list_crash_loops(tx, LAPSED) == []
     assert [state.id for state in await store.claim()] == [run_id]
 
 
@@ -236,9 +236,9 @@ async def test_a_claim_that_is_taken_back_after_the_sweep_saves_the_run(store: S
     [run_id] = await store.accept()
     states = [await crash(store) for _ in range(claims.MAX_CLAIMS)]
     async with store.pool.begin() as tx:
-        [found] = await sweep.crash_loops(tx, LAPSED)
+        [found] = await sweep.list_crash_loops(tx, LAPSED)
     async with store.pool.begin() as tx:
-        await sweep.forgive(tx, [claims.Held(PROJECT, run_id, states[-1].fence)])
+        await sweep.revert_claims(tx, [claims.HeldLease(PROJECT, run_id, states[-1].fence)])
     async with store.pool.begin() as tx:
         assert await transitions.quarantine(tx, *found) is None
     assert [state.id for state in await store.claim()] == [run_id]
@@ -249,8 +249,8 @@ async def test_a_report_about_a_run_that_has_ended_or_waits_changes_nothing(stor
     await store.committed(step(ended, "run.completed", seen=0, ending=Ending(Move.COMPLETE)))
     before = [await store.head(state.id) for state in (ended, parked)]
     async with store.pool.begin() as tx:
-        held = [claims.Held(PROJECT, state.id, state.fence) for state in (ended, parked)]
-        await sweep.forgive(tx, held)
+        held = [claims.HeldLease(PROJECT, state.id, state.fence) for state in (ended, parked)]
+        await sweep.revert_claims(tx, held)
     assert [await store.head(state.id) for state in (ended, parked)] == before
 
 
@@ -295,7 +295,7 @@ async def test_runs_that_are_claimed_one_by_one_when_the_connection_breaks_can_b
             await claims.claim_one_by_one(through.autocommit, 10, LEASE, mark)
         assert proxy.broken == 1
         async with through.autocommit.connect() as tx:
-            assert set(await claims.give_back(tx, [mark])) == set(accepted)
+            assert set(await claims.return_claims(tx, [mark])) == set(accepted)
         await through.close()
 
 
@@ -315,7 +315,7 @@ async def test_the_search_for_crash_loops_reads_no_run_that_nobody_may_claim_yet
         await tx.execute(text("SET LOCAL enable_seqscan = off"))
         await tx.execute(text("SET LOCAL enable_bitmapscan = off"))
         event.listen(tx.sync_connection, "before_cursor_execute", lambda *a: sent.append(a[2:4]))
-        assert await sweep.crash_loops(tx, LEASE) == [(PROJECT, crashing)]
+        assert await sweep.list_crash_loops(tx, LEASE) == [(PROJECT, crashing)]
         [(statement, values)] = sent
         explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}"
         [[[found]]] = (await tx.exec_driver_sql(explain, values)).all()

@@ -11,7 +11,7 @@ from runward.domain.registry.scopes import Principal, Scope
 from runward.settings import Settings
 from runward.store.access import console_sessions, keys
 from runward.store.access.console_sessions import (
-    MAX_OF_A_KEY,
+    MAX_PER_KEY,
     authenticate,
     close_session,
     get_session,
@@ -24,13 +24,13 @@ from tests.db.store import PROJECT, Store
 
 async def some_key(tx: Tx, store: Store) -> Principal:
     made = await keys.add_key(
-        tx, store.vault, PROJECT, name="test", scopes=("runs:read",), secret=keys.new_secret()
+        tx, store.vault, PROJECT, name="test", scopes=("runs:read",), secret=keys.make_secret()
     )
     return Principal(PROJECT, KeyId(made.id), made.name, frozenset({Scope.RUNS_READ}))
 
 
 async def opened(tx: Tx, store: Store, who: Principal) -> bytes:
-    digest = store.vault.session_digest(console_sessions.new_token())
+    digest = store.vault.session_digest(console_sessions.make_token())
     await open_session(tx, who, digest)
     return digest
 
@@ -84,7 +84,7 @@ async def test_a_stream_ends_with_its_session(
     assert who is not None
     settings = Settings.model_validate({"secret_key": "a key for this test, and no other one"})
     async with open_services(settings, store.url) as services:
-        heard = [one async for one in stream.while_valid(services, who, said(), lambda _: True)]
+        heard = [one async for one in stream.check_key(services, who, said(), lambda _: True)]
     assert heard == [1]
 
 
@@ -93,7 +93,7 @@ async def test_opening_one_takes_away_what_is_over_and_the_oldest_of_too_many(st
         who = await some_key(tx, store)
         over = await opened(tx, store, who)
         await tx.execute(text("UPDATE console_sessions SET expires_at = clock_timestamp()"))
-        made = [await opened(tx, store, who) for _ in range(MAX_OF_A_KEY + 1)]
+        made = [await opened(tx, store, who) for _ in range(MAX_PER_KEY + 1)]
         kept = {row.token_hmac for row in await tx.execute(text("SELECT * FROM console_sessions"))}
     assert over not in kept
     assert kept == set(made[1:])

@@ -17,7 +17,7 @@ MESSAGE = (Message("user", "Go on."),)
 async def goes_on(store: Store, run: NewRun) -> None:
     async with store.pool.begin() as tx:
         await tx.execute(ACCEPT, accept_values([run], LEASE))
-        await continuation.copy(tx, run)
+        await continuation.copy_history(tx, run)
 
 
 async def successor(store: Store, *, shared: str = "{}") -> NewRun:
@@ -26,7 +26,7 @@ async def successor(store: Store, *, shared: str = "{}") -> NewRun:
     await store.sql(f"UPDATE runs SET shared = '{shared}' WHERE id = '{state.id}'")
     state = await store.conclude(await store.load(state.id), PAID)
     details: JsonObject = {"reason": "max_turns", "message": "enough"}
-    ending = Ending(Move.STOP, incomplete=details)
+    ending = Ending(Move.STOP, incomplete_details=details)
     await store.committed(step(state, "run.incomplete", seen=None, ending=ending))
     async with store.pool.connect() as tx:
         found = await continuation.prepare(tx, PROJECT, state.id, turns=None, messages=MESSAGE)
@@ -51,7 +51,7 @@ async def test_what_is_not_committed_together_is_not_there_at_all(store: Store) 
     async with store.pool.connect() as tx:
         transaction = await tx.begin()
         await tx.execute(ACCEPT, accept_values([run], LEASE))
-        await continuation.copy(tx, run)
+        await continuation.copy_history(tx, run)
         await transaction.rollback()
     [[count]] = await store.sql(f"SELECT count(*) FROM run_items WHERE run_id = '{run.id}'")
     assert count == 0

@@ -39,7 +39,7 @@ class Machine:
         self._holders: list[subprocess.Popen[str]] = []
 
     async def start(self) -> EmbeddedServer:
-        return await embedded.start(self.data_dir, say=self.said.append)
+        return await embedded.start(self.data_dir, report=self.said.append)
 
     def postmaster(self) -> int | None:
         """The pid in the cluster's pid file: there while the server runs, or was killed."""
@@ -117,15 +117,15 @@ async def test_the_name_of_its_folder_means_nothing_to_a_shell(machine: Machine)
 
 def test_a_tilde_is_the_home_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert embedded.data_dir_of(Path("~/data")) == tmp_path / "data"
+    assert embedded.resolve_data_dir(Path("~/data")) == tmp_path / "data"
     with pytest.raises(EmbeddedError, match="RUNWARD_DATA_DIR"):
-        embedded.data_dir_of(Path("~no-such-user/data"))
+        embedded.resolve_data_dir(Path("~no-such-user/data"))
 
 
 @pytest.mark.skipif(not Path("/sys/kernel").exists(), reason="/sys is a folder that nobody writes")
 def test_a_folder_that_cannot_be_written_is_named() -> None:
     with pytest.raises(EmbeddedError, match=r"Cannot use /sys/runward: .*RUNWARD_DATA_DIR"):
-        embedded.open_server(Path("/sys/runward"), say=lambda _: None)
+        embedded.open_server(Path("/sys/runward"), report=lambda _: None)
 
 
 async def test_no_other_user_may_reach_the_socket_or_the_data(machine: Machine) -> None:
@@ -220,7 +220,7 @@ async def test_a_start_that_is_cancelled_leaves_no_server(machine: Machine) -> N
         if line == "Starting PostgreSQL":
             loop.call_soon_threadsafe(starting.set)
 
-    start = asyncio.create_task(embedded.start(machine.data_dir, say=say))
+    start = asyncio.create_task(embedded.start(machine.data_dir, report=say))
     await starting.wait()
     start.cancel()
 

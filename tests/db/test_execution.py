@@ -11,7 +11,7 @@ from runward.domain.ids import CallId
 from runward.domain.registry.guards import Allow, GuardrailVerdict
 from runward.domain.run.calls import CallOutcome, Reason
 from runward.domain.run.config import Limits
-from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import Usage
 from runward.domain.run.sessions import OnConflict
 from runward.domain.run.settle import start
@@ -25,18 +25,18 @@ from runward.llm.base import (
     OnDelta,
     TextDelta,
 )
-from runward.llm.offline.model import Offline
+from runward.llm.offline.model import OfflineModel
 from runward.loop import ask_model, breaker
 from runward.loop.execute import Execution
 from runward.store.access import secrets
-from runward.store.live.drafts import Piece
+from runward.store.live.drafts import Delta
 from runward.store.runs import queries, sessions
 from runward.store.runs.gate import Step
 from runward.tools.base import LEASE_LOST, Invocation
 from tests.db.execution import Loop, OneModelForAll, loop_on
 from tests.db.store import PROJECT, Store, pay, step, taken
 
-UNAVAILABLE: Final = Failed(Why.UNAVAILABLE, "503", status=503)
+UNAVAILABLE: Final = Failed(FailureKind.UNAVAILABLE, "503", status=503)
 QUICKLY: Final = {"max_attempts": 4, "initial_seconds": 0.01, "max_seconds": 0.01}
 SLOWLY: Final = {"max_attempts": 4, "initial_seconds": 60, "max_seconds": 300}
 REPEATABLE: Final[dict[str, Any]] = {"idempotent": True, "retry": SLOWLY, "timeout_seconds": 3600}
@@ -132,7 +132,7 @@ async def test_a_run_that_is_cancelled_after_its_turn_retries_nothing(loop: Loop
         async with loop.store.locked(run.id) as tx:
             found = await queries.load(tx, PROJECT, run.id)
             assert found is not None
-            await queries.change(tx, found[1], Changes(), cancel_requested=True)
+            await queries.change_run(tx, found[1], Changes(), cancel_requested=True)
         loop.current.notify_changed()
         return UNAVAILABLE
 
@@ -144,7 +144,7 @@ async def test_a_run_that_is_cancelled_after_its_turn_retries_nothing(loop: Loop
 async def test_a_run_that_a_call_has_failed_retries_no_other_call(loop: Loop) -> None:
     await loop.store.register(**REPEATABLE)
     await loop.store.register(name="check", on_error="fail_run")
-    broken = Failed(Why.ERROR, "500", status=500)
+    broken = Failed(FailureKind.ERROR, "500", status=500)
     run = await loop.leased(
         "pay(amount=7) check(amount=7)", UNAVAILABLE, broken, tools=["pay", "check"]
     )
@@ -346,7 +346,7 @@ async def test_a_lease_that_could_not_be_renewed_is_asked_for_again(loop: Loop) 
     async def outlast(call: Invocation) -> Outcome:
         loop.let_pass(2 * loop.engine.leases.length.total_seconds())
         async with loop.store.pool.begin() as tx:
-            await queries.lock_all(tx, PROJECT, run.id)
+            await queries.lock_runs(tx, PROJECT, run.id)
             allowed.append(await call.may_send())
         await loop.store.sql("UPDATE runs SET fence = fence + 1 WHERE id = :id", id=run.id)
         allowed.append(await call.may_send())
@@ -486,7 +486,7 @@ async def test_waiting_for_another_run_to_try_the_model_is_no_attempt(
     monkeypatch.setattr(ask_model, "FIRST_DELAY", 0.001)
     breakers, key = loop.engine.breakers, (PROJECT, "offline:rules")
     for _ in range(breaker.FAILURES):
-        breakers.failed(key, failures.unreachable())
+        breakers.record_failure(key, failures.unreachable())
     refusal, refused = breakers.refusal, 0
     while refusal(key) is not None:
         pass  # until this test has the request that tries the model
@@ -495,7 +495,7 @@ async def test_waiting_for_another_run_to_try_the_model_is_no_attempt(
         nonlocal refused
         refused += 1
         if refused == 3 * ask_model.ATTEMPTS:
-            breakers.worked(asked)
+            breakers.record_success(asked)
         return refusal(asked)
 
     monkeypatch.setattr(breakers, "refusal", count)
@@ -505,7 +505,7 @@ async def test_waiting_for_another_run_to_try_the_model_is_no_attempt(
 async def test_a_session_keeps_what_became_of_the_calls_that_its_run_left_open(loop: Loop) -> None:
     """A later run would otherwise not know that the call was sent, and make it again."""
     await loop.store.register(on_error="fail_run")
-    answers = Waits(), Failed(Why.ERROR, "no", permanent=True)
+    answers = Waits(), Failed(FailureKind.ERROR, "no", permanent=True)
     run = await loop.leased("pay(amount=1) pay(amount=2)", *answers, tools=["pay"])
     async with loop.store.pool.begin() as tx:
         session = await sessions.create(
@@ -524,7 +524,7 @@ async def test_a_session_keeps_what_became_of_the_calls_that_its_run_left_open(l
     assert len(results) == 2
 
 
-class Echo(Offline):
+class Echo(OfflineModel):
     """Says the secret of its hosted tool, in pieces."""
 
     @property
@@ -558,6 +558,6 @@ async def test_who_watches_a_run_sees_no_secret_of_a_hosted_tool(loop: Loop) -> 
     with loop.services.feed.follow(PROJECT, run.id) as follower:
         follower.live = True
         assert await loop.execute(run) == "completed"
-        pieces = [one for one in follower.pushed if isinstance(one, Piece)]
+        pieces = [one for one in follower.pushed if isinstance(one, Delta)]
     assert "".join(one.text for one in pieces) == said
     assert (await store.head(run.id)).output == said

@@ -89,7 +89,7 @@ async def test_what_ended_up_to_the_floor_is_left_out_unless_it_has_a_place(stor
     page = await read(store, root, {old: 1}, floor)
     assert (old, 2) in numbers(page)
     assert (old, 1) not in numbers(page)
-    assert [page.relatives[one].long_ended for one in (old, new)] == [True, False]
+    assert [page.runs[one].long_ended for one in (old, new)] == [True, False]
 
 
 async def test_a_clock_that_was_set_back_does_not_change_a_runs_order(store: Store) -> None:

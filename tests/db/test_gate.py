@@ -18,7 +18,7 @@ from runward.domain.run.status import Move
 from runward.store.ids import mint
 from runward.store.postgres.db import sqlstate
 from runward.store.runs import gate, sweep
-from runward.store.runs.gate import Committed, Ending, Moved, Step, Written
+from runward.store.runs.gate import Committed, Ending, Step, StepOutcome, VersionChanged
 from runward.store.runs.group import GroupCommit
 from tests.db.store import Store, pay, step, taken
 
@@ -177,10 +177,10 @@ async def test_a_step_decided_on_an_older_version_writes_nothing(store: Store) -
 
     changes = inserting(call("c1"))
     assert await store.write(step(state, "tool_call.started", seen=0, changes=changes)) == [
-        Moved(1)
+        VersionChanged(1)
     ]
     parked = step(state, "run.waiting", seen=0, ending=Ending(Move.PARK))
-    assert await store.write(parked) == [Moved(1)]
+    assert await store.write(parked) == [VersionChanged(1)]
 
     assert await store.head(state.id) == before
     assert await store.phases(state.id) == {}
@@ -205,7 +205,7 @@ async def test_a_change_made_during_a_lock_wait_counts(store: Store) -> None:
         writing = asyncio.create_task(store.write(*steps))
         await store.until_blocked(2)
     moved, recorded = await writing
-    assert moved == Moved(1)
+    assert moved == VersionChanged(1)
     assert isinstance(recorded, Committed)
     assert (recorded.last_seq, recorded.version) == (4, 1)
     assert (await store.log(starting.id))[2:] == ["api"]
@@ -225,7 +225,7 @@ async def test_under_concurrent_changes_every_decision_holds_on_the_row_as_it_is
             async with store.pool.begin() as tx:
                 await store.bump(tx, state.id, "api")
 
-    async def work(state: RunState, commit_one: GroupCommit[Step, Written]) -> tuple[int, int]:
+    async def work(state: RunState, commit_one: GroupCommit[Step, StepOutcome]) -> tuple[int, int]:
         version = started = recorded = 0
         while version < rounds * changers:
             written = await commit_one(step(state, f"start {version}", seen=version))
@@ -262,7 +262,7 @@ def versions_in(log: list[str]) -> int:
 async def test_events_are_numbered_without_gaps_under_many_writers(store: Store) -> None:
     states = [await store.leased() for _ in range(20)]
 
-    async def work(state: RunState, commit_one: GroupCommit[Step, Written]) -> None:
+    async def work(state: RunState, commit_one: GroupCommit[Step, StepOutcome]) -> None:
         for number in range(10):
             await commit_one(step(state, *["step"] * (number % 4)))
 

@@ -24,7 +24,7 @@ async def used_at(tx: Tx) -> datetime | None:
 async def test_the_use_of_a_key_is_recorded_once_a_minute(store: Store) -> None:
     digest = store.vault.key_digest(SECRET)
     async with store.pool.begin() as tx:
-        await keys.ensure_key(tx, store.vault, name="ci", secret=SECRET)
+        await keys.ensure_bootstrap_key(tx, store.vault, name="ci", secret=SECRET)
         assert await used_at(tx) is None
         asked = statements(store)
         for _ in range(3):
@@ -61,7 +61,7 @@ async def test_keys_are_administered_through_pgbouncer(store: Store) -> None:
 async def test_a_key_whose_row_is_locked_is_valid_all_the_same(store: Store) -> None:
     digest = store.vault.key_digest(SECRET)
     async with store.pool.begin() as tx:
-        await keys.ensure_key(tx, store.vault, name="ci", secret=SECRET)
+        await keys.ensure_bootstrap_key(tx, store.vault, name="ci", secret=SECRET)
     async with store.pool.begin() as one, store.pool.begin() as other:
         await one.execute(text("SELECT FROM api_keys FOR UPDATE"))
         assert await keys.authenticate(other, digest) is not None

@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from runward.domain.ids import RunId
 from runward.domain.run.state import NewEvent
 from runward.domain.run.status import Move
-from runward.store.live.drafts import Piece
-from runward.store.live.events import StoredEvent, shown_now
+from runward.store.live.drafts import Delta
+from runward.store.live.events import StoredEvent, encode_committed
 from runward.store.live.listener import MAX_PUSHED, Feed, Follower, Listener
 from runward.store.live.relay import Relay
 from runward.store.runs.gate import Ending
@@ -46,7 +46,7 @@ class Heard:
             on_run=self.runs.append,
             on_work=self._work,
             on_tools=self.tools.append,
-            own=own,
+            own_backends=own,
             keepalive=keepalive,
         )
         task = asyncio.create_task(listener.run())
@@ -255,7 +255,7 @@ def feeding() -> Feed:
 
 def publish(feed: Feed, run_id: RunId, *sequences: int) -> None:
     for sequence in sequences:
-        feed.publish(run_id, shown_now(run_id, sequence, AT, [NewEvent("x", {})]))
+        feed.publish(run_id, encode_committed(run_id, sequence, AT, [NewEvent("x", {})]))
 
 
 def pushed(follower: Follower) -> list[int]:
@@ -269,17 +269,20 @@ async def test_a_reader_is_given_what_goes_by_in_this_process() -> None:
         assert not await follower.wait(NOW)
         publish(feed, run, 3, 4)
         feed.catch_up(follower)
-        with feed.draft(run, turn=1, fence=1, agent=None) as draft:
+        with feed.open_draft(run, turn=1, fence=1, agent=None) as draft:
             draft.add("message.delta", "Hello")
         assert await follower.wait(NOW)
         assert not await follower.wait(NOW)
     assert pushed(follower) == [3, 4]
-    assert [one.text for one in follower.pushed if isinstance(one, Piece)] == ["Hello"]
+    assert [one.text for one in follower.pushed if isinstance(one, Delta)] == ["Hello"]
 
 
 async def test_only_who_asks_for_what_is_being_said_is_told() -> None:
     feed, run = feeding(), RunId(uuid4())
-    with feed.follow(PROJECT, run) as poll, feed.draft(run, turn=1, fence=1, agent=None) as draft:
+    with (
+        feed.follow(PROJECT, run) as poll,
+        feed.open_draft(run, turn=1, fence=1, agent=None) as draft,
+    ):
         draft.add("message.delta", "Hello")
         draft.flush()
         assert not await poll.wait(NOW)
@@ -297,20 +300,25 @@ async def test_a_slow_reader_is_left_with_a_gap_that_sends_it_to_the_database() 
 
 async def test_a_reader_catches_up_at_once_with_more_than_is_kept_for_a_slow_one() -> None:
     feed, run = feeding(), RunId(uuid4())
-    with feed.follow(PROJECT, run) as late, feed.draft(run, turn=1, fence=1, agent=None) as draft:
+    with (
+        feed.follow(PROJECT, run) as late,
+        feed.open_draft(run, turn=1, fence=1, agent=None) as draft,
+    ):
         for index in range(MAX_PUSHED + 2):
             draft.add("tool_call.arguments.delta", "{", index)
         feed.catch_up(late)
         assert not late.adrift
-        news = [new for one in late.pushed if isinstance(one, Piece) for new in late.news(one)]
-    assert sorted(new.strand[1] for new in news) == list(range(MAX_PUSHED + 2))
+        news = [
+            new for one in late.pushed if isinstance(one, Delta) for new in late.select_unseen(one)
+        ]
+    assert sorted(new.key[1] for new in news) == list(range(MAX_PUSHED + 2))
 
 
 async def test_the_poll_wakes_those_who_lack_events_and_nobody_else() -> None:
     feed, run, missing = feeding(), RunId(uuid4()), RunId(uuid4())
     with feed.follow(PROJECT, run) as behind, feed.follow(PROJECT, run) as abreast:
         behind.seen, abreast.seen = 4, 5
-        feed.behind({run: 5, missing: 9})
+        feed.wake_outdated({run: 5, missing: 9})
         assert await behind.wait(NOW)
         assert not await abreast.wait(NOW)
 
@@ -318,9 +326,9 @@ async def test_the_poll_wakes_those_who_lack_events_and_nobody_else() -> None:
 async def test_a_hint_wakes_the_run_s_readers_and_one_without_a_name_all() -> None:
     feed, one, other = feeding(), RunId(uuid4()), RunId(uuid4())
     with feed.follow(PROJECT, one) as first, feed.follow(PROJECT, other) as second:
-        feed.hint(one)
+        feed.notify_changed(one)
         assert (await first.wait(NOW), await second.wait(NOW)) == (True, False)
-        feed.hint(None)
+        feed.notify_changed(None)
         assert (await first.wait(NOW), await second.wait(NOW)) == (True, True)
 
 
@@ -328,9 +336,9 @@ async def test_a_reader_who_has_left_is_forgotten() -> None:
     feed, run = feeding(), RunId(uuid4())
     with feed.follow(PROJECT, run):
         with feed.follow(PROJECT, run) as left:
-            assert feed.runs == [(PROJECT, run)]
-        assert feed.followed(run)
+            assert feed.followed_runs == [(PROJECT, run)]
+        assert feed.is_followed(run)
         publish(feed, run, 1)
         assert pushed(left) == []
-    assert not feed.followed(run)
-    assert feed.runs == []
+    assert not feed.is_followed(run)
+    assert feed.followed_runs == []

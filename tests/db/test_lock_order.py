@@ -51,7 +51,7 @@ async def test_a_tree_is_locked_in_the_order_in_which_its_runs_lock_each_other(
         await tx.execute(text("SELECT 1 FROM runs WHERE id = :id FOR UPDATE"), {"id": child})
         cancelling = asyncio.create_task(cancel())
         await store.until_blocked()
-        await queries.lock_all(tx, PROJECT, child)
+        await queries.lock_runs(tx, PROJECT, child)
     await cancelling
     assert {(await store.head(run)).status for run in (parent, child)} == {"cancelled"}
 

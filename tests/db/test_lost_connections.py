@@ -260,7 +260,9 @@ async def test_a_process_that_was_frozen_in_a_transaction_sees_an_outage(
     with pytest.raises(db.DATABASE_ERRORS) as caught:
         async with database.pool.begin() as tx:
             await tx.execute(text("SET idle_in_transaction_session_timeout = '20ms'"))
-            gone = Thread(target=_wait_until_gone, args=[database_url, await db.backend_pid(tx)])
+            gone = Thread(
+                target=_wait_until_gone, args=[database_url, await db.read_backend_pid(tx)]
+            )
             gone.start()
             gone.join()  # the event loop stands still, as in a frozen process
             for _ in range(spins):

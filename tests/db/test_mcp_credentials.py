@@ -12,7 +12,7 @@ from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.domain.registry.tools import SecretRef
 from runward.egress.client import Egress
 from runward.store.access.vault import SecretUnreadableError
-from runward.store.registry.mcp_credentials import StoredRefreshTokens, seal
+from runward.store.registry.mcp_credentials import StoredRefreshTokens, seal_credentials
 from runward.store.registry.mcp_servers import add_server, get_server
 from runward.tools.mcp.oauth import AccessTokens
 from tests.db.store import PROJECT, Store
@@ -24,7 +24,7 @@ LOOPBACK = (ip_network("127.0.0.0/8"),)
 
 
 async def add(store: Store, given: Credentials | None = None) -> UUID:
-    sealed = seal(store.vault, PROJECT, "box", given or Credentials({}))
+    sealed = seal_credentials(store.vault, PROJECT, "box", given or Credentials({}))
     async with store.pool.begin() as tx:
         return (await add_server(tx, PROJECT, SPEC, sealed, ())).id
 

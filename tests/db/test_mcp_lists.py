@@ -6,8 +6,8 @@ from uuid import uuid4
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.settings import Settings
 from runward.store.registry.mcp_credentials import SealedCredentials
-from runward.store.registry.mcp_servers import add_server, change_server, get_server
-from runward.tools.mcp.link import Server
+from runward.store.registry.mcp_servers import add_server, get_server, update_server
+from runward.tools.mcp.link import ConnectableServer
 from runward.wiring import open_services
 from tests.db.proxy import Break, Proxy
 from tests.db.store import PROJECT, Store
@@ -21,16 +21,16 @@ async def test_a_list_of_the_former_address_is_not_stored(store: Store) -> None:
     settings = Settings.model_validate({"secret_key": "a key for this test, and no other one"})
     async with store.pool.begin() as tx:
         made = await add_server(tx, PROJECT, former, SealedCredentials(), ())
-        await change_server(tx, made, spec, SealedCredentials(), ())
+        await update_server(tx, made, spec, SealedCredentials(), ())
     async with open_services(settings, store.url) as services:
         take = services.mcp._take  # pyright: ignore[reportPrivateUsage]
-        assert await take(Server(PROJECT, made.id, 1, former, {}), LISTED) == 0
-        assert await take(Server(PROJECT, uuid4(), 2, spec, {}), LISTED) == 0
+        assert await take(ConnectableServer(PROJECT, made.id, 1, former, {}), LISTED) == 0
+        assert await take(ConnectableServer(PROJECT, uuid4(), 2, spec, {}), LISTED) == 0
         async with store.pool.connect() as tx:
             found = await get_server(tx, PROJECT, "box")
         assert found is not None
         assert found.listed == ()
-        assert await take(Server(PROJECT, made.id, 2, spec, {}), LISTED) == 1
+        assert await take(ConnectableServer(PROJECT, made.id, 2, spec, {}), LISTED) == 1
 
 
 async def test_a_list_that_meets_an_outage_is_taken_again(store: Store) -> None:
@@ -38,7 +38,7 @@ async def test_a_list_that_meets_an_outage_is_taken_again(store: Store) -> None:
     settings = Settings.model_validate({"secret_key": "a key for this test, and no other one"})
     proxy = Proxy(store.url)
     async with proxy.open() as url, open_services(settings, url) as services:
-        gone = Server(PROJECT, uuid4(), 1, spec, {})
+        gone = ConnectableServer(PROJECT, uuid4(), 1, spec, {})
         proxy.break_at("mcp_servers", Break.BEFORE)
         take = services.mcp._take  # pyright: ignore[reportPrivateUsage]
         assert await take(gone, LISTED) == 0

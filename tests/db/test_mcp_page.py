@@ -23,7 +23,7 @@ FROM t"""
 
 async def listed(store: Store, cursor: str | None = None) -> JsonObject:
     services: Any = SimpleNamespace(autocommit=store.autocommit)
-    return await listing.page(services, PROJECT, cursor)
+    return await listing.list_page(services, PROJECT, cursor)
 
 
 def names(page: Any) -> list[str]:

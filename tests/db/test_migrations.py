@@ -17,7 +17,7 @@ from runward.store.migration_scripts import default_differs
 from runward.store.postgres import registry_tables
 from runward.store.postgres.connection_errors import DatabaseRefusedError
 from runward.store.postgres.tables import metadata
-from runward.store.readiness import revisions
+from runward.store.readiness import list_revisions
 from tests.db.proxy import Proxy
 from tests.db.store import until
 
@@ -45,7 +45,7 @@ async def test_many_processes_may_migrate_at_once(empty_database_url: str) -> No
 
     await asyncio.gather(*(migrations.upgrade(empty_database_url) for _ in range(4)))
 
-    assert await current(empty_database_url) == revisions()[-1]
+    assert await current(empty_database_url) == list_revisions()[-1]
     assert await migrations.is_current(empty_database_url)
 
 
@@ -146,7 +146,7 @@ async def test_migrations_lock_no_table_that_may_be_large(empty_database_url: st
     with statements() as executed:
         await migrations.upgrade(empty_database_url)
     assert "0001" in executed
-    assert revisions()[-1] in executed
+    assert list_revisions()[-1] in executed
     found = {
         revision: list(problems(ones, LARGE))
         for revision, ones in executed.items()
@@ -170,7 +170,7 @@ async def test_the_service_does_not_wait_for_a_migration_that_waits(
 ) -> None:
     """A long transaction holds a lock that the migration needs, and a statement of the service
     queues behind the migration."""
-    await migrations.upgrade(empty_database_url, to="0001")
+    await migrations.upgrade(empty_database_url, revision="0001")
     engine = create_async_engine(empty_database_url, poolclass=NullPool)
     async with engine.connect() as holder, engine.connect() as service:
         await holder.execute(text("SELECT count(*) FROM runs"))
@@ -196,7 +196,7 @@ async def test_a_migration_that_never_gets_its_lock_says_so(
 ) -> None:
     monkeypatch.setattr(migrations, "LOCK_ATTEMPTS", 1)
     monkeypatch.setattr(migrations, "LOCK_PAUSE", migrations.LOCK_POLL)
-    await migrations.upgrade(empty_database_url, to="0001")
+    await migrations.upgrade(empty_database_url, revision="0001")
     engine = create_async_engine(empty_database_url, poolclass=NullPool)
     async with engine.connect() as holder:
         await holder.execute(text("SELECT count(*) FROM runs"))
@@ -206,7 +206,7 @@ async def test_a_migration_that_never_gets_its_lock_says_so(
 
 
 async def test_an_index_that_was_left_invalid_is_built_again(empty_database_url: str) -> None:
-    await migrations.upgrade(empty_database_url, to="0006")
+    await migrations.upgrade(empty_database_url, revision="0006")
     engine = create_async_engine(empty_database_url, poolclass=NullPool)
     async with engine.begin() as connection:
         await connection.execute(text("CREATE INDEX tool_calls_tool ON tool_calls (tool)"))

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from runward.domain import errors as e
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, format_id
-from runward.domain.run.abandoned import Abandoned, Closed
+from runward.domain.run.abandoned import AbandonedCall, Closed
 from runward.domain.run.approvals import Approve, Decision, Edit, Reject, Remember, Respond
 from runward.domain.run.calls import CallOutcome, CallPhase
 from runward.domain.run.resolve import (
@@ -29,7 +29,7 @@ from runward.store.ids import mint
 from runward.store.postgres.db import Tx
 from runward.store.runs import approvals, sweep, transitions, views
 from runward.store.runs.approvals import Approval
-from runward.store.runs.gate import Committed, Ending, Moved
+from runward.store.runs.gate import Committed, Ending, VersionChanged
 from runward.store.runs.quarantine import Quarantine
 from runward.worker.reaper import Reaper
 from tests.db.store import PROJECT, Store, pay, step
@@ -40,7 +40,7 @@ REJECT = Reject(decision="reject")
 C1 = CallId("c1")
 
 
-def nobody(abandoned: Iterable[Abandoned]) -> None:
+def nobody(abandoned: Iterable[AbandonedCall]) -> None:
     """Hears whom to tell, and tells nobody."""
     list(abandoned)
 
@@ -178,7 +178,7 @@ async def test_an_edit_must_fit_the_tool_s_parameters(store: Store) -> None:
 
     await decide(store, approval, Edit(decision="edit", arguments={"amount": 7}))
     call = (await store.load(state.id)).calls[C1]
-    assert (call.arguments, call.asked) == ({"amount": 7}, {"amount": 700})
+    assert (call.arguments, call.requested_arguments) == ({"amount": 7}, {"amount": 700})
     assert call.approved_digest == call.digest != state.calls[C1].digest
 
 
@@ -272,7 +272,7 @@ async def test_a_decision_while_a_worker_holds_the_run_is_seen_before_it_parks(
     await decide(store, first)
     assert await status(store, state) == "in_progress"
     park = step(state, "run.waiting", seen=state.version, ending=Ending(Move.PARK))
-    assert await store.write(park) == [Moved(1)]
+    assert await store.write(park) == [VersionChanged(1)]
     after = await store.load(state.id)
     assert [call.phase for call in after.calls.values()] == [
         CallPhase.READY,
@@ -291,7 +291,7 @@ async def test_a_decision_and_a_park_at_the_same_moment_never_miss_each_other(
     async def park(state: RunState) -> None:
         one = step(state, "run.waiting", seen=0, ending=Ending(Move.PARK))
         [written] = await store.write(one)
-        assert isinstance(written, Committed | Moved)
+        assert isinstance(written, Committed | VersionChanged)
 
     await asyncio.gather(
         *(park(state) for state in states), *(decide(store, approval) for approval in asked)
@@ -319,10 +319,10 @@ async def test_an_approval_expires_though_nobody_has_swept_it_up_yet(store: Stor
 async def test_a_swept_approval_is_a_rejected_call_and_a_run_that_goes_on(store: Store) -> None:
     state = await store.waiting(pay("c1"), pay("c2"))
     first, second = await store.pending(state.id)
-    assert await alone(store, sweep.due_approvals) == []
+    assert await alone(store, sweep.list_due_approvals) == []
     assert not await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, first))
     await overdue(store)
-    due = await alone(store, sweep.due_approvals)
+    due = await alone(store, sweep.list_due_approvals)
     assert set(due) == {(PROJECT, first), (PROJECT, second)}
     assert await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, first))
     assert not await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, first))
@@ -416,7 +416,9 @@ async def test_cancel_after_the_turn_lets_the_worker_end_it(store: Store) -> Non
     await cancel(store, state, after_turn=True)
     assert await status(store, state) == "in_progress"
     ending = Ending(Move.COMPLETE, output="unaware")
-    assert await store.write(step(state, "run.completed", seen=0, ending=ending)) == [Moved(1)]
+    assert await store.write(step(state, "run.completed", seen=0, ending=ending)) == [
+        VersionChanged(1)
+    ]
     after = await store.load(state.id)
     assert after.cancel_after_turn
     cancelled = Ending(Move.CANCEL)
@@ -555,7 +557,7 @@ async def test_progress_is_told_and_wakes_nobody(store: Store) -> None:
 
 async def test_a_callback_before_the_202_is_asked_to_come_again(store: Store) -> None:
     state = await store.started(pay("c1"))
-    assert await call_back(store, state, DONE) == transitions.TooEarly()
+    assert await call_back(store, state, DONE) == transitions.EarlyCallback()
     assert await store.phases(state.id) == {"c1": "started"}
 
 
@@ -563,14 +565,14 @@ async def test_a_callback_before_the_retry_of_its_call_comes_too_early(store: St
     """Its first attempt may have reached the tool."""
     state = await store.started(pay("c1"))
     await store.sql("UPDATE tool_calls SET phase = 'ready' WHERE run_id = :id", id=state.id)
-    assert await call_back(store, state, DONE) == transitions.TooEarly()
+    assert await call_back(store, state, DONE) == transitions.EarlyCallback()
 
 
 async def test_a_late_callback_is_kept_beside_the_run_and_changes_nothing(store: Store) -> None:
     state = await accepted_for_later(store)
     await cancel(store, state)
     before = await store.head(state.id), await store.log(state.id)
-    assert await call_back(store, state, DONE) == transitions.Late()
+    assert await call_back(store, state, DONE) == transitions.LateCallback()
     assert (await store.head(state.id), await store.log(state.id)) == before
     [kept] = await store.sql("SELECT run_id, call_id, body FROM late_callbacks")
     assert (kept.run_id, kept.call_id) == (state.id, "c1")
@@ -581,11 +583,11 @@ async def test_only_so_many_late_callbacks_are_kept(store: Store) -> None:
     state = await accepted_for_later(store)
     await cancel(store, state)
     keep = "INSERT INTO late_callbacks SELECT :p, gen_random_uuid(), :r, 'c1', '{}' FROM"
-    many = f"{keep} generate_series(2, {views.MAX_LATE})"
+    many = f"{keep} generate_series(2, {views.MAX_LATE_CALLBACKS})"
     await store.sql(many, p=PROJECT, r=state.id)
     for _ in range(3):
-        assert await call_back(store, state, DONE) == transitions.Late()
-    assert await store.value("SELECT count(*) FROM late_callbacks") == views.MAX_LATE
+        assert await call_back(store, state, DONE) == transitions.LateCallback()
+    assert await store.value("SELECT count(*) FROM late_callbacks") == views.MAX_LATE_CALLBACKS
 
 
 async def test_a_callback_for_no_call_is_not_found(store: Store) -> None:
@@ -602,9 +604,9 @@ async def test_a_callback_for_no_call_is_not_found(store: Store) -> None:
 
 async def test_a_callback_that_does_not_come_times_out(store: Store) -> None:
     state = await accepted_for_later(store)
-    assert await alone(store, sweep.due_callbacks) == []
+    assert await alone(store, sweep.list_due_callbacks) == []
     await store.sql("UPDATE tool_calls SET deadline_at = clock_timestamp()")
-    assert await alone(store, sweep.due_callbacks) == [sweep.DueAnswer(PROJECT, state.id, C1)]
+    assert await alone(store, sweep.list_due_callbacks) == [sweep.DueAnswer(PROJECT, state.id, C1)]
     assert await expire_callback(store, state)
     assert not await expire_callback(store, state)
     result = (await store.load(state.id)).calls[C1].result
@@ -631,9 +633,9 @@ async def test_a_deadline_ends_runs_that_nobody_works_on(store: Store) -> None:
     working, parked = await store.leased(limits=limits), await store.waiting(pay("c1"))
     [queued] = await store.accept(limits=limits)
     [timeless] = await store.accept()
-    assert await alone(store, sweep.due_deadlines) == []
+    assert await alone(store, sweep.list_due_deadlines) == []
     await store.sql("UPDATE runs SET deadline_at = clock_timestamp() WHERE id <> :id", id=timeless)
-    due = {run for _, run in await alone(store, sweep.due_deadlines)}
+    due = {run for _, run in await alone(store, sweep.list_due_deadlines)}
     assert due == {queued, parked.id}
     for run in (*due, working.id, timeless):
         ended = await alone(store, lambda tx, run=run: transitions.expire_run(tx, PROJECT, run))

@@ -26,7 +26,7 @@ from runward.store.registry import tool_history
 from runward.store.runs import approvals, queries, sweep, transitions, views
 from runward.store.runs.accept import AcceptWriter
 from runward.store.runs.search import RunFilter, search_runs
-from runward.store.runs.sweep import Held
+from runward.store.runs.sweep import HeldLease
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run, pay, step
 
 SEED: Final = """
@@ -144,7 +144,7 @@ async def everything(store: Store, sent: Sent) -> None:
         assert isinstance(alone, asyncio.Task)
     await alone
     sent.by = "heartbeat"
-    held = [Held(state.project_id, state.id, state.fence) for state in states]
+    held = [HeldLease(state.project_id, state.id, state.fence) for state in states]
     async with store.pool.begin() as tx:
         assert await sweep.renew_leases(tx, LEASE, held) == []
     await sweeps(store, sent)
@@ -154,19 +154,19 @@ async def everything(store: Store, sent: Sent) -> None:
 
 
 async def crash_loops(tx: Tx) -> object:
-    return await sweep.crash_loops(tx, LEASE)
+    return await sweep.list_crash_loops(tx, LEASE)
 
 
 async def sweeps(store: Store, sent: Sent) -> None:
     for find in (
         sweep.free_expired_leases,
-        sweep.due_approvals,
-        sweep.due_callbacks,
-        sweep.due_results,
-        sweep.due_deadlines,
-        sweep.orphans,
+        sweep.list_due_approvals,
+        sweep.list_due_callbacks,
+        sweep.list_due_results,
+        sweep.list_due_deadlines,
+        sweep.list_orphans,
         crash_loops,
-        sweep.drop_old_idempotency_keys,
+        sweep.delete_expired_idempotency_keys,
     ):
         sent.by = find.__name__
         async with store.pool.begin() as tx:
@@ -203,16 +203,16 @@ async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
     sent.by = "last sequences"
     await events.last_sequences(tx, [(PROJECT, one) for one in several])
     sent.by = "status"
-    await views.status_of(tx, PROJECT, run)
+    await views.get_status(tx, PROJECT, run)
     sent.by = "run"
     await views.get_run(tx, PROJECT, run)
     sent.by = "calls"
-    await views.calls_of(tx, PROJECT, run)
-    await views.calls_of(tx, PROJECT, run, phases=(CallPhase.READY,))
+    await views.list_calls(tx, PROJECT, run)
+    await views.list_calls(tx, PROJECT, run, phases=(CallPhase.READY,))
     sent.by = "required actions"
-    await views.waiting_for(tx, PROJECT, several)
+    await views.list_waiting_calls(tx, PROJECT, several)
     sent.by = "figures of a tool"
-    await tool_history.figures_of_tool(tx, PROJECT, "pay")
+    await tool_history.read_figures(tx, PROJECT, "pay")
     sent.by = "authenticate"
     await keys.authenticate(tx, b"unknown")
     for descending in (False, True):
@@ -229,7 +229,7 @@ async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
             await search_runs(tx, PROJECT, RunFilter(parent=run), **page)
             await search_runs(tx, PROJECT, RunFilter(parent=run, text="x"), **page)
             sent.by = f"calls of a tool {page}"
-            await tool_history.calls_of_tool(tx, PROJECT, "pay", **page)
+            await tool_history.list_past_calls(tx, PROJECT, "pay", **page)
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from runward.api.runs.call_routes import call_back
 from runward.domain.ids import CallId
 from runward.domain.registry.guards import WebhookGuardrail
 from runward.domain.run.resolve import CallbackCompleted
-from runward.loop.policies import Policies
+from runward.loop.policies import PolicyCache
 from runward.settings import Settings
 from runward.store.access import callback_tokens
 from runward.store.access.callback_tokens import CallRef
@@ -28,7 +28,7 @@ RAIL = WebhookGuardrail(stage="input", type="webhook", url="https://guards.examp
 async def rotated(store: Store) -> str:
     async with store.pool.begin() as tx:
         generation = await policies.rotate_guard_secret(tx, PROJECT)
-    return store.vault.guard_secret(PROJECT, generation)
+    return store.vault.derive_guard_secret(PROJECT, generation)
 
 
 async def put(store: Store, *guardrails: WebhookGuardrail) -> StoredPolicy:
@@ -48,7 +48,7 @@ def counted(store: Store) -> list[str]:
 
 
 async def test_a_policy_is_read_once_until_something_changes(store: Store) -> None:
-    known = Policies(store.pool, store.vault)
+    known = PolicyCache(store.pool, store.vault)
     assert (await known.of(PROJECT)).guardrails == ()
     await put(store, RAIL)
     asked = counted(store)
@@ -70,12 +70,12 @@ async def test_a_callback_is_checked_by_a_policy_whose_notification_was_lost(sto
         await services.policies.of(PROJECT)
         await put(store, RAIL.model_copy(update={"stage": "output"}))
         said = CallbackCompleted(status="completed", output="secret")
-        await call_back(services, callback_tokens.make(services.vault, ref), said)
+        await call_back(services, callback_tokens.make_token(services.vault, ref), said)
     assert (await store.load(state.id)).calls[CallId("c1")].received is not None
 
 
 async def test_what_was_read_before_a_change_is_not_kept_after_it(store: Store) -> None:
-    known = Policies(store.pool, store.vault)
+    known = PolicyCache(store.pool, store.vault)
     changes: list[Callable[[], None]] = [lambda: known.forget(PROJECT)]
 
     def meanwhile(*_: object) -> None:
@@ -91,7 +91,7 @@ async def test_what_was_read_before_a_change_is_not_kept_after_it(store: Store) 
 
 
 async def test_two_secrets_are_valid_for_a_day_after_a_rotation(store: Store) -> None:
-    known = Policies(store.pool, store.vault)
+    known = PolicyCache(store.pool, store.vault)
     (first,) = (await known.of(PROJECT)).secrets
     second = await rotated(store)
     known.forget(PROJECT)
@@ -124,9 +124,9 @@ async def test_a_rotation_changes_no_policy_and_a_policy_no_secret(store: Store)
 async def test_a_secret_that_was_replaced_signs_for_a_day_though_nothing_is_read_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = (await Policies(store.pool, store.vault).of(PROJECT)).secrets
+    first = (await PolicyCache(store.pool, store.vault).of(PROJECT)).secrets
     second = await rotated(store)
-    policy = await Policies(store.pool, store.vault).of(PROJECT)
+    policy = await PolicyCache(store.pool, store.vault).of(PROJECT)
     read_at = monotonic()
     assert policy.secrets == (second, *first)
     for seconds, secrets in ((86_340, (second, *first)), (86_401, (second,))):

@@ -13,7 +13,7 @@ from runward.domain.run.status import Move
 from runward.settings import Settings
 from runward.store.runs import approvals, claims, queries, sweep, views
 from runward.store.runs.gate import Ending
-from runward.store.runs.quarantine import Quarantine, end_unread
+from runward.store.runs.quarantine import Quarantine, end_unreadable
 from runward.wiring import open_services
 from runward.worker.main import Worker
 from runward.worker.reaper import Reaper
@@ -102,15 +102,15 @@ async def test_a_run_is_ended_with_all_that_is_open_though_nobody_can_read_it(
     await store.sql("UPDATE tool_calls SET attempt = 1 WHERE call_id = 'c2'")
     await spoil(store, state)
     async with store.pool.begin() as tx:
-        assert await end_unread(tx, PROJECT, state.id, Move.FAIL)
-        assert not await end_unread(tx, PROJECT, state.id, Move.FAIL)
+        assert await end_unreadable(tx, PROJECT, state.id, Move.FAIL)
+        assert not await end_unreadable(tx, PROJECT, state.id, Move.FAIL)
 
     head = await store.head(state.id)
     assert (head.status, head.fence, head.lease_expires_at) == ("failed", state.fence + 1, None)
     assert (await store.log(state.id))[-3:] == [*["tool_call.cancelled"] * 2, "run.failed"]
     assert await store.pending(state.id) == []
     async with store.pool.connect() as tx:
-        first, second = await views.calls_of(tx, PROJECT, state.id)
+        first, second = await views.list_calls(tx, PROJECT, state.id)
         shown = await approvals.search(tx, PROJECT, run_id=state.id, limit=10)
     assert first.call.result is not None and second.call.result is not None
     assert "may or may not" not in str(first.call.result.output)
@@ -121,7 +121,7 @@ async def test_a_run_is_ended_with_all_that_is_open_though_nobody_can_read_it(
 async def test_a_worker_that_still_holds_such_a_run_can_write_no_more(store: Store) -> None:
     state = await store.started(pay("c1"))
     async with store.pool.begin() as tx:
-        assert await end_unread(tx, PROJECT, state.id, Move.FAIL)
+        assert await end_unreadable(tx, PROJECT, state.id, Move.FAIL)
     assert await store.write(step(state, "tool_call.completed")) == ["lost"]
     assert await store.write(step(state, ending=Ending(Move.COMPLETE), seen=0)) == ["lost"]
 
@@ -247,7 +247,7 @@ async def test_a_result_that_cannot_be_read_leaves_the_other_calls_readable(stor
         result=f'{{"outcome": "completed", "output": {DEEP}}}',
     )
     async with store.pool.connect() as tx:
-        first, second = await views.calls_of(tx, PROJECT, state.id)
+        first, second = await views.list_calls(tx, PROJECT, state.id)
         with pytest.raises(e.RunUnreadableError):
             await queries.load(tx, PROJECT, state.id)
     assert first.call.result is not None

@@ -33,7 +33,7 @@ async def start(url: str, key: str) -> None:
     database = open_database(url, pool_size=1)
     try:
         async with database.pool.begin() as tx:
-            await readiness.prepare(tx, Vault(key))
+            await readiness.prepare_database(tx, Vault(key))
     finally:
         await database.close()
 
@@ -130,4 +130,4 @@ async def test_an_unmigrated_database_is_not_ready(empty_database_url: str) -> N
 
 def test_the_revisions_are_those_that_alembic_finds() -> None:
     scripts = ScriptDirectory(str(readiness.MIGRATIONS)).walk_revisions()
-    assert tuple(reversed([one.revision for one in scripts])) == readiness.revisions()
+    assert tuple(reversed([one.revision for one in scripts])) == readiness.list_revisions()

@@ -10,9 +10,9 @@ from sqlalchemy.engine import make_url
 
 from runward.domain.ids import RunId
 from runward.domain.json import JsonObject
-from runward.store.live.drafts import Piece
+from runward.store.live.drafts import Delta
 from runward.store.live.listener import Feed, Follower, Listener
-from runward.store.live.relay import MAX_PIECE, Relay
+from runward.store.live.relay import MAX_DELTA_CHARACTERS, Relay
 from runward.store.postgres.db import open_database
 from tests.db.store import PROJECT, Store, until
 
@@ -38,11 +38,11 @@ async def process(store: Store, relay: Relay | None = None) -> AsyncGenerator[Fe
         on_run=lambda _: listening.set(),
         on_work=lambda: None,
         on_tools=lambda _: None,
-        on_follow=feed.asked,
-        on_deltas=feed.relayed,
-        own=set(),
+        on_follow=feed.receive_follow,
+        on_deltas=feed.receive_deltas,
+        own_backends=set(),
     )
-    tasks = [asyncio.create_task(listener.run()), asyncio.create_task(feed.relay())]
+    tasks = [asyncio.create_task(listener.run()), asyncio.create_task(feed.run_relay())]
     try:
         async with asyncio.timeout(20):
             await listening.wait()
@@ -68,8 +68,8 @@ class Reader:
                 self._feed.catch_up(self._follower)
             while self._follower.pushed:
                 piece = self._follower.pushed.popleft()
-                assert isinstance(piece, Piece)
-                for new in self._follower.news(piece):
+                assert isinstance(piece, Delta)
+                for new in self._follower.select_unseen(piece):
                     self.types.append(new.type)
                     self.text = "" if new.type == "message.restarted" else self.text + new.text
             return self.text == text
@@ -87,8 +87,8 @@ async def test_a_reader_elsewhere_gets_what_was_said_and_what_follows(
 ) -> None:
     async with process(store) as here, process(store) as there:
         with (
-            here.carrying(run_id),
-            here.draft(run_id, turn=1, fence=1, agent=None) as draft,
+            here.carry(run_id),
+            here.open_draft(run_id, turn=1, fence=1, agent=None) as draft,
             there.follow(PROJECT, run_id) as follower,
         ):
             draft.add(TEXT, "Hello")
@@ -113,19 +113,19 @@ async def test_a_reader_that_was_there_first_gets_all_from_the_start(
             await reader.has("")
 
             async def known() -> bool:
-                return relay.wanted(run_id)
+                return relay.is_wanted(run_id)
 
             await until(known)
-            with here.draft(run_id, turn=1, fence=1, agent=None) as draft:
+            with here.open_draft(run_id, turn=1, fence=1, agent=None) as draft:
                 draft.add(TEXT, "Hello")
                 await reader.has("Hello")
 
 
 async def test_what_is_longer_than_a_notification_comes_whole(store: Store, run_id: RunId) -> None:
-    long = '\x01é𝄞"\\\n' * MAX_PIECE
+    long = '\x01é𝄞"\\\n' * MAX_DELTA_CHARACTERS
     async with process(store) as here, process(store) as there:
         with (
-            here.draft(run_id, turn=1, fence=1, agent=None) as draft,
+            here.open_draft(run_id, turn=1, fence=1, agent=None) as draft,
             there.follow(PROJECT, run_id) as follower,
         ):
             draft.add(TEXT, long)
@@ -142,7 +142,7 @@ async def test_a_piece_that_no_notification_holds_is_skipped_and_the_others_come
     about: JsonObject = {"tool": name}
     async with process(store) as here, process(store) as there:
         with (
-            here.draft(run_id, turn=1, fence=1, agent=None) as draft,
+            here.open_draft(run_id, turn=1, fence=1, agent=None) as draft,
             there.follow(PROJECT, run_id) as follower,
         ):
             draft.add("tool_call.arguments.delta", "{", 0, about)
@@ -165,7 +165,7 @@ async def test_a_database_that_refuses_a_notification_does_not_end_the_relay(
     database = open_database(store.url, pool_size=2)
     async with process(store, Relay(database.autocommit)) as here, process(store) as there:
         with (
-            here.draft(run_id, turn=1, fence=1, agent=None) as draft,
+            here.open_draft(run_id, turn=1, fence=1, agent=None) as draft,
             there.follow(PROJECT, run_id) as follower,
         ):
             draft.add(TEXT, "Hello")
@@ -182,7 +182,7 @@ async def test_a_database_that_refuses_a_notification_does_not_end_the_relay(
 async def test_a_reader_that_missed_something_asks_again(store: Store, run_id: RunId) -> None:
     async with process(store) as here, process(store) as there:
         with (
-            here.draft(run_id, turn=1, fence=1, agent=None) as draft,
+            here.open_draft(run_id, turn=1, fence=1, agent=None) as draft,
             there.follow(PROJECT, run_id) as follower,
         ):
             draft.add(TEXT, "Hello")
@@ -201,11 +201,11 @@ async def test_a_reader_that_missed_something_asks_again(store: Store, run_id: R
 async def test_rubbish_on_the_channels_is_passed_over(store: Store, run_id: RunId) -> None:
     async with process(store) as here, process(store) as there:
         with (
-            here.draft(run_id, turn=1, fence=1, agent=None) as draft,
+            here.open_draft(run_id, turn=1, fence=1, agent=None) as draft,
             there.follow(PROJECT, run_id) as follower,
         ):
             for rubbish in ("", "x", "x [1]", 'x [["a"]]', "x ?a,b", "x +", "x {}"):
-                there.relayed(rubbish)
-                here.asked(rubbish)
+                there.receive_deltas(rubbish)
+                here.receive_follow(rubbish)
             draft.add(TEXT, "Hello")
             await Reader(there, follower).has("Hello")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runward.api.responses import following, reading
-from runward.api.responses.following import Former
+from runward.api.responses.following import PreviousResponse
 from runward.api.responses.ids import ResponseId
 from runward.store.live import events
 from runward.store.runs import views
@@ -44,9 +44,9 @@ async def test_where_a_run_waited_last_is_found_by_reading_its_log_once(
     async with store.autocommit.connect() as tx:
         view = await views.get_run(tx, PROJECT, run_id)
         assert view is not None
-        first = reading.log_of(view, ResponseId(run_id))
-        await reading.read(tx, PROJECT, first)
+        first = reading.create_log(view, ResponseId(run_id))
+        await reading.read_log(tx, PROJECT, first)
         read = 0
-        former = Former(view, ResponseId(run_id), first, following.asked_by(first))
-        assert await following.waited_last(tx, PROJECT, former) == last
+        former = PreviousResponse(view, ResponseId(run_id), first, following.list_requests(first))
+        assert await following.find_last_wait(tx, PROJECT, former) == last
     assert read == last

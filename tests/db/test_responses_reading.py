@@ -35,10 +35,10 @@ async def test_the_response_before_another_one_is_found_without_reading_all_befo
     async with store.pool.connect() as tx:
         view = await views.get_run(tx, PROJECT, state.id)
         assert view is not None
-        log = reading.log_of(view, ResponseId(state.id, after))
-        await reading.read(tx, PROJECT, log)
+        log = reading.create_log(view, ResponseId(state.id, after))
+        await reading.read_log(tx, PROJECT, log)
         event.listen(tx.sync_connection, "before_cursor_execute", lambda *a: reads.append(a[2]))
-        found = await reading.response_before(tx, PROJECT, view, log)
+        found = await reading.read_previous_response(tx, PROJECT, view, log)
     assert (found.after, found.seen) == (before, after)
     assert len(reads) <= 2
 
@@ -56,4 +56,4 @@ async def test_all_messages_to_a_run_that_waits_are_counted(store: Store) -> Non
         count=messages,
     )
     async with store.pool.connect() as tx:
-        assert await reading.messages_given(tx, PROJECT, ResponseId(state.id, last)) == messages
+        assert await reading.count_messages(tx, PROJECT, ResponseId(state.id, last)) == messages

@@ -38,23 +38,23 @@ async def test_each_look_ends_after_so_many_runs_and_says_where(
 ) -> None:
     order = ids[::-1] if descending else ids
     first = await look(store, after=None, descending=descending)
-    assert first.left_at == order[2]
-    second = await look(store, after=first.left_at, descending=descending)
-    assert second.left_at == order[5]
-    third = await look(store, after=second.left_at, descending=descending)
-    assert third.left_at is None
+    assert first.resume_after == order[2]
+    second = await look(store, after=first.resume_after, descending=descending)
+    assert second.resume_after == order[5]
+    third = await look(store, after=second.resume_after, descending=descending)
+    assert third.resume_after is None
     seen = [run.id for page in (first, second, third) for run in page.runs]
     assert seen == [one for one in order if one in {ids[place] for place in WANTED}]
 
 
 async def test_a_full_page_is_gone_on_from_at_its_last_run(store: Store, ids: list[RunId]) -> None:
     page = await look(store, after=None, descending=False, limit=1)
-    assert ([run.id for run in page.runs], page.left_at) == ([ids[1]], None)
+    assert ([run.id for run in page.runs], page.resume_after) == ([ids[1]], None)
 
 
 async def test_exactly_so_many_runs_are_all(store: Store, ids: list[RunId]) -> None:
     page = await look(store, after=ids[3], descending=False, text="nothing")
-    assert (page.runs, page.left_at) == ([], None)
+    assert (page.runs, page.resume_after) == ([], None)
 
 
 async def test_runs_that_are_looked_for_by_anything_else_are_all_looked_at(
@@ -64,4 +64,4 @@ async def test_runs_that_are_looked_for_by_anything_else_are_all_looked_at(
         found = await search_runs(
             tx, PROJECT, RunFilter(agent="nobody"), after=None, limit=5, descending=True
         )
-    assert (found.runs, found.left_at) == ([], None)
+    assert (found.runs, found.resume_after) == ([], None)

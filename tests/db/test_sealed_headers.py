@@ -17,7 +17,7 @@ from runward.store.access.secrets import put_secret
 from runward.store.access.vault import Vault
 from runward.store.registry import mcp_servers, tool_registry
 from runward.store.registry.header_values import SecretKeyNeededError, open_headers
-from runward.store.registry.mcp_credentials import seal
+from runward.store.registry.mcp_credentials import seal_credentials
 from tests.db.store import PROJECT, Store
 
 CANARY = "c4nary-in-a-coal-mine"
@@ -58,12 +58,12 @@ async def test_a_dump_of_the_database_shows_no_secret(store: Store) -> None:
         made = await tool_registry.add_tool(tx, store.vault, PROJECT, spec, CANARY)
         assert made is not None
         changed = made.spec.model_copy(update={"description": "Pays."})
-        await tool_registry.change_tool(tx, store.vault, PROJECT, made, changed)
+        await tool_registry.update_tool(tx, store.vault, PROJECT, made, changed)
         await tool_registry.rotate_secret(tx, store.vault, PROJECT, "pay", f"{CANARY}-2")
-        sealed = seal(store.vault, PROJECT, "box", login)
+        sealed = seal_credentials(store.vault, PROJECT, "box", login)
         await mcp_servers.add_server(tx, PROJECT, server, sealed, ())
         await put_secret(tx, store.vault, PROJECT, "token", CANARY)
-        await keys.ensure_key(tx, store.vault, name="bootstrap", secret=CANARY * 2)
+        await keys.ensure_bootstrap_key(tx, store.vault, name="bootstrap", secret=CANARY * 2)
     async with store.pool.connect() as connection:
         dumped = await dump(connection)
         wanted = [("pay", 1), ("pay", 2)]
@@ -88,8 +88,10 @@ PLANT = (
 
 async def test_a_migration_encrypts_what_was_stored_in_clear_text(empty_database_url: str) -> None:
     vault = Vault(KEY)
-    sealed = seal(vault, PROJECT, "box", Credentials({"X-Other": "sealed before"})).headers
-    await migrations.upgrade(empty_database_url, to="0012")
+    sealed = seal_credentials(
+        vault, PROJECT, "box", Credentials({"X-Other": "sealed before"})
+    ).headers
+    await migrations.upgrade(empty_database_url, revision="0012")
     engine = create_async_engine(empty_database_url, poolclass=NullPool)
     async with engine.connect() as connection:
         for statement in PLANT:

@@ -46,7 +46,7 @@ async def test_every_process_hears_of_a_change(store: Store) -> None:
         on_run=lambda _: None,
         on_work=lambda: None,
         on_tools=heard.put_nowait,
-        own=set(),
+        own_backends=set(),
     )
     listening = asyncio.create_task(listener.run())
     try:

@@ -16,7 +16,7 @@ from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict
 from runward.store.ids import mint
 from runward.store.postgres.db import Tx
 from runward.store.runs import session_items, sessions
-from runward.store.runs.sessions import Session, SessionSlot
+from runward.store.runs.sessions import SessionSlot, StoredSession
 from tests.db import test_plans
 from tests.db.store import PROJECT, Store
 from tests.db.test_plans import FOREIGN_KEYS, Sent, explained, nodes
@@ -42,7 +42,7 @@ SAID: Final[list[JsonObject]] = [{"role": "user", "content": "hello"}]
 class Talk:
     """A session, and the runs on it as the service makes and ends them."""
 
-    def __init__(self, store: Store, session: Session) -> None:
+    def __init__(self, store: Store, session: StoredSession) -> None:
         self.store = store
         self.id = session.id
         self.seqs: dict[RunId, int] = {}
@@ -50,14 +50,14 @@ class Talk:
     async def place(self, on_conflict: OnConflict | None = None) -> SessionSlot:
         """Taken, and given up again."""
         async with self.store.pool.connect() as tx:
-            return await sessions.take_place(tx, PROJECT, self.id, on_conflict)
+            return await sessions.take_slot(tx, PROJECT, self.id, on_conflict)
 
     async def start(self, on_conflict: OnConflict | None = None) -> RunId:
         async with self.store.pool.begin() as tx:
             return await self.start_in(tx, on_conflict)
 
     async def start_in(self, tx: Tx, on_conflict: OnConflict | None = None) -> RunId:
-        place = await sessions.take_place(tx, PROJECT, self.id, on_conflict)
+        place = await sessions.take_slot(tx, PROJECT, self.id, on_conflict)
         assert place.previous == ()
         run_id = RunId(mint())
         values = {"p": PROJECT, "id": run_id, "session": self.id, "seq": place.seq}
@@ -84,25 +84,25 @@ class Talk:
 
     async def history(self, before: int = 10**9) -> list[list[str]]:
         async with self.store.pool.connect() as tx:
-            found = await session_items.history(tx, PROJECT, self.id, before)
+            found = await session_items.load_history(tx, PROJECT, self.id, before)
         return [[said(item) for item in items] for items in found]
 
     async def kept(self, **asked: Any) -> list[tuple[int, int, str]]:
         page: dict[str, Any] = {"after": None, "limit": 100, "descending": False, **asked}
         async with self.store.pool.connect() as tx:
-            found = await session_items.items_after(tx, PROJECT, self.id, **page)
+            found = await session_items.list_items(tx, PROJECT, self.id, **page)
         return [(one.seq, one.number, str(one.item["content"])) for one in found]
 
-    async def get(self) -> Session:
+    async def get(self) -> StoredSession:
         async with self.store.pool.connect() as tx:
             found = await sessions.get(tx, PROJECT, self.id)
         assert found is not None
         return found
 
-    async def change(self, **values: Any) -> Session:
+    async def change(self, **values: Any) -> StoredSession:
         async with self.store.pool.begin() as tx:
             delta = values.pop("delta", {})
-            return await sessions.change(tx, PROJECT, self.id, delta=delta, **values)
+            return await sessions.update_session(tx, PROJECT, self.id, delta=delta, **values)
 
     async def fork(self, run_id: RunId | None = None, name: str | None = None) -> "Talk":
         async with self.store.pool.begin() as tx:
@@ -376,7 +376,7 @@ async def test_a_session_has_so_many_open_runs(talk: Talk) -> None:
         " FROM generate_series(1, CAST(:n AS int)) n",
         p=PROJECT,
         s=talk.id,
-        n=sessions.MAX_OPEN,
+        n=sessions.MAX_OPEN_RUNS,
     )
     with pytest.raises(e.TooManyRequestsError):
         await talk.place()
@@ -386,15 +386,15 @@ async def test_an_unknown_session_and_another_project_s_are_not_found(talk: Talk
     async with talk.store.pool.connect() as tx:
         for project, session_id in ((PROJECT, SessionId(uuid4())), (OTHER, talk.id)):
             with pytest.raises(e.SessionNotFoundError):
-                await sessions.take_place(tx, project, session_id, None)
+                await sessions.take_slot(tx, project, session_id, None)
             with pytest.raises(e.SessionNotFoundError):
-                await sessions.change(tx, project, session_id, delta={})
+                await sessions.update_session(tx, project, session_id, delta={})
             with pytest.raises(e.SessionNotFoundError):
                 await sessions.delete(tx, project, session_id)
             with pytest.raises(e.SessionNotFoundError):
                 await sessions.fork(tx, project, session_id, run_id=None, name=None)
             assert await sessions.get(tx, project, session_id) is None
-            assert await session_items.history(tx, project, session_id, 10) == ()
+            assert await session_items.load_history(tx, project, session_id, 10) == ()
 
 
 # What is kept.

@@ -29,12 +29,12 @@ async def test_a_tool_that_was_found_is_not_looked_up_again_until_something_chan
     await store.register(name="pay")
     asked = statements(store)
     toolbox = Toolbox(store.pool, store.vault)
-    assert await toolbox.missing(PROJECT, ["pay", "gone"]) == ["gone"]
+    assert await toolbox.list_unregistered(PROJECT, ["pay", "gone"]) == ["gone"]
     asked.clear()
-    assert await toolbox.missing(PROJECT, ["pay"]) == []
+    assert await toolbox.list_unregistered(PROJECT, ["pay"]) == []
     assert not asked
     toolbox.forget(PROJECT)
-    assert await toolbox.missing(PROJECT, ["pay"]) == []
+    assert await toolbox.list_unregistered(PROJECT, ["pay"]) == []
     assert len(asked) == 1
 
 
@@ -57,7 +57,7 @@ async def test_a_tool_that_is_known_already_is_not_lost_while_another_is_read(
     await toolbox.fetch(PROJECT, [("known", 1)])
     once_after_the_next_statement(store, lambda: toolbox.forget(PROJECT))
     tools = await toolbox.fetch(PROJECT, [("known", 1), ("new", 1)])
-    assert [tools.version(name, 1).tool.name for name in ("known", "new")] == ["known", "new"]
+    assert [tools.get(name, 1).tool.name for name in ("known", "new")] == ["known", "new"]
 
 
 async def test_what_was_read_before_a_change_is_not_kept_after_it(store: Store) -> None:
@@ -77,7 +77,7 @@ async def test_tools_are_not_lost_where_more_are_wanted_than_are_kept(
     for name in ("a", "b"):
         await store.register(name=name)
     tools = await Toolbox(store.pool, store.vault).fetch(PROJECT, [("a", 1), ("b", 1)])
-    assert [tools.version(name, 1).tool.name for name in ("a", "b")] == ["a", "b"]
+    assert [tools.get(name, 1).tool.name for name in ("a", "b")] == ["a", "b"]
 
 
 async def test_large_schemas_leave_the_memory_before_there_are_many(
@@ -106,7 +106,7 @@ async def test_a_secret_that_was_replaced_signs_for_a_day_though_nothing_is_read
     await store.register(name="pay")
     async with store.pool.begin() as tx:
         assert await tool_registry.rotate_secret(tx, store.vault, PROJECT, "pay", "whsec_new")
-    armed = (await Toolbox(store.pool, store.vault).fetch(PROJECT, [("pay", 1)])).version("pay", 1)
+    armed = (await Toolbox(store.pool, store.vault).fetch(PROJECT, [("pay", 1)])).get("pay", 1)
     read_at = monotonic()
     assert armed.secrets == ("whsec_new", "whsec_secret")
     for seconds, secrets in ((86_340, ("whsec_new", "whsec_secret")), (86_401, ("whsec_new",))):

@@ -13,11 +13,11 @@ from sqlalchemy.exc import DBAPIError
 from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.serve import watch_projects
 from runward.store.live import changes
-from runward.store.live.changes import Known
+from runward.store.live.changes import SeenVersion
 from runward.store.registry import mcp_servers
 from runward.store.registry.mcp_credentials import SealedCredentials, StoredRefreshTokens
 from runward.worker import watch as module
-from runward.worker.watch import Watch
+from runward.worker.watch import ChangeWatch
 from tests.db.store import PROJECT, Store, with_option
 from tests.hostile.inside import api
 
@@ -42,9 +42,9 @@ def statements(store: Store) -> Generator[list[str]]:
 
 class Watched:
     def __init__(self, store: Store) -> None:
-        self.carried: list[Known] = []
+        self.carried: list[SeenVersion] = []
         self.changed: list[UUID] = []
-        self.watch = Watch(
+        self.watch = ChangeWatch(
             store.database,
             carried=lambda: self.carried,
             on_run=lambda _: None,
@@ -58,7 +58,7 @@ async def test_a_project_is_looked_at_while_its_runs_are_carried_and_for_a_while
 ) -> None:
     """A process without work asks nothing, however many projects it has worked for."""
     watched, run = Watched(store), await store.leased()
-    watched.carried = [Known(run.project_id, run.id, run.fence, run.version)]
+    watched.carried = [SeenVersion(run.project_id, run.id, run.fence, run.version)]
     monkeypatch.setattr(module, "MAX_SHARE", 1e9)
     with statements(store) as sent:
         await watched.watch.look()
@@ -76,7 +76,7 @@ async def test_projects_beyond_a_number_are_looked_at_only_while_they_are_carrie
 ) -> None:
     watched, run = Watched(store), await store.leased()
     monkeypatch.setattr(module, "MAX_PROJECTS", 0)
-    watched.carried = [Known(run.project_id, run.id, run.fence, run.version)]
+    watched.carried = [SeenVersion(run.project_id, run.id, run.fence, run.version)]
     await watched.watch.look()
     await watched.watch.look()
     assert watched.changed == [PROJECT, PROJECT]  # forgotten at first, and again with its mark
@@ -112,13 +112,13 @@ async def test_a_list_of_mcp_tools_that_is_read_again_reports_no_change(
     await watched.watch.look()
     watched.changed.clear()
     async with store.pool.begin() as tx:
-        await mcp_servers.put_list(tx, server, ())
+        await mcp_servers.store_list(tx, server, ())
     tokens = StoredRefreshTokens(store.pool, store.vault, PROJECT, "box", server.id)
     assert await tokens.claim("token") is not None
     await watched.watch.look()
     assert watched.changed == []
     async with store.pool.begin() as tx:
-        await mcp_servers.change_server(tx, server, spec, SealedCredentials(), ())
+        await mcp_servers.update_server(tx, server, spec, SealedCredentials(), ())
     await watched.watch.look()
     assert watched.changed == [PROJECT]
 

@@ -23,7 +23,7 @@ from runward.loop.leased_run import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
 from runward.settings import Settings
 from runward.store.postgres.db import open_database
 from runward.store.runs import sweep
-from runward.store.runs.claims import MAX_CLAIMS, Held
+from runward.store.runs.claims import MAX_CLAIMS, HeldLease
 from runward.store.runs.gate import Ending
 from runward.tools.base import Invocation
 from runward.wiring import Services, open_services
@@ -45,8 +45,8 @@ CLAIMING = (
 ALIVE = "SELECT lease_expires_at > clock_timestamp() FROM runs WHERE id = :id"
 
 
-def held(*states: RunState) -> list[Held]:
-    return [Held(state.project_id, state.id, state.fence) for state in states]
+def held(*states: RunState) -> list[HeldLease]:
+    return [HeldLease(state.project_id, state.id, state.fence) for state in states]
 
 
 def block_the_loop(seconds: float) -> None:
@@ -60,11 +60,11 @@ def block_the_loop(seconds: float) -> None:
 class Leases:
     """What a worker holds, and what it was told is lost."""
 
-    holds: list[Held]
-    lost: list[Held]
+    holds: list[HeldLease]
+    lost: list[HeldLease]
     stalls: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
 
-    def lose(self, leases: Iterable[Held]) -> None:
+    def lose(self, leases: Iterable[HeldLease]) -> None:
         self.lost += leases
 
     def stall(self, seconds: float, place: str) -> None:
@@ -79,9 +79,9 @@ async def heartbeat(
     beats = Heartbeat(
         lambda: open_database(url or store.url, pool_size=1),
         lease,
-        held=lambda: leases.holds,
-        lost=leases.lose,
-        stalled=leases.stall,
+        list_held=lambda: leases.holds,
+        on_lost=leases.lose,
+        on_stall=leases.stall,
     )
     task = asyncio.create_task(beats.run())
     try:
@@ -256,8 +256,8 @@ async def test_a_heartbeat_that_cannot_go_on_says_so(store: Store) -> None:
     beats = Heartbeat(
         lambda: open_database(nowhere, pool_size=1),
         SHORT,
-        held=lambda: [Held(PROJECT, RunId(PROJECT), 1)],
-        lost=lambda _: None,
+        list_held=lambda: [HeldLease(PROJECT, RunId(PROJECT), 1)],
+        on_lost=lambda _: None,
     )
     with pytest.raises(HeartbeatStoppedError):
         await beats.run()
@@ -470,29 +470,29 @@ async def test_a_claim_whose_answer_is_lost_while_its_worker_ends_is_given_back(
 
 async def test_a_run_that_is_just_being_accepted_is_handed_back_too(bench: Bench) -> None:
     async with bench.working() as worker:
-        assert worker.reserve()
+        assert worker.reserve_place()
         bench.stop.set()
         await asyncio.sleep(0)
         run = await bench.accept("pay(amount=7)", tools=["pay"], lease=True)
-        assert not worker.reserve()
-        worker.adopt(run)
+        assert not worker.reserve_place()
+        worker.start_accepted(run)
     head = await bench.store.head(run.id)
     assert (head.status, head.claims) == ("queued", 0)
 
 
 async def test_a_place_that_is_given_up_holds_up_nobody(bench: Bench) -> None:
     async with bench.working() as worker:
-        assert worker.reserve()
+        assert worker.reserve_place()
         bench.stop.set()
         await asyncio.sleep(0)
-        worker.free()
+        worker.release_place()
 
 
 async def test_a_worker_has_no_more_places_than_it_was_given(bench: Bench) -> None:
     worker = bench.worker()
-    assert [worker.reserve() for _ in range(9)] == [True] * 8 + [False]
-    worker.free()
-    assert worker.reserve()
+    assert [worker.reserve_place() for _ in range(9)] == [True] * 8 + [False]
+    worker.release_place()
+    assert worker.reserve_place()
 
 
 async def test_a_run_that_was_lost_and_claimed_again_here_is_dropped_by_its_first_claim(

@@ -5,11 +5,11 @@ from typing import Final
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from runward.store.runs.search import LOOKED_AT
+from runward.store.runs.search import MAX_SEARCHED_RUNS
 from tests.e2e.conftest import Processes
 from tests.support.services.client import Json
 
-RUNS: Final = 2 * LOOKED_AT + 10
+RUNS: Final = 2 * MAX_SEARCHED_RUNS + 10
 SEED: Final = text(
     """
 INSERT INTO runs (project_id, id, status, config, output, ended_at)

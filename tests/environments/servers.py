@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, make_url
 
-from runward.store.postgres.embedded_home import find_programs, service_account
+from runward.store.postgres.embedded_home import ensure_service_account, find_programs
 from tests.support.postgres import scratch_folder
 from tests.support.programs import missing
 from tests.support.services.service import free_port
@@ -36,7 +36,7 @@ def postgres_15() -> Path:
 
 def postgres_18() -> Path:
     """The embedded one's programs."""
-    return find_programs(service_account(), lambda _: None)
+    return find_programs(ensure_service_account(), lambda _: None)
 
 
 def run_as_account(*command: str | Path, cwd: Path = Path("/")) -> None:
@@ -56,7 +56,7 @@ def run_as_account(*command: str | Path, cwd: Path = Path("/")) -> None:
 
 def _owner() -> tuple[int | None, int | None]:
     """Of the servers' processes: user and group; None: this process's own."""
-    account = service_account()
+    account = ensure_service_account()
     return (None, None) if account is None else (account.pw_uid, account.pw_gid)
 
 

@@ -78,8 +78,10 @@ async def api(database_url: str) -> AsyncGenerator[tuple[Services, httpx2.AsyncC
     settings = Settings.model_validate({"secret_key": SECRET_KEY, "allow_private_targets": private})
     async with open_services(settings, database_url) as services:
         async with services.database.pool.begin() as tx:
-            await readiness.prepare(tx, services.vault)
-            await keys.ensure_key(tx, services.vault, name="bootstrap", secret=BOOTSTRAP_KEY)
+            await readiness.prepare_database(tx, services.vault)
+            await keys.ensure_bootstrap_key(
+                tx, services.vault, name="bootstrap", secret=BOOTSTRAP_KEY
+            )
         transport = httpx2.ASGITransport(create_app(services, ROUTERS))
         async with httpx2.AsyncClient(
             transport=transport,

@@ -19,7 +19,7 @@ from runward.egress.client import Egress
 from runward.llm.base import ModelError, ModelRequest
 from runward.llm.openai.chat.chat_completions import OpenAIChat
 from runward.tools.mcp.http import NotAuthorizedError
-from runward.tools.mcp.oauth import AccessTokens, GivenRefreshTokens
+from runward.tools.mcp.oauth import AccessTokens, UnstoredRefreshTokens
 from runward.wiring import Services
 from tests.hostile.addresses import urls
 from tests.hostile.figures import record
@@ -302,9 +302,9 @@ async def test_every_shape_is_refused_that_metadata_of_an_mcp_server_names(
     async with aclosing(egress), discovery.serving():
         for url in urls(guarded.port):
             discovery.named = url
-            tokens = AccessTokens(f"{discovery.url}/mcp", client, GivenRefreshTokens(), egress)
+            tokens = AccessTokens(f"{discovery.url}/mcp", client, UnstoredRefreshTokens(), egress)
             try:
-                await tokens.instead_of(None, discovery.refusal())
+                await tokens.replace(None, discovery.refusal())
                 found.append(f"{url!r}: a token")
             except NotAuthorizedError:
                 pass

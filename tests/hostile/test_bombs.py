@@ -16,8 +16,8 @@ from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.schema.validator import Validator, check_schema
-from runward.llm.offline.arguments import fill
-from runward.llm.providers.tools import Definitions
+from runward.llm.offline.arguments import fill_arguments
+from runward.llm.providers.tools import ToolDefinitions
 from runward.tools.rules import RuleEvaluator, RuleQuestion
 from tests.api.project import Project, call
 from tests.hostile.figures import record
@@ -234,9 +234,9 @@ def test_types_that_multiply_make_a_tool_less_strict() -> None:
         inner = {**of("a", inner), "type": ["object", "string"]}
     spec = ToolSpec(name="t", parameters=of("x", inner), type="client", strict=True)
     assert check_schema(spec.parameters, strict=True) == []
-    made, [lost] = Definitions().of(spec, "anthropic", strict=True)
+    made, [lost] = ToolDefinitions().definition(spec, "anthropic", strict=True)
     assert not made.strict
-    assert "parts" in lost.why
+    assert "parts" in lost.reason
 
 
 def test_the_offline_model_gives_up_on_schemas_with_too_many_choices() -> None:
@@ -244,7 +244,7 @@ def test_the_offline_model_gives_up_on_schemas_with_too_many_choices() -> None:
     choices = [*(f"zz{at}" for at in range(400)), *(f"w{at}" for at in range(400))]
     listed = {"type": "array", "maxItems": 10**9, "items": {"enum": choices}}
     begun = time.process_time()
-    assert fill(of("x", listed), said) is not None
+    assert fill_arguments(of("x", listed), said) is not None
     assert time.process_time() - begun < CPU_SECONDS
 
 

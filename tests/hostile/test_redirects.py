@@ -9,20 +9,20 @@ import pytest
 from runward.llm.base import ModelError, ModelRequest
 from runward.llm.openai.chat.chat_completions import OpenAIChat
 from runward.llm.openai.responses.responses_api import OpenAIResponses
-from runward.llm.providers.access import Access, AwsKey
-from runward.llm.providers.models import VendorModel
+from runward.llm.providers.access import AwsKey, ProviderAccess
+from runward.llm.providers.models import ProviderModel
 from tests.hostile.webhooks import says
 from tests.unit.raw_server import RawServer, answer
 
 KEY: Final = "sk-that-stays-here"
-Client: TypeAlias = OpenAIChat | OpenAIResponses | VendorModel
+Client: TypeAlias = OpenAIChat | OpenAIResponses | ProviderModel
 AWS: Final = AwsKey("AKIATEST", KEY, session_token=KEY)
 PROTOCOLS: Final[dict[str, Callable[[str], Client]]] = {
     "openai": lambda url: OpenAIChat(KEY, url),
     "openai-responses": lambda url: OpenAIResponses(KEY, url),
-    "anthropic": lambda url: VendorModel("anthropic", Access(KEY, url)),
-    "gemini": lambda url: VendorModel("gemini", Access(KEY, url)),
-    "bedrock": lambda url: VendorModel("bedrock", Access(base_url=url, aws=AWS)),
+    "anthropic": lambda url: ProviderModel("anthropic", ProviderAccess(KEY, url)),
+    "gemini": lambda url: ProviderModel("gemini", ProviderAccess(KEY, url)),
+    "bedrock": lambda url: ProviderModel("bedrock", ProviderAccess(base_url=url, aws=AWS)),
 }
 
 

@@ -9,13 +9,13 @@ from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.calls import Call
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.state import ChildRun, RunState
-from runward.domain.run.team import opening, outcome_of
+from runward.domain.run.team import build_child_input, read_child_outcome
 from runward.domain.run.tools import CompiledTool
 from runward.loop.leased_run import Engine
 from runward.loop.policies import NO_POLICY
 from runward.loop.toolbox import SignedTool, ToolSet
 from runward.store.runs.gate import Step
-from runward.tools.waiting import AgentTool, ClientTool
+from runward.tools.waiting import AgentInvoker, ClientInvoker
 from tests.model.scopes import Scope
 from tests.model.twin import LEASE
 from tests.model.worker import (
@@ -41,7 +41,7 @@ def engine_of(
         children=cast("Any", _Children(scope, mint)),
         models=stub,
         prices=stub,
-        executors={"webhook": Webhook(), "client": ClientTool(), "agent": AgentTool()},
+        executors={"webhook": Webhook(), "client": ClientInvoker(), "agent": AgentInvoker()},
         plugins=cast("Any", ()),
         rules=cast("Any", _Rules(scope.slow_rules)),
         guards=stub,
@@ -116,14 +116,14 @@ class _Children:
             agent=tool.spec.agent,
             member=member,
             team={},
-            input=opening(call.arguments),
+            input=build_child_input(call.arguments),
             context=state.context,
             deadline_seconds=None,
         )
 
     async def result_of(self, state: RunState, tool: CompiledTool, child: Any) -> Any:
         del state
-        return outcome_of(tool, child)
+        return read_child_outcome(tool, child)
 
     def cancel(self, _: RunState) -> Any:
         return Pending("cancel below")

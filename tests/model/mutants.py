@@ -21,7 +21,7 @@ from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.store.runs import approvals as approvals_store
 from runward.store.runs import family, records, sweep, transitions
 from runward.store.runs import locked as locked_module
-from runward.store.runs.gate import Ending, Moved
+from runward.store.runs.gate import Ending, VersionChanged
 from tests.model import twin
 from tests.model.operations import replacing
 from tests.model.rows import RunRow
@@ -157,7 +157,7 @@ _START: Final = vars(Execution)["_start"]
 
 async def _end_believing(it: Any, ending: Any, changes: Any) -> bool:
     written = await it._write(it._state, changes, seen=it._state.version, ending=ending)
-    return isinstance(written, Moved) or bool(written)
+    return isinstance(written, VersionChanged) or bool(written)
 
 
 async def _launch_before_commit(it: Any, calls: Any) -> None:
@@ -187,7 +187,7 @@ def _recover_none(state: Any, changes: Any, tool_of: Any) -> Any:
 def _recover_unknown(state: Any, changes: Any, tool_of: Any) -> Any:
     for call in state.open_calls:
         if call.phase is CallPhase.STARTED and call.fence != state.fence:
-            verdict = settle.unknown(tool_of(call).spec, "lost")
+            verdict = settle.classify_unknown_outcome(tool_of(call).spec, "lost")
             state = settle.conclude(state, changes, call, verdict)
     return state
 
@@ -573,7 +573,7 @@ _NEW: Final = [
         "sweep",
         "callback",
         _WAY_ON,
-        _code(transitions, "go_on", _go_on_asleep),
+        _code(transitions, "resume_run", _go_on_asleep),
     ),
     Mutant(
         "what waits is not woken",
@@ -615,7 +615,7 @@ _NEW: Final = [
         "sweep",
         "child",
         _WAY_ON,
-        _code(family, "ended", _nothing),
+        _code(family, "wake_parent", _nothing),
     ),
 ]
 MUTANTS: Final[Mapping[str, Mutant]] = {one.name: one for one in [*_OLD, *_NEW]}

@@ -81,7 +81,7 @@ def _call_back(
 
 def _give(twin: Twin, vault: Vault, run_id: RunId, call_id: CallId, said: Answer) -> None:
     tx = _tx(twin)
-    run_now(client_results.give(tx, cast("Any", vault), PROJECT, run_id, call_id, said))
+    run_now(client_results.submit_result(tx, cast("Any", vault), PROJECT, run_id, call_id, said))
 
 
 def _resolve(twin: Twin, vault: Vault, run_id: RunId, call_id: CallId, how: Resolution) -> None:
@@ -115,7 +115,7 @@ def _pass_answer(twin: Twin, _: Vault, run_id: RunId, call_id: CallId) -> None:
 
 
 def _cancel_below(twin: Twin, _: Vault, run_id: RunId) -> None:
-    run_now(transitions.cancel_below(_tx(twin), PROJECT, run_id))
+    run_now(transitions.cancel_descendants(_tx(twin), PROJECT, run_id))
 
 
 def _step(twin: Twin, _: Vault, step: Step, write_id: int) -> Any:
@@ -188,22 +188,22 @@ _ON_TWIN: Final[dict[str, Callable[..., Any]]] = {
 }
 
 _REPLACED: Final[list[tuple[Any, str, Any]]] = [
-    (queries, "lock", on_twin.lock),
+    (queries, "lock_and_load", on_twin.lock),
     (queries, "load", on_twin.load),
-    (queries, "lock_all", on_twin.lock_all),
-    (queries, "open_below", on_twin.open_below),
-    (queries, "change", on_twin.change),
+    (queries, "lock_runs", on_twin.lock_all),
+    (queries, "list_open_descendants", on_twin.open_below),
+    (queries, "change_run", on_twin.change),
     (approvals, "get", on_twin.get_approval),
     (approvals, "withdraw", on_twin.withdraw),
     (approvals, "remember", on_twin.remember),
     (sweep, "is_overdue", on_twin.is_overdue),
     (sweep, "is_crash_loop", on_twin.is_crash_loop),
-    (transitions, "tool_of", on_twin.tool_of),
-    (client_results, "tool_of", on_twin.tool_of),
-    (family, "ended", on_twin.ended),
+    (transitions, "load_tool", on_twin.tool_of),
+    (client_results, "load_tool", on_twin.tool_of),
+    (family, "wake_parent", on_twin.ended),
     (family, "requeue_ancestors", on_twin.requeue_ancestors),
-    (family, "settle_idle", on_twin.settle_idle),
-    (views, "keep_late_callback", on_twin.keep_late_callback),
+    (family, "mark_idle_ancestors", on_twin.settle_idle),
+    (views, "store_late_callback", on_twin.keep_late_callback),
     (gate, "accept_values", on_twin.accept_values),
 ]
 

@@ -17,8 +17,8 @@ from runward.store.access.callback_tokens import CallRef
 from runward.store.postgres.db import Tx
 from runward.store.registry import tool_registry
 from runward.store.runs import claims, client_results, queries, sweep, transitions
-from runward.store.runs.claims import Held
-from runward.store.runs.gate import Step, Written
+from runward.store.runs.claims import HeldLease
+from runward.store.runs.gate import Step, StepOutcome
 from runward.store.runs.queries import NewRun
 from tests.db.store import Store
 from tests.model.operations import Operation, Refused
@@ -69,7 +69,7 @@ class Postgres:
                 if found is None:
                     await tool_registry.add_tool(tx, vault, PROJECT, tool.spec, "whsec_secret")
                 else:
-                    await tool_registry.change_tool(tx, vault, PROJECT, found, tool.spec)
+                    await tool_registry.update_tool(tx, vault, PROJECT, found, tool.spec)
             self._tools[name] = tool.version
         for name in [one for one in self._tools if one not in tools]:
             async with self._store.pool.begin() as tx:
@@ -95,12 +95,12 @@ class Postgres:
         assert state.id == run_id
         return state
 
-    async def step(self, step: Step, write_id: int) -> Written:
+    async def step(self, step: Step, write_id: int) -> StepOutcome:
         """Both of the statements are used: the one for batches, and the one for a step alone."""
         writer = self._store.writer
         writer._lease = LEASE  # pyright: ignore[reportPrivateUsage]
-        alone = step.beyond is not None or write_id % 2 == 0
-        send = writer._in_transaction if alone else writer._on_own_connection  # pyright: ignore[reportPrivateUsage]
+        alone = step.related is not None or write_id % 2 == 0
+        send = writer._send_in_transaction if alone else writer._send_on_own_connection  # pyright: ignore[reportPrivateUsage]
         id_ = UUID(int=write_id)
         written = (await send([(step, id_)]))[id_]
         assert written is not None
@@ -117,10 +117,10 @@ class Postgres:
         return not await self._in(lambda tx: sweep.renew_leases(tx, LEASE, [_held(run_id, fence)]))
 
     async def forgive(self, run_id: RunId, fence: int) -> None:
-        await self._in(lambda tx: sweep.forgive(tx, [_held(run_id, fence)]))
+        await self._in(lambda tx: sweep.revert_claims(tx, [_held(run_id, fence)]))
 
     async def cancel_below(self, run_id: RunId) -> None:
-        await self._in(lambda tx: transitions.cancel_below(tx, PROJECT, run_id))
+        await self._in(lambda tx: transitions.cancel_descendants(tx, PROJECT, run_id))
 
     # Of a sweep.
 
@@ -158,7 +158,9 @@ class Postgres:
 
     async def give(self, run_id: RunId, call_id: CallId, said: Any) -> None:
         vault = self._store.vault
-        await self._in(lambda tx: client_results.give(tx, vault, PROJECT, run_id, call_id, said))
+        await self._in(
+            lambda tx: client_results.submit_result(tx, vault, PROJECT, run_id, call_id, said)
+        )
 
     async def resolve(self, run_id: RunId, call_id: CallId, how: Any) -> None:
         vault = self._store.vault
@@ -296,8 +298,8 @@ def _shown_call(call: Call) -> tuple[Any, ...]:
     )
 
 
-def _held(run_id: RunId, fence: int) -> Held:
-    return Held(PROJECT, run_id, fence)
+def _held(run_id: RunId, fence: int) -> HeldLease:
+    return HeldLease(PROJECT, run_id, fence)
 
 
 _METHODS: Final = {

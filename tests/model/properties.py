@@ -163,7 +163,7 @@ def check_written(row: RunRow, step: Step) -> None:
     starts = newly_started(row, step)
     ending = step.ending is not None and not step.ending.keep_claim
     if starts or ending:
-        require(row.version == step.seen, "nothing starts or ends on an outdated view")
+        require(row.version == step.expected_version, "nothing starts or ends on an outdated view")
     require(not (starts and row.cancel_requested), "nothing starts after a cancel")
     for call_id in starts:
         call = step.changes.updated.get(call_id) or step.changes.inserted[call_id]

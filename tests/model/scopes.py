@@ -9,7 +9,7 @@ from runward.domain.ids import RunId
 from runward.domain.run.approvals import Approve, Decision, Edit, Reject, Respond
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import Message
-from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.state import Lineage, Member, Segment, SegmentKind
 from runward.domain.run.tools import CompiledTool
@@ -18,10 +18,10 @@ from tests.unit.domain_cases import tool
 
 ROOT: Final = RunId(UUID(int=1 << 64))
 DONE: Final = Done("ok")
-BUSY: Final = Failed(Why.UNAVAILABLE, "busy", status=503)
-RESET: Final = Failed(Why.UNKNOWN, "reset")
-UNREACHED: Final = Failed(Why.NOT_SENT, "no connection")
-TIMEOUT: Final = Failed(Why.TIMEOUT, "no answer")
+BUSY: Final = Failed(FailureKind.UNAVAILABLE, "busy", status=503)
+RESET: Final = Failed(FailureKind.UNKNOWN, "reset")
+UNREACHED: Final = Failed(FailureKind.NOT_SENT, "no connection")
+TIMEOUT: Final = Failed(FailureKind.TIMEOUT, "no answer")
 LATER: Final = Waits()
 DECISIONS: Final[Mapping[str, Decision]] = {
     "approve": Approve(decision="approve"),

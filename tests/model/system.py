@@ -8,7 +8,7 @@ from runward.domain.ids import RunId
 from runward.domain.run.abandoned import Closed
 from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import Call, CallOutcome, CallPhase
-from runward.domain.run.outcomes import Done, Failed, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.status import RunStatus
 from runward.store.runs.gate import Committed, Step
@@ -270,7 +270,7 @@ class System(Surroundings):
 
     def _tool_answers(self, world: World, index: int, flight: Flight, outcome: Any) -> World:
         call = flight.call
-        if isinstance(outcome, Failed) and outcome.why is Why.NOT_SENT:
+        if isinstance(outcome, Failed) and outcome.why is FailureKind.NOT_SENT:
             mine = (call.id, call.attempt, call.fence)
             sent = tuple(
                 replace(one, effect=False) if (one.call, one.attempt, one.fence) == mine else one

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from runward.domain.run.state import RunState
 from runward.store.runs import claims, gate, queries, sweep
-from runward.store.runs.gate import Committed, Moved
+from runward.store.runs.gate import Committed, VersionChanged
 from tests.db.store import Store
 from tests.model.explore import modeled
 from tests.model.operations import Refused, replacing
@@ -71,7 +71,7 @@ def told(answer: Any) -> Any:
     match answer:
         case Committed():
             return "committed"
-        case Moved(version=version):
+        case VersionChanged(version=version):
             return "moved", version
         case Refused() | bool() | str():
             return answer

@@ -15,11 +15,11 @@ from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.run.approvals import ApprovalStatus, Remember
 from runward.domain.run.calls import Call, CallPhase
-from runward.domain.run.state import Changes, Child, Lineage, Remembered, RunState, Segment
+from runward.domain.run.state import Changes, Child, Lineage, RememberedDecision, RunState, Segment
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.store.runs import claims, gate
 from runward.store.runs.approvals import Approval
-from runward.store.runs.gate import Step, Written
+from runward.store.runs.gate import Step, StepOutcome
 from runward.store.runs.queries import NewRun
 from runward.store.runs.records import Records
 from tests.model.rows import PROJECT, ApprovalRow, Rows, RunRow, Tools
@@ -35,7 +35,9 @@ GATE: dict[str, Guard] = {
     "status": lambda row, step, _: row.status is RunStatus.IN_PROGRESS,
     "lease": lambda row, step, _: row.lease == "held",
     "write id": lambda row, step, id_: row.last_write is None or row.last_write[0] < id_,
-    "seen version": lambda row, step, _: step.seen is None or row.version == step.seen,
+    "seen version": lambda row, step, _: (
+        step.expected_version is None or row.version == step.expected_version
+    ),
 }
 """What a step must satisfy to be written."""
 ALREADY: dict[str, Guard] = {
@@ -141,7 +143,7 @@ class Twin:
         self.put(run_id, **{name: of(row) for name, of in ON_CLAIM.items()})
         return self.load(run_id)
 
-    def step(self, step: Step, write_id: int) -> Written:
+    def step(self, step: Step, write_id: int) -> StepOutcome:
         """The gate, and what lies behind it."""
         row = self.rows[step.run_id]
         passes = all(guard(row, step, write_id) for guard in GATE.values())
@@ -156,15 +158,15 @@ class Twin:
         )
         if passes:
             self._write(row, step, write_id)
-            if step.beyond is not None:
-                run_now(gate.after_step(cast("Any", self), step, LEASE))
+            if step.related is not None:
+                run_now(gate.apply_related_changes(cast("Any", self), step, LEASE))
         id_ = UUID(int=write_id)
-        written = gate._read([(step, id_)], cast("Any", [answer]))[id_]  # pyright: ignore[reportPrivateUsage]
+        written = gate._read_outcomes([(step, id_)], cast("Any", [answer]))[id_]  # pyright: ignore[reportPrivateUsage]
         assert written is not None
         return written
 
     def _write(self, row: RunRow, step: Step, write_id: int) -> None:
-        head: dict[str, Any] = gate._head_row(step, UUID(int=write_id))  # pyright: ignore[reportPrivateUsage]
+        head: dict[str, Any] = gate._step_to_row(step, UUID(int=write_id))  # pyright: ignore[reportPrivateUsage]
         claims_after = row.claims
         if head["progress"]:
             claims_after = 0
@@ -337,7 +339,7 @@ def run_now(work: Coroutine[Any, Any, T]) -> T:
 def in_order(written: Sequence[Segment]) -> tuple[Segment, ...]:
     ordered: list[Segment] = []
     for one in written:
-        at = len(ordered) if one.seen is None else min(one.seen, len(ordered))
+        at = len(ordered) if one.segments_before is None else min(one.segments_before, len(ordered))
         ordered.insert(at, one)
     return tuple(ordered)
 
@@ -404,7 +406,7 @@ def _approval(run: RunRow, row: ApprovalRow) -> Approval:
         arguments=call.arguments,
         digest=call.digest,
         status=row.status,
-        allowed_decisions=cast("Any", row.request.allowed),
+        allowed_decisions=cast("Any", row.request.allowed_decisions),
         requested_at=AT,
         expires_at=AT,
         decided_at=None,
@@ -426,7 +428,12 @@ async def withdraw(tx: Any, _: ProjectId, approval_id: ApprovalId) -> None:
 
 
 async def remember(
-    tx: Any, _: ProjectId, run: RunId, what: Remembered, how: Remember, session: SessionId | None
+    tx: Any,
+    _: ProjectId,
+    run: RunId,
+    what: RememberedDecision,
+    how: Remember,
+    session: SessionId | None,
 ) -> None:
     raise AssertionError("no scope remembers decisions")
 

@@ -10,7 +10,7 @@ from runward.domain.ids import CallId, RunId
 from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.tools import CompiledTool
-from runward.store.runs.gate import Moved, Step
+from runward.store.runs.gate import Step, VersionChanged
 from tests.model import properties as must
 from tests.model.engine import engine_of
 from tests.model.keys import key_of
@@ -153,7 +153,7 @@ class Acting:
         assert worker is not None
         after = self._guarded(lambda: self.driver.tell(worker, *told))
         done = isinstance(after, Over) and after.how == "done"
-        refused = isinstance(told[0][1], Moved)
+        refused = isinstance(told[0][1], VersionChanged)
         require(not (done and refused), "a claim ends with a step that was written")
         if isinstance(after, Worker) and asks_model(worker, after):
             self._check_model(world, after)

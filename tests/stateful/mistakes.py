@@ -43,7 +43,7 @@ def edit_is_ignored() -> None:
 
 
 def replay_makes_a_second_run() -> None:
-    made: Any = idempotency.IdempotentRequest.of
+    made: Any = idempotency.IdempotentRequest.from_request
 
     def without_key(request: Any, project_id: Any, key: Any) -> Any:
         return replace(made(request, project_id, key), key=None)

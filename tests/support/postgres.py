@@ -71,7 +71,7 @@ class TestRun:
         if given := os.environ.get("DATABASE_URL"):
             return make_url(sqlalchemy_url(given))
         # The share is never given up: `end` stops the server, after the last worker.
-        return make_url(embedded.open_server(self.folder, say=lambda _: None).url)
+        return make_url(embedded.open_server(self.folder, report=lambda _: None).url)
 
     def _stop_server(self) -> None:
         pid_file = self.folder / "postgres" / "data" / "postmaster.pid"
@@ -169,7 +169,7 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._server = embedded.open_server(folder, say=_silent)
+        self._server = embedded.open_server(folder, report=_silent)
         self.url = self._server.url
 
     @property
@@ -186,7 +186,7 @@ class Cluster:
         assert gone
 
     def start_again(self) -> None:
-        embedded.open_server(self._folder, say=_silent).close()
+        embedded.open_server(self._folder, report=_silent).close()
 
     def close(self) -> None:
         self._server.close()

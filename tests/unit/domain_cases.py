@@ -9,7 +9,14 @@ from uuid import UUID
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from runward.domain.run.calls import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Reason,
+    Result,
+    compute_call_digest,
+)
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import Message
 from runward.domain.run.plan import Turn, take_response
@@ -18,7 +25,7 @@ from runward.domain.run.state import (
     Changes,
     Child,
     Member,
-    Remembered,
+    RememberedDecision,
     RunState,
     Segment,
     SegmentKind,
@@ -86,7 +93,7 @@ def call(id_: str = "c1", phase: CallPhase = CallPhase.READY, **fields: Any) -> 
     approval, one that was sent was sent once."""
     values: dict[str, Any] = {"tool": "lookup", "version": 1, "arguments": {}, "turn": 1}
     values |= {"uuid": UUID(int=1000), "position": 0} | fields
-    digest = call_digest(values["tool"], values["version"], URL, values["arguments"])
+    digest = compute_call_digest(values["tool"], values["version"], URL, values["arguments"])
     values.setdefault("digest", digest)
     if phase is CallPhase.SETTLED:
         values.setdefault("result", DONE)
@@ -107,11 +114,11 @@ def failed(reason: Reason | None = Reason.TOOL_ERROR, **fields: Any) -> Result:
     return Result(reason=reason, **values)
 
 
-def memory(decision: str = "approve", **fields: Any) -> Remembered:
+def memory(decision: str = "approve", **fields: Any) -> RememberedDecision:
     """Of the tool `pay`, with any arguments."""
     values: dict[str, Any] = {"tool": "pay", "version": 1, "agent": AGENT, "message": None}
     values |= {"arguments_digest": None} | fields
-    return Remembered(decision=decision, **values)
+    return RememberedDecision(decision=decision, **values)
 
 
 def member(description: str | None = None, **config: Any) -> Member:

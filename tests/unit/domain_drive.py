@@ -16,10 +16,10 @@ from runward.domain.run.approvals import (
     Respond,
     decide,
     expire,
-    remembered,
+    remember_decision,
 )
 from runward.domain.run.calls import Call, CallPhase, Reason
-from runward.domain.run.conversation import conversation
+from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import (
     Action,
     AskModel,
@@ -31,7 +31,7 @@ from runward.domain.run.decide import (
     next_action,
 )
 from runward.domain.run.items import Message
-from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.plan import Turn, UnusableResponseError, take_response
 from runward.domain.run.recheck import recheck
 from runward.domain.run.resolve import (
@@ -40,21 +40,21 @@ from runward.domain.run.resolve import (
     ResolvedCompleted,
     ResolvedFailed,
     ResolvedRetry,
-    call_back,
-    resolve,
+    apply_callback,
+    apply_resolution,
 )
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.domain.run.settle import (
     StartChild,
     TryAgain,
     classify_outcome,
+    classify_timeout,
     close_open_calls,
     conclude,
     merge_state,
     put_back,
     recover,
     start,
-    timed_out,
 )
 from runward.domain.run.state import (
     Changes,
@@ -65,16 +65,16 @@ from runward.domain.run.state import (
     Segment,
     SegmentKind,
 )
-from runward.domain.run.status import RunStatus, ending_event
+from runward.domain.run.status import RunStatus, format_ending_event
 from runward.domain.run.team import (
+    add_child_usage,
+    build_child_input,
+    build_handoff_tools,
     hand_over,
-    handoff_tools,
-    opening,
-    outcome_of,
+    read_child_outcome,
     start_child,
-    with_usage_of,
 )
-from runward.domain.run.tools import CompiledTool, asked
+from runward.domain.run.tools import CompiledTool, make_request_key
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import AGENT, Mint, child, member, tool
 
@@ -91,7 +91,10 @@ OUTCOMES: Final[Sequence[Outcome]] = (
     Done("ok", state={"a": None, "b": 2}, transfer_to="helper"),
     Done("ok", escalate=True),
     *[Waits()] * 2,
-    *(Failed(why, "detail", status=503 if why is Why.UNAVAILABLE else None) for why in Why),
+    *(
+        Failed(why, "detail", status=503 if why is FailureKind.UNAVAILABLE else None)
+        for why in FailureKind
+    ),
 )
 DECISIONS: Final[Sequence[Decision | None]] = (
     Approve(decision="approve"),
@@ -106,7 +109,7 @@ DECISIONS: Final[Sequence[Decision | None]] = (
 """None: nobody answers."""
 FROM_CHILDREN: Final[Sequence[Outcome]] = (
     *[Waits(on="child")] * 6,
-    Failed(Why.ERROR, "Too deep.", message="Too deep.", permanent=True),
+    Failed(FailureKind.ERROR, "Too deep.", message="Too deep.", permanent=True),
 )
 CHILDREN: Final[Sequence[Child]] = (
     *[child(output="Helped.", usage=Usage(20, 2))] * 3,
@@ -223,7 +226,7 @@ class Drive:
 
     def _ask(self, ask: AskModel) -> None:
         assert not self.run.open_calls
-        conversation(self.run)
+        build_conversation(self.run)
         self.asked += 1
         if ask.repair:
             repair = Segment(SegmentKind.REPAIR, self.run.turn, None, (Message("user", "Again."),))
@@ -231,8 +234,8 @@ class Drive:
         shown = self.run.segments
         if self.choose([False, False, False, True]):
             self._hear("Wait!")
-        made = {**self.tools, **handoff_tools(self.run.config, self.run.team)}
-        answered = {asked("ask", {"n": n}): n > 1 for n in range(10)}
+        made = {**self.tools, **build_handoff_tools(self.run.config, self.run.team)}
+        answered = {make_request_key("ask", {"n": n}): n > 1 for n in range(10)}
         usable = {} if ask.tools_off else made
         turn = Turn(usable, self.mint, shown=len(shown), answered=answered)
         try:
@@ -282,7 +285,7 @@ class Drive:
 
     def _return(self, one: Call) -> None:
         outcome: Outcome = self.choose(FROM_CHILDREN if one.tool == "consult" else OUTCOMES)
-        if isinstance(outcome, Failed) and outcome.why is Why.NOT_SENT:
+        if isinstance(outcome, Failed) and outcome.why is FailureKind.NOT_SENT:
             self.deliveries[one.id] -= 1
         changes, run = Changes(), self.run
         verdict = classify_outcome(self.tools[one.tool], one, outcome, seconds_left=9, jitter=0.5)
@@ -300,7 +303,7 @@ class Drive:
 
     def _start_child(self, one: Call) -> None:
         changes = Changes()
-        asked = opening(one.arguments)
+        asked = build_child_input(one.arguments)
         new = ChildRun(RunId(self.mint()), one.id, "helper", HELPER, {}, asked, None, None)
         self._commit(start_child(self.run, changes, one, new), changes)
         self.deliveries[one.id] += 1
@@ -311,8 +314,10 @@ class Drive:
         self.children += 1
         self.used += ended.usage
         spec = self.tools[one.tool]
-        verdict = classify_outcome(spec, one, outcome_of(spec, ended), seconds_left=0, jitter=0)
-        run = with_usage_of(self.run, changes, one, ended)
+        verdict = classify_outcome(
+            spec, one, read_child_outcome(spec, ended), seconds_left=0, jitter=0
+        )
+        run = add_child_usage(self.run, changes, one, ended)
         self._commit(conclude(run, changes, one, verdict), changes)
 
     # People and callbacks.
@@ -336,7 +341,7 @@ class Drive:
             return
         after, _ = decide(self.run, changes, one, self.tools[one.tool], decision, "key_1")
         if isinstance(decision, Approve | Reject) and decision.remember is not None:
-            memory = remembered(decision, one, self.run.agent)
+            memory = remember_decision(decision, one, self.run.agent)
             after = replace(after, remembered=(*after.remembered, memory))
         self._commit(after, changes)
 
@@ -351,9 +356,9 @@ class Drive:
             ]
         )
         if said is not None:
-            after = call_back(self.run, changes, one, spec, said)
+            after = apply_callback(self.run, changes, one, spec, said)
         else:
-            verdict = timed_out(spec.spec, one, "No callback came in time.")
+            verdict = classify_timeout(spec.spec, one, "No callback came in time.")
             after = conclude(self.run, changes, one, verdict)
         self._commit(after, changes)
 
@@ -369,7 +374,7 @@ class Drive:
         if isinstance(how, ResolvedRetry):
             self.mishaps += 1
             self.deliveries[one.id] = 0
-        after = resolve(self.run, changes, one, self.tools[one.tool], how)
+        after = apply_resolution(self.run, changes, one, self.tools[one.tool], how)
         self._commit(after, changes)
 
     def _end(self, finish: Finish) -> None:
@@ -378,5 +383,5 @@ class Drive:
         assert not (cancelled and self.run.open_children)
         reason = Reason.RUN_CANCELLED if cancelled else Reason.RUN_ENDED
         self._commit(close_open_calls(self.run, changes, reason), changes)
-        self.log.append(NewEvent(ending_event(finish.status), {}))
+        self.log.append(NewEvent(format_ending_event(finish.status), {}))
         self.finish = finish

@@ -14,7 +14,7 @@ from runward.store.postgres.addresses import (
     DatabaseUrlError,
     read_url,
 )
-from runward.store.postgres.connection_errors import DatabaseRefusedError, explaining
+from runward.store.postgres.connection_errors import DatabaseRefusedError, explain_connection_errors
 from runward.store.postgres.db import log_fields
 
 ADDRESS = DatabaseAddress("postgresql://me@host/db", "PostgreSQL at host, database db", "me")
@@ -24,7 +24,7 @@ ADDRESS = DatabaseAddress("postgresql://me@host/db", "PostgreSQL at host, databa
 def test_an_address_may_be_written_as_for_other_programs(scheme: str) -> None:
     address = read_url(f"{scheme}://me:p%40ss@host:6432/db?sslmode=require")
     assert address.dsn == "postgresql://me:p%40ss@host:6432/db?sslmode=require"
-    assert address.place == "PostgreSQL at host, port 6432, database db"
+    assert address.location == "PostgreSQL at host, port 6432, database db"
     assert read_url(f"{scheme}://me:p@ss@host/db").dsn == "postgresql://me:p%40ss@host/db"
     assert read_url(f"{scheme}://host/db?ssl=disable").dsn == "postgresql://host/db?sslmode=disable"
 
@@ -45,8 +45,8 @@ def test_the_parameters_of_libpq_are_read() -> None:
 
 def test_a_socket_is_an_address() -> None:
     url = "postgresql+asyncpg://me@/db?host=/run/pg&port=5433"
-    assert read_url(url).place == "PostgreSQL at /run/pg, port 5433, database db"
-    assert read_url("postgresql://me@[::1]:5432/db").place == (
+    assert read_url(url).location == "PostgreSQL at /run/pg, port 5433, database db"
+    assert read_url("postgresql://me@[::1]:5432/db").location == (
         "PostgreSQL at [::1], port 5432, database db"
     )
 
@@ -134,14 +134,14 @@ def untrusted(code: int, reason: str) -> ssl.SSLCertVerificationError:
 def test_an_error_of_the_connection_is_a_sentence(
     error: Exception, kind: type[OperatorError], sentence: str
 ) -> None:
-    with pytest.raises(kind) as told, explaining(ADDRESS):
+    with pytest.raises(kind) as told, explain_connection_errors(ADDRESS):
         raise error
     assert sentence in str(told.value)
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError(28, "No space left on device")])
 def test_another_error_stays_what_it_is(error: Exception) -> None:
-    with pytest.raises(type(error)) as same, explaining(ADDRESS):
+    with pytest.raises(type(error)) as same, explain_connection_errors(ADDRESS):
         raise error
     assert same.value is error
 

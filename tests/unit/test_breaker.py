@@ -30,7 +30,7 @@ class Clock:
 def broken(clock: Clock, times: int = FAILURES) -> Breakers:
     breakers = Breakers(clock)
     for _ in range(times):
-        breakers.failed(KEY, failures.unreachable())
+        breakers.record_failure(KEY, failures.unreachable())
     return breakers
 
 
@@ -48,15 +48,15 @@ def test_it_opens_after_so_many_failures_in_a_row_for_that_project_and_model_alo
 
 def test_one_success_closes_it() -> None:
     breakers = broken(Clock(), FAILURES - 1)
-    breakers.worked(KEY)
-    breakers.failed(KEY, failures.broken_stream())
+    breakers.record_success(KEY)
+    breakers.record_failure(KEY, failures.broken_stream())
     assert breakers.refusal(KEY) is None
 
 
 def test_what_is_no_sign_of_an_outage_does_not_count() -> None:
     breakers = Breakers(Clock())
     for _ in range(FAILURES):
-        breakers.failed(KEY, LIMITED)
+        breakers.record_failure(KEY, LIMITED)
     assert breakers.refusal(KEY) is None
 
 
@@ -68,7 +68,7 @@ def test_after_its_time_one_request_goes_first_and_the_others_wait_for_it() -> N
     waiting = breakers.refusal(KEY)
     assert waiting is not None
     assert waiting.retry_after == FIRST_SECONDS
-    breakers.worked(KEY)
+    breakers.record_success(KEY)
     assert breakers.refusal(KEY) is None
 
 
@@ -82,7 +82,7 @@ def test_it_stays_open_longer_each_time_up_to_a_limit() -> None:
         waits.append(refusal.retry_after)
         clock.now += refusal.retry_after or 0
         assert breakers.refusal(KEY) is None
-        breakers.failed(KEY, failures.timed_out(1))
+        breakers.record_failure(KEY, failures.timed_out(1))
     assert waits == [FIRST_SECONDS, 10.0, 20.0, LONGEST_SECONDS, LONGEST_SECONDS]
 
 
@@ -96,8 +96,8 @@ def test_failures_of_requests_that_were_under_way_do_not_make_it_longer() -> Non
 def test_a_probe_that_was_cancelled_or_refused_leaves_the_way_to_the_next() -> None:
     clock = Clock()
     ends: list[Callable[[Breakers], None]] = [
-        lambda one: one.over(KEY),
-        lambda one: one.failed(KEY, LIMITED),
+        lambda one: one.end_probe(KEY),
+        lambda one: one.record_failure(KEY, LIMITED),
     ]
     for end in ends:
         breakers = broken(clock)
@@ -105,13 +105,13 @@ def test_a_probe_that_was_cancelled_or_refused_leaves_the_way_to_the_next() -> N
         assert breakers.refusal(KEY) is None
         end(breakers)
         assert breakers.refusal(KEY) is None
-    Breakers(clock).over(KEY)
+    Breakers(clock).end_probe(KEY)
 
 
 def test_only_so_many_are_kept() -> None:
     breakers = broken(Clock())
     for number in range(MAX_KEPT):
-        breakers.failed((UUID(int=1), f"openai:{number}"), failures.unreachable())
+        breakers.record_failure((UUID(int=1), f"openai:{number}"), failures.unreachable())
     assert breakers.refusal(KEY) is None
 
 
@@ -122,5 +122,5 @@ def test_it_says_whether_a_request_tries_the_model() -> None:
     clock.now += FIRST_SECONDS
     assert breakers.refusal(KEY) is None
     assert breakers.is_probing(KEY)
-    breakers.failed(KEY, failures.unreachable())
+    breakers.record_failure(KEY, failures.unreachable())
     assert not breakers.is_probing(KEY)

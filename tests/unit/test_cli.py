@@ -16,7 +16,7 @@ import typer.core
 import typer.main
 
 from runward.__main__ import app
-from runward.api.routers import contract
+from runward.api.routers import build_openapi
 from runward.cli import event_stream, printing
 from runward.cli.connection import Runward
 from runward.cli.editor import difference
@@ -25,7 +25,7 @@ from runward.cli.event_stream import follow, frames, lines_of
 from runward.cli.plan import Contract, plan
 from runward.cli.printing import Columns, ago, print_table
 
-CONTRACT = Contract(contract())
+CONTRACT = Contract(build_openapi())
 
 
 def test_the_commands_start_without_the_service_s_libraries() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runward.api.http.problems import FRAMEWORK, status_of
+from runward.api.http.problems import FRAMEWORK_ERRORS, get_status
 from runward.domain.errors import AppError
 from runward.domain.events.event_types import STORED, TRANSIENT
 from runward.domain.registry.scopes import Scope
@@ -17,9 +17,9 @@ from runward.domain.run import texts
 from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import Reason
 from runward.domain.run.status import TERMINAL, RunStatus
-from runward.llm.capabilities_table import table
-from runward.llm.providers.access import Access, VendorName
-from runward.llm.providers.models import VendorModel
+from runward.llm.capabilities_table import capability_table
+from runward.llm.providers.access import ProviderAccess, ProviderName
+from runward.llm.providers.models import ProviderModel
 from runward.settings import Settings
 from tests.unit.test_errors import kinds
 
@@ -147,8 +147,8 @@ def test_every_event_type_is_listed_with_what_it_says(
 
 
 def test_every_error_code_is_listed_with_its_status() -> None:
-    codes = {kind.code: str(status_of(kind)) for kind in kinds() if kind is not AppError}
-    codes |= {code: str(status) for status, (code, _) in FRAMEWORK.items()}
+    codes = {kind.code: str(get_status(kind)) for kind in kinds() if kind is not AppError}
+    codes |= {code: str(status) for status, (code, _) in FRAMEWORK_ERRORS.items()}
     assert {code: cells[0] for code, cells in rows("errors.md", "## Codes").items()} == codes
 
 
@@ -182,14 +182,16 @@ def test_what_the_architecture_names_is_there() -> None:
 
 
 def test_the_table_of_what_vendors_take_is_the_one_that_the_code_makes() -> None:
-    assert table() in read(DOCS / "models.md"), "run `python -m runward models` and put it in there"
+    assert capability_table() in read(DOCS / "models.md"), (
+        "run `python -m runward models` and put it in there"
+    )
 
 
 def test_what_each_vendor_takes_is_what_its_adapter_says() -> None:
     table = rows("models.md", "### What is said how")
-    vendors: tuple[VendorName, ...] = ("anthropic", "gemini", "bedrock")
+    vendors: tuple[ProviderName, ...] = ("anthropic", "gemini", "bedrock")
     for at, vendor in enumerate(vendors):
-        can = VendorModel(vendor, Access()).abilities
+        can = ProviderModel(vendor, ProviderAccess()).abilities
         settings = re.findall(r"`(\w+)`", table["further settings"][at])
         hosted = re.findall(r"`(\w+)`", table["[hosted tools](executors.md)"][at])
         assert {*settings, "reasoning"} == can.settings, vendor

@@ -7,19 +7,26 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from runward.domain.ids import ApprovalId, CallId
-from runward.domain.json import digest
+from runward.domain.json import compute_digest
 from runward.domain.run import texts
 from runward.domain.run.approvals import (
     ApprovalStatus,
-    Decided,
     Decision,
+    DecisionRecord,
     Reject,
     decide,
     expire,
-    remembered,
+    remember_decision,
 )
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
-from runward.domain.run.plan import covering
+from runward.domain.run.calls import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Reason,
+    Result,
+    compute_call_digest,
+)
+from runward.domain.run.plan import find_remembered_decision
 from runward.domain.run.state import Changes, RunState
 from tests.unit.domain_cases import AGENT, URL, call, event, state, tool, types
 
@@ -35,7 +42,7 @@ def gated(id_: str = "c1", **fields: Any) -> Call:
 
 def deciding(
     what: dict[str, Any], *calls: Call, **spec: Any
-) -> tuple[RunState, Changes, list[Decided]]:
+) -> tuple[RunState, Changes, list[DecisionRecord]]:
     """Of the first of `calls`."""
     calls = calls or (gated(),)
     changes = Changes()
@@ -58,7 +65,7 @@ def test_an_approved_call_may_start_as_it_was_shown() -> None:
     one = run.calls[CallId("c1")]
     assert (one.phase, one.approved_digest) == (CallPhase.READY, gated().digest)
     assert changes.updated == {one.id: one}
-    assert decided == Decided(
+    assert decided == DecisionRecord(
         ApprovalId(UUID(int=101)), ApprovalStatus.APPROVED, {"decision": "approve"}, one
     )
     assert event(changes, "tool_call.approval_decided") == {
@@ -98,7 +105,7 @@ def test_an_edit_of_a_strict_tool_is_sent_without_the_nulls_that_stand_for_nothi
     run, changes, _ = deciding(edit, strict=True, parameters=optional)
     one = run.calls[CallId("c1")]
     assert one.arguments == event(changes, "tool_call.approval_decided")["arguments"] == {}
-    assert one.digest == one.approved_digest == call_digest("pay", 1, URL, {})
+    assert one.digest == one.approved_digest == compute_call_digest("pay", 1, URL, {})
 
 
 def test_an_edit_is_a_new_call_to_the_tool_and_both_are_kept() -> None:
@@ -106,8 +113,12 @@ def test_an_edit_is_a_new_call_to_the_tool_and_both_are_kept() -> None:
         {"decision": "edit", "arguments": {"amount": 1}, "message": "Less."}
     )
     one = run.calls[CallId("c1")]
-    assert (one.arguments, one.original, one.asked) == ({"amount": 1}, {"amount": 5}, {"amount": 5})
-    assert one.digest == one.approved_digest == call_digest("pay", 1, URL, {"amount": 1})
+    assert (one.arguments, one.original, one.requested_arguments) == (
+        {"amount": 1},
+        {"amount": 5},
+        {"amount": 5},
+    )
+    assert one.digest == one.approved_digest == compute_call_digest("pay", 1, URL, {"amount": 1})
     assert one.phase is CallPhase.READY
     assert decided.status is ApprovalStatus.EDITED
     told = event(changes, "tool_call.approval_decided")
@@ -210,19 +221,19 @@ def test_what_is_remembered_covers_later_calls_of_the_same_agent(*, exact: bool)
         }
     )
     assert isinstance(what, Reject)
-    memory = remembered(what, gated(), AGENT)
+    memory = remember_decision(what, gated(), AGENT)
     assert (memory.decision, memory.message) == ("reject", "No.")
-    assert memory.arguments_digest == (digest({"amount": 5}) if exact else None)
+    assert memory.arguments_digest == (compute_digest({"amount": 5}) if exact else None)
     later, other = gated("c9"), gated("c8", arguments={"amount": 6})
-    assert covering((memory,), later, AGENT) == memory
-    assert covering((memory,), other, AGENT) == (None if exact else memory)
-    assert covering((memory,), later, "someone else") is None
+    assert find_remembered_decision((memory,), later, AGENT) == memory
+    assert find_remembered_decision((memory,), other, AGENT) == (None if exact else memory)
+    assert find_remembered_decision((memory,), later, "someone else") is None
 
 
 def test_a_remembered_approval_has_no_message() -> None:
     what = DECISION.validate_python({"decision": "approve", "remember": {"scope": "run"}})
     assert not isinstance(what, Reject)
-    assert remembered(what, gated(), AGENT).message is None  # pyright: ignore[reportArgumentType]
+    assert remember_decision(what, gated(), AGENT).message is None  # pyright: ignore[reportArgumentType]
 
 
 # Expiry.

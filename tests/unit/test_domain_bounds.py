@@ -33,12 +33,12 @@ from runward.domain.run.items import (
     Reasoning,
     TextPart,
 )
-from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.run.plan import UnusableResponseError, take_response
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.domain.run.settle import classify_outcome, conclude, settle
 from runward.domain.run.state import Changes
-from runward.store.runs.records import as_json
+from runward.store.runs.records import rows_to_json
 from tests.unit.domain_cases import call, event, response, state, taken, tool, turn_with, wants
 
 STARTED = call("c1", CallPhase.STARTED)
@@ -68,7 +68,7 @@ def test_a_result_of_too_many_values_is_a_failed_call(field: str) -> None:
     for inner in ("1", "[]", "{}"):
         failed = done(**{field: {"a": [json.loads(inner)] * MAX_VALUES}})
         assert isinstance(failed, Failed)
-        assert failed.why is Why.INVALID_RESPONSE
+        assert failed.why is FailureKind.INVALID_RESPONSE
         assert "500,000 values" in (failed.detail or "")
 
 
@@ -88,7 +88,7 @@ def test_a_result_that_is_nested_too_deep_is_a_failed_call(field: str) -> None:
     assert getattr(done(**{field: deepest}), field) == deepest
     failed = done(**{field: {"a": nested(MAX_DEPTH)}})
     assert isinstance(failed, Failed)
-    assert failed.why is Why.INVALID_RESPONSE
+    assert failed.why is FailureKind.INVALID_RESPONSE
     assert "nested deeper than 64 levels" in failed.detail
 
 
@@ -112,7 +112,7 @@ def test_a_number_that_cannot_be_read_back_becomes_null(number: float) -> None:
 def test_a_result_that_is_too_large_is_a_failed_call(fields: dict[str, Any]) -> None:
     failed = done(**fields)
     assert isinstance(failed, Failed)
-    assert (failed.why, failed.permanent) == (Why.INVALID_RESPONSE, False)
+    assert (failed.why, failed.permanent) == (FailureKind.INVALID_RESPONSE, False)
     assert f"at most {MAX_RESULT_BYTES}" in failed.detail
 
 
@@ -130,14 +130,14 @@ def test_every_text_of_a_result_can_be_stored() -> None:
         {CLEAN: CLEAN},
         {CLEAN: CLEAN},
     )
-    failed = bounded_outcome(Failed(Why.ERROR, FOUL, FOUL))
-    assert failed == Failed(Why.ERROR, CLEAN, CLEAN)
+    failed = bounded_outcome(Failed(FailureKind.ERROR, FOUL, FOUL))
+    assert failed == Failed(FailureKind.ERROR, CLEAN, CLEAN)
 
 
 def test_the_words_of_a_guardrail_can_be_stored() -> None:
     changes = Changes()
     settle(state([STARTED]), changes, STARTED, Result(CallOutcome.REJECTED, FOUL, detail=FOUL))
-    assert CLEAN in as_json([event(changes, "tool_call.rejected")])
+    assert CLEAN in rows_to_json([event(changes, "tool_call.rejected")])
 
 
 def test_a_call_whose_result_the_run_has_no_room_for_fails() -> None:
@@ -236,7 +236,9 @@ OUTPUTS: list[Output] = [
 @pytest.mark.parametrize("one", OUTPUTS, ids=lambda one: type(one).__name__)
 def test_every_text_of_a_response_can_be_stored(one: Output) -> None:
     run, changes = take_response(state(), ModelResponse((one,)), turn_with(tool()))
-    shown = as_json([{"run": run.segments, "calls": [*run.calls.values()], "log": changes.events}])
+    shown = rows_to_json(
+        [{"run": run.segments, "calls": [*run.calls.values()], "log": changes.events}]
+    )
     assert "\\u0000" not in shown
     assert CLEAN in shown or "left out" in shown
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject, compact
-from runward.domain.registry.builtin_names import RESERVED, is_reserved
+from runward.domain.registry.builtin_names import RESERVED_NAMES, is_reserved
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.builtins import (
@@ -21,9 +21,9 @@ from runward.domain.run.builtins import (
     visible_tools,
 )
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
-from runward.domain.run.config import MAX_SHOWN
-from runward.domain.run.outcomes import Done, Failed, Outcome, Why
-from runward.domain.run.settle import completed
+from runward.domain.run.config import MAX_VISIBLE_TOOLS
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
+from runward.domain.run.settle import make_completed_result
 from runward.domain.run.state import RunState
 from runward.domain.run.tools import is_enabled, needs_approval
 from runward.domain.schema.validator import strict_form
@@ -33,7 +33,7 @@ TEXT = "".join(f"Zeile {i}: häßlich €\n" for i in range(5000))
 
 
 def finished(output: JsonValue, max_bytes: int = 256, id_: str = "c1") -> Call:
-    return call(id_, CallPhase.SETTLED, result=completed(output, max_bytes))
+    return call(id_, CallPhase.SETTLED, result=make_completed_result(output, max_bytes))
 
 
 def ask(
@@ -61,7 +61,7 @@ def answer(name: str, run: RunState | None = None, **arguments: Any) -> JsonObje
 def refusal(name: str, run: RunState | None = None, **arguments: Any) -> str:
     failed = ask(name, run, **arguments)
     assert isinstance(failed, Failed)
-    assert (failed.why, failed.permanent) == (Why.ERROR, True)
+    assert (failed.why, failed.permanent) == (FailureKind.ERROR, True)
     assert failed.message is not None
     return failed.message
 
@@ -80,8 +80,8 @@ def test_a_built_in_tool_may_always_be_called_again(name: str) -> None:
 
 
 def test_their_names_and_those_of_handoffs_are_reserved() -> None:
-    assert set(BUILTINS) == RESERVED
-    assert all(map(is_reserved, RESERVED))
+    assert set(BUILTINS) == RESERVED_NAMES
+    assert all(map(is_reserved, RESERVED_NAMES))
     assert is_reserved("transfer_to_billing")
     assert not is_reserved("transfer")
     assert not is_reserved("read_results")
@@ -102,7 +102,7 @@ def test_an_agent_may_name_any_of_them() -> None:
 
 
 def test_with_more_than_64_tools_search_tools_is_offered() -> None:
-    tools = {f"t{i}": tool(f"t{i}") for i in range(MAX_SHOWN)}
+    tools = {f"t{i}": tool(f"t{i}") for i in range(MAX_VISIBLE_TOOLS)}
     assert builtin_tools(state(), tools) == {}
     assert list(builtin_tools(state(), {**tools, "more": tool("more")})) == ["search_tools"]
 
@@ -122,7 +122,7 @@ def test_a_searching_agent_is_shown_64_tools_in_all() -> None:
     run = state([call("s", CallPhase.SETTLED, tool="search_tools", version=0, result=search)])
     others = {f"transfer_to_{i}": tool(f"transfer_to_{i}") for i in range(16)}
     names = list(visible_tools(run, tools, others))
-    assert len(names) == MAX_SHOWN
+    assert len(names) == MAX_VISIBLE_TOOLS
     assert names[-17:] == [*others, "search_tools"]
     crowd = {f"step_{i}": tool(f"step_{i}") for i in range(100)}
     assert list(visible_tools(run, tools, crowd)) == [*crowd, "search_tools"]
@@ -208,7 +208,7 @@ def test_what_is_read_is_never_cut_again() -> None:
     run = state([finished("\x01" * 200_000)])
     piece = answer("read_result", run, call_id="c1", limit=MAX_READ_BYTES)
     assert len(compact(piece).encode()) < MAX_OUTPUT
-    assert completed(piece, BUILTINS["read_result"].spec.max_output_bytes).full is None
+    assert make_completed_result(piece, BUILTINS["read_result"].spec.max_output_bytes).full is None
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result
 from runward.domain.run.decide import Finish, Park, RunTools, Wait, next_action
 from runward.domain.run.items import Message
-from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import Usage
-from runward.domain.run.sessions import MAX_STATE_BYTES, fits
+from runward.domain.run.sessions import MAX_STATE_BYTES, fits_limit
 from runward.domain.run.settle import (
     StartChild,
     classify_outcome,
@@ -24,13 +24,13 @@ from runward.domain.run.settle import (
 from runward.domain.run.state import Changes, Child, ChildRun
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.domain.run.team import (
-    is_good,
-    opening,
-    outcome_of,
+    add_child_usage,
+    build_child_input,
+    build_step_tools,
+    check_state_size,
+    is_success,
+    read_child_outcome,
     start_child,
-    step_tools,
-    too_much_state,
-    with_usage_of,
 )
 from runward.domain.run.tools import CompiledTool
 from tests.unit.domain_cases import (
@@ -54,7 +54,7 @@ HELPER = RunId(Mint()())
 
 def opened(call_id: str = "c1") -> ChildRun:
     return ChildRun(
-        HELPER, CallId(call_id), "sales", SALES, {}, opening({"input": "x"}), None, 60.0
+        HELPER, CallId(call_id), "sales", SALES, {}, build_child_input({"input": "x"}), None, 60.0
     )
 
 
@@ -91,7 +91,7 @@ def test_a_call_of_an_agent_waits_for_the_child_run_that_is_started_with_it() ->
 def test_a_child_is_asked_the_text_or_all_arguments_as_json(
     arguments: JsonObject, asked: str
 ) -> None:
-    assert opening(arguments) == (Message("user", asked),)
+    assert build_child_input(arguments) == (Message("user", asked),)
 
 
 def asks(output: Any = "final", **fields: Any) -> CompiledTool:
@@ -112,7 +112,7 @@ def asks(output: Any = "final", **fields: Any) -> CompiledTool:
 def test_a_child_that_completed_hands_back_what_the_tool_says(
     output: Any, ended: Child, extracted: Any, expected: Any
 ) -> None:
-    assert outcome_of(asks(output), ended, extracted) == Done(expected)
+    assert read_child_outcome(asks(output), ended, extracted) == Done(expected)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_a_child_that_completed_hands_back_what_the_tool_says(
     ],
 )
 def test_a_child_without_what_the_tool_wants_is_an_error(output: Any, detail: str) -> None:
-    found = outcome_of(asks(output), child(output="Tomorrow."))
+    found = read_child_outcome(asks(output), child(output="Tomorrow."))
     assert isinstance(found, Failed)
-    assert found.why is Why.INVALID_RESPONSE
+    assert found.why is FailureKind.INVALID_RESPONSE
     assert found.detail.startswith(detail)
 
 
@@ -137,10 +137,10 @@ def test_a_child_that_did_not_complete_is_an_error_that_says_how_it_ended(
     status: RunStatus, error: JsonObject | None, end: str
 ) -> None:
     ended = child(status, output="half", error=error)
-    assert ended.ended
-    found = outcome_of(asks(), ended)
+    assert ended.has_ended
+    found = read_child_outcome(asks(), ended)
     text = f"The run of agent 'sales' ended as {status}{end}"
-    assert found == Failed(Why.ERROR, text, message=text)
+    assert found == Failed(FailureKind.ERROR, text, message=text)
     result = classify_outcome(
         asks(), call("c1", AT_CHILD, attempt=1), found, seconds_left=0, jitter=0
     )
@@ -148,21 +148,21 @@ def test_a_child_that_did_not_complete_is_an_error_that_says_how_it_ended(
 
 
 def test_a_child_that_is_at_work_or_waits_has_not_ended() -> None:
-    assert not any(child(status).ended for status in set(RunStatus) - TERMINAL)
+    assert not any(child(status).has_ended for status in set(RunStatus) - TERMINAL)
 
 
 def test_only_a_step_s_escalation_reaches_the_run_above_it() -> None:
-    [step] = step_tools(state(config={"kind": "loop", "agents": ["sales"]}).config).values()
+    [step] = build_step_tools(state(config={"kind": "loop", "agents": ["sales"]}).config).values()
     up = child(output="x", escalated=True)
-    assert outcome_of(step, up) == Done("x", escalate=True)
-    assert outcome_of(asks(), up) == Done("x")
+    assert read_child_outcome(step, up) == Done("x", escalate=True)
+    assert read_child_outcome(asks(), up) == Done("x")
 
 
 def test_what_a_child_used_counts_for_the_run_above_it() -> None:
     one = call("c1", AT_CHILD, turn=2)
     before = state([one], usage=Usage(10, 5, 1, 1, cost=0.5))
     changes = Changes()
-    run = with_usage_of(before, changes, one, child(usage=Usage(100, 50, 10, 5, cost=0.25)))
+    run = add_child_usage(before, changes, one, child(usage=Usage(100, 50, 10, 5, cost=0.25)))
     assert run.usage == Usage(110, 55, 11, 6, cost=0.75)
     assert event(changes, "usage.updated") == {
         "turn": 2,
@@ -227,7 +227,7 @@ def test_a_change_of_the_shared_state_is_merged_at_the_top_and_null_removes() ->
         "changes": {"a": None, "b": {"y": 2}, "c": 3},
     }
     merge_state(run, changes, one, {"c": None, "d": 4})
-    assert changes.shared == {"a": None, "b": {"y": 2}, "c": None, "d": 4}
+    assert changes.shared_state == {"a": None, "b": {"y": 2}, "c": None, "d": 4}
 
 
 def test_an_event_does_not_repeat_a_large_change() -> None:
@@ -238,23 +238,23 @@ def test_an_event_does_not_repeat_a_large_change() -> None:
 
 
 def test_only_a_good_result_changes_what_is_shared() -> None:
-    assert is_good(Result(CallOutcome.COMPLETED, "x"))
-    assert not is_good(Result(CallOutcome.FAILED, "x"))
-    assert not is_good(StartChild())
+    assert is_success(Result(CallOutcome.COMPLETED, "x"))
+    assert not is_success(Result(CallOutcome.FAILED, "x"))
+    assert not is_success(StartChild())
 
 
 def test_the_shared_state_has_a_limit_in_bytes() -> None:
     full = "é" * ((MAX_STATE_BYTES - len('{"a":""}')) // 2)
     run = state(shared={"b": 1})
-    assert too_much_state(run, {"a": full, "b": None}) is None
-    refused = too_much_state(run, {"a": full + "é", "b": None})
+    assert check_state_size(run, {"a": full, "b": None}) is None
+    refused = check_state_size(run, {"a": full + "é", "b": None})
     told = texts.too_much_state(MAX_STATE_BYTES + 2, MAX_STATE_BYTES)
     assert refused is not None
     assert (refused.message, refused.permanent) == (told, True)
-    assert too_much_state(run, {"a": full}) is not None
-    assert too_much_state(state(shared={"a": full}), {"b": None, "c": None}) is None
-    assert fits({"a": full})
-    assert not fits({"a": full + "é"})
+    assert check_state_size(run, {"a": full}) is not None
+    assert check_state_size(state(shared={"a": full}), {"b": None, "c": None}) is None
+    assert fits_limit({"a": full})
+    assert not fits_limit({"a": full + "é"})
 
 
 def test_a_step_that_may_be_refused_leaves_the_changes_before_it_alone() -> None:
@@ -267,7 +267,7 @@ def test_a_step_that_may_be_refused_leaves_the_changes_before_it_alone() -> None
     start_child(state([one]), copied, one, opened())
     merge_state(state([one]), copied, one, {"b": 2})
     copied.approvals.clear()
-    assert (changes.children, changes.shared, len(changes.events)) == ([], {"a": 1}, 1)
+    assert (changes.children, changes.shared_state, len(changes.events)) == ([], {"a": 1}, 1)
 
 
 def outcomes() -> list[Outcome]:

@@ -7,9 +7,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from runward.domain.run import texts
-from runward.domain.run.abandoned import Abandoned, Closed, abandoned, together
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
-from runward.domain.run.outcomes import Failed, Waits, Why
+from runward.domain.run.abandoned import AbandonedCall, Closed, find_abandoned, merge_closed
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Reason, Result
+from runward.domain.run.outcomes import Failed, FailureKind, Waits
 from runward.domain.run.resolve import (
     MAX_INPUT_BYTES,
     Answer,
@@ -17,12 +17,12 @@ from runward.domain.run.resolve import (
     CallbackCompleted,
     CallbackFailed,
     InputRequired,
-    call_back,
-    give_input,
-    give_result,
-    given_before,
-    rounds,
-    was_asked,
+    apply_callback,
+    apply_client_input,
+    apply_client_result,
+    compare_with_earlier_answer,
+    count_input_requests,
+    is_repeated_request,
 )
 from runward.domain.run.settle import (
     AwaitResult,
@@ -54,13 +54,13 @@ def no(message: str = "no") -> CallbackFailed:
 
 
 def asking(before: Call = CALLED, said: InputRequired = ASKS) -> Call:
-    run = call_back(state([before]), Changes(), before, tool(), said)
+    run = apply_callback(state([before]), Changes(), before, tool(), said)
     return run.calls[before.id]
 
 
 def answered(output: Any = "42") -> Call:
     one = asking()
-    return give_input(state([one]), Changes(), one, done(output)).calls[one.id]
+    return apply_client_input(state([one]), Changes(), one, done(output)).calls[one.id]
 
 
 # -- the client's tools ---------------------------------------------------------------------------
@@ -107,18 +107,18 @@ def test_the_result_of_a_client_is_kept_as_it_was_said(
     said: Answer, outcome: CallOutcome, reason: Reason | None
 ) -> None:
     changes = Changes()
-    run = give_result(state([WAITING]), changes, WAITING, CLIENT, said)
+    run = apply_client_result(state([WAITING]), changes, WAITING, CLIENT, said)
     one = run.calls[WAITING.id]
     assert one.result is not None
     assert (one.result.outcome, one.result.reason) == (outcome, reason)
-    assert given_before(one, said) is True
-    assert given_before(one, done("else")) is False
+    assert compare_with_earlier_answer(one, said) is True
+    assert compare_with_earlier_answer(one, done("else")) is False
     assert types(changes) == [f"tool_call.{outcome}"]
 
 
 def test_a_client_that_has_said_nothing_is_not_repeating_itself() -> None:
-    assert given_before(WAITING, done(1)) is None
-    assert given_before(asking(), done(1)) is None
+    assert compare_with_earlier_answer(WAITING, done(1)) is None
+    assert compare_with_earlier_answer(asking(), done(1)) is None
 
 
 # -- tools that ask -------------------------------------------------------------------------------
@@ -126,10 +126,14 @@ def test_a_client_that_has_said_nothing_is_not_repeating_itself() -> None:
 
 def test_a_tool_may_ask_the_caller() -> None:
     changes = Changes()
-    run = call_back(state([CALLED]), changes, CALLED, tool(), ASKS)
+    run = apply_callback(state([CALLED]), changes, CALLED, tool(), ASKS)
     one = run.calls[CALLED.id]
-    assert (one.phase, rounds(one), rounds(CALLED)) == (CallPhase.AWAITING_INPUT, 1, 0)
-    assert one.exchange == Exchange(1, 1, {"code": "?"}, 7)
+    assert (one.phase, count_input_requests(one), count_input_requests(CALLED)) == (
+        CallPhase.AWAITING_INPUT,
+        1,
+        0,
+    )
+    assert one.exchange == InputRequest(1, 1, {"code": "?"}, 7)
     assert event(changes, "tool_call.progress") == {
         "call_id": "c1",
         "status": "input_required",
@@ -139,57 +143,57 @@ def test_a_tool_may_ask_the_caller() -> None:
 
 
 def test_the_same_question_again_is_recognised_while_it_is_open() -> None:
-    assert was_asked(asking(), ASKS, 9)
-    assert not was_asked(asking(), ASKS.model_copy(update={"state": 8}), 9)
-    assert not was_asked(asking(), done(1), 9)
-    assert not was_asked(CALLED, ASKS, 1)
+    assert is_repeated_request(asking(), ASKS, 9)
+    assert not is_repeated_request(asking(), ASKS.model_copy(update={"state": 8}), 9)
+    assert not is_repeated_request(asking(), done(1), 9)
+    assert not is_repeated_request(CALLED, ASKS, 1)
 
 
 def test_after_its_answer_the_same_question_is_known_from_the_attempt_that_asked() -> None:
     exchange = answered().exchange
     assert exchange is not None
-    assert was_asked(answered(), ASKS, exchange.attempt)
-    assert not was_asked(answered(), ASKS, exchange.attempt + 1)
+    assert is_repeated_request(answered(), ASKS, exchange.attempt)
+    assert not is_repeated_request(answered(), ASKS, exchange.attempt + 1)
 
 
 def test_the_answer_makes_the_call_ready_with_its_input() -> None:
     changes, one = Changes(), asking()
-    run = give_input(state([one]), changes, one, done({"code": "42"}))
+    run = apply_client_input(state([one]), changes, one, done({"code": "42"}))
     ready = run.calls[one.id]
     assert ready.phase is CallPhase.READY
     assert ready.exchange is not None
     assert ready.exchange.input == {"responses": {"code": "42"}, "state": 7}
     assert event(changes, "tool_call.progress") == {"call_id": "c1", "status": "input_given"}
-    assert given_before(ready, done({"code": "42"})) is True
-    assert given_before(ready, done({"code": "43"})) is False
-    assert given_before(ready, no()) is False
+    assert compare_with_earlier_answer(ready, done({"code": "42"})) is True
+    assert compare_with_earlier_answer(ready, done({"code": "43"})) is False
+    assert compare_with_earlier_answer(ready, no()) is False
 
 
 def test_an_answer_of_null_is_an_answer() -> None:
-    assert given_before(answered(None), done(None)) is True
-    assert given_before(answered(None), done(0)) is False
+    assert compare_with_earlier_answer(answered(None), done(None)) is True
+    assert compare_with_earlier_answer(answered(None), done(0)) is False
 
 
 def test_a_caller_that_will_not_answer_fails_the_call() -> None:
     one = asking()
-    run = give_result(state([one]), Changes(), one, tool(), no("I do not know."))
+    run = apply_client_result(state([one]), Changes(), one, tool(), no("I do not know."))
     assert reason_of(run) is Reason.TOOL_ERROR
-    assert given_before(run.calls[one.id], no("I do not know.")) is True
+    assert compare_with_earlier_answer(run.calls[one.id], no("I do not know.")) is True
 
 
 def test_rounds_are_counted_and_each_has_its_own_attempts() -> None:
     """A retry's delay and number are those of the attempts since the tool last said anything."""
     again = asking(replace(answered(), phase=CallPhase.AWAITING_CALLBACK, attempt=4))
-    assert (rounds(again), again.tries) == (2, 0)
+    assert (count_input_requests(again), again.recent_attempts) == (2, 0)
     once_more = replace(again, phase=CallPhase.STARTED, attempt=5)
-    refused = Failed(Why.NOT_SENT, "refused")
+    refused = Failed(FailureKind.NOT_SENT, "refused")
     retry = tool(retry={"max_attempts": 3, "initial_seconds": 1})
     assert classify_outcome(retry, once_more, refused, seconds_left=9, jitter=1) == TryAgain(1.0)
 
 
 def test_a_tool_that_asked_and_cannot_be_reached_again_is_not_said_not_to_have_run() -> None:
     again = replace(answered(), phase=CallPhase.STARTED, attempt=2)
-    refused = Failed(Why.NOT_SENT, "refused", permanent=True)
+    refused = Failed(FailureKind.NOT_SENT, "refused", permanent=True)
     result = classify_outcome(tool(), again, refused, seconds_left=9, jitter=1)
     assert isinstance(result, Result)
     assert result.output == texts.NOT_REACHED
@@ -216,7 +220,7 @@ def test_what_was_sent_and_is_closed_without_an_answer_is_abandoned() -> None:
     ]
     run, changes = state(calls), Changes()
     close_open_calls(run, changes, Reason.RUN_CANCELLED)
-    found = abandoned(run, changes)
+    found = find_abandoned(run, changes)
     assert [(one.call.id, one.reason) for one in found] == [
         ("c1", "run_cancelled"),
         ("c2", "run_cancelled"),
@@ -232,13 +236,13 @@ def test_only_calls_that_were_cancelled_or_took_too_long_are_abandoned(
 ) -> None:
     changes = Changes()
     run = settle(state([STARTED]), changes, STARTED, Result(outcome, "x"))
-    found = abandoned(run, changes)
+    found = find_abandoned(run, changes)
     assert bool(found) == (outcome in (CallOutcome.CANCELLED, CallOutcome.TIMED_OUT))
     assert [one.reason for one in found] == [outcome] * len(found)
 
 
 def test_closings_are_put_together_in_order() -> None:
     run = state([STARTED])
-    one = Abandoned(run.project_id, run.id, None, STARTED)
-    two = Abandoned(run.project_id, run.id, "clerk", STARTED)
-    assert together([Closed((one,)), Closed(), Closed((two,))]) == Closed((one, two))
+    one = AbandonedCall(run.project_id, run.id, None, STARTED)
+    two = AbandonedCall(run.project_id, run.id, "clerk", STARTED)
+    assert merge_closed([Closed((one,)), Closed(), Closed((two,))]) == Closed((one, two))

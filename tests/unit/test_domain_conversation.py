@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from runward.domain.ids import CallId
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
-from runward.domain.run.conversation import conversation, without_refused
+from runward.domain.run.conversation import build_conversation, remove_refused
 from runward.domain.run.items import Item, MediaPart, Message, TextPart, ToolCall, ToolResult
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from tests.unit.domain_cases import AGENT, DONE, call, settled, state, taken, tool, wants
@@ -19,7 +19,7 @@ LOOKUP = tool()
 
 
 def results(run: RunState) -> list[ToolResult]:
-    return [item for item in conversation(run) if isinstance(item, ToolResult)]
+    return [item for item in build_conversation(run) if isinstance(item, ToolResult)]
 
 
 def asked(*calls: Call, turn: int = 1) -> Segment:
@@ -33,7 +33,7 @@ def the_only_result(one: Call) -> ToolResult:
 
 
 def test_a_new_run_s_conversation_is_its_input() -> None:
-    assert conversation(state(segments=(HELLO,))) == (Message("user", "Hello."),)
+    assert build_conversation(state(segments=(HELLO,))) == (Message("user", "Hello."),)
 
 
 @given(st.permutations(["c0", "c1", "c2", "c3"]), st.integers(0, 4))
@@ -46,17 +46,17 @@ def test_results_stand_after_their_response_in_call_order_however_they_came(
         run = settled(run, id_, replace(DONE, output=id_))
     came = sorted(order[:count])
     assert [item.output for item in results(run)] == came
-    assert conversation(run)[:4] == run.segments[-1].items
+    assert build_conversation(run)[:4] == run.segments[-1].items
     again = Segment(SegmentKind.INPUT, 1, AGENT, (Message("user", "And?"),))
-    after = conversation(replace(run, segments=(*run.segments, again)))
-    assert after == (*conversation(run), Message("user", "And?"))
+    after = build_conversation(replace(run, segments=(*run.segments, again)))
+    assert after == (*build_conversation(run), Message("user", "And?"))
 
 
 def test_results_of_several_turns_stand_with_their_own_turn() -> None:
     run = state(segments=(HELLO,))
     for turn in (1, 2):
         run, _ = taken(wants("lookup", f"[{turn}", f"c{turn}"), tools=[LOOKUP], before=run)
-    kinds: list[type[Item]] = [type(item) for item in conversation(run)]
+    kinds: list[type[Item]] = [type(item) for item in build_conversation(run)]
     assert kinds == [Message, ToolCall, ToolResult, ToolCall, ToolResult]
 
 
@@ -143,7 +143,7 @@ def test_calls_of_the_input_bring_their_results_and_are_in_no_ledger() -> None:
     opening = Segment(SegmentKind.INPUT, 0, AGENT, given)
     run, _ = taken(wants("lookup", id_="c1"), tools=[LOOKUP], before=state(segments=(opening,)))
     run = settled(run, "c1", replace(DONE, output="again"))
-    assert conversation(run)[:4] == given
+    assert build_conversation(run)[:4] == given
     assert [item.output for item in results(run)] == ["found", "again"]
 
 
@@ -168,14 +168,14 @@ def test_no_item_of_a_refused_input_is_kept() -> None:
         turn=1,
     )
     run = state(segments=(HELLO, answer, more, more), turn=1)
-    assert conversation(without_refused(run, "run_input")) == (*HELLO.items, *answer.items)
+    assert build_conversation(remove_refused(run, "run_input")) == (*HELLO.items, *answer.items)
     alone = state(segments=(heard(Message("system", "a"), Message("user", "b")),))
-    assert conversation(without_refused(alone, "run_input")) == ()
+    assert build_conversation(remove_refused(alone, "run_input")) == ()
 
 
 def test_a_refused_answer_is_not_kept() -> None:
     run = state(segments=(HELLO, spoken(Message("assistant", "a secret"))), turn=1)
-    assert conversation(without_refused(run, "run_output")) == HELLO.items
+    assert build_conversation(remove_refused(run, "run_output")) == HELLO.items
 
 
 def test_a_refused_result_is_not_kept_and_its_call_is() -> None:
@@ -183,11 +183,11 @@ def test_a_refused_result_is_not_kept_and_its_call_is() -> None:
     run = state([replace(call("c1", CallPhase.SETTLED), result=result)])
     words = Message("assistant", "a secret")
     run = replace(run, segments=(HELLO, spoken(words, ToolCall(CallId("c1"), "lookup", "{}"))))
-    kept = conversation(without_refused(run, "run_output"))
+    kept = build_conversation(remove_refused(run, "run_output"))
     assert [type(item) for item in kept] == [Message, ToolCall, ToolResult]
     assert kept[-1] == ToolResult(CallId("c1"), texts.OUTPUT_GUARDED, is_error=True)
 
 
 def test_nothing_is_missing_of_a_run_that_no_guardrail_has_refused() -> None:
     run = state(segments=(HELLO, spoken(Message("assistant", "Hi."))), turn=1)
-    assert without_refused(run, None) == run
+    assert remove_refused(run, None) == run

@@ -10,7 +10,7 @@ import pytest
 
 from runward.domain.events.event_types import MAX_VALUE_BYTES, STORED, TRANSIENT, bounded_field
 from runward.domain.run.calls import ENDING_EVENTS, CallOutcome
-from runward.domain.run.status import TERMINAL, ending_event
+from runward.domain.run.status import TERMINAL, format_ending_event
 
 EMITTING = ("app/runward/domain", "app/runward/loop", "app/runward/store", "app/runward/api")
 TYPE = re.compile(r"(run|message|reasoning|tool_call|agent|state|input|usage|model)(\.[a-z_]+)+")
@@ -48,7 +48,7 @@ def named() -> Iterator[str]:
 
 
 def computed() -> set[str]:
-    return {*ENDING_EVENTS.values(), *(ending_event(status) for status in TERMINAL)}
+    return {*ENDING_EVENTS.values(), *(format_ending_event(status) for status in TERMINAL)}
 
 
 def test_every_event_that_is_added_is_listed() -> None:

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from runward.domain.json import digest
+from runward.domain.json import compute_digest
 from runward.domain.registry.guards import Allow, Fail, GuardrailVerdict, Reject
 from runward.domain.run import texts
 from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
 from runward.domain.run.decide import Finish, next_action
-from runward.domain.run.plan import Turn, covering, requests_of, take_response
+from runward.domain.run.plan import Turn, find_remembered_decision, parse_requests, take_response
 from runward.domain.run.response import RequestedCall
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import RunStatus
-from runward.domain.run.tools import CompiledTool, asked
+from runward.domain.run.tools import CompiledTool, make_request_key
 from tests.unit.domain_cases import (
     AGENT,
     call,
@@ -82,21 +82,21 @@ def test_a_remembered_rejection_rejects_later_calls(
         {"tool": "refund"},
         {"version": 2},
         {"agent": "someone else"},
-        {"arguments_digest": digest({"amount": 1})},
+        {"arguments_digest": compute_digest({"amount": 1})},
     ],
 )
 def test_a_remembered_decision_covers_nothing_else(other: dict[str, Any]) -> None:
     one = call(tool="pay")
-    assert covering((memory(**other),), one, AGENT) is None
+    assert find_remembered_decision((memory(**other),), one, AGENT) is None
 
 
 def test_exact_arguments_are_covered_and_the_latest_decision_wins() -> None:
     one = call(tool="pay", arguments={"amount": 1})
-    exact = memory(arguments_digest=digest({"amount": 1}))
+    exact = memory(arguments_digest=compute_digest({"amount": 1}))
     later = memory("reject")
-    assert covering((exact,), one, AGENT) == exact
-    assert covering((exact, later), one, AGENT) == later
-    assert covering((later, exact), one, AGENT) == exact
+    assert find_remembered_decision((exact,), one, AGENT) == exact
+    assert find_remembered_decision((exact, later), one, AGENT) == later
+    assert find_remembered_decision((later, exact), one, AGENT) == exact
 
 
 @pytest.mark.parametrize("reason", [Reason.DECLINED, Reason.DECLINED_BEFORE])
@@ -130,7 +130,7 @@ def test_any_other_call_is_asked_about(arguments: str, version: int, reason: Rea
 
 BY_CALLABLE = tool("pay", approval={"callable": "shop.rules:dear"})
 FIVE = '{"amount": 5}'
-KEY = asked("pay", {"amount": 5})
+KEY = make_request_key("pay", {"amount": 5})
 
 
 def gated(
@@ -201,4 +201,4 @@ def test_only_calls_that_can_be_read_and_have_a_tool_are_shown_to_guardrails() -
     optional = {"type": "object", "properties": {"a": {"type": "integer"}}}
     shown = tool("pay", parameters=optional, strict=True)
     calls = [wants("pay", '{"a": null}'), wants("pay", "{"), wants("nope"), wants("p\x00y")]
-    assert requests_of(response(*calls), {"pay": shown}) == [("pay", {})]
+    assert parse_requests(response(*calls), {"pay": shown}) == [("pay", {})]

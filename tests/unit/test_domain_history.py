@@ -21,7 +21,7 @@ from runward.domain.run.history import (
     MAX_WORDS,
     MEDIA_BYTES,
     search,
-    to_keep,
+    select_history,
     trimmed_history,
 )
 from runward.domain.run.items import (
@@ -66,7 +66,7 @@ def turn(n: int) -> list[Item]:
 
 def test_of_an_agent_s_run_every_item_is_kept() -> None:
     items = [system("be kind"), *turn(1), Reasoning("v", {"x": 1}), model("bye")]
-    assert to_keep(items, "bye", "llm") == tuple(items)
+    assert select_history(items, "bye", "llm") == tuple(items)
 
 
 def test_a_call_is_kept_with_one_result_or_not_at_all() -> None:
@@ -83,7 +83,7 @@ def test_a_call_is_kept_with_one_result_or_not_at_all() -> None:
         user("and?"),
         result("c3"),
     ]
-    assert to_keep(items, None, "llm") == (
+    assert select_history(items, None, "llm") == (
         user("q"),
         call("c1"),
         result("c1", 1),
@@ -95,9 +95,9 @@ def test_a_call_is_kept_with_one_result_or_not_at_all() -> None:
 def test_of_a_workflow_the_question_and_the_answer_are_kept(kind: AgentKind) -> None:
     items = [system("s"), user("q"), call("c1"), result("c1"), model("inner")]
     asked = (system("s"), user("q"))
-    assert to_keep(items, "done", kind) == (*asked, model("done"))
-    assert to_keep(items, {"a": [1]}, kind) == (*asked, model('{"a":[1]}'))
-    assert to_keep(items, None, kind) == to_keep(items, "", kind) == asked
+    assert select_history(items, "done", kind) == (*asked, model("done"))
+    assert select_history(items, {"a": [1]}, kind) == (*asked, model('{"a":[1]}'))
+    assert select_history(items, None, kind) == select_history(items, "", kind) == asked
 
 
 # What a model is shown.
@@ -291,9 +291,9 @@ def is_system(item: Item) -> bool:
 
 @given(HISTORIES, POLICIES)
 def test_showing_what_was_kept_is_showing_it(history: list[list[Item]], policy: History) -> None:
-    kept = [to_keep(run, None, "llm") for run in history]
+    kept = [select_history(run, None, "llm") for run in history]
     assert trimmed_history(kept, policy) == trimmed_history(history, policy)
-    assert kept == [to_keep(run, None, "llm") for run in kept]
+    assert kept == [select_history(run, None, "llm") for run in kept]
 
 
 # What a search finds.

@@ -21,8 +21,8 @@ from runward.domain.run.items import (
     ToolResult,
     item_from_json,
     item_to_json,
+    join_text,
     parts_from_json,
-    text_of,
 )
 
 MAYBE = st.none() | st.text(max_size=5)
@@ -142,7 +142,7 @@ def test_a_null_in_a_part_is_the_same_as_leaving_it_out() -> None:
     ],
 )
 def test_the_text_of_a_content_is_its_text_parts(content: Any, text: str) -> None:
-    assert text_of(content) == text
+    assert join_text(content) == text
 
 
 @pytest.mark.parametrize(

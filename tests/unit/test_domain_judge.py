@@ -12,7 +12,7 @@ from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run import texts
 from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
 from runward.domain.run.items import TextPart
-from runward.domain.run.outcomes import Done, Failed, Waits, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Waits
 from runward.domain.run.settle import (
     AwaitCallback,
     AwaitResolution,
@@ -38,7 +38,7 @@ def result(outcome: Any, **given: Any) -> Result:
     return found
 
 
-def problem(why: Why, **fields: Any) -> Failed:
+def problem(why: FailureKind, **fields: Any) -> Failed:
     return Failed(why, "detail for operators", **fields)
 
 
@@ -94,22 +94,29 @@ def test_an_output_that_does_not_match_its_schema_is_an_error(
 STATUSES = [400, 404, 408, 409, 425, 429, 500, 502, 503, 504, 599]
 
 
-def may_retry(why: Why, status: int | None, *, idempotent: bool, on: tuple[int, ...]) -> bool:
+def may_retry(
+    why: FailureKind, status: int | None, *, idempotent: bool, on: tuple[int, ...]
+) -> bool:
     """The table of retries, said once more in other words."""
     match why:
-        case Why.NOT_SENT:
+        case FailureKind.NOT_SENT:
             return True
-        case Why.UNKNOWN:
+        case FailureKind.UNKNOWN:
             return idempotent
-        case Why.TIMEOUT | Why.INVALID_RESPONSE | Why.GUARDRAIL | Why.WITHHELD:
+        case (
+            FailureKind.TIMEOUT
+            | FailureKind.INVALID_RESPONSE
+            | FailureKind.GUARDRAIL
+            | FailureKind.WITHHELD
+        ):
             return False
-        case Why.UNAVAILABLE | Why.ERROR:
+        case FailureKind.UNAVAILABLE | FailureKind.ERROR:
             return status in on or (idempotent and status in {408, 425, 429, 502, 503, 504})
 
 
 FAILURES = [
-    *((why, None) for why in Why),
-    *product((Why.UNAVAILABLE, Why.ERROR), STATUSES),
+    *((why, None) for why in FailureKind),
+    *product((FailureKind.UNAVAILABLE, FailureKind.ERROR), STATUSES),
 ]
 
 
@@ -117,7 +124,7 @@ FAILURES = [
 @pytest.mark.parametrize("on", [(), (500, 503)])
 @pytest.mark.parametrize(("why", "status"), FAILURES)
 def test_a_failure_is_retried_only_where_that_is_safe_or_the_tool_says_so(
-    why: Why, status: int | None, on: tuple[int, ...], *, idempotent: bool
+    why: FailureKind, status: int | None, on: tuple[int, ...], *, idempotent: bool
 ) -> None:
     spec: dict[str, Any] = {"idempotent": idempotent, "retry": {"on": on}}
     again = isinstance(verdict(problem(why, status=status), **spec), TryAgain)
@@ -146,7 +153,7 @@ def test_a_delay_has_full_jitter_honours_the_server_and_stays_within_the_call_s_
     found = classify_outcome(
         tool(retry=retry),
         call(phase=CallPhase.STARTED, attempt=attempt),
-        problem(Why.NOT_SENT, retry_after=asked),
+        problem(FailureKind.NOT_SENT, retry_after=asked),
         seconds_left=left,
         jitter=jitter,
     )
@@ -165,28 +172,28 @@ def test_a_delay_has_full_jitter_honours_the_server_and_stays_within_the_call_s_
 @pytest.mark.parametrize(
     ("failure", "outcome", "reason", "text"),
     [
-        (problem(Why.NOT_SENT), "failed", Reason.NOT_SENT, texts.NOT_SENT),
+        (problem(FailureKind.NOT_SENT), "failed", Reason.NOT_SENT, texts.NOT_SENT),
         (
-            problem(Why.INVALID_RESPONSE),
+            problem(FailureKind.INVALID_RESPONSE),
             "failed",
             Reason.INVALID_RESPONSE,
             texts.INVALID_RESPONSE,
         ),
-        (problem(Why.UNAVAILABLE), "failed", Reason.TOOL_ERROR, texts.TOOL_ERROR),
-        (problem(Why.ERROR), "failed", Reason.TOOL_ERROR, texts.TOOL_ERROR),
+        (problem(FailureKind.UNAVAILABLE), "failed", Reason.TOOL_ERROR, texts.TOOL_ERROR),
+        (problem(FailureKind.ERROR), "failed", Reason.TOOL_ERROR, texts.TOOL_ERROR),
         (
-            problem(Why.ERROR, message="No such order."),
+            problem(FailureKind.ERROR, message="No such order."),
             "failed",
             Reason.TOOL_ERROR,
             "No such order.",
         ),
         (
-            problem(Why.TIMEOUT),
+            problem(FailureKind.TIMEOUT),
             "timed_out",
             None,
             f"Tool 'lookup' timed out after 30 seconds. {texts.UNKNOWN_OUTCOME}",
         ),
-        (problem(Why.UNKNOWN), "outcome_unknown", None, texts.INTERRUPTED),
+        (problem(FailureKind.UNKNOWN), "outcome_unknown", None, texts.INTERRUPTED),
     ],
 )
 def test_a_failure_is_an_error_result_with_details_for_operators_only(
@@ -200,7 +207,7 @@ def test_a_failure_is_an_error_result_with_details_for_operators_only(
     assert not found.fails_run
 
 
-GUARDED = {Why.GUARDRAIL: CallOutcome.REJECTED, Why.WITHHELD: CallOutcome.FAILED}
+GUARDED = {FailureKind.GUARDRAIL: CallOutcome.REJECTED, FailureKind.WITHHELD: CallOutcome.FAILED}
 """Only a call that was never sent is called rejected."""
 
 POLICIES = [
@@ -211,11 +218,15 @@ POLICIES = [
 
 
 @pytest.mark.parametrize(("policy", "text", "fails"), POLICIES)
-@pytest.mark.parametrize("why", [why for why in Why if why not in {Why.UNKNOWN, *GUARDED}])
+@pytest.mark.parametrize(
+    "why", [why for why in FailureKind if why not in {FailureKind.UNKNOWN, *GUARDED}]
+)
 def test_a_tool_says_what_its_errors_and_timeouts_do(
-    why: Why, policy: Any, text: str | None, *, fails: bool
+    why: FailureKind, policy: Any, text: str | None, *, fails: bool
 ) -> None:
-    own, other = ("on_timeout", "on_error") if why is Why.TIMEOUT else ("on_error", "on_timeout")
+    own, other = (
+        ("on_timeout", "on_error") if why is FailureKind.TIMEOUT else ("on_error", "on_timeout")
+    )
     plain = result(problem(why), at=LAST)
     found = classify_outcome(tool(**{own: policy}), LAST, problem(why), seconds_left=9, jitter=0)
     assert isinstance(found, Result)
@@ -227,7 +238,7 @@ def test_a_tool_says_what_its_errors_and_timeouts_do(
 @pytest.mark.parametrize("policy", ["return_error", {"message": "Custom."}, "fail_run"])
 @pytest.mark.parametrize(("why", "outcome"), GUARDED.items())
 def test_no_policy_of_a_tool_changes_what_a_guardrail_said(
-    why: Why, outcome: CallOutcome, policy: Any
+    why: FailureKind, outcome: CallOutcome, policy: Any
 ) -> None:
     refused = problem(why, message="no cards")
     strict = tool(on_error=policy, on_timeout=policy)
@@ -246,7 +257,7 @@ def test_no_policy_of_a_tool_changes_what_a_guardrail_said(
 @pytest.mark.parametrize("on_unknown", ["return_error", "ask", "fail_run"])
 def test_an_unknown_outcome_goes_by_on_unknown(on_unknown: str, *, idempotent: bool) -> None:
     found = verdict(
-        problem(Why.UNKNOWN),
+        problem(FailureKind.UNKNOWN),
         at=LAST,
         on_unknown=on_unknown,
         idempotent=idempotent,
@@ -265,7 +276,7 @@ def test_an_unknown_outcome_goes_by_on_unknown(on_unknown: str, *, idempotent: b
 def test_a_timeout_is_asked_about_only_where_that_is_wanted_and_matters(
     on_unknown: str, *, idempotent: bool
 ) -> None:
-    found = verdict(problem(Why.TIMEOUT), on_unknown=on_unknown, idempotent=idempotent)
+    found = verdict(problem(FailureKind.TIMEOUT), on_unknown=on_unknown, idempotent=idempotent)
     if on_unknown == "ask" and not idempotent:
         assert found == AwaitResolution("detail for operators")
         return
@@ -289,10 +300,10 @@ def test_a_call_is_said_not_to_have_run_only_where_that_is_sure(
 ) -> None:
     """An earlier attempt may have reached a tool that is tried again after that."""
     at = call(phase=CallPhase.STARTED, attempt=attempt)
-    assert result(problem(Why.NOT_SENT), at=at, **spec).output == text
+    assert result(problem(FailureKind.NOT_SENT), at=at, **spec).output == text
 
 
 def test_a_tool_s_own_message_is_capped() -> None:
-    found = result(problem(Why.ERROR, message="m" * 10_000))
+    found = result(problem(FailureKind.ERROR, message="m" * 10_000))
     assert isinstance(found.output, str)
     assert len(found.output.encode()) < 4200

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from runward.domain.registry.mcp_auth import Credentials, OAuth, OAuthClient, oauth_problems
 from runward.domain.registry.tools import SecretRef
-from runward.tools.mcp.credentials import access_problems
+from runward.tools.mcp.credentials import credential_problems
 
 URL = "https://mcp.example.com/mcp"
 KEY = SecretRef(secret="key", prefix="Bearer ")
@@ -19,7 +19,7 @@ def client(**fields: Any) -> OAuthClient:
 
 
 def paths(given: Credentials) -> list[str]:
-    return [error.path for error in access_problems(given.filled({"key": "value"}))]
+    return [error.path for error in credential_problems(given.resolve({"key": "value"}))]
 
 
 def test_references_are_named_with_their_paths() -> None:
@@ -34,26 +34,26 @@ def test_references_are_named_with_their_paths() -> None:
 def test_values_are_bound_to_whom_they_were_given_for_and_references_are_not() -> None:
     held = OAuth(client_id="me", client_secret="x")
     named = OAuth(client_id="me", client_secret=KEY)
-    assert Credentials({"A": "x"}, held).values_in() == {"headers", "oauth"}
-    assert Credentials({"A": KEY}, named).values_in() == set()
-    assert Credentials({"A": KEY}, held).values_in() == {"oauth"}
-    assert Credentials({}).values_in() == set()
+    assert Credentials({"A": "x"}, held).literal_fields() == {"headers", "oauth"}
+    assert Credentials({"A": KEY}, named).literal_fields() == set()
+    assert Credentials({"A": KEY}, held).literal_fields() == {"oauth"}
+    assert Credentials({}).literal_fields() == set()
 
 
 def test_secrets_take_the_place_of_references_after_their_prefix() -> None:
     oauth = OAuth(client_id="me", client_secret=KEY, refresh_token="r", scope="a b")
-    filled = Credentials({"A": KEY, "B": "x"}, oauth).filled({"key": "value"})
+    filled = Credentials({"A": KEY, "B": "x"}, oauth).resolve({"key": "value"})
     assert filled.headers == {"A": "Bearer value", "B": "x"}
     assert filled.oauth == client(client_secret="Bearer value", refresh_token="r", scope="a b")
-    assert Credentials({}).filled({}).oauth is None
+    assert Credentials({}).resolve({}).oauth is None
     with pytest.raises(KeyError):
-        Credentials({"A": KEY}).filled({})
+        Credentials({"A": KEY}).resolve({})
 
 
 def test_what_it_is_given_says_which_grant_is_used() -> None:
     assert client(client_secret="x").grant == "client_credentials"
     assert client(client_secret="x", refresh_token="y").grant == "refresh_token"
-    assert Credentials({}, OAuth(client_id="me")).filled({}).oauth == client()
+    assert Credentials({}, OAuth(client_id="me")).resolve({}).oauth == client()
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_good_client_has_no_problems() -> None:
 def test_no_secret_is_in_a_representation() -> None:
     oauth = OAuth(client_id="me", client_secret="hidden", refresh_token="hidden")
     given = Credentials({"A": "hidden"}, oauth)
-    filled = given.filled({})
+    filled = given.resolve({})
     assert "hidden" not in repr((given, filled, filled.oauth))
 
 

@@ -1,7 +1,7 @@
 """Large arguments that an answer leaves out."""
 
 from runward.domain.json import JsonObject, compact
-from runward.domain.run.large_arguments import MAX_NAMED, Omitted, omit_large
+from runward.domain.run.large_arguments import MAX_NAMED, LargeArgument, omit_large
 
 
 def test_nothing_is_left_out_without_a_limit() -> None:
@@ -13,7 +13,7 @@ def test_small_arguments_stay_beside_a_large_one() -> None:
     arguments: JsonObject = {"to": "ada", "body": "x" * 1_000, "cc": ["ben"]}
     kept, omitted = omit_large(arguments, 100)
     assert kept == {"to": "ada", "cc": ["ben"]}
-    assert omitted == [Omitted("body", 1_002)]
+    assert omitted == [LargeArgument("body", 1_002)]
 
 
 def test_many_small_arguments_do_not_exceed_the_limit_together() -> None:
@@ -26,4 +26,4 @@ def test_many_small_arguments_do_not_exceed_the_limit_together() -> None:
 
 def test_a_name_may_be_too_large_as_well() -> None:
     kept, omitted = omit_large({"n" * 1_000_000: 1}, 500)
-    assert (kept, omitted) == ({}, [Omitted(None, 1)])
+    assert (kept, omitted) == ({}, [LargeArgument(None, 1)])

@@ -12,7 +12,7 @@ from runward.domain.ids import CallId
 from runward.domain.run import texts
 from runward.domain.run.bounds import MAX_CALL_ID, bounded_name
 from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
-from runward.domain.run.conversation import conversation
+from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish, RunTools, next_action
 from runward.domain.run.items import Message, Reasoning, ToolCall, ToolResult
 from runward.domain.run.plan import STOP_AT, UnusableResponseError, take_response
@@ -146,7 +146,7 @@ def test_a_response_stands_after_what_the_model_was_shown_and_before_what_came_l
     run, changes = take_response(before, response(text="First."), shown)
     assert [text_of(one) for one in run.segments] == ["One.", "First.", "Two.", "Three."]
     [written] = changes.segments
-    assert written.seen == 1
+    assert written.segments_before == 1
     assert run.last_text == "First."
 
 
@@ -155,7 +155,7 @@ def test_the_model_is_asked_again_about_what_came_while_it_answered() -> None:
     run, _ = take_response(before, response(text="First."), replace(turn_with(), shown=1))
     assert next_action(run) == AskModel()
     again, changes = take_response(run, response(text="Second."), turn_with())
-    assert [one.seen for one in changes.segments] == [3]
+    assert [one.segments_before for one in changes.segments] == [3]
     assert next_action(again) == Finish(RunStatus.COMPLETED, "Second.")
 
 
@@ -168,7 +168,7 @@ def test_what_came_meanwhile_is_answered_once_the_calls_have_their_results(behav
     assert next_action(run) == RunTools((CallId("c1"),))
     done = settled(run, "c1")
     assert next_action(done) == AskModel()
-    kinds = [type(item) for item in conversation(done)]
+    kinds = [type(item) for item in build_conversation(done)]
     assert kinds == [Message, ToolCall, ToolResult, Message]
 
 

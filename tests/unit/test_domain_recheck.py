@@ -9,7 +9,14 @@ import pytest
 from runward.domain.ids import ApprovalId
 from runward.domain.run import texts
 from runward.domain.run.approvals import ApprovalStatus
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from runward.domain.run.calls import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Reason,
+    Result,
+    compute_call_digest,
+)
 from runward.domain.run.recheck import recheck
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.tools import CompiledTool
@@ -34,7 +41,7 @@ APPROVED = call(
     tool="pay",
     approval_id=APPROVAL,
     arguments={"amount": 5},
-    approved_digest=call_digest("pay", 1, URL, {"amount": 5}),
+    approved_digest=compute_call_digest("pay", 1, URL, {"amount": 5}),
 )
 STRICT = {"type": "object", "properties": {"amount": {"type": "string"}}}
 
@@ -60,7 +67,7 @@ def test_a_call_that_is_still_the_same_may_start(one: Call, now: CompiledTool) -
 def test_a_policy_that_is_new_holds_for_calls_that_were_not_sent(policy: Any, attempt: int) -> None:
     one, changes = replace(FREE, attempt=attempt), Changes()
     now = {FREE.tool: tool(version=2, approval=policy)}
-    run = recheck(state([one]), changes, one, now, Mint(), made_for=tool())
+    run = recheck(state([one]), changes, one, now, Mint(), former_tool=tool())
     asked = run.calls[one.id]
     assert (asked.phase is CallPhase.AWAITING_APPROVAL) == (attempt == 0)
     assert asked.version == (2 if attempt == 0 else 1)
@@ -93,7 +100,7 @@ def test_the_approval_of_a_tool_that_changed_is_void_and_asked_again(now: Compil
     assert changes.closed_approvals == {APPROVAL: ApprovalStatus.VOID}
     assert (one.phase, one.approved_digest) == (CallPhase.AWAITING_APPROVAL, None)
     assert one.version == now.version
-    assert one.digest == call_digest("pay", now.version, now.spec.url, {"amount": 5})
+    assert one.digest == compute_call_digest("pay", now.version, now.spec.url, {"amount": 5})
     [asked] = changes.approvals
     assert asked.id == one.approval_id != APPROVAL
     assert (asked.url, asked.call) == (now.spec.url, one)
@@ -133,7 +140,7 @@ def test_a_decision_remembered_for_the_new_version_covers_it() -> None:
 
 def test_a_call_that_was_declined_in_its_new_form_is_declined() -> None:
     no = Result(CallOutcome.REJECTED, "No.", Reason.DECLINED)
-    new = call_digest("pay", 2, URL, {"amount": 5})
+    new = compute_call_digest("pay", 2, URL, {"amount": 5})
     other = call("c0", CallPhase.SETTLED, tool="pay", digest=new, result=no)
     changes = Changes()
     run = state([other, APPROVED])

@@ -8,18 +8,18 @@ from pydantic import TypeAdapter
 
 from runward.domain.run import texts
 from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
-from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.run.resolve import (
     Callback,
     CallbackCompleted,
     CallbackFailed,
     Resolution,
-    call_back,
+    apply_callback,
+    apply_resolution,
     checks_results,
-    keep,
-    outcome_of_callback,
-    resolve,
-    says_the_same,
+    keep_answer,
+    matches_result,
+    parse_kept_answer,
 )
 from runward.domain.run.state import Changes, RunState
 from tests.unit.domain_cases import call, event, state, tool, types
@@ -33,13 +33,13 @@ WAITING = call("c1", CallPhase.AWAITING_CALLBACK)
 def resolved(body: dict[str, Any], **spec: Any) -> tuple[RunState, Changes]:
     changes = Changes()
     how = RESOLUTION.validate_python(body)
-    return resolve(state([UNKNOWN]), changes, UNKNOWN, tool(**spec), how), changes
+    return apply_resolution(state([UNKNOWN]), changes, UNKNOWN, tool(**spec), how), changes
 
 
 def called_back(body: dict[str, Any], **spec: Any) -> tuple[RunState, Changes]:
     changes = Changes()
     said = CALLBACK.validate_python(body)
-    return call_back(state([WAITING]), changes, WAITING, tool(**spec), said), changes
+    return apply_callback(state([WAITING]), changes, WAITING, tool(**spec), said), changes
 
 
 def result_of(run: RunState) -> Result:
@@ -141,13 +141,13 @@ def test_a_callback_that_comes_again_is_compared_by_the_result_that_it_gives(
     said = CALLBACK.validate_python(again)
     assert isinstance(said, CallbackCompleted | CallbackFailed)
     settled = run.calls[WAITING.id]
-    assert says_the_same(settled, tool(max_output_bytes=256), said) is same
+    assert matches_result(settled, tool(max_output_bytes=256), said) is same
 
 
 def test_an_open_call_has_no_result_to_be_the_same_as() -> None:
     said = CALLBACK.validate_python({"status": "completed", "output": None})
     assert isinstance(said, CallbackCompleted | CallbackFailed)
-    assert not says_the_same(WAITING, tool(), said)
+    assert not matches_result(WAITING, tool(), said)
 
 
 # An answer that guardrails and hooks have to see first.
@@ -160,7 +160,7 @@ def test_an_open_call_has_no_result_to_be_the_same_as() -> None:
         (CallbackCompleted(status="completed", output=None), Done(None)),
         (
             CallbackFailed(status="failed", message="No money."),
-            Failed(Why.ERROR, "Whoever ran the tool said so.", "No money."),
+            Failed(FailureKind.ERROR, "Whoever ran the tool said so.", "No money."),
         ),
     ],
 )
@@ -168,22 +168,22 @@ def test_an_answer_that_is_kept_says_the_same_when_the_loop_looks_at_it(
     said: CallbackCompleted | CallbackFailed, outcome: Outcome
 ) -> None:
     changes = Changes()
-    keep(changes, WAITING, said)
+    keep_answer(changes, WAITING, said)
     kept = changes.updated[WAITING.id]
     assert (kept.phase, kept.result) == (CallPhase.AWAITING_CALLBACK, None)
     assert kept.received is not None
-    assert outcome_of_callback(kept.received) == outcome
+    assert parse_kept_answer(kept.received) == outcome
     assert event(changes, "tool_call.progress") == {"call_id": "c1", "status": "received"}
 
 
 def test_the_same_answer_again_is_known_by_what_was_kept_of_it() -> None:
     changes = Changes()
-    keep(changes, WAITING, CallbackCompleted(status="completed", output=1))
+    keep_answer(changes, WAITING, CallbackCompleted(status="completed", output=1))
     changed = Result(CallOutcome.REJECTED, "A guardrail rejected this.", Reason.GUARDRAIL)
     one = replace(changes.updated[WAITING.id], phase=CallPhase.SETTLED, result=changed)
-    assert says_the_same(one, tool(), CallbackCompleted(status="completed", output=1))
-    assert not says_the_same(one, tool(), CallbackCompleted(status="completed", output=True))
-    assert not says_the_same(one, tool(), CallbackFailed(status="failed", message=""))
+    assert matches_result(one, tool(), CallbackCompleted(status="completed", output=1))
+    assert not matches_result(one, tool(), CallbackCompleted(status="completed", output=True))
+    assert not matches_result(one, tool(), CallbackFailed(status="failed", message=""))
 
 
 OUTPUT: dict[str, Any] = {"stage": "output", "type": "plugin", "name": "g"}

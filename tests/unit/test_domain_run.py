@@ -2,7 +2,14 @@
 
 import pytest
 
-from runward.domain.run.status import MOVES, SETTLED, TERMINAL, Move, RunStatus, ending_event
+from runward.domain.run.status import (
+    MOVES,
+    TERMINAL,
+    WAIT_ENDING,
+    Move,
+    RunStatus,
+    format_ending_event,
+)
 
 
 def test_every_move_is_an_edge_of_the_table() -> None:
@@ -47,8 +54,8 @@ def test_a_run_that_is_worked_on_does_not_expire() -> None:
 
 
 def test_a_caller_who_waits_is_let_go_when_nothing_goes_on_by_itself() -> None:
-    assert set(RunStatus) - SETTLED == {RunStatus.QUEUED, RunStatus.IN_PROGRESS}
+    assert set(RunStatus) - WAIT_ENDING == {RunStatus.QUEUED, RunStatus.IN_PROGRESS}
 
 
 def test_the_last_event_is_named_after_the_status() -> None:
-    assert ending_event(RunStatus.INCOMPLETE) == "run.incomplete"
+    assert format_ending_event(RunStatus.INCOMPLETE) == "run.incomplete"

@@ -6,7 +6,13 @@ import pytest
 
 from runward.domain.json import JsonObject
 from runward.domain.schema.strict import NullRemover
-from runward.domain.schema.subschemas import MAX_STEPS, Effort, Subschemas, follow, pointer_of
+from runward.domain.schema.subschemas import (
+    MAX_STEPS,
+    Effort,
+    Subschemas,
+    pointer_of,
+    resolve_pointer,
+)
 from runward.domain.schema.validator import (
     SchemaError,
     SchemaProblem,
@@ -159,9 +165,9 @@ def test_a_reference_may_point_to_the_whole_schema() -> None:
 def test_names_in_a_pointer_are_unescaped() -> None:
     assert pointer_of("#/$defs/a~1b%20c~0d") == ("$defs", "a/b c~d")
     assert pointer_of("other.json#/a") is None
-    assert follow({"$defs": [{"a": 1}]}, ("$defs", "0", "a")) == 1
+    assert resolve_pointer({"$defs": [{"a": 1}]}, ("$defs", "0", "a")) == 1
     with pytest.raises(LookupError):
-        follow({"$defs": [{}]}, ("$defs", "1"))
+        resolve_pointer({"$defs": [{}]}, ("$defs", "1"))
 
 
 def test_a_long_chain_of_references_is_followed_to_a_limit() -> None:

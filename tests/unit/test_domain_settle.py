@@ -18,10 +18,10 @@ from runward.domain.run.settle import (
     TryAgain,
     close_open_calls,
     conclude,
-    cut,
     recover,
     settle,
     start,
+    truncate,
 )
 from runward.domain.run.state import Changes
 from tests.unit.domain_cases import call, event, row_of, state, tool, types
@@ -188,7 +188,7 @@ def test_an_approval_that_was_decided_is_not_withdrawn() -> None:
 @given(st.text(max_size=600), st.integers(256, 400))
 def test_a_cut_keeps_head_and_tail_within_the_limit(text: str, limit: int) -> None:
     size = len(text.encode())
-    shown, full = cut(text, limit)
+    shown, full = truncate(text, limit)
     if size <= limit:
         assert (shown, full) == (text, None)
         return
@@ -202,7 +202,7 @@ def test_a_cut_keeps_head_and_tail_within_the_limit(text: str, limit: int) -> No
 
 def test_json_is_cut_as_its_text() -> None:
     rows: list[JsonValue] = [{"n": n} for n in range(100)]
-    shown, full = cut(rows, 256)
+    shown, full = truncate(rows, 256)
     assert full == rows
     assert isinstance(shown, str)
     assert shown.startswith('[{"n":0},')

@@ -10,7 +10,7 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.calls import CallPhase
 from runward.domain.run.config import RunConfig
-from runward.domain.run.conversation import conversation
+from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish, HandOver, Park, RunTools, next_action
 from runward.domain.run.items import Message, ToolResult
 from runward.domain.run.response import RequestedCall
@@ -19,17 +19,17 @@ from runward.domain.run.state import (
     RunState,
     Segment,
     SegmentKind,
-    created,
-    tool_names_of,
+    add_run_created,
+    list_tool_names,
 )
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import (
     UNREGISTERED,
+    build_handoff_tools,
+    build_unregistered_tools,
+    find_next_agent,
+    format_transfer_name,
     hand_over,
-    handoff_tools,
-    made_tools,
-    next_agent,
-    transfer_name,
 )
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import (
@@ -64,7 +64,7 @@ def clerk(**fields: Any) -> RunState:
 
 def told(*calls: RequestedCall, before: RunState | None = None) -> tuple[RunState, Changes]:
     run = before or clerk()
-    made = handoff_tools(run.config, run.team)
+    made = build_handoff_tools(run.config, run.team)
     return taken(*calls, tools=[tool(), GATED, *made.values()], before=run)
 
 
@@ -76,7 +76,9 @@ def after(*calls: RequestedCall, before: RunState | None = None) -> RunState:
 
 
 def test_an_agent_has_a_tool_for_each_of_its_handoffs_and_for_no_other_agent() -> None:
-    made = handoff_tools(clerk(config={"handoffs": ["sales", "refunds", "gone"]}).config, TEAM)
+    made = build_handoff_tools(
+        clerk(config={"handoffs": ["sales", "refunds", "gone"]}).config, TEAM
+    )
     assert list(made) == ["transfer_to_sales", "transfer_to_refunds"]
     assert {one.version for one in made.values()} == {UNREGISTERED}
     spec = made["transfer_to_refunds"].spec
@@ -90,14 +92,14 @@ def test_an_agent_has_a_tool_for_each_of_its_handoffs_and_for_no_other_agent() -
 
 
 def test_a_handoff_s_name_fits_every_vendor() -> None:
-    assert transfer_name("a" * 52) == "transfer_to_" + "a" * 52
-    assert len(transfer_name("a" * 64)) == 64
+    assert format_transfer_name("a" * 52) == "transfer_to_" + "a" * 52
+    assert len(format_transfer_name("a" * 64)) == 64
 
 
 def test_two_agents_whose_long_names_begin_alike_have_a_handoff_each() -> None:
     names = ["a" * 60 + "_eu", "a" * 60 + "_us"]
     run = state(config={"handoffs": names}, team={name: member() for name in names})
-    made = handoff_tools(run.config, run.team)
+    made = build_handoff_tools(run.config, run.team)
     assert [one.spec.agent for one in made.values()] == names
 
 
@@ -164,14 +166,14 @@ def test_the_results_of_the_one_before_do_not_end_the_run_of_the_one_who_takes_o
 
 def test_a_run_changes_hands_once_for_a_handoff() -> None:
     run = hand_over(after(TO_REFUNDS), Changes(), "refunds")
-    assert next_agent(run) is None
-    assert next_agent(replace(run, turn=2)) is None
+    assert find_next_agent(run) is None
+    assert find_next_agent(replace(run, turn=2)) is None
 
 
 def test_who_takes_over_sees_the_whole_conversation_with_the_handoff_s_result() -> None:
     hello = Segment(SegmentKind.INPUT, 0, AGENT, (Message("user", "Hello."),))
     run = hand_over(after(TO_REFUNDS, before=clerk(segments=(hello,))), Changes(), "refunds")
-    [first, *_, last] = conversation(run)
+    [first, *_, last] = build_conversation(run)
     assert first == Message("user", "Hello.")
     assert last == ToolResult(CallId("c1"), texts.handed_over("refunds"))
 
@@ -204,7 +206,7 @@ def test_the_model_s_own_handoff_wins_over_a_tool_s() -> None:
 @pytest.mark.parametrize("target", [AGENT, "gone"])
 def test_a_handoff_to_itself_or_to_nobody_changes_nothing(target: str) -> None:
     run = replace(done_with(target), team=TEAM | {AGENT: member()})
-    assert next_agent(run) is None
+    assert find_next_agent(run) is None
     assert next_action(run) == AskModel()
 
 
@@ -232,7 +234,7 @@ def test_an_agent_that_takes_over_does_not_inherit_what_was_approved_for_the_oth
 def test_a_run_may_use_the_tools_of_its_whole_team() -> None:
     run = state(config={"tools": ["a", "b"]})
     team = {"x": member(tools=["b", "c"]), "y": member(tools=["a", "d"])}
-    assert tool_names_of(run.config, team) == ("a", "b", "c", "d")
+    assert list_tool_names(run.config, team) == ("a", "b", "c", "d")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +244,7 @@ def test_a_run_may_use_the_tools_of_its_whole_team() -> None:
 def test_a_new_run_says_its_agent_its_models_and_its_tools(model: Any, shown: Any) -> None:
     changes = Changes()
     config = state(config={"model": model, "tools": ["a"]}).config
-    created(changes, "clerk", config, parent="run_1")
+    add_run_created(changes, "clerk", config, parent="run_1")
     assert event(changes, "run.created") == {
         "agent": "clerk",
         "model": shown,
@@ -254,7 +256,7 @@ def test_a_new_run_says_its_agent_its_models_and_its_tools(model: Any, shown: An
 def test_a_workflow_has_no_model() -> None:
     changes = Changes()
     config = state(config={"model": None, "kind": "parallel", "agents": ["a"]}).config
-    created(changes, None, config)
+    add_run_created(changes, None, config)
     assert event(changes, "run.created")["model"] is None
 
 
@@ -309,11 +311,11 @@ def test_the_output_of_who_escalates_must_match_the_schema_and_is_repaired_once(
 def test_a_run_may_bring_functions_of_its_own_beside_its_agent_s_handoffs() -> None:
     function = ToolSpec(name="look", parameters={"type": "object"}, type="client", strict=False)
     config = RunConfig(model="offline:rules", handoffs=("sales",), functions=(function,))
-    made = made_tools(config, TEAM)
+    made = build_unregistered_tools(config, TEAM)
     assert list(made) == ["transfer_to_sales", "look"]
     assert (made["look"].spec, made["look"].version) == (function, UNREGISTERED)
     changes = Changes()
-    created(changes, None, config)
+    add_run_created(changes, None, config)
     assert event(changes, "run.created")["tools"] == ["look"]
     workflow = state(config={"kind": "loop", "agents": ["sales"], "model": None}).config
-    assert list(made_tools(workflow, TEAM)) == ["sales"]
+    assert list(build_unregistered_tools(workflow, TEAM)) == ["sales"]

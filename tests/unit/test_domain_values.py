@@ -18,7 +18,7 @@ from runward.domain.errors import (
     UnauthenticatedError,
 )
 from runward.domain.ids import CallId, KeyId, Prefix, ProjectId
-from runward.domain.json import canonical, cleaned, compact, digest, parse, same
+from runward.domain.json import canonical, clean_json, compact, compute_digest, is_same_json, parse
 from runward.domain.registry.scopes import READ_RUNS, Principal, Scope
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts
@@ -26,7 +26,7 @@ from runward.domain.run.calls import CallPhase
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.response import Usage
 from runward.domain.run.state import ApprovalRequest, Changes, Segment, SegmentKind
-from runward.domain.run.tools import asked, is_enabled, needs_approval
+from runward.domain.run.tools import is_enabled, make_request_key, needs_approval
 from tests.unit.domain_cases import AGENT, call, state, tool
 
 TEXT = st.text()
@@ -57,14 +57,14 @@ def shuffled(value: JsonValue) -> JsonValue:
 
 @given(json_of(TEXT))
 def test_a_digest_does_not_depend_on_the_order_of_keys(value: JsonValue) -> None:
-    assert digest(value) == digest(shuffled(value))
+    assert compute_digest(value) == compute_digest(shuffled(value))
     assert canonical(value) == canonical(shuffled(value))
-    assert len(digest(value)) == len("sha256:") + 64
+    assert len(compute_digest(value)) == len("sha256:") + 64
 
 
 @given(json_of(TEXT), json_of(TEXT))
 def test_different_values_have_different_digests(one: JsonValue, other: JsonValue) -> None:
-    assert (digest(one) == digest(other)) is same(one, other)
+    assert (compute_digest(one) == compute_digest(other)) is is_same_json(one, other)
 
 
 @pytest.mark.parametrize("text", ["1e999", '{"x":[-1E+999]}', "1" + "0" * 400 + ".0", "NaN"])
@@ -75,26 +75,28 @@ def test_a_number_that_no_json_can_hold_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["1e100", '[{"a":1e-999},"1e999",null]', "9" * 308])
 def test_a_number_that_only_looks_too_large_is_read(text: str) -> None:
-    assert same(parse(text), json.loads(text))
+    assert is_same_json(parse(text), json.loads(text))
 
 
 @given(json_of(TEXT))
 def test_what_is_printed_reads_back(value: JsonValue) -> None:
-    assert same(parse(compact(value)), json.loads(compact(value)))
+    assert is_same_json(parse(compact(value)), json.loads(compact(value)))
     assert canonical(parse(canonical(value))) == canonical(json.loads(canonical(value)))
 
 
 def test_the_canonical_form_is_fixed_since_stored_digests_depend_on_it() -> None:
     value: JsonValue = {"b": [1, 2.0, True, None], "a": {"ü": 'x"\n', "A": ""}}
     assert canonical(value) == '{"a":{"A":"","ü":"x\\"\\n"},"b":[1,2.0,true,null]}'
-    assert digest({}) == ("sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a")
+    assert compute_digest({}) == (
+        "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+    )
 
 
 @pytest.mark.parametrize(("one", "other"), [(1, True), (0, False), ([1], [True]), (1, 1.0)])
 def test_what_python_takes_for_equal_may_be_different_json(one: Any, other: Any) -> None:
     assert one == other
-    assert not same(one, other)
-    assert same(one, one)
+    assert not is_same_json(one, other)
+    assert is_same_json(one, one)
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "[-Infinity]", "{", "", "'a'"])
@@ -105,16 +107,16 @@ def test_what_is_no_json_is_refused(text: str) -> None:
 
 @given(json_of(HOSTILE))
 def test_a_cleaned_value_can_be_stored(value: JsonValue) -> None:
-    clean, changed = cleaned(value)
+    clean, changed = clean_json(value)
     stored = compact(clean)
     assert "\\u0000" not in stored.replace("\\\\", "")
     assert changed is (clean != value)
-    assert cleaned(clean) == (clean, False)
+    assert clean_json(clean) == (clean, False)
 
 
 @given(json_of(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))))
 def test_cleaning_changes_nothing_that_can_be_stored(value: JsonValue) -> None:
-    assert cleaned(value) == (value, False)
+    assert clean_json(value) == (value, False)
 
 
 # Ids.
@@ -123,8 +125,8 @@ def test_cleaning_changes_nothing_that_can_be_stored(value: JsonValue) -> None:
 @given(st.uuids(), st.sampled_from(Prefix), st.sampled_from(Prefix))
 def test_an_id_reads_back_as_its_own_kind_only(value: UUID, prefix: Prefix, other: Prefix) -> None:
     shown = ids.format_id(prefix, value)
-    assert ids.parse(prefix, shown) == value
-    assert prefix is other or ids.parse(other, shown) is None
+    assert ids.parse_id(prefix, shown) == value
+    assert prefix is other or ids.parse_id(other, shown) is None
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ def test_an_id_reads_back_as_its_own_kind_only(value: UUID, prefix: Prefix, othe
     ],
 )
 def test_what_is_no_id_is_an_unknown_one(shown: str) -> None:
-    assert ids.parse(Prefix.RUN, shown) is None
+    assert ids.parse_id(Prefix.RUN, shown) is None
 
 
 # Usage, scopes, errors.
@@ -264,7 +266,7 @@ def test_every_kind_of_row_is_something_to_write() -> None:
 
 def test_a_person_may_do_four_things_unless_told_otherwise() -> None:
     asked = ApprovalRequest(ids.ApprovalId(UUID(int=1)), call(), AGENT, None, 60)
-    assert asked.allowed == ("approve", "reject", "edit", "respond")
+    assert asked.allowed_decisions == ("approve", "reject", "edit", "respond")
 
 
 def test_a_run_without_segments_has_said_nothing() -> None:
@@ -329,9 +331,9 @@ def test_a_tool_is_hidden_until_its_rule_or_callable_shows_it(
     ("answered", "answer"),
     [
         ({}, True),
-        ({asked("lookup", {"b": 1, "a": 2}): False}, False),
-        ({asked("lookup", {"a": 2}): False}, True),
-        ({asked("other", {"b": 1, "a": 2}): False}, True),
+        ({make_request_key("lookup", {"b": 1, "a": 2}): False}, False),
+        ({make_request_key("lookup", {"a": 2}): False}, True),
+        ({make_request_key("other", {"b": 1, "a": 2}): False}, True),
     ],
 )
 def test_a_person_is_asked_unless_the_rule_or_callable_said_that_nobody_has_to(

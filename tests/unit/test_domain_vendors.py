@@ -9,14 +9,14 @@ from runward.domain.ids import CallId
 from runward.domain.registry.provider_tools import (
     EXECUTORS,
     MCP_REQUEST,
-    default_approval,
-    parameters_of,
+    default_hosted_approval,
+    hosted_parameters,
 )
 from runward.domain.registry.tools import Hosted
 from runward.domain.run import texts
 from runward.domain.run.calls import CallPhase, Reason
 from runward.domain.run.config import History
-from runward.domain.run.conversation import conversation
+from runward.domain.run.conversation import build_conversation
 from runward.domain.run.history import search, trimmed_history
 from runward.domain.run.items import (
     HostedCall,
@@ -31,7 +31,7 @@ from runward.domain.run.items import (
 from runward.domain.run.plan import take_response
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.settle import recover
-from runward.domain.run.state import YES_OR_NO, Changes
+from runward.domain.run.state import APPROVE_OR_REJECT, Changes
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import (
     call,
@@ -129,7 +129,7 @@ def test_only_what_a_hosted_server_s_vendor_asks_is_a_call() -> None:
         state(), ModelResponse((wants("crm", ASKED, native=NATIVE),)), turn_with(CRM)
     )
     assert phase_of(run) is CallPhase.AWAITING_APPROVAL
-    assert changes.approvals[0].allowed == YES_OR_NO
+    assert changes.approvals[0].allowed_decisions == APPROVE_OR_REJECT
 
 
 def test_what_a_vendor_asks_must_be_a_request() -> None:
@@ -162,10 +162,16 @@ def test_an_executor_takes_what_vendors_send(kind: Any, arguments: Any, *, valid
 
 def test_what_is_run_elsewhere_asks_a_person_where_it_can() -> None:
     search, mcp = Hosted(kind="web_search"), Hosted(kind="mcp")
-    assert (default_approval(hosted=search), default_approval(hosted=mcp)) == ("never", "always")
-    assert (default_approval(executes="shell"), default_approval()) == ("always", "never")
-    assert parameters_of(mcp) == MCP_REQUEST
-    assert parameters_of(search)["properties"] == {}
+    assert (default_hosted_approval(hosted=search), default_hosted_approval(hosted=mcp)) == (
+        "never",
+        "always",
+    )
+    assert (default_hosted_approval(executes="shell"), default_hosted_approval()) == (
+        "always",
+        "never",
+    )
+    assert hosted_parameters(mcp) == MCP_REQUEST
+    assert hosted_parameters(search)["properties"] == {}
 
 
 def test_a_response_of_parts_is_put_together_in_the_usual_order() -> None:
@@ -201,7 +207,7 @@ def test_an_approved_request_s_answer_follows_it() -> None:
         turn_with(FREE),
     )  # fmt: skip
     assert phase_of(run) is CallPhase.READY
-    assert [type(item) for item in conversation(run)] == [ToolCall]
+    assert [type(item) for item in build_conversation(run)] == [ToolCall]
 
 
 def test_a_lost_worker_loses_nothing_of_what_only_the_vendor_will_do() -> None:

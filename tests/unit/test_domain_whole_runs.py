@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runward.domain.run.calls import CallOutcome, CallPhase, Reason
-from runward.domain.run.conversation import conversation
+from runward.domain.run.conversation import build_conversation
 from runward.domain.run.items import Message, ToolCall, ToolResult
 from runward.domain.run.state import NewEvent, SegmentKind
-from runward.domain.run.status import TERMINAL, RunStatus, ending_event
+from runward.domain.run.status import TERMINAL, RunStatus, format_ending_event
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import AGENT, member, state
 from tests.unit.domain_drive import HELPER, SCHEMA, Choose, Drive
@@ -95,7 +95,7 @@ def test_whatever_happens_a_run_ends_and_keeps_its_promises(drive: Drive) -> Non
 def it_ends_once_with_nothing_open(drive: Drive) -> None:
     assert drive.finish is not None
     assert not drive.run.open_calls
-    terminal = {ending_event(status) for status in TERMINAL}
+    terminal = {format_ending_event(status) for status in TERMINAL}
     assert [event.type in terminal for event in drive.log].index(True) == len(drive.log) - 1
 
 
@@ -142,7 +142,7 @@ def a_gated_call_starts_only_after_a_yes(drive: Drive) -> None:
 
 def the_model_saw_every_result_once_in_order(drive: Drive) -> None:
     pending: list[str] = []
-    for item in conversation(drive.run):
+    for item in build_conversation(drive.run):
         match item:
             case ToolCall():
                 pending.append(item.call_id)

@@ -18,8 +18,8 @@ from runward.domain.run.plan import Turn, take_response
 from runward.domain.run.response import Usage
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import RunStatus
-from runward.domain.run.team import hand_over, handoff_tools, step_tools
-from runward.domain.run.workflow import opening_text
+from runward.domain.run.team import build_handoff_tools, build_step_tools, hand_over
+from runward.domain.run.workflow import join_input_text
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import (
     AGENT,
@@ -50,7 +50,7 @@ def delegate(run: RunState, **how: Any) -> RunState:
     """The next steps are calls now, ready to start."""
     action = next_action(run, **how)
     assert isinstance(action, Delegate)
-    run, changes = take_response(run, action.response, Turn(step_tools(run.config), Mint()))
+    run, changes = take_response(run, action.response, Turn(build_step_tools(run.config), Mint()))
     assert "message.completed" not in types(changes)
     return run
 
@@ -199,14 +199,14 @@ def test_the_input_is_what_the_user_said() -> None:
         Segment(SegmentKind.REPAIR, 0, AGENT, (Message("user", "JSON!"),)),
         Segment(SegmentKind.INPUT, 0, AGENT, (Message("user", "Quick."),)),
     )
-    assert opening_text(state(segments=segments)) == "Look here.\nAnd there.\nQuick."
-    assert opening_text(state()) == ""
+    assert join_input_text(state(segments=segments)) == "Look here.\nAnd there.\nQuick."
+    assert join_input_text(state()) == ""
 
 
 def test_a_workflow_that_a_run_is_handed_over_to_begins_at_its_first_step() -> None:
     work = member(model=None, kind="sequential", agents=["plan"])
     before = state(segments=(HELLO,), config={"handoffs": ["work"]}, team={"work": work})
-    made = handoff_tools(before.config, before.team)
+    made = build_handoff_tools(before.config, before.team)
     run, _ = taken(wants("transfer_to_work"), tools=made.values(), before=before)
     run = delegate(hand_over(run, Changes(), "work"))
     assert asked(run) == [("plan", "Hello.")]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject
-from runward.store.live.drafts import RESTARTED, Draft, Heard, Piece, Stamp
+from runward.store.live.drafts import RESTARTED, Delta, DeltaCursor, DeltaVersion, Draft
 
 RUN = UUID(int=1)
 TEXT = "message.delta"
@@ -20,17 +20,17 @@ class Watched:
 
     def __init__(self, *, watched: bool = True) -> None:
         self.watched = watched
-        self.shown: list[Piece] = []
+        self.shown: list[Delta] = []
         self.more = asyncio.Event()
         self.draft = Draft(
-            RUN, turn=2, fence=1, agent="clerk", show=self._show, wanted=lambda _: self.watched
+            RUN, turn=2, fence=1, agent="clerk", send=self._show, is_wanted=lambda _: self.watched
         )
 
-    def _show(self, piece: Piece) -> None:
+    def _show(self, piece: Delta) -> None:
         self.shown.append(piece)
         self.more.set()
 
-    async def next(self) -> Piece:
+    async def next(self) -> Delta:
         self.more.clear()
         async with asyncio.timeout(10):
             await self.more.wait()
@@ -70,10 +70,10 @@ async def test_while_nobody_watches_nothing_is_shown_and_nothing_is_lost() -> No
     one.watched = True
     one.draft.flush()
     one.draft.add(TEXT, " you")
-    assert [piece.text for piece in one.draft.whole()] == ["Hello"]
+    assert [piece.text for piece in one.draft.snapshot()] == ["Hello"]
     one.draft.flush()
     assert [(piece.offset, piece.text) for piece in one.shown] == [(0, "Hello"), (5, " you")]
-    assert [(piece.offset, piece.text) for piece in one.draft.whole()] == [(0, "Hello you")]
+    assert [(piece.offset, piece.text) for piece in one.draft.snapshot()] == [(0, "Hello you")]
 
 
 async def test_each_call_is_a_strand_of_its_own_and_is_told_before_it_has_arguments() -> None:
@@ -82,7 +82,7 @@ async def test_each_call_is_a_strand_of_its_own_and_is_told_before_it_has_argume
         about: JsonObject = {"call_id": call_id, "tool": "pay"}
         one.draft.add("tool_call.arguments.delta", text, index, about)
     one.draft.flush()
-    assert [(p.about["call_id"], p.text) for p in one.shown] == [("c1", ""), ("c2", "{}")]
+    assert [(p.context["call_id"], p.text) for p in one.shown] == [("c1", ""), ("c2", "{}")]
     assert json.loads(one.shown[-1].json) == {
         "type": "tool_call.arguments.delta",
         "run_id": format_id(Prefix.RUN, RUN),
@@ -104,40 +104,40 @@ async def test_a_restart_makes_void_what_was_said() -> None:
     one.draft.add(TEXT, "Bye")
     one.draft.flush()
     assert [piece.type for piece in one.shown] == [TEXT, RESTARTED, TEXT]
-    assert one.shown[0].stamp < one.shown[1].stamp == one.shown[2].stamp
+    assert one.shown[0].version < one.shown[1].version == one.shown[2].version
     assert one.shown[2].offset == 0
     assert json.loads(one.shown[1].json)["data"] == {"turn": 2, "agent": "clerk"}
 
 
-def piece(offset: int, text: str, stamp: Stamp = (1, 1, 0), type_: str = TEXT) -> Piece:
-    return Piece(RUN, stamp, (type_, 0), offset, text, {"agent": None})
+def piece(offset: int, text: str, stamp: DeltaVersion = (1, 1, 0), type_: str = TEXT) -> Delta:
+    return Delta(RUN, stamp, (type_, 0), offset, text, {"agent": None})
 
 
-def heard(reader: Heard, *pieces: Piece) -> list[tuple[str, str]]:
+def heard(reader: DeltaCursor, *pieces: Delta) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for one in pieces:
-        news = reader.unheard(one)
+        news = reader.select_unseen(one)
         assert news is not None
         found += [(new.type, new.text) for new in news]
     return found
 
 
 def test_what_was_had_already_is_left_out() -> None:
-    reader = Heard()
+    reader = DeltaCursor()
     shown = heard(reader, piece(0, "Hel"), piece(0, "Hel"), piece(0, "Hello"), piece(2, "llo!"))
     assert shown == [(TEXT, "Hel"), (TEXT, "lo"), (TEXT, "!")]
 
 
 def test_a_gap_is_noticed() -> None:
-    reader = Heard()
+    reader = DeltaCursor()
     assert heard(reader, piece(0, "Hel")) == [(TEXT, "Hel")]
-    assert reader.unheard(piece(4, "o")) is None
+    assert reader.select_unseen(piece(4, "o")) is None
     assert heard(reader, piece(0, "Hello")) == [(TEXT, "lo")]
-    assert Heard().unheard(piece(1, "x")) is None
+    assert DeltaCursor().select_unseen(piece(1, "x")) is None
 
 
 def test_a_later_attempt_makes_an_earlier_one_void() -> None:
-    reader, again = Heard(), (1, 1, 1)
+    reader, again = DeltaCursor(), (1, 1, 1)
     assert heard(reader, piece(0, "Hel"), piece(0, "Bye", again)) == [
         (TEXT, "Hel"),
         (RESTARTED, ""),
@@ -148,7 +148,7 @@ def test_a_later_attempt_makes_an_earlier_one_void() -> None:
 
 
 def test_a_word_of_the_restart_itself_is_passed_on_once() -> None:
-    reader, again = Heard(), (1, 1, 1)
+    reader, again = DeltaCursor(), (1, 1, 1)
     restart = piece(0, "", again, RESTARTED)
     shown = heard(reader, piece(0, "Hel"), restart, restart, piece(0, "Bye", again))
     assert shown == [(TEXT, "Hel"), (RESTARTED, ""), (TEXT, "Bye")]
@@ -158,10 +158,10 @@ def test_a_word_of_the_restart_itself_is_passed_on_once() -> None:
 def test_whatever_comes_twice_or_late_the_reader_has_the_text_once(
     whole: str, cuts: list[tuple[int, int]]
 ) -> None:
-    reader, shown = Heard(), ""
+    reader, shown = DeltaCursor(), ""
     for one, other in [*cuts, (0, len(whole))]:
         begin, end = sorted((one % (len(whole) + 1), other % (len(whole) + 1)))
-        news = reader.unheard(piece(begin, whole[begin:end]))
+        news = reader.select_unseen(piece(begin, whole[begin:end]))
         assert (news is None) == (begin > len(shown))
         shown += "".join(new.text for new in news or [])
         assert whole.startswith(shown)

@@ -22,8 +22,14 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.egress.addresses import parse_ports, purpose
-from runward.egress.answers import MAX_MEMBERS, EgressOutcome, EgressResponse, Missing, NoAnswer
+from runward.egress.addresses import parse_ports, reserved_purpose
+from runward.egress.answers import (
+    MAX_MEMBERS,
+    EgressOutcome,
+    EgressResponse,
+    MissingAnswer,
+    NoAnswer,
+)
 from runward.egress.client import Egress
 from runward.egress.targets import TargetError
 from tests.unit.raw_server import Line, RawServer, answer, keeping_alive, saying
@@ -105,7 +111,7 @@ def test_a_special_address_is_refused(address: str) -> None:
     host = f"[{address}]" if ":" in address else address
     with pytest.raises(TargetError, match="is not public"):
         Egress().check_url(f"https://{host}/")
-    assert purpose(ipaddress.ip_address(address)) is not None
+    assert reserved_purpose(ipaddress.ip_address(address)) is not None
 
 
 @pytest.mark.parametrize(
@@ -119,13 +125,13 @@ def test_a_special_address_is_refused(address: str) -> None:
 def test_a_public_address_is_allowed(address: str) -> None:
     host = f"[{address}]" if ":" in address else address
     Egress().check_url(f"https://{host}/")
-    assert purpose(ipaddress.ip_address(address)) is None
+    assert reserved_purpose(ipaddress.ip_address(address)) is None
 
 
 @given(st.ip_addresses(v=6))
 def test_no_ipv6_address_outside_the_public_block_is_allowed(address: Any) -> None:
     if int(address) >> 125 != 1:
-        assert purpose(address) is not None
+        assert reserved_purpose(address) is not None
 
 
 @pytest.mark.parametrize(
@@ -215,7 +221,7 @@ async def test_a_name_is_checked_again_at_every_send(names: dict[str, list[str]]
         await egress.check_target(f"http://rebound.example:{server.port}/")
         names["rebound.example"] = ["127.0.0.1"]
         outcome = await missed(egress, f"http://rebound.example:{server.port}/")
-    assert outcome.missing is Missing.NOT_SENT
+    assert outcome.missing is MissingAnswer.NOT_SENT
     assert outcome.permanent
     assert "127.0.0.1 is not public (loopback)" in outcome.detail
     assert server.connections == 0
@@ -296,9 +302,9 @@ async def test_the_certificate_must_be_for_the_name_in_the_url(
         bad = await missed(trusting, f"https://other.example:{server.port}/")
         untrusted = await missed(doubting, f"https://tool.example:{server.port}/")
     assert isinstance(good, EgressResponse)
-    assert bad.missing is Missing.NOT_SENT
+    assert bad.missing is MissingAnswer.NOT_SENT
     assert "certificate" in bad.detail
-    assert untrusted.missing is Missing.NOT_SENT
+    assert untrusted.missing is MissingAnswer.NOT_SENT
     assert len(server.requests) == 1
 
 
@@ -306,7 +312,7 @@ async def test_a_handshake_that_hangs_times_out_unsent(egress: Egress) -> None:
     async with RawServer(Line.closed) as server:
         url = f"https://127.0.0.1:{server.port}/"
         outcome = await missed(egress, url, seconds=0.2)
-    assert outcome.missing is Missing.TIMEOUT
+    assert outcome.missing is MissingAnswer.TIMEOUT
     assert not outcome.sent
 
 
@@ -341,7 +347,7 @@ async def test_an_incomplete_answer_is_never_taken_for_one(
 ) -> None:
     async with RawServer(saying(raw)) as server:
         outcome = await missed(egress, server.url)
-    assert outcome.missing is Missing.INCOMPLETE, what
+    assert outcome.missing is MissingAnswer.INCOMPLETE, what
     assert outcome.sent
     assert len(server.requests) == 1
 
@@ -360,7 +366,7 @@ async def test_a_body_that_breaks_after_its_headers_is_incomplete_at_once(
 
     async with RawServer(script) as server:
         outcome = await missed(egress, server.url)
-    assert (outcome.missing, outcome.sent) == (Missing.INCOMPLETE, True)
+    assert (outcome.missing, outcome.sent) == (MissingAnswer.INCOMPLETE, True)
 
 
 @pytest.mark.parametrize(
@@ -396,7 +402,7 @@ async def test_a_reset_after_the_request_leaves_the_outcome_open(
 
     async with RawServer(script) as server:
         outcome = await missed(egress, server.url)
-    assert (outcome.missing, outcome.sent) == (Missing.INCOMPLETE, True)
+    assert (outcome.missing, outcome.sent) == (MissingAnswer.INCOMPLETE, True)
     assert server.connections == 1
 
 
@@ -404,14 +410,18 @@ async def test_a_refused_connection_is_surely_not_sent(egress: Egress) -> None:
     async with RawServer(keeping_alive()) as server:
         url = server.url
     outcome = await missed(egress, url)
-    assert (outcome.missing, outcome.sent, outcome.permanent) == (Missing.NOT_SENT, False, False)
+    assert (outcome.missing, outcome.sent, outcome.permanent) == (
+        MissingAnswer.NOT_SENT,
+        False,
+        False,
+    )
 
 
 async def test_a_name_that_does_not_resolve_is_surely_not_sent(
     egress: Egress, names: dict[str, list[str]]
 ) -> None:
     outcome = await missed(egress, "https://nowhere.example/")
-    assert (outcome.missing, outcome.permanent) == (Missing.NOT_SENT, False)
+    assert (outcome.missing, outcome.permanent) == (MissingAnswer.NOT_SENT, False)
     assert names == {}
 
 
@@ -427,7 +437,7 @@ async def test_time_covers_a_body_that_drips(egress: Egress) -> None:
         begun = asyncio.get_running_loop().time()
         outcome = await missed(egress, server.url, seconds=0.2)
         took = asyncio.get_running_loop().time() - begun
-    assert (outcome.missing, outcome.sent) == (Missing.TIMEOUT, True)
+    assert (outcome.missing, outcome.sent) == (MissingAnswer.TIMEOUT, True)
     assert took < 1
 
 
@@ -571,7 +581,7 @@ async def test_a_request_whose_kept_connection_ends_is_not_sent_again(egress: Eg
     async with RawServer(hang_up_on_the_second, keeping_alive()) as server:
         assert isinstance(await post(egress, server.url), EgressResponse)
         outcome = await missed(egress, server.url)
-        assert (outcome.missing, outcome.sent) == (Missing.INCOMPLETE, True)
+        assert (outcome.missing, outcome.sent) == (MissingAnswer.INCOMPLETE, True)
         assert (server.connections, len(server.requests)) == (1, 2)
         assert isinstance(await post(egress, server.url), EgressResponse)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runward.api.http.problems import status_of
+from runward.api.http.problems import get_status
 from runward.domain import errors
 from runward.domain.errors import AppError, UnsupportedParameterError
 
@@ -17,7 +17,7 @@ def kinds(root: type[AppError] = AppError) -> Iterator[type[AppError]]:
 
 @pytest.mark.parametrize("kind", list(kinds()))
 def test_every_error_has_an_http_status(kind: type[AppError]) -> None:
-    assert 400 <= status_of(kind) < 600
+    assert 400 <= get_status(kind) < 600
 
 
 def test_codes_are_unique_and_stable_words() -> None:
@@ -27,10 +27,10 @@ def test_codes_are_unique_and_stable_words() -> None:
 
 
 def test_a_subclass_has_the_number_of_its_nearest_ancestor() -> None:
-    assert status_of(errors.RunNotFoundError) == 404
-    assert status_of(errors.IdempotencyMismatchError) == 422
+    assert get_status(errors.RunNotFoundError) == 404
+    assert get_status(errors.IdempotencyMismatchError) == 422
     with pytest.raises(KeyError):
-        status_of(AppError)
+        get_status(AppError)
 
 
 def test_an_error_says_what_happened() -> None:
@@ -50,5 +50,5 @@ def test_a_parameter_that_cannot_be_honoured_is_named() -> None:
 
 def test_an_unsupported_parameter_is_named() -> None:
     error = errors.UnsupportedParameterError("store", "Runs are stored.")
-    assert (str(error), status_of(type(error))) == ("Runs are stored.", 422)
+    assert (str(error), get_status(type(error))) == ("Runs are stored.", 422)
     assert error.errors == (errors.FieldError("store", "Runs are stored."),)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.api.events.family import Position
+from runward.api.events.family import FamilyPosition
 from runward.api.http.params import MAX_CURSOR, Cursor
 from runward.domain.errors import InvalidRequestError
 from runward.domain.ids import RunId
 from runward.domain.run.status import RunStatus
 from runward.store.live.events import StoredEvent
-from runward.store.live.family_events import FamilyPage, Relative
+from runward.store.live.family_events import FamilyPage, FamilyRun
 
 ROOT = RunId(UUID(int=1))
 CHILD = UUID(int=2)
@@ -29,11 +29,11 @@ def cursor(text: str) -> Cursor:
 
 def page(*events: tuple[UUID, int], ended: bool, last_seq: int = 3) -> FamilyPage:
     """The root's run is open; its child has so many events and ended long ago, or has not."""
-    child = Relative(last_seq, FLOOR if ended else None, long_ended=ended)
+    child = FamilyRun(last_seq, FLOOR if ended else None, long_ended=ended)
     return FamilyPage(
         status=RunStatus.IN_PROGRESS,
         events=tuple(StoredEvent(id_, seq, "x", "{}") for id_, seq in events),
-        relatives={ROOT: Relative(9, None, long_ended=False), CHILD: child},
+        runs={ROOT: FamilyRun(9, None, long_ended=False), CHILD: child},
         floor=FLOOR,
         more=False,
     )
@@ -44,16 +44,16 @@ def page(*events: tuple[UUID, int], ended: bool, last_seq: int = 3) -> FamilyPag
     seconds=st.integers(0, 4_000_000_000),
 )
 def test_a_token_says_again_what_it_was_made_of(seen: dict[UUID, int], seconds: int) -> None:
-    position = Position(seen, datetime(2000, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds))
+    position = FamilyPosition(seen, datetime(2000, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds))
     token = position.token()
-    assert Position.of(cursor(token)) == position
+    assert FamilyPosition.parse(cursor(token)) == position
     assert len(token) <= 11 + 27 * len(seen)
 
 
 @given(st.text(max_size=60))
 def test_a_text_that_is_no_token_is_refused_or_holds_numbers(text: str) -> None:
     try:
-        position = Position.of(cursor(text))
+        position = FamilyPosition.parse(cursor(text))
     except InvalidRequestError as error:
         assert error.errors[0].path == "query.after"
     else:
@@ -63,39 +63,44 @@ def test_a_text_that_is_no_token_is_refused_or_holds_numbers(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "x", "AAAA", "AAAAAAAAAAA" + "_" * 27, "é" * 12])
 def test_what_nobody_gave_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequestError):
-        Position.of(cursor(text))
+        FamilyPosition.parse(cursor(text))
 
 
 def test_the_beginning_is_nothing_seen() -> None:
-    assert Position.of(cursor("0")) == Position()
+    assert FamilyPosition.parse(cursor("0")) == FamilyPosition()
 
 
 def test_a_child_that_was_seen_whole_and_ended_long_ago_needs_no_place() -> None:
-    folded = Position({ROOT: 4, CHILD: 3}).folded(page(ended=True), ROOT)
-    assert folded == Position({ROOT: 4}, FLOOR)
+    folded = FamilyPosition({ROOT: 4, CHILD: 3}).drop_ended_runs(page(ended=True), ROOT)
+    assert folded == FamilyPosition({ROOT: 4}, FLOOR)
 
 
 def test_a_child_that_was_not_seen_whole_keeps_its_place_below_the_floor() -> None:
-    assert Position({ROOT: 4, CHILD: 2}).folded(page(ended=True), ROOT).seen[CHILD] == 2
-    unseen = Position({ROOT: 4}).folded(page(ended=True), ROOT)
+    assert (
+        FamilyPosition({ROOT: 4, CHILD: 2}).drop_ended_runs(page(ended=True), ROOT).seen[CHILD] == 2
+    )
+    unseen = FamilyPosition({ROOT: 4}).drop_ended_runs(page(ended=True), ROOT)
     assert CHILD not in unseen.seen
     assert unseen.floor < FLOOR
 
 
 def test_an_open_child_keeps_its_place() -> None:
-    assert Position({ROOT: 4, CHILD: 3}).folded(page(ended=False), ROOT).seen[CHILD] == 3
+    assert (
+        FamilyPosition({ROOT: 4, CHILD: 3}).drop_ended_runs(page(ended=False), ROOT).seen[CHILD]
+        == 3
+    )
 
 
 def test_each_event_comes_with_the_place_behind_it() -> None:
     events = ((ROOT, 5), (CHILD, 3), (ROOT, 6))
-    advanced = list(Position({ROOT: 4, CHILD: 2}).advanced(page(*events, ended=True), ROOT))
+    advanced = list(FamilyPosition({ROOT: 4, CHILD: 2}).advance(page(*events, ended=True), ROOT))
     places = [position.seen for _, position in advanced]
     assert places == [{ROOT: 5, CHILD: 2}, {ROOT: 5, CHILD: 3}, {ROOT: 6, CHILD: 3}]
 
 
 def test_a_floor_is_never_lowered() -> None:
-    position = Position({ROOT: 4}, NOW)
-    assert position.folded(page(ended=True), ROOT).floor == NOW
+    position = FamilyPosition({ROOT: 4}, NOW)
+    assert position.drop_ended_runs(page(ended=True), ROOT).floor == NOW
 
 
 # -- a family that is read in pages ----------------------------------------------------------------
@@ -113,13 +118,13 @@ class Log:
         return FLOOR + timedelta(seconds=self.times[-1])
 
 
-def read(logs: Sequence[Log], position: Position, floor: datetime, limit: int) -> FamilyPage:
+def read(logs: Sequence[Log], position: FamilyPosition, floor: datetime, limit: int) -> FamilyPage:
     """The page after `position`, as `read_family_after` says."""
-    relatives: dict[UUID, Relative] = {}
+    relatives: dict[UUID, FamilyRun] = {}
     found: list[tuple[float, UUID, int]] = []
     for log in logs:
         if log.id == ROOT or log.id in position.seen or log.ended_at > position.floor:
-            relatives[log.id] = Relative(len(log.times), log.ended_at, log.ended_at <= floor)
+            relatives[log.id] = FamilyRun(len(log.times), log.ended_at, log.ended_at <= floor)
             seen = position.seen.get(log.id, 0)
             found += [(at, log.id, seq + 1) for seq, at in enumerate(log.times) if seq >= seen]
     events = tuple(StoredEvent(id_, seq, "x", "{}") for _, id_, seq in sorted(found)[:limit])
@@ -128,14 +133,14 @@ def read(logs: Sequence[Log], position: Position, floor: datetime, limit: int) -
 
 def walked(
     logs: Sequence[Log], floor: datetime, limit: int
-) -> Iterator[tuple[StoredEvent, Position]]:
+) -> Iterator[tuple[StoredEvent, FamilyPosition]]:
     """Every event in order, with the place behind it; each page is asked for with the cursor that
     the last one ended with."""
-    token, last = "0", Position()
+    token, last = "0", FamilyPosition()
     while True:
-        position = Position.of(cursor(token))
+        position = FamilyPosition.parse(cursor(token))
         page = read(logs, position, floor, limit)
-        for event, at in position.advanced(page, ROOT):
+        for event, at in position.advance(page, ROOT):
             last = at
             yield event, at
         token = last.token()

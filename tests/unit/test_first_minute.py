@@ -10,7 +10,7 @@ from runward.operating.environment import migration_url
 from runward.operating.findings import of_settings
 from runward.quickstart.banner import Banner, configured_providers
 from runward.settings import Settings
-from runward.store.postgres.embedded import initdb_problem
+from runward.store.postgres.embedded import explain_initdb_failure
 
 KEY = "k" * 32
 
@@ -80,9 +80,11 @@ def test_migrations_through_pgbouncer_are_refused(capsys: pytest.CaptureFixture[
 
 def test_a_full_disk_is_a_sentence_and_another_failure_of_initdb_is_shown_whole() -> None:
     full = "initdb: error: could not write to file: No space left on device\ninitdb: removing data"
-    assert initdb_problem(Path("/data"), full).startswith("The disk that holds /data is full. ")
+    assert explain_initdb_failure(Path("/data"), full).startswith(
+        "The disk that holds /data is full. "
+    )
     other = "initdb: error: invalid locale name"
-    assert initdb_problem(Path("/data"), other).endswith(other)
+    assert explain_initdb_failure(Path("/data"), other).endswith(other)
 
 
 @pytest.mark.parametrize(

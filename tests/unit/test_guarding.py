@@ -14,11 +14,11 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.guards import (
     Allow,
     Fail,
-    GoOn,
     GuardrailVerdict,
     HookAnswer,
-    HookFailed,
+    HookFailure,
     Instead,
+    NoChange,
     PluginGuardrail,
     PluginHook,
     Reject,
@@ -26,18 +26,18 @@ from runward.domain.registry.guards import (
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result
 from runward.domain.run.items import MediaPart, Message
-from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import Usage
 from runward.domain.run.settle import classify_outcome
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.egress.client import Egress
-from runward.loop.checks import AskedCall, Checks, instead_of_model
+from runward.loop.checks import Checks, RequestedToolCall, make_replacement_response
 from runward.loop.policies import ProjectPolicy
 from runward.loop.run_tools import CallsInFlight
 from runward.loop.toolbox import SignedTool
 from runward.tools.base import Invocation
 from runward.tools.guards import GuardClient
-from runward.tools.signed_post import SignedPosts
+from runward.tools.signed_post import SignedPostClient
 from tests.unit.domain_cases import call, response, said, state, tool, wants
 
 RUN = "run_00000000000000000000000000000002"
@@ -85,14 +85,14 @@ class World:
     async def hook(self, name: str, payload: JsonObject) -> HookAnswer:
         self.log.append(name)
         self.payloads[name] = payload
-        return self.hooked.get(name, GoOn())
+        return self.hooked.get(name, NoChange())
 
     async def invoke(self, call: Invocation) -> Outcome:
         self.log.append("tool")
         return self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
 
     def guarding(self, policy_: ProjectPolicy) -> Checks:
-        posts = SignedPosts(self.egress)
+        posts = SignedPostClient(self.egress)
         guards = GuardClient(posts, run_guardrail=self.guardrail, run_hook=self.hook)
         return Checks(guards, policy_)
 
@@ -275,7 +275,7 @@ async def test_a_before_hook_answers_in_the_tool_s_place_and_the_rest_sees_its_a
 
 
 async def test_a_before_hook_that_fails_holds_the_call_back(world: World) -> None:
-    world.hooked["agent.before_tool"] = HookFailed("HTTP 500.")
+    world.hooked["agent.before_tool"] = HookFailure("HTTP 500.")
     result = told(armed(), await carried(world, a_run(*ALL_HOOKS), armed(), policy()))
     assert (result.output, result.reason) == (texts.HOOK_FAILED, Reason.GUARDRAIL)
     assert result.detail == "hook (before_tool) of plugin agent.before_tool: HTTP 500."
@@ -293,7 +293,7 @@ async def test_an_after_hook_replaces_the_output_and_nothing_else(world: World) 
 
 
 async def test_an_after_hook_may_mend_an_error(world: World) -> None:
-    world.outcomes = [Failed(Why.ERROR, "HTTP 500.")]
+    world.outcomes = [Failed(FailureKind.ERROR, "HTTP 500.")]
     world.hooked["agent.after_tool"] = Instead("try the other shop")
     ready = armed(on_error="fail_run")
     result = told(ready, await carried(world, a_run("after_tool", "output"), ready, policy()))
@@ -307,7 +307,7 @@ async def test_an_after_hook_may_mend_an_error(world: World) -> None:
 
 
 async def test_an_after_hook_that_fails_withholds_the_result(world: World) -> None:
-    world.hooked["agent.after_tool"] = HookFailed("HTTP 500.")
+    world.hooked["agent.after_tool"] = HookFailure("HTTP 500.")
     result = told(armed(), await carried(world, a_run("after_tool", "output"), armed(), policy()))
     assert result.output == texts.OUTPUT_HOOK_FAILED
     assert (result.detail or "").endswith("The call's outcome was: completed.")
@@ -317,11 +317,11 @@ async def test_an_after_hook_that_fails_withholds_the_result(world: World) -> No
 @pytest.mark.parametrize(
     ("outcome", "seen"),
     [
-        (Failed(Why.ERROR, "HTTP 500."), texts.TOOL_ERROR),
-        (Failed(Why.ERROR, "HTTP 400.", message="no such order"), "no such order"),
-        (Failed(Why.INVALID_RESPONSE, "HTTP 200: …"), texts.INVALID_RESPONSE),
-        (Failed(Why.UNKNOWN, "reset"), texts.INTERRUPTED),
-        (Failed(Why.TIMEOUT, "…"), texts.timed_out("lookup", 30, idempotent=False)),
+        (Failed(FailureKind.ERROR, "HTTP 500."), texts.TOOL_ERROR),
+        (Failed(FailureKind.ERROR, "HTTP 400.", message="no such order"), "no such order"),
+        (Failed(FailureKind.INVALID_RESPONSE, "HTTP 200: …"), texts.INVALID_RESPONSE),
+        (Failed(FailureKind.UNKNOWN, "reset"), texts.INTERRUPTED),
+        (Failed(FailureKind.TIMEOUT, "…"), texts.timed_out("lookup", 30, idempotent=False)),
     ],
 )
 async def test_output_guardrails_see_the_error_that_the_model_would_get(
@@ -338,14 +338,14 @@ async def test_output_guardrails_see_the_error_that_the_model_would_get(
 
 
 async def test_a_call_that_surely_was_not_sent_has_no_output_to_look_at(world: World) -> None:
-    world.outcomes = [Failed(Why.NOT_SENT, "refused", permanent=True)]
+    world.outcomes = [Failed(FailureKind.NOT_SENT, "refused", permanent=True)]
     ready = armed("output", on_error="fail_run")
     assert told(ready, await carried(world, a_run("after_tool"), ready, policy())).fails_run
     assert world.log == ["tool"]
 
 
 async def test_a_withheld_error_that_fails_the_run_still_fails_it(world: World) -> None:
-    world.outcomes = [Failed(Why.ERROR, "HTTP 500.")]
+    world.outcomes = [Failed(FailureKind.ERROR, "HTTP 500.")]
     world.verdicts["tool.output"] = Reject("hidden")
     ready = armed("output", on_error="fail_run")
     assert told(ready, await carried(world, a_run(), ready, policy())).fails_run
@@ -360,7 +360,7 @@ async def test_a_guardrail_sees_the_whole_of_an_output_that_is_cut_for_the_model
 
 
 async def test_a_call_that_is_tried_again_was_let_through_before(world: World) -> None:
-    world.outcomes = [Failed(Why.NOT_SENT, "refused"), Done("paid")]
+    world.outcomes = [Failed(FailureKind.NOT_SENT, "refused"), Done("paid")]
     ready = armed(*ALL_TOOL, retry={"initial_seconds": 0.01})
     calls = world.calls(policy())
     first = started()
@@ -374,10 +374,10 @@ async def test_a_call_that_is_tried_again_was_let_through_before(world: World) -
 
 
 async def test_a_failure_that_comes_back_is_never_tried_again(world: World) -> None:
-    world.outcomes = [Failed(Why.UNAVAILABLE, "HTTP 503.", status=503)]
+    world.outcomes = [Failed(FailureKind.UNAVAILABLE, "HTTP 503.", status=503)]
     ready = armed(idempotent=True, retry={"max_attempts": 1})
     outcome = await carried(world, a_run(), ready, policy())
-    assert outcome == Failed(Why.UNAVAILABLE, "HTTP 503.", status=503, permanent=True)
+    assert outcome == Failed(FailureKind.UNAVAILABLE, "HTTP 503.", status=503, permanent=True)
 
 
 async def test_a_tool_that_answers_later_has_nothing_to_show_yet(world: World) -> None:
@@ -404,7 +404,7 @@ async def test_the_time_of_a_call_runs_while_its_guardrails_think(world: World) 
 
 
 async def test_after_a_timeout_there_is_still_time_to_look_at_the_result(world: World) -> None:
-    world.outcomes = [Failed(Why.TIMEOUT, "…")]
+    world.outcomes = [Failed(FailureKind.TIMEOUT, "…")]
     world.held["tool.output"] = 0.05
     ready, one = armed("output"), started(0.01)
     result = told(ready, await carried(world, a_run(), ready, policy(), one=one), one)
@@ -430,9 +430,9 @@ async def test_before_a_person_is_asked_each_different_call_is_checked_once(worl
     world.verdicts["project.pre_approval"] = Reject("not that much")
     free = SignedTool(tool("free"), ())
     calls = [
-        AskedCall(armed("pre_approval"), {"amount": 5, "to": "a"}),
-        AskedCall(armed("pre_approval"), {"to": "a", "amount": 5}),
-        AskedCall(free, {}),
+        RequestedToolCall(armed("pre_approval"), {"amount": 5, "to": "a"}),
+        RequestedToolCall(armed("pre_approval"), {"to": "a", "amount": 5}),
+        RequestedToolCall(free, {}),
     ]
     found = await world.guarding(policy("pre_approval")).pre_approval(a_run(), calls)
     rejected = Reject(
@@ -444,7 +444,7 @@ async def test_before_a_person_is_asked_each_different_call_is_checked_once(worl
 
 
 async def test_without_such_guardrails_every_call_may_be_asked_about(world: World) -> None:
-    calls = [AskedCall(armed("input"), {})]
+    calls = [RequestedToolCall(armed("input"), {})]
     assert await world.guarding(policy()).pre_approval(a_run("input"), calls) == {
         ("lookup", "{}"): Allow()
     }
@@ -463,7 +463,7 @@ async def test_before_the_model_the_first_hook_that_answers_wins(world: World) -
         a_run("before_model", turn=2), [Message("user", "hi")]
     )
     assert isinstance(answer, Instead)
-    assert instead_of_model(answer) == response(text="We are closed.")
+    assert make_replacement_response(answer) == response(text="We are closed.")
     assert world.log == ["agent.before_model"]
     assert world.payloads["agent.before_model"] == {
         "type": "hook",
@@ -499,14 +499,14 @@ async def test_a_message_in_the_response_s_place_has_no_calls_and_cost_the_same(
 
 @pytest.mark.parametrize("on", ["before_model", "after_model"])
 async def test_a_model_hook_that_fails_says_which(world: World, on: str) -> None:
-    world.hooked[f"agent.{on}"] = HookFailed("HTTP 500.")
+    world.hooked[f"agent.{on}"] = HookFailure("HTTP 500.")
     guarding, run = world.guarding(policy()), a_run(on)
     failed = (
         await guarding.before_model(run, [])
         if on == "before_model"
         else await guarding.after_model(run, response(text="x"))
     )
-    assert failed == HookFailed(f"hook ({on}) of plugin agent.{on}: HTTP 500.")
+    assert failed == HookFailure(f"hook ({on}) of plugin agent.{on}: HTTP 500.")
 
 
 # -- around the run -------------------------------------------------------------------------------
@@ -529,7 +529,7 @@ async def test_input_guardrails_of_a_run_see_what_came_in_since_the_last_turn(
     world: World, segments: tuple[Segment, ...], new: list[str]
 ) -> None:
     run = a_run("run_input", segments=segments)
-    assert await world.guarding(policy()).run_input(run) == Allow()
+    assert await world.guarding(policy()).check_input(run) == Allow()
     assert world.log == (["agent.run_input"] if new else [])
     if new:
         items: JsonValue = [{"role": "user", "content": text} for text in new]
@@ -540,7 +540,7 @@ async def test_the_final_output_is_judged_by_the_agent_s_guardrails_and_the_proj
     world: World,
 ) -> None:
     world.verdicts["project.run_output"] = Fail("leak")
-    verdict = await world.guarding(policy("run_output")).run_output(a_run("run_output"), "bye")
+    verdict = await world.guarding(policy("run_output")).check_output(a_run("run_output"), "bye")
     assert verdict == Fail("leak", "guardrail (run_output) of plugin project.run_output: leak")
     assert world.log == ["agent.run_output", "project.run_output"]
     assert world.payloads["agent.run_output"]["output"] == "bye"

@@ -18,12 +18,12 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.guards import (
     Allow,
     Fail,
-    GoOn,
     GuardrailVerdict,
     HookAnswer,
-    HookFailed,
+    HookFailure,
     Instead,
     Moment,
+    NoChange,
     PluginGuardrail,
     PluginHook,
     Reject,
@@ -34,7 +34,7 @@ from runward.domain.registry.guards import (
 from runward.domain.run import texts
 from runward.egress.client import Egress
 from runward.tools.guards import MAX_MESSAGE_BYTES, MAX_VERDICT_BYTES, GuardClient, GuardQuestion
-from runward.tools.signed_post import SignedPosts
+from runward.tools.signed_post import SignedPostClient
 from runward.tools.signing import make_secret
 from tests.unit.raw_server import Line, RawServer, answer, saying
 
@@ -72,7 +72,7 @@ class Plugins:
                 return Instead(1)
             case _:
                 pass
-        return GoOn()
+        return NoChange()
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def plugins() -> Plugins:
 async def guards(plugins: Plugins) -> AsyncGenerator[GuardClient]:
     async with aclosing(Egress(allow_private=(LOOPBACK,))) as egress:
         yield GuardClient(
-            SignedPosts(egress), run_guardrail=plugins.guardrail, run_hook=plugins.hook
+            SignedPostClient(egress), run_guardrail=plugins.guardrail, run_hook=plugins.hook
         )
 
 
@@ -229,7 +229,7 @@ async def test_what_surely_was_not_sent_is_sent_once_more() -> None:
         port = closed.getsockname()[1]
     async with aclosing(Egress(allow_private=(LOOPBACK,))) as egress:
         nobody = Plugins()
-        posts = SignedPosts(egress, now=now)
+        posts = SignedPostClient(egress, now=now)
         guards = GuardClient(posts, run_guardrail=nobody.guardrail, run_hook=nobody.hook)
         verdict = await guards.ask_guardrail(at(f"http://127.0.0.1:{port}/"), a_question())
     assert (type(verdict), len(sent)) == (Reject, 2)
@@ -265,10 +265,10 @@ async def test_a_long_message_is_cut(guards: GuardClient) -> None:
 @pytest.mark.parametrize(
     ("raw", "on", "said"),
     [
-        (answer(b"", "204 No Content"), "before_tool", GoOn()),
-        (answer(b""), "after_model", GoOn()),
-        (answer(b"{}"), "before_tool", GoOn()),
-        (answer(b"null"), "before_tool", GoOn()),
+        (answer(b"", "204 No Content"), "before_tool", NoChange()),
+        (answer(b""), "after_model", NoChange()),
+        (answer(b"{}"), "before_tool", NoChange()),
+        (answer(b"null"), "before_tool", NoChange()),
         (answer(b'{"output": 5}'), "before_tool", Instead(5)),
         (answer(b'{"output": null}'), "after_tool", Instead(None)),
         (
@@ -302,7 +302,7 @@ async def test_a_hook_goes_on_or_answers_instead(
 async def test_a_hook_that_answers_anything_else_has_failed(
     guards: GuardClient, raw: bytes, on: Moment
 ) -> None:
-    assert isinstance(await said_by_hook(guards, raw, on), HookFailed)
+    assert isinstance(await said_by_hook(guards, raw, on), HookFailure)
 
 
 # -- plugins --------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ async def test_a_plugin_that_is_slow_or_breaks_rejects_or_has_failed(
     assert verdict.message == texts.GUARDED
     assert "swordfish" not in (verdict.detail or "")
     hook = PluginHook(on="after_tool", type="plugin", name=name)
-    assert isinstance(await guards.ask_hook(hook, a_question(seconds=seconds)), HookFailed)
+    assert isinstance(await guards.ask_hook(hook, a_question(seconds=seconds)), HookFailure)
 
 
 async def test_a_plugin_that_rejects_without_words_gets_ours(guards: GuardClient) -> None:
@@ -336,4 +336,4 @@ async def test_a_plugin_that_rejects_without_words_gets_ours(guards: GuardClient
 
 async def test_a_model_hook_of_a_plugin_must_answer_with_text(guards: GuardClient) -> None:
     hook = PluginHook(on="before_model", type="plugin", name="number")
-    assert isinstance(await guards.ask_hook(hook, a_question()), HookFailed)
+    assert isinstance(await guards.ask_hook(hook, a_question()), HookFailure)

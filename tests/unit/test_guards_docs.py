@@ -14,7 +14,7 @@ from runward.domain.registry.rules import RuleError, RuleFailure, compile_rule
 from runward.domain.registry.tools import ToolSpec, When
 from runward.domain.run import texts
 from runward.domain.run.config import AgentConfig
-from runward.domain.run.tools import compile_tool, rule_values
+from runward.domain.run.tools import build_rule_values, compile_tool
 from runward.tools import GuardContext
 from tests.docs.blocks import blocks
 from tests.unit.test_docs import DOCS, ROOT, read
@@ -52,7 +52,7 @@ def tool() -> ToolSpec:
     ("rule", "given", "answer"), table(DOCS / "rules.md", "## How they are written")
 )
 def test_every_rule_that_is_shown_answers_as_it_says(rule: str, given: str, answer: str) -> None:
-    decided = compile_rule(rule).decide(json.loads(given))
+    decided = compile_rule(rule).evaluate(json.loads(given))
     if answer == "fails":
         assert isinstance(decided, RuleFailure)
     else:
@@ -74,8 +74,8 @@ def test_the_tool_that_is_shown_asks_about_what_it_says(
 ) -> None:
     spec = tool()
     assert isinstance(spec.approval, When)
-    values = rule_values(compile_tool(spec, 1), {"order": "A-1", "amount": amount})
-    decided = compile_rule(spec.approval.when).decide({**values, "context": context})
+    values = build_rule_values(compile_tool(spec, 1), {"order": "A-1", "amount": amount})
+    decided = compile_rule(spec.approval.when).evaluate({**values, "context": context})
     assert (decided is not False) is asked
 
 
@@ -94,7 +94,7 @@ def test_the_tool_that_is_shown_is_hidden_where_it_says(
     spec = tool()
     assert isinstance(spec.enabled, When)
     values: JsonObject = {"context": context, "run": {"id": "run_1", "agent": None, "turn": turn}}
-    assert (compile_rule(spec.enabled.when).decide(values) is True) is shown
+    assert (compile_rule(spec.enabled.when).evaluate(values) is True) is shown
 
 
 def test_the_policy_of_the_example_is_one() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter
 
-from runward.api.http.hints import hint
+from runward.api.http.hints import suggest_field
 from runward.api.responses.models import CreateResponse
 from runward.api.runs.request_models import StartRun
 from runward.llm.settings import check_settings
@@ -28,7 +28,7 @@ ELSEWHERE = "; did you mean `max_output_tokens`? It is a field of `model_setting
 def test_a_name_of_another_api_is_answered_with_ours(
     adapter: TypeAdapter[object], location: tuple[str, ...], said: str
 ) -> None:
-    assert hint(adapter, location) == said
+    assert suggest_field(adapter, location) == said
 
 
 def test_a_setting_of_another_api_is_answered_with_ours() -> None:

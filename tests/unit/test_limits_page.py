@@ -3,10 +3,10 @@
 import re
 from inspect import getsource
 
-from runward.domain.registry.builtin_names import TRANSFER
+from runward.domain.registry.builtin_names import TRANSFER_PREFIX
 from runward.domain.run import decide
 from runward.domain.run.builtins import BUILTINS, MAX_READ_BYTES, MIN_READ_BYTES, READ_BYTES
-from runward.domain.run.config import MAX_SHOWN, MAX_TOOLS, Limits
+from runward.domain.run.config import MAX_TOOLS, MAX_VISIBLE_TOOLS, Limits
 from runward.domain.run.tool_search import MAX_FOUND
 from runward.domain.schema.patterns import BACKTRACKS, PATTERN_BYTES, PATTERN_STEPS, PATTERNS_BYTES
 from runward.domain.schema.subschemas import MAX_COMPARED
@@ -41,9 +41,9 @@ def test_every_reason_is_listed() -> None:
 
 def test_every_built_in_tool_is_described_with_its_arguments_and_bounds() -> None:
     page = read(DOCS / PAGE)
-    assert all(f"`{name}`" in page for name in (*BUILTINS, TRANSFER))
+    assert all(f"`{name}`" in page for name in (*BUILTINS, TRANSFER_PREFIX))
     read_result = BUILTINS["read_result"].spec.parameters["properties"]
     assert isinstance(read_result, dict)
     assert list(rows(PAGE, "## Long results")) == list(read_result)
-    numbers = (MIN_READ_BYTES, MAX_READ_BYTES, READ_BYTES, MAX_TOOLS, MAX_SHOWN, MAX_FOUND)
+    numbers = (MIN_READ_BYTES, MAX_READ_BYTES, READ_BYTES, MAX_TOOLS, MAX_VISIBLE_TOOLS, MAX_FOUND)
     assert all(re.search(rf"\b{number:,}\b", page) for number in numbers)

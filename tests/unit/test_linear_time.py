@@ -16,9 +16,9 @@ from pydantic_core import from_json, to_json
 
 from runward.domain import json as json_value
 from runward.domain.json import MAX_VALUES, JsonObject
-from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, offered
-from runward.domain.run.conversation import conversation
-from runward.domain.schema.strict import NullRemover, closed, strict_form, strict_problems
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, offered_tools
+from runward.domain.run.conversation import build_conversation
+from runward.domain.schema.strict import NullRemover, close_objects, strict_form, strict_problems
 from runward.domain.schema.subschemas import Effort, Subschemas
 from runward.domain.schema.validator import Validator, check_schema, parse_arguments
 from runward.llm.base import ModelError
@@ -28,7 +28,7 @@ from runward.llm.openai.chat.response import ChatMerge
 from runward.llm.openai.functions import Functions, is_strict
 from runward.llm.openai.responses.response import ResponseMerge as ResponsesMerge
 from runward.llm.openai.responses.tools import DeclaredTools, function_tool
-from runward.llm.providers.bounds import PIECE_BYTES, bound
+from runward.llm.providers.bounds import PIECE_BYTES, limit_body
 from runward.tools.mcp.process import process_streams
 from runward.tools.webhook.answer import parse_leniently
 from tests.support.operations import (
@@ -149,7 +149,7 @@ def strict_schema(count: int) -> None:
     schema = object_schema(count)
     assert not list(strict_problems(schema))
     strict_form(schema)
-    closed(schema)
+    close_objects(schema)
 
 
 def strictness(count: int) -> None:
@@ -201,7 +201,7 @@ def mcp_list(count: int) -> None:
     server = McpServerSpec(name="server", url="https://mcp.example")
     parameters: JsonObject = {"type": "object", "properties": {}}
     tools = [ListedTool(name=f"tool_{at}", parameters=parameters) for at in range(count)]
-    assert len(offered(server, tools).specs) == count
+    assert len(offered_tools(server, tools).specs) == count
 
 
 INPUTS: Final[dict[Callable[[int], None], int]] = {
@@ -248,7 +248,7 @@ def test_equal_calls_of_one_response_are_not_printed_for_each_pair() -> None:
         calls = [wants("lookup", '{"a": [1, 2]}', f"c{at}") for at in range(count)]
         with counted_calls(to_json) as prints:
             state, _ = taken(*calls, tools=[tool()])
-            conversation(state)
+            build_conversation(state)
         printed.append(prints[0])
     assert printed[1] <= ALLOWED * printed[0]
 
@@ -335,7 +335,7 @@ async def test_an_inflated_answer_comes_in_small_pieces() -> None:
     plain = b"data: {}\n\n" * 100_000
     headers = {"content-encoding": "gzip"}
     response = httpx2.Response(200, headers=headers, stream=httpx2.ByteStream(gzip.compress(plain)))
-    await bound(response)
+    await limit_body(response)
     pieces = [piece async for piece in response.aiter_raw()]
     assert b"".join(pieces) == plain
     assert max(map(len, pieces)) <= PIECE_BYTES

@@ -6,7 +6,7 @@ from runward.domain.ids import CallId
 from runward.domain.registry.tools import Hosted, ToolSpec
 from runward.domain.run.items import HostedCall, MediaPart, Message, Native, Reasoning, ToolCall
 from runward.llm.base import Abilities, ModelRequest
-from runward.llm.capabilities import fitted
+from runward.llm.capabilities import fit_request
 
 ADD = ToolSpec(name="add", parameters={"type": "object"}, strict=False)
 FIND = ToolSpec(
@@ -34,9 +34,9 @@ def asked(*items: Any, **fields: Any) -> ModelRequest:
 
 
 def lost(request: ModelRequest, can: Abilities) -> tuple[ModelRequest, set[str]]:
-    fitting, losses = fitted(request, can)
-    assert all(loss.why.endswith(".") for loss in losses)
-    return fitting, {loss.what for loss in losses}
+    fitting, losses = fit_request(request, can)
+    assert all(loss.reason.endswith(".") for loss in losses)
+    return fitting, {loss.part for loss in losses}
 
 
 def test_a_request_that_fits_is_not_touched() -> None:
@@ -54,7 +54,7 @@ def test_a_request_that_fits_is_not_touched() -> None:
         },
         output_schema={},
     )
-    fitting, losses = fitted(request, ABLE)
+    fitting, losses = fit_request(request, ABLE)
     assert fitting is request
     assert losses == ()
 

@@ -9,10 +9,10 @@ import pytest
 
 from runward.domain.run.items import Message
 from runward.llm.base import Model, ModelRequest
-from runward.llm.catalog import MAX_OWN, ModelCatalog, ModelNotInCatalogError, Models
-from runward.llm.offline.model import Offline
+from runward.llm.catalog import MAX_PROJECT_MODELS, ModelCatalog, ModelNotInCatalogError, Models
+from runward.llm.offline.model import OfflineModel
 from runward.llm.openai.chat.chat_completions import OpenAIChat
-from runward.llm.providers.access import Access, VendorName
+from runward.llm.providers.access import ProviderAccess, ProviderName
 
 
 def catalog(key: str | None = None, url: str | None = None) -> ModelCatalog:
@@ -29,7 +29,7 @@ def test_the_name_goes_to_the_vendor_verbatim() -> None:
 def test_the_offline_model_needs_nothing() -> None:
     models = catalog().environment
     model, name = models.resolve("offline:rules")
-    assert isinstance(model, Offline)
+    assert isinstance(model, OfflineModel)
     assert name == "rules"
     assert models.resolve("offline:rules")[0] is model
 
@@ -67,11 +67,14 @@ def test_a_key_that_cannot_stand_in_a_header_is_refused_without_being_shown() ->
 
 
 async def test_other_vendors_are_reached_with_their_own_keys() -> None:
-    reached: dict[VendorName, Access] = {"anthropic": Access("sk-a"), "bedrock": Access("token")}
-    known = ModelCatalog(openai_api_key=None, openai_base_url=None, vendors=reached)
+    reached: dict[ProviderName, ProviderAccess] = {
+        "anthropic": ProviderAccess("sk-a"),
+        "bedrock": ProviderAccess("token"),
+    }
+    known = ModelCatalog(openai_api_key=None, openai_base_url=None, providers=reached)
     models = known.environment
     model, name = models.resolve("bedrock:us.amazon.nova-pro-v1:0")
-    assert model.abilities.vendor == "bedrock"
+    assert model.abilities.provider == "bedrock"
     assert name == "us.amazon.nova-pro-v1:0"
     assert [*models.abilities()] == ["offline", "anthropic", "bedrock"]
     with pytest.raises(ModelNotInCatalogError):
@@ -84,7 +87,7 @@ def test_without_the_extra_a_model_of_another_vendor_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     models = ModelCatalog(
-        openai_api_key=None, openai_base_url=None, vendors={"gemini": Access("key")}
+        openai_api_key=None, openai_base_url=None, providers={"gemini": ProviderAccess("key")}
     ).environment
     assert [*models.abilities()] == ["offline"]
     with pytest.raises(ModelNotInCatalogError, match=r"pip install 'runward\[vendors\]'"):
@@ -97,7 +100,7 @@ async def test_closing_what_was_never_opened_is_fine() -> None:
 
 
 def of(known: ModelCatalog, *, refused_url: str | None = None, **own: str) -> Models:
-    return known.of(own, refused_url)
+    return known.for_project(own, refused_url)
 
 
 def at(models: Models, name: str) -> Model:
@@ -121,7 +124,7 @@ def test_a_key_for_one_vendor_leaves_the_others_as_they_are() -> None:
     known = catalog("sk-1")
     own = of(known, GEMINI_API_KEY="own")
     assert at(own, "openai:x") is at(known.environment, "openai:x")
-    assert at(own, "gemini:x").abilities.vendor == "gemini"
+    assert at(own, "gemini:x").abilities.provider == "gemini"
     with pytest.raises(ModelNotInCatalogError, match="ANTHROPIC_API_KEY is missing"):
         at(own, "anthropic:x")
 
@@ -131,7 +134,7 @@ def test_an_address_that_may_not_be_called_leaves_no_way_to_that_vendor() -> Non
     for vendor in ("openai", "openai-responses"):
         with pytest.raises(ModelNotInCatalogError, match="leads nowhere good"):
             at(own, f"{vendor}:x")
-    assert at(own, "offline:rules").abilities.vendor == "offline"
+    assert at(own, "offline:rules").abilities.provider == "offline"
 
 
 def test_a_project_s_key_that_cannot_stand_in_a_header_is_said_and_not_shown() -> None:
@@ -178,14 +181,16 @@ async def test_clients_of_a_project_close_with_the_last_user_of_its_models(vendo
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         known = ModelCatalog(
-            openai_api_key=None, openai_base_url=url, vendors={"anthropic": Access(None, url)}
+            openai_api_key=None,
+            openai_base_url=url,
+            providers={"anthropic": ProviderAccess(None, url)},
         )
         request = ModelRequest("x", "", (Message("user", "go"),))
         model = at(of(known, OPENAI_API_KEY="sk-a", ANTHROPIC_API_KEY="sk-a"), f"{vendor}:x")
         gone = weakref.ref(model)
         asking = asyncio.create_task(model.respond(request, lambda _: None))
         del model
-        for n in range(2 * MAX_OWN):
+        for n in range(2 * MAX_PROJECT_MODELS):
             of(known, OPENAI_API_KEY=f"sk-{n}")
             await asyncio.sleep(0)
         gc.collect()

@@ -212,8 +212,8 @@ def test_a_strict_tool_is_shown_in_the_form_that_vendors_take() -> None:
 def test_functions_are_written_once_and_never_mixed_up() -> None:
     functions = Functions(function_tool)
     first, second = spec("a"), spec("a", description="newer")
-    assert functions.of(first) is functions.of(first)
-    assert functions.of(first) != functions.of(second)
+    assert functions.definition(first) is functions.definition(first)
+    assert functions.definition(first) != functions.definition(second)
 
 
 def test_settings_get_the_names_of_the_protocol_and_null_is_left_out() -> None:

@@ -67,7 +67,7 @@ def hosting(kind: HostedKind, name: str | None = None, **fields: Any) -> ToolSpe
 def body_of(*items: Item, sealed: bool = True, given: Any = None, **fields: Any) -> JsonObject:
     request = ModelRequest("m", fields.pop("instructions", ""), items, **fields)
     offered = DeclaredTools(request.tools, Functions(function_tool))
-    body = request_body(request, offered, sealed=sealed)
+    body = request_body(request, offered, encrypted=sealed)
     assert responses_rules.check(body, given or known(items)) == []
     walk(OWN.validate_python(body))
     return body

@@ -16,7 +16,7 @@ from runward.domain.run.items import Message
 from runward.domain.schema.validator import Validator, check_schema
 from runward.llm.base import ModelRequest
 from runward.llm.openai.chat.request import function_tool, request_body
-from runward.llm.openai.functions import Functions, losses
+from runward.llm.openai.functions import Functions, strictness_losses
 from runward.llm.strict_modes import STRICT_MODES
 from runward.tools.plugin.docstrings import read_docstring
 from runward.tools.plugin.function import read_signature
@@ -100,7 +100,7 @@ def asked(spec: ToolSpec | None = None, **fields: Any) -> tuple[Any, list[tuple[
     tools = (spec,) if spec is not None else ()
     request = ModelRequest("m", "Be kind.", (Message("user", "go"),), tools=tools, **fields)
     body = request_body(request, functions, stream=False)
-    return body, [(loss.what, loss.why) for loss in losses(request, functions)]
+    return body, [(loss.part, loss.reason) for loss in strictness_losses(request, functions)]
 
 
 @pytest.mark.parametrize("function", [described, defaults, limits], ids=lambda one: one.__name__)

@@ -6,8 +6,8 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.run.items import Message
 from runward.llm.base import ModelRequest
-from runward.llm.capabilities import OF_RUNWARD
-from runward.llm.capabilities_table import ALL, table
+from runward.llm.capabilities import ADAPTER_SETTINGS
+from runward.llm.capabilities_table import ALL_ABILITIES, capability_table
 from runward.llm.openai.chat import chat_completions
 from runward.llm.openai.chat.request import function_tool, request_body
 from runward.llm.openai.functions import Functions
@@ -47,23 +47,23 @@ def chat_body(settings: dict[str, JsonValue]) -> JsonObject:
     return request_body(asked, Functions(function_tool), stream=True)
 
 
-@pytest.mark.parametrize("name", sorted(chat_completions.ABILITIES.settings - OF_RUNWARD))
+@pytest.mark.parametrize("name", sorted(chat_completions.ABILITIES.settings - ADAPTER_SETTINGS))
 def test_every_setting_that_chat_completions_takes_is_sent(name: str) -> None:
     assert chat_body(given(name)) != chat_body({})
 
 
-@pytest.mark.parametrize("name", sorted(responses_api.ABILITIES.settings - OF_RUNWARD))
+@pytest.mark.parametrize("name", sorted(responses_api.ABILITIES.settings - ADAPTER_SETTINGS))
 def test_every_setting_that_the_responses_api_takes_is_sent(name: str) -> None:
     said = Message("user", "go")
     assert responses_body_of(said, settings=given(name)) != responses_body_of(said, settings={})
 
 
 def test_every_vendor_has_a_column_and_every_ability_a_row() -> None:
-    head, _, *rows = table().splitlines()
-    assert [f"`{can.vendor}`" in head for can in ALL] == [True] * 5
-    assert {row.count("|") for row in rows} == {len(ALL) + 2}
+    head, _, *rows = capability_table().splitlines()
+    assert [f"`{can.provider}`" in head for can in ALL_ABILITIES] == [True] * 5
+    assert {row.count("|") for row in rows} == {len(ALL_ABILITIES) + 2}
     shown = {row.split("|")[1].strip() for row in rows}
-    for can in ALL:
-        assert {f"setting `{name}`" for name in can.settings - OF_RUNWARD} <= shown
+    for can in ALL_ABILITIES:
+        assert {f"setting `{name}`" for name in can.settings - ADAPTER_SETTINGS} <= shown
         assert {f"hosted `{kind}`" for kind in can.hosted} <= shown
         assert {f"executor `{kind}`" for kind in can.executors} <= shown

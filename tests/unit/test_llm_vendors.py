@@ -16,8 +16,8 @@ from runward.domain.run.items import Message, Native, Reasoning, ToolResult
 from runward.domain.run.response import Loss, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS
-from runward.llm.providers.access import VendorName
-from runward.llm.providers.response import answered
+from runward.llm.providers.access import ProviderName
+from runward.llm.providers.response import read_answers
 from tests.support.models.all_providers import AllProviders
 from tests.support.models.spoken import Call, Fails, Says, Text, Thought, says
 from tests.support.operations import counted_operations
@@ -34,7 +34,7 @@ def vendors() -> Iterator[AllProviders]:
 @pytest.fixture(scope="module", params=list(NAMES))
 async def opened(request: Any, vendors: AllProviders) -> AsyncIterator[Vendor]:
     """One for all tests: to open boto3 takes a second."""
-    name: VendorName = request.param
+    name: ProviderName = request.param
     async with connected(name, vendors) as vendor:
         yield vendor
 
@@ -359,6 +359,6 @@ async def test_more_calls_than_a_response_may_have_are_refused(
 async def test_a_text_in_many_parts_is_one_message() -> None:
     parts = [TextPart("a" * 10) for _ in range(1000)]
     answer = PydanticResponse([*parts, ToolCallPart("add", "{}", "c1"), TextPart("b")])
-    [message, call, end] = answered([answer], (), "anthropic").output
+    [message, call, end] = read_answers([answer], (), "anthropic").output
     assert (message, end) == (Message("assistant", "a" * 10_000), Message("assistant", "b"))
     assert isinstance(call, RequestedCall)

@@ -134,6 +134,6 @@ async def test_any_other_refusal_is_told_at_once() -> None:
 
 
 def test_what_a_library_says_holds_no_key() -> None:
-    failed = model_error(UserError(f"bad {KEY}"), "anthropic", KEY, begun=False)
+    failed = model_error(UserError(f"bad {KEY}"), "anthropic", KEY, has_output=False)
     assert failed.message == "The request cannot be sent to this model: bad ***"
     assert failed.code == "model_refused_request"

@@ -11,8 +11,8 @@ from runward.domain.registry.tools import Hosted, HostedKind, ToolSpec
 from runward.domain.run.items import HostedCall, Message, Native, Reasoning
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import ModelError, ModelRequest, ReasoningDelta
-from runward.llm.providers.access import Access, VendorName
-from runward.llm.providers.models import VendorModel
+from runward.llm.providers.access import ProviderAccess, ProviderName
+from runward.llm.providers.models import ProviderModel
 from tests.support.models.chat_rules import Body
 from tests.unit.vendor_models import Vendor, before, kept, user
 
@@ -36,7 +36,7 @@ class Scripted:
 
 
 async def conversation(
-    name: VendorName, server: Scripted, *tools: ToolSpec
+    name: ProviderName, server: Scripted, *tools: ToolSpec
 ) -> tuple[ModelResponse, ModelResponse]:
     """Two answers: the second with the first in the conversation."""
     settings: Any = {"stream": False, "max_output_tokens": 100}
@@ -271,7 +271,7 @@ async def test_a_setting_that_a_hosted_tool_does_not_have_is_refused(
         ("bedrock", "{}"),
     ],
 )
-async def test_nonsense_is_no_answer(name: VendorName, body: str) -> None:
+async def test_nonsense_is_no_answer(name: ProviderName, body: str) -> None:
     async def nonsense(_: web.Request) -> web.Response:
         return web.Response(text=body, content_type="application/json")
 
@@ -289,7 +289,7 @@ async def no_answer(vendor: Vendor, *, stream: bool) -> None:
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1", "nowhere"])
 async def test_an_address_that_is_none_is_not_asked_again(url: str) -> None:
-    model = VendorModel("anthropic", Access("key", url))
+    model = ProviderModel("anthropic", ProviderAccess("key", url))
     with pytest.raises(ModelError) as failed:
         await model.respond(ModelRequest("claude", "", (user(),)), lambda _: None)
     await model.aclose()

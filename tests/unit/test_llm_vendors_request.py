@@ -20,7 +20,7 @@ from runward.domain.run.items import (
 )
 from runward.domain.run.response import Loss
 from runward.llm.base import ModelError
-from runward.llm.providers.access import VendorName
+from runward.llm.providers.access import ProviderName
 from tests.support.models.all_providers import AllProviders
 from tests.support.models.chat_rules import Body
 from tests.support.models.providers.provider_server import ProviderRequest
@@ -42,7 +42,7 @@ def vendors() -> Iterator[AllProviders]:
         yield vendors
 
 
-async def one(name: VendorName, vendors: AllProviders) -> AsyncIterator[Vendor]:
+async def one(name: ProviderName, vendors: AllProviders) -> AsyncIterator[Vendor]:
     async with connected(name, vendors) as vendor:
         yield vendor
         assert vendor.server.violations == []
@@ -66,7 +66,7 @@ async def gemini(vendors: AllProviders) -> AsyncIterator[Vendor]:
         yield vendor
 
 
-CHOICES: dict[VendorName, dict[str, Any]] = {
+CHOICES: dict[ProviderName, dict[str, Any]] = {
     "anthropic": {
         "auto": {"type": "auto"},
         "none": {"type": "none"},
@@ -170,7 +170,7 @@ async def test_anthropic_is_told_several_types_as_alternatives(anthropic: Vendor
     assert (whole["type"], nothing) == ("integer", {"type": "null"})
     assert told["strict"] is True
     assert "strict" not in untold
-    assert [loss.what for loss in answer.losses] == ["tools.open.strict"]
+    assert [loss.part for loss in answer.losses] == ["tools.open.strict"]
 
 
 async def test_an_output_schema_is_told(vendor: Vendor) -> None:
@@ -189,12 +189,12 @@ async def test_an_open_map_is_not_told_as_a_schema_to_claude(vendor: Vendor) -> 
     schema = {"type": "object", "additionalProperties": {"type": "string"}}
     answer = await vendor.ask(user(), output_schema=schema)
     lost = [] if vendor.name == "gemini" else ["output_schema"]
-    assert [loss.what for loss in answer.losses] == lost
+    assert [loss.part for loss in answer.losses] == lost
 
 
 async def test_settings_are_translated(vendor: Vendor) -> None:
     settings = {"temperature": 0.5, "top_p": None, "max_output_tokens": 99, "stop": "END"}
-    own: dict[VendorName, Body] = {
+    own: dict[ProviderName, Body] = {
         "anthropic": {"user": "u", "service_tier": "auto", "extra_body": {"top_k": 3}},
         "gemini": {"seed": 4, "presence_penalty": 1, "extra_body": {"serviceTier": "flex"}},
         "bedrock": {"metadata": {"a": "b"}, "service_tier": "flex", "extra_body": {"top_k": 3}},
@@ -254,7 +254,7 @@ async def test_what_claude_cannot_be_told_is_a_loss(
     anthropic: Vendor, fields: Any, lost: str
 ) -> None:
     answer = await anthropic.ask(user(), **fields)
-    assert [loss.what for loss in answer.losses] == [lost]
+    assert [loss.part for loss in answer.losses] == [lost]
 
 
 async def test_prompts_are_cached_behind_tools_instructions_and_the_end(vendor: Vendor) -> None:
@@ -386,7 +386,7 @@ async def test_an_unsigned_thought_does_not_go_back(vendor: Vendor) -> None:
 async def test_too_many_strict_tools_are_told_as_plain_ones(anthropic: Vendor) -> None:
     tools = tuple(ADD.model_copy(update={"name": f"add{n}"}) for n in range(21))
     answer = await anthropic.ask(user(), tools=(*tools, LOOSE))
-    assert [loss.what for loss in answer.losses] == ["strict"]
+    assert [loss.part for loss in answer.losses] == ["strict"]
     assert not [one for one in declared(anthropic) if "strict" in one]
 
 

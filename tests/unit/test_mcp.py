@@ -17,16 +17,16 @@ from runward.domain.errors import FieldError, McpUnreachableError, NameTakenErro
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.registry import mcp_servers
-from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, ToolFilter, offered
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, ToolFilter, offered_tools
 from runward.domain.registry.tools import FromServer, ToolSpec
-from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.schema.validator import check_schema
 from runward.egress.client import Egress
 from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.mcp import http
-from runward.tools.mcp.link import MAX_CALLS, Server
-from runward.tools.mcp.outcome import of_error
-from runward.tools.mcp.sessions import RELIST_PAUSE_SECONDS, Mcp
+from runward.tools.mcp.link import MAX_CALLS, ConnectableServer
+from runward.tools.mcp.outcome import error_outcome
+from runward.tools.mcp.sessions import RELIST_PAUSE_SECONDS, McpInvoker
 from tests.hostile.mcp_peer import RESULTS, McpPeer, rpc
 from tests.support.mcp.server import McpServer
 from tests.support.serving import Server as HttpServer
@@ -47,7 +47,7 @@ def listed(name: str, **fields: Any) -> ListedTool:
 
 
 def names(server: McpServerSpec, *tools: ListedTool) -> list[str]:
-    return [one.name for one in offered(server, tools).specs]
+    return [one.name for one in offered_tools(server, tools).specs]
 
 
 # -- what is listed -------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def test_names_are_made_to_fit_what_every_vendor_takes() -> None:
 
 def test_two_tools_of_one_name_are_refused_and_both_are_named() -> None:
     with pytest.raises(NameTakenError, match=r"'a\.b' and 'a/b'"):
-        offered(spec(), [listed("a.b"), listed("a/b")])
+        offered_tools(spec(), [listed("a.b"), listed("a/b")])
     assert names(spec(tools=ToolFilter(deny=("a/b",))), listed("a.b"), listed("a/b")) == ["box_a_b"]
 
 
@@ -71,14 +71,14 @@ def test_only_a_tool_that_says_that_it_reads_is_called_unasked() -> None:
         listed("destroys", annotations={"destructiveHint": True}),
         listed("silent"),
     ]
-    approvals = [one.approval for one in offered(spec(), tools).specs]
+    approvals = [one.approval for one in offered_tools(spec(), tools).specs]
     assert approvals == ["never", "always", "always", "always"]
-    unasked = offered(spec(approval="never"), tools).specs
+    unasked = offered_tools(spec(approval="never"), tools).specs
     assert [one.approval for one in unasked] == ["never"] * 4
 
 
 def test_a_tool_whose_schema_is_none_is_skipped_with_the_reason() -> None:
-    made = offered(spec(), [listed("good"), listed("bad", parameters={"type": "objekt"})])
+    made = offered_tools(spec(), [listed("good"), listed("bad", parameters={"type": "objekt"})])
     assert [one.name for one in made.specs] == ["box_good"]
     [skipped] = made.skipped
     assert skipped.tool == "bad"
@@ -98,9 +98,9 @@ def test_a_server_that_is_shown_again_costs_no_second_check_of_its_schemas(
     good: JsonObject = {"type": "object", "title": uuid4().hex}
     bad: JsonObject = {"type": "array", "title": uuid4().hex}
     tools = [listed("a", parameters=good), listed("b", output_schema=good, parameters=good)]
-    first = offered(spec(), [*tools, listed("c", parameters=bad)])
+    first = offered_tools(spec(), [*tools, listed("c", parameters=bad)])
     assert checked == [good, good, good, bad]
-    assert offered(spec(), [*tools, listed("c", parameters=bad)]) == first
+    assert offered_tools(spec(), [*tools, listed("c", parameters=bad)]) == first
     assert len(checked) == 4
     assert [one.tool for one in first.skipped] == ["c"]
 
@@ -116,27 +116,27 @@ def test_a_server_that_is_shown_again_costs_no_second_check_of_its_schemas(
 def test_what_cannot_be_a_tool_here_is_skipped_with_the_reason(
     tool: ListedTool, reason: str
 ) -> None:
-    made = offered(spec(), [listed("good"), tool])
+    made = offered_tools(spec(), [listed("good"), tool])
     assert [one.name for one in made.specs] == ["box_good"]
     [skipped] = made.skipped
     assert reason in skipped.reason
 
 
 def test_a_tool_that_would_have_the_name_of_runward_s_own_is_skipped() -> None:
-    made = offered(spec(prefix="read"), [listed("result")])
+    made = offered_tools(spec(prefix="read"), [listed("result")])
     assert made.specs == ()
     assert "reserved" in made.skipped[0].reason
 
 
 def test_a_tool_that_is_only_a_task_is_skipped_with_the_reason() -> None:
-    made = offered(spec(), [listed("good"), listed("long", only_as_task=True)])
+    made = offered_tools(spec(), [listed("good"), listed("long", only_as_task=True)])
     assert [one.name for one in made.specs] == ["box_good"]
     assert [(one.tool, "task" in one.reason) for one in made.skipped] == [("long", True)]
 
 
 def test_another_command_is_another_version() -> None:
     codes = [
-        offered(spec(url=None, command="c", args=args), [listed("a")]).specs[0].code
+        offered_tools(spec(url=None, command="c", args=args), [listed("a")]).specs[0].code
         for args in (("x",), ("y",))
     ]
     assert None not in codes
@@ -149,23 +149,23 @@ def test_another_command_is_another_version() -> None:
 @pytest.mark.parametrize(
     ("code", "data", "why"),
     [
-        (http.NOT_SENT, {}, Why.NOT_SENT),
-        (http.LOST, {}, Why.UNKNOWN),
-        (-32_000, None, Why.UNKNOWN),
-        (-32_001, None, Why.TIMEOUT),
-        (http.STATUS, {"status": 503}, Why.UNAVAILABLE),
-        (http.STATUS, {"status": 401}, Why.ERROR),
-        (http.STATUS, {"status": 404, "expired": True}, Why.NOT_SENT),
-        (http.STATUS, {"status": "many"}, Why.ERROR),
-        (http.STATUS, {"status": [503]}, Why.ERROR),
-        (http.STATUS, {"status": 10**30}, Why.ERROR),
-        (http.UNREADABLE, {}, Why.INVALID_RESPONSE),
-        (-32_700, None, Why.INVALID_RESPONSE),
-        (-32_602, "anything", Why.ERROR),
+        (http.NOT_SENT, {}, FailureKind.NOT_SENT),
+        (http.CONNECTION_LOST, {}, FailureKind.UNKNOWN),
+        (-32_000, None, FailureKind.UNKNOWN),
+        (-32_001, None, FailureKind.TIMEOUT),
+        (http.ERROR_STATUS, {"status": 503}, FailureKind.UNAVAILABLE),
+        (http.ERROR_STATUS, {"status": 401}, FailureKind.ERROR),
+        (http.ERROR_STATUS, {"status": 404, "expired": True}, FailureKind.NOT_SENT),
+        (http.ERROR_STATUS, {"status": "many"}, FailureKind.ERROR),
+        (http.ERROR_STATUS, {"status": [503]}, FailureKind.ERROR),
+        (http.ERROR_STATUS, {"status": 10**30}, FailureKind.ERROR),
+        (http.UNREADABLE, {}, FailureKind.INVALID_RESPONSE),
+        (-32_700, None, FailureKind.INVALID_RESPONSE),
+        (-32_602, "anything", FailureKind.ERROR),
     ],
 )
-def test_an_error_says_what_is_known(code: int, data: Any, why: Why) -> None:
-    assert of_error(code, "said", data).why is why
+def test_an_error_says_what_is_known(code: int, data: Any, why: FailureKind) -> None:
+    assert error_outcome(code, "said", data).why is why
 
 
 # -- sessions -------------------------------------------------------------------------------------
@@ -175,14 +175,16 @@ class Host:
     """What a process has: `Mcp` with one registered server."""
 
     def __init__(self, url: str, egress: Egress, **options: Any) -> None:
-        self.server = Server(PROJECT, uuid4(), 1, spec(url=url), {})
+        self.server = ConnectableServer(PROJECT, uuid4(), 1, spec(url=url), {})
         self.taken: asyncio.Queue[list[str]] = asyncio.Queue()
-        self.mcp = Mcp(egress, commands=(), load=self._load, take=self._take, **options)
+        self.mcp = McpInvoker(
+            egress, commands=(), load_server=self._load, store_tools=self._take, **options
+        )
 
-    async def _load(self, project_id: ProjectId, name: str) -> Server | None:
+    async def _load(self, project_id: ProjectId, name: str) -> ConnectableServer | None:
         return self.server if name == "box" else None
 
-    async def _take(self, server: Server, tools: Sequence[ListedTool]) -> int:
+    async def _take(self, server: ConnectableServer, tools: Sequence[ListedTool]) -> int:
         self.taken.put_nowait([tool.name for tool in tools])
         return 0
 
@@ -254,7 +256,7 @@ async def test_calls_that_wait_while_the_session_ends_are_not_sent() -> None:
             await host.mcp.aclose()
             outcomes = await asyncio.gather(*calls)
             whys = [one.why for one in outcomes if isinstance(one, Failed)]
-            assert whys.count(Why.NOT_SENT) == 8, outcomes
+            assert whys.count(FailureKind.NOT_SENT) == 8, outcomes
 
 
 async def test_a_call_that_is_cancelled_leaves_the_session_to_the_others() -> None:
@@ -313,7 +315,7 @@ async def test_another_registration_under_the_name_is_another_session() -> None:
     with McpServer() as first, McpServer() as second:
         async with hosting(first.url) as host:
             await host.call("echo", text="one")
-            host.server = Server(PROJECT, uuid4(), 1, spec(url=second.url), {})
+            host.server = ConnectableServer(PROJECT, uuid4(), 1, spec(url=second.url), {})
             host.mcp.forget(PROJECT)
             await host.call("echo", text="two")
         assert [one["text"] for one in first.seen() if one["what"] == "echo"] == ["one"]
@@ -326,7 +328,7 @@ async def test_a_name_that_leads_to_a_private_address_is_refused_when_connecting
         async with hosting(url, private=False) as host:
             outcome = await host.call("echo", text="hi")
             assert isinstance(outcome, Failed)
-            assert outcome.why is Why.NOT_SENT
+            assert outcome.why is FailureKind.NOT_SENT
             assert "not public" in outcome.detail
         assert server.seen() == []
 

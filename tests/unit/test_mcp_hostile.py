@@ -10,9 +10,9 @@ from aiohttp import web
 
 from runward.domain.errors import McpUnreachableError
 from runward.domain.json import MAX_VALUES
-from runward.domain.run.outcomes import Done, Failed, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind
 from runward.tools.base import LEASE_LOST
-from runward.tools.mcp.link import Server
+from runward.tools.mcp.link import ConnectableServer
 from tests.hostile.mcp_peer import TOOL, McpPeer, rpc
 from tests.support.services.client import Json
 from tests.unit.test_mcp import PROJECT, hosting, invocation
@@ -62,7 +62,7 @@ async def test_a_session_that_is_replaced_serves_the_call_that_has_chosen_it() -
 
             async def may_send() -> bool:
                 server = host.server
-                host.server = Server(PROJECT, server.id, 2, server.spec, {})
+                host.server = ConnectableServer(PROJECT, server.id, 2, server.spec, {})
                 host.mcp.forget(PROJECT)
                 await asyncio.wait({link.task}, timeout=0.3)
                 return True
@@ -74,7 +74,7 @@ async def test_a_session_that_is_replaced_serves_the_call_that_has_chosen_it() -
 async def test_a_session_whose_registration_cannot_be_read_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def fail(*_: object) -> Server | None:
+    async def fail(*_: object) -> ConnectableServer | None:
         raise ConnectionResetError("the database has gone")
 
     with McpPeer() as peer:
@@ -119,7 +119,7 @@ async def test_an_answer_of_too_many_values_is_not_parsed(*, streams: bool) -> N
         async with hosting(peer.url_of("a")) as host:
             failed = await host.call("act")
             assert isinstance(failed, Failed)
-            assert failed.why is Why.INVALID_RESPONSE
+            assert failed.why is FailureKind.INVALID_RESPONSE
             assert "of more than" in failed.detail, "it was refused before it was parsed"
             assert "500,000 values" in failed.detail
             assert [link.loss for link in host.mcp._links.values()] == [""]  # pyright: ignore[reportPrivateUsage]

@@ -13,7 +13,7 @@ from aiohttp import web
 from runward.domain.registry.mcp_auth import OAuthClient
 from runward.egress.client import Egress
 from runward.tools.mcp.http import NotAuthorizedError
-from runward.tools.mcp.oauth import AccessTokens, AuthorizingTransport, GivenRefreshTokens
+from runward.tools.mcp.oauth import AccessTokens, AuthorizingTransport, UnstoredRefreshTokens
 from tests.support.mcp.oauth_server import CLIENT, SECRET, AuthServer
 from tests.support.serving import Hold, Server
 
@@ -51,10 +51,10 @@ class Resource(Server):
 
 @asynccontextmanager
 async def reaching(
-    resource: Resource, client: OAuthClient, tokens: GivenRefreshTokens | None = None
+    resource: Resource, client: OAuthClient, tokens: UnstoredRefreshTokens | None = None
 ) -> AsyncGenerator[httpx2.AsyncClient]:
     egress = Egress(allow_private=LOOPBACK)
-    access = AccessTokens(f"{resource.url}/slow", client, tokens or GivenRefreshTokens(), egress)
+    access = AccessTokens(f"{resource.url}/slow", client, tokens or UnstoredRefreshTokens(), egress)
     transport = AuthorizingTransport(egress.transport(), access)
     async with httpx2.AsyncClient(transport=transport, base_url=resource.url) as http:
         yield http
@@ -109,7 +109,7 @@ async def test_a_call_that_is_cancelled_does_not_lose_the_new_refresh_token() ->
     with AuthServer() as auth, Resource(auth) as resource:
         auth.clients = {CLIENT: ""}
         auth.hold = Hold()
-        tokens = GivenRefreshTokens()
+        tokens = UnstoredRefreshTokens()
         client = own(client_secret=None, refresh_token=auth.new_refresh_token())
         async with reaching(resource, client, tokens) as http:
             call = asyncio.create_task(http.post("/quick"))
@@ -123,7 +123,7 @@ async def test_a_call_that_is_cancelled_does_not_lose_the_new_refresh_token() ->
 async def test_a_refresh_token_that_is_not_replaced_stays_good() -> None:
     with AuthServer() as auth, Resource(auth) as resource:
         auth.clients, auth.rotates = {CLIENT: ""}, False
-        tokens = GivenRefreshTokens()
+        tokens = UnstoredRefreshTokens()
         client = own(client_secret=None, refresh_token=auth.new_refresh_token())
         for _ in range(2):
             async with reaching(resource, client, tokens) as http:
@@ -153,8 +153,8 @@ async def test_a_server_without_metadata_of_its_own_may_be_its_own_authorization
             assert (await http.post("/quick")).status_code == 200
         refused = httpx2.Response(401, headers={"WWW-Authenticate": "Bearer"})
         egress = Egress(allow_private=LOOPBACK)
-        tokens = AccessTokens(f"{auth.url}/mcp", own(), GivenRefreshTokens(), egress)
-        assert await tokens.instead_of(None, refused) == await tokens.current()
+        tokens = AccessTokens(f"{auth.url}/mcp", own(), UnstoredRefreshTokens(), egress)
+        assert await tokens.replace(None, refused) == await tokens.current()
         await tokens.aclose()
         await egress.aclose()
 
@@ -173,11 +173,11 @@ async def test_an_authorization_server_that_is_gone_is_asked_again() -> None:
 async def test_behind_https_nobody_is_asked_without() -> None:
     with AuthServer() as auth:
         egress = Egress(allow_private=LOOPBACK)
-        tokens = AccessTokens("https://127.0.0.1:1/mcp", own(), GivenRefreshTokens(), egress)
+        tokens = AccessTokens("https://127.0.0.1:1/mcp", own(), UnstoredRefreshTokens(), egress)
         challenge = f'Bearer resource_metadata="{auth.url}/about"'
         refused = httpx2.Response(401, headers={"WWW-Authenticate": challenge})
         with pytest.raises(NotAuthorizedError, match="must begin with https"):
-            await tokens.instead_of(None, refused)
+            await tokens.replace(None, refused)
         await tokens.aclose()
         await egress.aclose()
         assert auth.paths == []

@@ -105,9 +105,9 @@ def test_no_line_of_standard_error_keeps_the_service_busy(line: str) -> None:
 
 async def test_the_value_of_a_long_line_of_standard_error_stays_hidden() -> None:
     errors = StandardError()
-    with errors.opened() as file:
+    with errors.open_file() as file:
         file.write("first\npassword=" + "hunter2" * 1000 + "\n \n")
     assert errors.last_line == "password=…"
-    with errors.opened() as file:
+    with errors.open_file() as file:
         file.write("it has ended")
     assert errors.last_line == "it has ended"

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from runward.api.mcp.calls import MAX_CLIENT, McpRunSession, client_of
-from runward.api.mcp.results import of_run, output_schema
+from runward.api.mcp.calls import MAX_CLIENT, McpRunSession, format_client
+from runward.api.mcp.results import build_run_result, output_schema
 from runward.domain.ids import RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.status import RunStatus
@@ -24,26 +24,33 @@ def run(status: RunStatus, **fields: Any) -> RunView:
 
 
 def test_a_session_is_read_as_it_was_written_and_names_its_requests() -> None:
-    session = McpRunSession.begun("ünï/1")
-    assert McpRunSession.read(str(session)) == session
+    session = McpRunSession.begin("ünï/1")
+    assert McpRunSession.parse(str(session)) == session
     assert str(session).isascii()
-    assert session.request(1) == session.request(1)
+    assert session.name_request(1) == session.name_request(1)
     assert (
-        len({session.request(1), session.request("1"), McpRunSession.begun(None).request(1)}) == 3
+        len(
+            {
+                session.name_request(1),
+                session.name_request("1"),
+                McpRunSession.begin(None).name_request(1),
+            }
+        )
+        == 3
     )
 
 
 @pytest.mark.parametrize("text", [None, "", "x", "é", "0.", "0" * 32 + ".w", "0" * 32 + "./w=="])
 def test_what_is_no_session_of_ours_is_none(text: str | None) -> None:
-    assert McpRunSession.read(text) is None
+    assert McpRunSession.parse(text) is None
 
 
 def test_a_client_is_its_name_and_version_cut_to_a_sane_length() -> None:
-    assert client_of({"name": "a", "version": "1"}) == "a/1"
-    assert client_of({"name": "a"}) == "a"
-    assert client_of({"name": "a" * 500, "version": "1"}) == "a" * MAX_CLIENT
-    assert client_of({"version": "1"}) is None
-    assert client_of(None) is None
+    assert format_client({"name": "a", "version": "1"}) == "a/1"
+    assert format_client({"name": "a"}) == "a"
+    assert format_client({"name": "a" * 500, "version": "1"}) == "a" * MAX_CLIENT
+    assert format_client({"version": "1"}) is None
+    assert format_client(None) is None
 
 
 def test_a_declared_result_is_an_object_or_what_runward_says_itself() -> None:
@@ -77,20 +84,20 @@ def test_a_run_that_ended_without_a_result_says_why() -> None:
         incomplete_details={"reason": "max_turns", "message": "Too many turns."},
         output="So far: 3.",
     )
-    result = of_run(stopped, ())
+    result = build_run_result(stopped, ())
     assert result["isError"] is True
     assert result["content"] == [
         {"type": "text", "text": "The run ended as incomplete: Too many turns.\nSo far: 3."}
     ]
-    assert of_run(run(RunStatus.EXPIRED), ())["content"] == [
+    assert build_run_result(run(RunStatus.EXPIRED), ())["content"] == [
         {"type": "text", "text": "The run ended as expired."}
     ]
 
 
 def test_an_agent_s_object_wins_over_its_text() -> None:
     done = run(RunStatus.COMPLETED, output='{"n":1}', output_parsed={"n": 1})
-    result = of_run(done, ())
+    result = build_run_result(done, ())
     assert result["structuredContent"] == {"n": 1}
     assert result["content"] == [{"type": "text", "text": '{"n":1}'}]
-    plain = of_run(run(RunStatus.COMPLETED, output="done"), (), declared=True)
+    plain = build_run_result(run(RunStatus.COMPLETED, output="done"), (), declared=True)
     assert plain["structuredContent"]["runward"]["output"] == "done"  # pyright: ignore

@@ -14,9 +14,9 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Item, Message, TextPart, ToolCall, ToolResult
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import ArgumentsDelta, Delta, ModelRequest, TextDelta
-from runward.llm.offline.arguments import fill
+from runward.llm.offline.arguments import fill_arguments
 from runward.llm.offline.calls import only_calls, written_calls
-from runward.llm.offline.model import LABEL, MAX_QUOTE, MAX_TEXT, Offline
+from runward.llm.offline.model import LABEL, MAX_QUOTE, MAX_TEXT, OfflineModel
 
 
 def spec(name: str, description: str = "", **properties: Any) -> ToolSpec:
@@ -50,7 +50,7 @@ async def ask(
 ) -> ModelResponse:
     items = tuple(Message("user", item) if isinstance(item, str) else item for item in said)
     request = ModelRequest("rules", "", items, tools, **fields)
-    return await Offline().respond(request, (deltas if deltas is not None else []).append)
+    return await OfflineModel().respond(request, (deltas if deltas is not None else []).append)
 
 
 def calls_of(response: ModelResponse) -> list[tuple[str, Any]]:
@@ -284,7 +284,7 @@ def test_only_calls() -> None:
 )
 def test_a_value_is_found_by_its_schema(shape: Any, text: str, value: Any) -> None:
     schema: Any = {"type": "object", "properties": {"value": shape}, "required": ["value"]}
-    assert fill(schema, text) == {"value": value}
+    assert fill_arguments(schema, text) == {"value": value}
 
 
 SHAPES = st.recursive(
@@ -313,10 +313,10 @@ WORDS = st.lists(
 @given(SHAPES, WORDS)
 def test_invented_arguments_have_the_types_that_the_schema_asks_for(shape: Any, text: str) -> None:
     schema: Any = {"type": "object", "properties": {"value": shape}, "required": ["value"]}
-    filled = fill(schema, text, force=True)
+    filled = fill_arguments(schema, text, force=True)
     assert filled is not None
     assert jsonschema_rs.is_valid(schema, filled, validate_formats=False)
-    assert fill(schema, text, force=True) == filled
+    assert fill_arguments(schema, text, force=True) == filled
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_no_message_keeps_it_busy(name: str, said: str) -> None:
     """It answers on the event loop. Without a bound the first took ten seconds or more, and the
     second more than a lifetime."""
     began = time.process_time()
-    fill({"properties": {name: {"type": "string"}}}, said[:MAX_TEXT])
+    fill_arguments({"properties": {name: {"type": "string"}}}, said[:MAX_TEXT])
     assert time.process_time() - began < 2
 
 

@@ -15,8 +15,8 @@ import pytest
 from runward.api.openapi import event_data
 from runward.api.openapi.examples import REQUESTS
 from runward.api.openapi.names import NAMED, unnamed
-from runward.api.openapi.schemas import event_name
-from runward.api.routers import contract
+from runward.api.openapi.schemas import format_event_name
+from runward.api.routers import build_openapi
 from runward.domain.events import event_types
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
@@ -44,7 +44,7 @@ REFERENCE = re.compile(r'"#/components/(\w+)/([^"]+)"')
 
 @pytest.fixture(scope="module")
 def document() -> Json:
-    return contract()
+    return build_openapi()
 
 
 def operations(document: Json) -> Iterator[Json]:
@@ -173,7 +173,9 @@ def test_events_are_told_apart_by_their_type(document: Json) -> None:
         ("StreamedEvent", [*event_types.STORED, *event_types.TRANSIENT]),
     ):
         mapping = schemas[union]["discriminator"]["mapping"]
-        assert mapping == {type_: f"#/components/schemas/{event_name(type_)}" for type_ in types}
+        assert mapping == {
+            type_: f"#/components/schemas/{format_event_name(type_)}" for type_ in types
+        }
         assert [one["$ref"] for one in schemas[union]["oneOf"]] == list(mapping.values())
     example: Json = schemas["Event"]["examples"][0]
     assert wrong(document, "Event", example) == []
@@ -230,26 +232,26 @@ def test_what_tools_are_sent_is_as_the_webhooks_say(document: Json) -> None:
 
 def test_what_guardrails_and_hooks_are_told_is_as_the_webhooks_say(document: Json) -> None:
     asking, one = state(), call(version=1)
-    seen = guard_payloads.Seen("done", parts=(TextPart("done"),))
+    seen = guard_payloads.VisibleResult("done", parts=(TextPart("done"),))
     said = response(wants("pay", "{"), text="hi")
-    items = guard_payloads.of_conversation(ITEMS)
+    items = guard_payloads.describe_conversation(ITEMS)
     told: list[tuple[Stage, JsonObject]] = [
-        ("input", guard_payloads.of_call(one)),
-        ("output", guard_payloads.of_call(one, seen)),
+        ("input", guard_payloads.describe_call(one)),
+        ("output", guard_payloads.describe_call(one, seen)),
         ("run_input", {"input": items["items"]}),
         ("run_output", {"output": "bye"}),
     ]
     for stage, about in told:
-        payload = guard_payloads.guardrail(asking, stage, about)
+        payload = guard_payloads.build_guardrail_payload(asking, stage, about)
         assert wrong(document, "GuardrailRequest", payload) == []
     around: list[tuple[Moment, JsonObject]] = [
         ("before_model", items),
-        ("after_model", guard_payloads.of_response(said)),
-        ("before_tool", guard_payloads.of_call(one)),
-        ("after_tool", guard_payloads.of_call(one, seen)),
+        ("after_model", guard_payloads.describe_response(said)),
+        ("before_tool", guard_payloads.describe_call(one)),
+        ("after_tool", guard_payloads.describe_call(one, seen)),
     ]
     for moment, about in around:
-        payload = guard_payloads.hook(asking, moment, turn=1, about=about)
+        payload = guard_payloads.build_hook_payload(asking, moment, turn=1, about=about)
         assert wrong(document, "HookRequest", payload) == []
 
 

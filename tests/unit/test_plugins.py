@@ -17,10 +17,10 @@ from pydantic import BaseModel
 from runward.domain.errors import UnavailableError
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
-from runward.domain.registry.guards import Allow, Fail, GoOn, HookFailed, Instead, Reject
+from runward.domain.registry.guards import Allow, Fail, HookFailure, Instead, NoChange, Reject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import MediaPart, TextPart
-from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.tools import (
     BaseTool,
     Content,
@@ -35,7 +35,7 @@ from runward.tools import (
     hook,
     tool,
 )
-from runward.tools.base import DATABASE_AWAY, LEASE_LOST, Invocation
+from runward.tools.base import DATABASE_UNAVAILABLE, LEASE_LOST, Invocation
 from runward.tools.plugin.loading import collect
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.testing import approval_of, run_tool, run_tool_sync
@@ -50,7 +50,7 @@ def in_a_process() -> str:
 
 
 def invocation(host: PluginHost, name: str, **fields: Any) -> Invocation:
-    spec = host.code_of(name) or ToolSpec(name=name, parameters={"type": "object"})
+    spec = host.spec_of(name) or ToolSpec(name=name, parameters={"type": "object"})
     call = Invocation(
         project_id=ProjectId(UUID_),
         run_id=RunId(UUID_),
@@ -176,7 +176,7 @@ async def test_what_is_no_json_is_an_invalid_response(given: Any, detail: str) -
         return given
 
     found = await failure(function)
-    assert found.why is Why.INVALID_RESPONSE
+    assert found.why is FailureKind.INVALID_RESPONSE
     assert detail in found.detail
 
 
@@ -286,18 +286,22 @@ def no_notes(ctx: ToolContext) -> None:
 @pytest.mark.parametrize(
     ("function", "why", "detail"),
     [
-        (state_of_objects, Why.ERROR, "ToolContextError: state['a'] cannot be JSON"),
-        (state_of_numbers, Why.ERROR, "ToolContextError: a key of the state must be a text"),
-        (stranger, Why.ERROR, "cannot be handed over to 'nobody'; known: billing"),
-        (unknown_secret, Why.ERROR, "the operator sets RUNWARD_SECRET_OTHER"),
-        (late_state, Why.INVALID_RESPONSE, "state['a'] cannot be JSON"),
-        (odd_notes, Why.INVALID_RESPONSE, "its metadata"),
-        (no_notes, Why.INVALID_RESPONSE, "its metadata is not a dict"),
+        (state_of_objects, FailureKind.ERROR, "ToolContextError: state['a'] cannot be JSON"),
+        (
+            state_of_numbers,
+            FailureKind.ERROR,
+            "ToolContextError: a key of the state must be a text",
+        ),
+        (stranger, FailureKind.ERROR, "cannot be handed over to 'nobody'; known: billing"),
+        (unknown_secret, FailureKind.ERROR, "the operator sets RUNWARD_SECRET_OTHER"),
+        (late_state, FailureKind.INVALID_RESPONSE, "state['a'] cannot be JSON"),
+        (odd_notes, FailureKind.INVALID_RESPONSE, "its metadata"),
+        (no_notes, FailureKind.INVALID_RESPONSE, "its metadata is not a dict"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 async def test_what_the_context_cannot_do_is_a_clear_error(
-    function: Any, why: Why, detail: str
+    function: Any, why: FailureKind, detail: str
 ) -> None:
     found = await failure(function, handoffs=("billing",))
     assert (found.why, found.message) == (why, None)
@@ -375,19 +379,19 @@ async def test_whatever_a_tool_raises_is_its_error_and_no_text_for_the_model(
 ) -> None:
     error, detail = ERRORS[name]
     found = await failure(make(error))
-    assert (found.why, found.message, found.permanent) == (Why.ERROR, None, False)
+    assert (found.why, found.message, found.permanent) == (FailureKind.ERROR, None, False)
     assert detail in found.detail
     assert len(found.detail) <= 2000
 
 
 async def test_cancelling_itself_is_a_tools_error() -> None:
     found = await failure(raising_on_the_loop(asyncio.CancelledError()))
-    assert found == Failed(Why.ERROR, "CancelledError: nobody had cancelled the call.")
+    assert found == Failed(FailureKind.ERROR, "CancelledError: nobody had cancelled the call.")
 
 
 async def test_a_tool_error_is_read_by_the_model() -> None:
     found = await failure(raising(ToolError("The shop is closed.")))
-    assert (found.why, found.message) == (Why.ERROR, "The shop is closed.")
+    assert (found.why, found.message) == (FailureKind.ERROR, "The shop is closed.")
 
 
 class UnsayableError(ToolError):
@@ -397,7 +401,7 @@ class UnsayableError(ToolError):
 
 async def test_a_tool_error_without_a_text_is_an_error_like_any_other() -> None:
     found = await failure(raising(UnsayableError()))
-    assert (found.why, found.message) == (Why.ERROR, None)
+    assert (found.why, found.message) == (FailureKind.ERROR, None)
     assert found.detail == "UnsayableError: (its text cannot be shown: RuntimeError)"
 
 
@@ -414,7 +418,7 @@ async def test_a_plugin_that_is_not_loaded_is_not_called() -> None:
     host = PluginHost(collect([]))
     found = await host.invoke(invocation(host, "gone"))
     assert isinstance(found, Failed)
-    assert (found.why, found.permanent) == (Why.NOT_SENT, True)
+    assert (found.why, found.permanent) == (FailureKind.NOT_SENT, True)
     assert "gone" in found.detail
 
 
@@ -422,7 +426,7 @@ async def test_arguments_that_the_types_refuse_are_explained_to_the_model() -> N
     def function(x: int) -> None: ...
 
     found = await failure(function, arguments={"x": "a"})
-    assert (found.why, found.permanent) == (Why.ERROR, True)
+    assert (found.why, found.permanent) == (FailureKind.ERROR, True)
     assert found.message is not None
     assert found.message.startswith("The arguments are not valid. arguments.x: ")
 
@@ -440,7 +444,7 @@ async def test_a_coroutine_is_cancelled_at_its_timeout() -> None:
             ended.set()
 
     found = await failure(function, seconds=0.02)
-    assert found.why is Why.TIMEOUT
+    assert found.why is FailureKind.TIMEOUT
     assert ended.is_set()
 
 
@@ -456,7 +460,7 @@ async def test_a_coroutine_that_does_not_listen_is_left_behind() -> None:
 
     before = asyncio.get_running_loop().time()
     found = await failure(function, seconds=0.02)
-    assert found.why is Why.TIMEOUT
+    assert found.why is FailureKind.TIMEOUT
     assert asyncio.get_running_loop().time() - before < 1.0
     release.set()
 
@@ -521,7 +525,7 @@ async def test_a_function_without_a_thread_was_not_called() -> None:
         await asyncio.sleep(0)
     found = await host.invoke(invocation(host, "function", seconds=0.02))
     assert isinstance(found, Failed)
-    assert (found.why, found.permanent) == (Why.NOT_SENT, False)
+    assert (found.why, found.permanent) == (FailureKind.NOT_SENT, False)
     release.set()
     assert await first == Done(None)
     assert count[0] == 1
@@ -550,7 +554,7 @@ async def test_a_function_that_waited_for_a_thread_is_not_called_without_the_lea
     await asyncio.sleep(0)
     release.set()
     assert await first == Done(None)
-    assert await second == (DATABASE_AWAY if may else LEASE_LOST)
+    assert await second == (DATABASE_UNAVAILABLE if may else LEASE_LOST)
     assert await host.invoke(invocation(host, "function")) == Done(None), "the thread is free"
     assert count[0] == 2
 
@@ -609,19 +613,19 @@ async def test_an_abandoned_thread_makes_room_until_there_are_too_many() -> None
 
     host = PluginHost(collect([function]), threads=1)
 
-    async def call(*, wait: bool) -> Why | str:
+    async def call(*, wait: bool) -> FailureKind | str:
         arguments: JsonObject = {"wait": wait}
         found = await host.invoke(
             invocation(host, "function", arguments=arguments, seconds=0.05 if wait else 0.2)
         )
         return found.why if isinstance(found, Failed) else str(cast(Done, found).output)
 
-    assert await call(wait=True) is Why.TIMEOUT
+    assert await call(wait=True) is FailureKind.TIMEOUT
     assert await call(wait=False) == "done"
-    assert await call(wait=True) is Why.TIMEOUT
-    assert await call(wait=False) is Why.NOT_SENT
+    assert await call(wait=True) is FailureKind.TIMEOUT
+    assert await call(wait=False) is FailureKind.NOT_SENT
     release.set()
-    while await call(wait=False) is Why.NOT_SENT:
+    while await call(wait=False) is FailureKind.NOT_SENT:
         pass
     assert await call(wait=False) == "done"
 
@@ -803,12 +807,12 @@ async def test_a_guardrail_s_answer_is_a_verdict(
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (None, GoOn()),
+        (None, NoChange()),
         (Instead(Pair(1, "b")), Instead({"one": 1, "two": "b"})),  # type: ignore[arg-type]
         (Instead(None, {"a": 1}), Instead(None, {"a": 1})),
-        (Instead(1, cast(Any, [1])), HookFailed("The metadata of its Instead is no dict.")),
-        ("text", HookFailed("It answered str; None or Instead(value) is meant.")),
-        (ValueError("x"), HookFailed("ValueError: x")),
+        (Instead(1, cast(Any, [1])), HookFailure("The metadata of its Instead is no dict.")),
+        ("text", HookFailure("It answered str; None or Instead(value) is meant.")),
+        (ValueError("x"), HookFailure("ValueError: x")),
     ],
 )
 async def test_a_hook_s_answer_is_used_or_it_has_failed(answer: Any, expected: Any) -> None:
@@ -827,7 +831,7 @@ async def test_what_no_plugin_has_never_allows() -> None:
     host = PluginHost(collect([]))
     assert (host.guardrail("x"), host.hook("x")) == (None, None)
     assert isinstance(await host.run_guardrail("x", {}), Reject)
-    assert isinstance(await host.run_hook("x", {}), HookFailed)
+    assert isinstance(await host.run_hook("x", {}), HookFailure)
 
 
 async def test_many_calls_of_one_tool_do_not_see_each_other() -> None:

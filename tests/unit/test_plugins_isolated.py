@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from runward.domain.json import JsonObject
-from runward.domain.run.outcomes import Done, Failed, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind
 from runward.tools import PluginError, tool
-from runward.tools.environment import INHERITED
+from runward.tools.environment import INHERITED_VARIABLES
 from runward.tools.plugin.loading import collect
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.testing import run_tool
@@ -125,13 +125,13 @@ async def test_a_service_that_is_killed_leaves_no_process(tmp_path: Path) -> Non
     assert await dead([tool_pid, child_pid])
 
 
-ENDS: dict[str, tuple[Why, str, str | None]] = {
-    "exit": (Why.ERROR, "SystemExit: 3", None),
-    "raise": (Why.ERROR, "ValueError: raise", None),
-    "tool error": (Why.ERROR, "ToolError: Not today.", "Not today."),
-    "cancelled": (Why.ERROR, "CancelledError", None),
-    "_exit": (Why.UNKNOWN, "ended with exit code 3 before it answered", None),
-    "kill": (Why.UNKNOWN, "ended with exit code -9 before it answered", None),
+ENDS: dict[str, tuple[FailureKind, str, str | None]] = {
+    "exit": (FailureKind.ERROR, "SystemExit: 3", None),
+    "raise": (FailureKind.ERROR, "ValueError: raise", None),
+    "tool error": (FailureKind.ERROR, "ToolError: Not today.", "Not today."),
+    "cancelled": (FailureKind.ERROR, "CancelledError", None),
+    "_exit": (FailureKind.UNKNOWN, "ended with exit code 3 before it answered", None),
+    "kill": (FailureKind.UNKNOWN, "ended with exit code -9 before it answered", None),
 }
 
 
@@ -175,7 +175,10 @@ async def test_the_process_inherits_only_what_is_allowed(monkeypatch: pytest.Mon
     output: Any = (await run_tool(samples.environment, {})).output
     assert output["TZ"] == "Europe/Rome"
     assert "canary" not in output.values()
-    assert set(output) <= INHERITED | {"PYTHONPATH", "LC_CTYPE"}  # Python itself sets the last
+    assert set(output) <= INHERITED_VARIABLES | {
+        "PYTHONPATH",
+        "LC_CTYPE",
+    }  # Python itself sets the last
 
 
 async def test_no_more_processes_run_than_are_allowed() -> None:
@@ -198,7 +201,7 @@ async def test_closing_the_host_ends_what_runs(tmp_path: Path) -> None:
     assert await dead(pids)
     found = await running
     assert isinstance(found, Failed)
-    assert found.why is Why.UNKNOWN
+    assert found.why is FailureKind.UNKNOWN
 
 
 def test_a_function_that_no_process_can_import_is_refused() -> None:

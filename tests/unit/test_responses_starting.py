@@ -3,7 +3,7 @@
 import pytest
 
 from runward.api.responses.models import CreateResponse
-from runward.api.responses.starting import registered_of
+from runward.api.responses.starting import list_registered_tools
 from runward.domain.errors import InvalidRequestError
 from runward.domain.run.config import MAX_TOOLS, AgentConfig
 from runward.store import codec
@@ -18,11 +18,13 @@ def asking_for(tools: int) -> CreateResponse:
 
 def test_what_a_run_is_started_with_can_be_read_back() -> None:
     asked = asking_for(MAX_TOOLS)
-    config = AgentConfig.model_construct(None, model=asked.model, tools=registered_of(asked))
+    config = AgentConfig.model_construct(
+        None, model=asked.model, tools=list_registered_tools(asked)
+    )
     assert len(config.tools) == MAX_TOOLS
     assert codec.config_from_json(codec.config_to_json(config)).tools == config.tools
 
 
 def test_more_tools_than_a_run_can_have_are_refused() -> None:
     with pytest.raises(InvalidRequestError, match="at most"):
-        registered_of(asking_for(MAX_TOOLS + 1))
+        list_registered_tools(asking_for(MAX_TOOLS + 1))

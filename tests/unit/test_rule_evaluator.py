@@ -16,8 +16,8 @@ from pydantic import JsonValue
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.rules import RuleFailure
-from runward.domain.run.tools import asked
-from runward.loop.toolbox import SignedTool, ToolSet, approvals_asked, enabled_now
+from runward.domain.run.tools import make_request_key
+from runward.loop.toolbox import SignedTool, ToolSet, evaluate_approvals, find_enabled_tools
 from runward.tools import rule_process
 from runward.tools.plugin.loading import collect
 from runward.tools.plugin.registry import PluginHost
@@ -174,8 +174,11 @@ async def test_a_call_needs_approval_by_its_tool_s_rule_and_where_that_fails(
     deciders = Engine(PluginHost(collect(())), rules)
     for context, few in (({"tier": "gold"}, False), ({"tier": "tin"}, True), (None, True)):
         run = state(context=context)
-        answered = await approvals_asked({"pay": gated}, calls, run, deciders)
-        assert answered == {asked("pay", {"amount": 50}): few, asked("pay", {"amount": 500}): True}
+        answered = await evaluate_approvals({"pay": gated}, calls, run, deciders)
+        assert answered == {
+            make_request_key("pay", {"amount": 50}): few,
+            make_request_key("pay", {"amount": 500}): True,
+        }
 
 
 async def test_a_tool_is_shown_by_its_rule_and_hidden_where_that_fails(
@@ -193,7 +196,7 @@ async def test_a_tool_is_shown_by_its_rule_and_hidden_where_that_fails(
         context={"tier": "gold"},
         pinned={one.name: 1 for one in made},
     )
-    shown = await enabled_now(tools, run, Engine(PluginHost(collect(())), rules))
+    shown = await find_enabled_tools(tools, run, Engine(PluginHost(collect(())), rules))
     assert list(shown) == ["gold", "first", "plain"]
 
 

@@ -12,7 +12,7 @@ NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infini
 
 
 def decide(rule: str, args: JsonObject) -> bool | RuleFailure:
-    return compile_rule(rule).decide({"args": args, "context": {}, "run": {}, "tool": {}})
+    return compile_rule(rule).evaluate({"args": args, "context": {}, "run": {}, "tool": {}})
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_all_four_variables_can_be_asked() -> None:
         "run": {"c": 3},
         "tool": {"name": "refund"},
     }
-    assert rule.decide(values) is True
+    assert rule.evaluate(values) is True
 
 
 def test_a_missing_context_is_an_empty_one() -> None:
     rule = compile_rule("has(context.tier) && context.tier == 'gold'")
-    assert rule.decide({"args": {}, "context": None}) is False
-    assert rule.decide({}) is False
+    assert rule.evaluate({"args": {}, "context": None}) is False
+    assert rule.evaluate({}) is False
 
 
 @pytest.mark.parametrize(
@@ -119,5 +119,5 @@ def test_quotes_and_words_in_comments_and_strings_count_for_nothing() -> None:
 def test_a_rule_is_given_only_the_variables_that_it_names() -> None:
     rule = compile_rule("args.x == 'run' // context")
     assert (
-        rule.decide({"args": {"x": 1}, "run": {"big": 2**70}, "context": {"big": 2**70}}) is False
+        rule.evaluate({"args": {"x": 1}, "run": {"big": 2**70}, "context": {"big": 2**70}}) is False
     )

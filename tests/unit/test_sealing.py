@@ -16,14 +16,14 @@ PROJECT = ProjectId(UUID(int=1))
 
 def test_what_is_sealed_in_few_bytes_cannot_be_sent_many_times() -> None:
     vault = Vault("k" * 32)
-    large = [Message("user", "a" * (sealing.MAX_BYTES // 2))]
+    large = [Message("user", "a" * (sealing.MAX_ITEM_BYTES // 2))]
     sealed = sealing.seal(vault, PROJECT, large, 1_048_576)
     assert len(sealed) < 20_000
-    unseal = sealing.unsealer(vault, PROJECT)
+    unseal = sealing.make_unseal(vault, PROJECT)
     assert unseal(sealed) == large
     with pytest.raises(InvalidRequestError, match="more than"):
         unseal(sealed)
-    assert sealing.unsealer(vault, PROJECT)(sealed) == large
+    assert sealing.make_unseal(vault, PROJECT)(sealed) == large
 
 
 def test_what_could_not_be_sent_back_is_not_sealed() -> None:

@@ -43,7 +43,7 @@ async def test_an_error_that_is_cut_in_the_middle_of_the_key_shows_no_part_of_it
 def test_an_error_that_is_cut_in_the_middle_of_a_stored_secret_shows_no_part_of_it() -> None:
     request = asked()
     error = reported_failure({"message": "x" * (MAX_REASON - 6) + KEY})
-    assert "sk-" not in RequestWithSecrets(request, values=(KEY,)).redacted_error(error).message
+    assert "sk-" not in RequestWithSecrets(request, values=(KEY,)).redact_error(error).message
 
 
 def test_a_stored_secret_is_struck_out_of_the_keys_of_an_output() -> None:
@@ -51,4 +51,4 @@ def test_a_stored_secret_is_struck_out_of_the_keys_of_an_output() -> None:
     response = ModelResponse(
         (HostedCall("h1", "search", "search", "openai", {KEY: 1}, found, found),)
     )
-    assert KEY not in repr(RequestWithSecrets(asked(), values=(KEY,)).redacted(response))
+    assert KEY not in repr(RequestWithSecrets(asked(), values=(KEY,)).redact_response(response))

@@ -24,7 +24,7 @@ from runward.domain.errors import DatabaseUnreachableError
 from runward.operating.environment import configure_logging, run
 from runward.serve import STOP_SIGNALS, TaskEndedError, about_start, stop_signal, supervise
 from runward.settings import Settings
-from runward.store.readiness import revisions
+from runward.store.readiness import list_revisions
 
 
 class Supervised:
@@ -147,7 +147,7 @@ def test_the_line_at_the_start_names_the_settings_and_no_secret() -> None:
     )
     about = about_start(settings, f"postgresql://me:{secret}@db.example/runward")
     assert about["version"] == VERSION
-    assert about["schema"] == revisions()[-1]
+    assert about["schema"] == list_revisions()[-1]
     assert about["database"] == "PostgreSQL at db.example, port 5432, database runward"
     given = about["settings"]
     assert isinstance(given, dict)

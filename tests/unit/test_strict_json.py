@@ -26,13 +26,13 @@ VALUES = st.recursive(
 @given(VALUES, st.booleans())
 def test_what_is_sane_comes_through_unchanged(value: object, ascii_only: bool) -> None:  # noqa: FBT001
     body = json.dumps(value, ensure_ascii=ascii_only).encode()
-    assert strict_json.parse(body) == value
+    assert strict_json.parse_body(body) == value
 
 
 @given(st.binary(max_size=40) | TEXT.map(str.encode))
 def test_any_bytes_are_parsed_or_refused(body: bytes) -> None:
     try:
-        value = strict_json.parse(body)
+        value = strict_json.parse_body(body)
     except (BadJsonError, InvalidRequestError):
         return
     assert value == json.loads(body)
@@ -68,14 +68,14 @@ def test_any_bytes_are_parsed_or_refused(body: bytes) -> None:
 )
 def test_what_is_no_json_is_refused_with_its_place(body: bytes, words: str) -> None:
     with pytest.raises(BadJsonError) as refused:
-        strict_json.parse(body)
+        strict_json.parse_body(body)
     assert words in refused.value.detail
 
 
 def test_a_quoted_key_is_cut() -> None:
     key = b'"' + b"k" * 10_000 + b'"'
     with pytest.raises(BadJsonError) as refused:
-        strict_json.parse(b"{%s: 1, %s: 1}" % (key, key))
+        strict_json.parse_body(b"{%s: 1, %s: 1}" % (key, key))
     assert len(refused.value.detail) < 300
     assert "column" in refused.value.detail
 
@@ -96,14 +96,14 @@ def test_json_that_cannot_be_kept_is_refused_with_its_path(
     body: bytes, path: str, words: str
 ) -> None:
     with pytest.raises(InvalidRequestError) as refused:
-        strict_json.parse(body)
+        strict_json.parse_body(body)
     [problem] = refused.value.errors
     assert problem.path == path
     assert words in problem.message
 
 
 def test_an_escaped_backslash_before_u0000_is_no_nul() -> None:
-    assert strict_json.parse(rb'["\\u0000", "\\\\u0000"]') == ["\\u0000", "\\\\u0000"]
+    assert strict_json.parse_body(rb'["\\u0000", "\\\\u0000"]') == ["\\u0000", "\\\\u0000"]
 
 
 @pytest.mark.parametrize(("start", "end"), [(b"[", b"]"), (b'{"a":', b"}")])
@@ -111,22 +111,22 @@ def test_an_escaped_backslash_before_u0000_is_no_nul() -> None:
 def test_nesting_has_its_limit(start: bytes, end: bytes, depth: int) -> None:
     body = start * depth + (b"1" if start == b'{"a":' else b"") + end * depth
     if depth <= MAX_DEPTH:
-        strict_json.parse(body)
+        strict_json.parse_body(body)
         return
     with pytest.raises(InvalidRequestError) as refused:
-        strict_json.parse(body)
+        strict_json.parse_body(body)
     assert refused.value.errors[0].message == "must not be nested deeper than 64 levels"
 
 
 def test_depth_is_not_size() -> None:
     empty: JsonValue = []
     wide: JsonValue = [{"a": [empty]} for _ in range(1000)]
-    assert strict_json.parse(json.dumps(wide).encode()) == wide
+    assert strict_json.parse_body(json.dumps(wide).encode()) == wide
 
 
 def test_not_every_problem_is_named() -> None:
     with pytest.raises(InvalidRequestError) as refused:
-        strict_json.parse(b"[" + b"1e999," * 1000 + b"0]")
+        strict_json.parse_body(b"[" + b"1e999," * 1000 + b"0]")
     assert refused.value.errors[0] == FieldError("0", refused.value.errors[0].message)
     assert len(refused.value.errors) == MAX_PROBLEMS
 
@@ -139,7 +139,7 @@ def test_a_long_key_is_not_copied_for_each_value_below_it(below: bytes) -> None:
     tracemalloc.start()
     try:
         with pytest.raises((InvalidRequestError, BadJsonError)):
-            strict_json.parse(body)
+            strict_json.parse_body(body)
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
@@ -147,5 +147,5 @@ def test_a_long_key_is_not_copied_for_each_value_below_it(below: bytes) -> None:
 
 def test_a_path_of_long_keys_is_cut() -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        strict_json.parse(b'{"' + b"k" * 1000 + b'":{"l":"\\u0000"}}')
+        strict_json.parse_body(b'{"' + b"k" * 1000 + b'":{"l":"\\u0000"}}')
     assert [error.path for error in caught.value.errors] == ["k" * 200 + "…"]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from runward.domain.json import JsonObject, compact
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
-from runward.domain.run.config import MAX_SHOWN
+from runward.domain.run.config import MAX_VISIBLE_TOOLS
 from runward.domain.run.state import RunState
 from runward.domain.run.tool_search import (
     MAX_FOUND,
-    loaded_tools,
+    list_loaded_tools,
     must_search,
     search,
     visible_registered_tools,
@@ -139,20 +139,20 @@ def called(name: str, turn: int = 1, position: int = 0, version: int | None = 1)
 
 
 def names_shown(
-    run: RunState, enabled: dict[str, CompiledTool], room: int = MAX_SHOWN - 1
+    run: RunState, enabled: dict[str, CompiledTool], room: int = MAX_VISIBLE_TOOLS - 1
 ) -> list[str]:
     return list(visible_registered_tools(run, enabled, room))
 
 
 def test_up_to_64_tools_are_all_shown() -> None:
-    few = many(MAX_SHOWN)
+    few = many(MAX_VISIBLE_TOOLS)
     assert not must_search(state(), few)
     assert visible_registered_tools(state(), few, 0) == few
 
 
 def test_an_agent_with_more_tools_is_shown_none_before_it_searched() -> None:
-    assert must_search(state(), many(MAX_SHOWN + 1))
-    assert names_shown(state(), many(MAX_SHOWN + 1)) == []
+    assert must_search(state(), many(MAX_VISIBLE_TOOLS + 1))
+    assert names_shown(state(), many(MAX_VISIBLE_TOOLS + 1)) == []
 
 
 def test_an_agent_may_ask_to_search_fewer_tools_too() -> None:
@@ -166,7 +166,7 @@ def test_what_was_found_or_called_or_must_be_called_is_shown_in_the_agent_s_orde
         [found("tool_80", "tool_3"), called("tool_70", turn=2), called("tool_9", 2, 1, None)],
         config={"tool_choice": {"name": "tool_77"}},
     )
-    assert loaded_tools(run) == ("tool_77", "tool_70", "tool_80", "tool_3")
+    assert list_loaded_tools(run) == ("tool_77", "tool_70", "tool_80", "tool_3")
     assert names_shown(run, many(100)) == ["tool_3", "tool_70", "tool_77", "tool_80"]
 
 
@@ -192,7 +192,7 @@ def test_when_there_is_no_room_the_latest_stay() -> None:
 )
 def test_a_search_without_a_usable_result_loads_nothing(result: Result | None) -> None:
     run = state([replace(found("tool_1"), result=result)])
-    assert loaded_tools(run) == ()
+    assert list_loaded_tools(run) == ()
 
 
 def test_with_500_tools_the_prompt_s_tools_stay_bounded() -> None:
@@ -205,7 +205,7 @@ def test_with_500_tools_the_prompt_s_tools_stay_bounded() -> None:
         assert len(hits) == MAX_FOUND
         run = run.with_call(found(*(str(hit["name"]) for hit in hits), turn=turn))
         prompt = [one.spec for one in visible_registered_tools(run, tools).values()]
-        assert len(prompt) <= MAX_SHOWN - 1
+        assert len(prompt) <= MAX_VISIBLE_TOOLS - 1
         assert {one.name for one in prompt} >= {str(hit["name"]) for hit in hits}
         assert (
             len(compact([[one.name, one.description, one.parameters] for one in prompt])) < 20_000

@@ -20,17 +20,17 @@ from standardwebhooks import WebhookVerificationError
 
 from runward.domain.errors import UnavailableError
 from runward.domain.ids import CallId, ProjectId, RunId
-from runward.domain.json import cleaned, compact
+from runward.domain.json import clean_json, compact
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import MediaPart, TextPart
-from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.egress.answers import EgressResponse
 from runward.egress.client import Egress
 from runward.tools.base import LEASE_LOST, Invocation
-from runward.tools.signed_post import SignedPosts
+from runward.tools.signed_post import SignedPostClient
 from runward.tools.signing import make_secret, signed_headers, verify
-from runward.tools.webhook.answer import MAX_MESSAGE, interpret
-from runward.tools.webhook.call import Webhook
+from runward.tools.webhook.answer import MAX_MESSAGE, read_outcome
+from runward.tools.webhook.call import WebhookInvoker
 from runward.tools.webhook.headers import check_headers
 from tests.unit.raw_server import Line, RawServer, answer, saying
 
@@ -47,13 +47,13 @@ async def stored_secrets(_: ProjectId, names: Collection[str]) -> dict[str, str]
 
 
 @pytest.fixture
-async def webhook() -> AsyncGenerator[Webhook]:
+async def webhook() -> AsyncGenerator[WebhookInvoker]:
     loopback = ipaddress.ip_network("127.0.0.0/8")
     async with aclosing(Egress(allow_private=(loopback,))) as egress:
-        yield Webhook(SignedPosts(egress), stored_secrets)
+        yield WebhookInvoker(SignedPostClient(egress), stored_secrets)
 
 
-async def test_a_header_may_name_a_secret_of_the_project(webhook: Webhook) -> None:
+async def test_a_header_may_name_a_secret_of_the_project(webhook: WebhookInvoker) -> None:
     named = {"Authorization": {"secret": "token", "prefix": "Bearer "}, "X-Team": "a"}
     async with RawServer(saying(answer())) as server:
         await webhook.invoke(a_call(server.url, headers=named))
@@ -63,27 +63,29 @@ async def test_a_header_may_name_a_secret_of_the_project(webhook: Webhook) -> No
 
 @pytest.mark.parametrize("secret", ["gone", "lines"])
 async def test_a_call_whose_secret_is_gone_or_cannot_be_sent_is_not_sent(
-    webhook: Webhook, secret: str
+    webhook: WebhookInvoker, secret: str
 ) -> None:
     async with RawServer(saying(answer())) as server:
         outcome = await webhook.invoke(a_call(server.url, headers={"X-Key": {"secret": secret}}))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.permanent) == (Why.NOT_SENT, True)
+    assert (outcome.why, outcome.permanent) == (FailureKind.NOT_SENT, True)
     assert server.requests == []
 
 
 @pytest.mark.parametrize("secret", ["locked", "endless"])
 async def test_a_call_whose_secret_cannot_be_read_in_time_is_not_sent(
-    webhook: Webhook, secret: str
+    webhook: WebhookInvoker, secret: str
 ) -> None:
     headers = {"X-Key": {"secret": secret}}
     async with RawServer(saying(answer())) as server:
         outcome = await webhook.invoke(a_call(server.url, headers=headers, seconds=0.05))
-    assert outcome == Failed(Why.NOT_SENT, "The secrets that its headers name could not be read.")
+    assert outcome == Failed(
+        FailureKind.NOT_SENT, "The secrets that its headers name could not be read."
+    )
     assert server.requests == []
 
 
-async def test_a_call_of_a_run_that_another_worker_has_is_not_sent(webhook: Webhook) -> None:
+async def test_a_call_of_a_run_that_another_worker_has_is_not_sent(webhook: WebhookInvoker) -> None:
     async def lost() -> bool:
         return False
 
@@ -136,7 +138,7 @@ def an_answer(
 # What is sent.
 
 
-async def test_the_body_says_everything_and_is_signed(webhook: Webhook) -> None:
+async def test_the_body_says_everything_and_is_signed(webhook: WebhookInvoker) -> None:
     async with RawServer(saying(answer(b'"ok"'))) as server:
         call = a_call(server.url)
         assert await webhook.invoke(call) == Done("ok")
@@ -162,7 +164,7 @@ async def test_the_body_says_everything_and_is_signed(webhook: Webhook) -> None:
         Verifier(call.secrets[0]).verify(body.replace(b"500.5", b"5.5"), headers)
 
 
-async def test_every_attempt_has_the_same_id(webhook: Webhook) -> None:
+async def test_every_attempt_has_the_same_id(webhook: WebhookInvoker) -> None:
     async with RawServer(saying(answer())) as server:
         for attempt in (1, 2):
             await webhook.invoke(a_call(server.url, attempt=attempt))
@@ -170,7 +172,7 @@ async def test_every_attempt_has_the_same_id(webhook: Webhook) -> None:
     assert ids == [CALL_ID, CALL_ID]
 
 
-async def test_during_a_rotation_both_secrets_verify(webhook: Webhook) -> None:
+async def test_during_a_rotation_both_secrets_verify(webhook: WebhookInvoker) -> None:
     new, old, other = make_secret(), make_secret(), make_secret()
     async with RawServer(saying(answer())) as server:
         await webhook.invoke(a_call(server.url, secrets=(new, old)))
@@ -196,14 +198,18 @@ def test_secrets_are_long_and_never_the_same() -> None:
     assert all(secret.startswith("whsec_") and len(secret) == 50 for secret in secrets)
 
 
-async def test_nothing_goes_out_unsigned(webhook: Webhook) -> None:
+async def test_nothing_goes_out_unsigned(webhook: WebhookInvoker) -> None:
     async with RawServer(saying(answer())) as server:
         outcome = await webhook.invoke(a_call(server.url, secrets=()))
-    assert outcome == Failed(Why.NOT_SENT, "The tool has no signing secret.", permanent=True)
+    assert outcome == Failed(
+        FailureKind.NOT_SENT, "The tool has no signing secret.", permanent=True
+    )
     assert server.connections == 0
 
 
-async def test_the_tools_own_headers_are_sent_and_cannot_replace_ours(webhook: Webhook) -> None:
+async def test_the_tools_own_headers_are_sent_and_cannot_replace_ours(
+    webhook: WebhookInvoker,
+) -> None:
     static = {"Authorization": "Bearer x", "webhook-id": "forged", "content-type": "text/html"}
     async with RawServer(saying(answer())) as server:
         await webhook.invoke(a_call(server.url, headers=static))
@@ -275,12 +281,12 @@ def test_headers_are_refused_when_they_repeat_or_are_too_long_together() -> None
     ],
 )
 def test_any_json_or_text_is_a_result(body: bytes, kind: str, output: Any) -> None:
-    assert interpret(an_answer(200, body, kind)) == Done(output)
+    assert read_outcome(an_answer(200, body, kind)) == Done(output)
 
 
 def test_an_answer_without_a_body_is_null() -> None:
-    assert interpret(an_answer(204)) == Done(None)
-    assert interpret(an_answer(201)) == Done(None)
+    assert read_outcome(an_answer(204)) == Done(None)
+    assert read_outcome(an_answer(201)) == Done(None)
 
 
 def test_a_content_array_is_text_with_images_and_files() -> None:
@@ -293,7 +299,7 @@ def test_a_content_array_is_text_with_images_and_files() -> None:
         ],
         "metadata": {"took_ms": 5},
     }
-    assert interpret(an_answer(200, json.dumps(body).encode(), "application/json")) == Done(
+    assert read_outcome(an_answer(200, json.dumps(body).encode(), "application/json")) == Done(
         "one\ntwo",
         (
             TextPart("one"),
@@ -318,9 +324,9 @@ def test_a_content_array_is_text_with_images_and_files() -> None:
     ],
 )
 def test_a_declared_error_is_an_error_with_its_message(body: Any, message: str | None) -> None:
-    outcome = interpret(an_answer(200, json.dumps(body).encode(), "application/json"))
+    outcome = read_outcome(an_answer(200, json.dumps(body).encode(), "application/json"))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.message, outcome.status) == (Why.ERROR, message, 200)
+    assert (outcome.why, outcome.message, outcome.status) == (FailureKind.ERROR, message, 200)
 
 
 @pytest.mark.parametrize(
@@ -336,9 +342,9 @@ def test_a_declared_error_is_an_error_with_its_message(body: Any, message: str |
     ],
 )
 def test_a_success_that_cannot_be_read_is_an_invalid_response(body: bytes, kind: str) -> None:
-    outcome = interpret(an_answer(200, body, kind))
+    outcome = read_outcome(an_answer(200, body, kind))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.message) == (Why.INVALID_RESPONSE, None)
+    assert (outcome.why, outcome.message) == (FailureKind.INVALID_RESPONSE, None)
 
 
 @pytest.mark.parametrize(
@@ -351,39 +357,43 @@ def test_a_success_that_cannot_be_read_is_an_invalid_response(body: bytes, kind:
     ],
 )
 def test_json_that_cannot_be_stored_is_mended_and_flagged(body: bytes, output: Any) -> None:
-    assert interpret(an_answer(200, body, "application/json")) == Done(
+    assert read_outcome(an_answer(200, body, "application/json")) == Done(
         output, metadata={"sanitised": True}
     )
 
 
 def test_text_that_cannot_be_stored_is_mended_and_flagged() -> None:
-    assert interpret(an_answer(200, b"a\x00b", "text/plain")) == Done(
+    assert read_outcome(an_answer(200, b"a\x00b", "text/plain")) == Done(
         "a\ufffdb", metadata={"sanitised": True}
     )
 
 
 def test_202_means_later_whatever_it_says() -> None:
-    assert interpret(an_answer(202, b"{broken", "application/json")) == Waits()
+    assert read_outcome(an_answer(202, b"{broken", "application/json")) == Waits()
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 502, 503, 504])
 def test_a_status_that_passes_is_unavailable(status: int) -> None:
-    outcome = interpret(an_answer(status))
+    outcome = read_outcome(an_answer(status))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.status, outcome.permanent) == (Why.UNAVAILABLE, status, False)
+    assert (outcome.why, outcome.status, outcome.permanent) == (
+        FailureKind.UNAVAILABLE,
+        status,
+        False,
+    )
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 500, 501, 505, 599])
 def test_any_other_bad_status_is_an_error(status: int) -> None:
-    outcome = interpret(an_answer(status))
+    outcome = read_outcome(an_answer(status))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.status) == (Why.ERROR, status)
+    assert (outcome.why, outcome.status) == (FailureKind.ERROR, status)
 
 
 def test_a_redirect_is_an_error_that_names_the_place_without_its_query() -> None:
-    outcome = interpret(an_answer(302, location="https://example.com/login?token=s3cret"))
+    outcome = read_outcome(an_answer(302, location="https://example.com/login?token=s3cret"))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.permanent) == (Why.ERROR, True)
+    assert (outcome.why, outcome.permanent) == (FailureKind.ERROR, True)
     assert "https://example.com/login; redirects are not followed" in outcome.detail
     assert "s3cret" not in outcome.detail
 
@@ -411,7 +421,7 @@ def test_a_redirect_is_an_error_that_names_the_place_without_its_query() -> None
 def test_only_what_a_tool_says_on_purpose_reaches_the_model(
     body: bytes, kind: str, message: str | None
 ) -> None:
-    outcome = interpret(an_answer(500, body, kind))
+    outcome = read_outcome(an_answer(500, body, kind))
     assert isinstance(outcome, Failed)
     assert outcome.message == message
     assert "db password" not in outcome.detail
@@ -438,7 +448,7 @@ def test_only_what_a_tool_says_on_purpose_reaches_the_model(
     ],
 )
 def test_retry_after_is_read_as_seconds(headers: dict[str, str], seconds: float | None) -> None:
-    outcome = interpret(
+    outcome = read_outcome(
         EgressResponse(503, {k.replace("_", "-"): v for k, v in headers.items()}, b"")
     )
     assert isinstance(outcome, Failed)
@@ -451,10 +461,10 @@ def test_retry_after_is_read_as_seconds(headers: dict[str, str], seconds: float 
     st.sampled_from(["", "application/json", "text/plain", "image/png", "text/x; charset=utf-16"]),
 )
 def test_no_answer_breaks_anything(status: int, body: bytes, kind: str) -> None:
-    outcome = interpret(an_answer(status, body, kind))
+    outcome = read_outcome(an_answer(status, body, kind))
     if isinstance(outcome, Done):
         compact(outcome.output)
-        assert cleaned(outcome.output) == (outcome.output, False)
+        assert clean_json(outcome.output) == (outcome.output, False)
     elif isinstance(outcome, Failed):
         outcome.detail.encode()
         (outcome.message or "").encode()
@@ -463,32 +473,32 @@ def test_no_answer_breaks_anything(status: int, body: bytes, kind: str) -> None:
 # The network in between.
 
 
-async def over(webhook: Webhook, raw: bytes, **changes: Any) -> Outcome:
+async def over(webhook: WebhookInvoker, raw: bytes, **changes: Any) -> Outcome:
     async with RawServer(saying(raw)) as server:
         return await webhook.invoke(a_call(server.url, **changes))
 
 
-async def test_an_answer_cut_short_leaves_the_outcome_unknown(webhook: Webhook) -> None:
+async def test_an_answer_cut_short_leaves_the_outcome_unknown(webhook: WebhookInvoker) -> None:
     outcome = await over(webhook, b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf")
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.permanent) == (Why.UNKNOWN, False)
+    assert (outcome.why, outcome.permanent) == (FailureKind.UNKNOWN, False)
 
 
-async def test_a_tool_that_cannot_be_reached_was_surely_not_called(webhook: Webhook) -> None:
+async def test_a_tool_that_cannot_be_reached_was_surely_not_called(webhook: WebhookInvoker) -> None:
     async with RawServer(saying(answer())) as server:
         url = server.url
     outcome = await webhook.invoke(a_call(url))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.permanent) == (Why.NOT_SENT, False)
+    assert (outcome.why, outcome.permanent) == (FailureKind.NOT_SENT, False)
 
 
-async def test_an_address_that_may_not_be_reached_is_permanent(webhook: Webhook) -> None:
+async def test_an_address_that_may_not_be_reached_is_permanent(webhook: WebhookInvoker) -> None:
     outcome = await webhook.invoke(a_call("http://169.254.169.254/latest/meta-data"))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.permanent) == (Why.NOT_SENT, True)
+    assert (outcome.why, outcome.permanent) == (FailureKind.NOT_SENT, True)
 
 
-async def test_a_silent_tool_times_out_and_says_that_it_was_sent(webhook: Webhook) -> None:
+async def test_a_silent_tool_times_out_and_says_that_it_was_sent(webhook: WebhookInvoker) -> None:
     async def silent(line: Line) -> None:
         await line.request()
         await line.closed()
@@ -496,31 +506,31 @@ async def test_a_silent_tool_times_out_and_says_that_it_was_sent(webhook: Webhoo
     async with RawServer(silent) as server:
         outcome = await webhook.invoke(a_call(server.url, seconds=0.1))
     assert isinstance(outcome, Failed)
-    assert outcome.why is Why.TIMEOUT
+    assert outcome.why is FailureKind.TIMEOUT
     assert "after the request was sent" in outcome.detail
 
 
-async def test_a_result_over_the_limit_is_an_invalid_response(webhook: Webhook) -> None:
+async def test_a_result_over_the_limit_is_an_invalid_response(webhook: WebhookInvoker) -> None:
     huge = b'"' + b"x" * 1_100_000 + b'"'
     outcome = await over(webhook, answer(huge))
     assert isinstance(outcome, Failed)
-    assert outcome.why is Why.INVALID_RESPONSE
+    assert outcome.why is FailureKind.INVALID_RESPONSE
     assert isinstance(await over(webhook, answer(huge), max_output_bytes=2_000_000), Done)
 
 
 async def test_a_compressed_result_that_cannot_be_read_is_an_invalid_response(
-    webhook: Webhook,
+    webhook: WebhookInvoker,
 ) -> None:
     outcome = await over(webhook, answer(b"...", "200 OK", "Content-Encoding: br"))
     assert isinstance(outcome, Failed)
-    assert outcome.why is Why.INVALID_RESPONSE
+    assert outcome.why is FailureKind.INVALID_RESPONSE
 
 
 # Cancelling.
 
 
 async def test_a_cancelled_call_is_told_to_the_tool_under_an_id_of_its_own(
-    webhook: Webhook,
+    webhook: WebhookInvoker,
 ) -> None:
     async with RawServer(saying(answer())) as server:
         call = a_call(server.url)
@@ -541,7 +551,7 @@ async def test_a_cancelled_call_is_told_to_the_tool_under_an_id_of_its_own(
     }
 
 
-async def test_a_notice_that_nobody_takes_is_no_error(webhook: Webhook) -> None:
+async def test_a_notice_that_nobody_takes_is_no_error(webhook: WebhookInvoker) -> None:
     async with RawServer(saying(answer(b"", "500 No"))) as server:
         assert not await webhook.notify_cancelled(a_call(server.url), "run_cancelled")
     assert not await webhook.notify_cancelled(a_call(server.url), "run_cancelled")
@@ -561,5 +571,5 @@ def test_a_large_answer_of_many_values_is_read_about_as_fast_as_it_is_parsed() -
     """It takes about 4 times as long."""
     body = b"[" + b",".join([b"{}"] * 500_000) + b"]"
     response = EgressResponse(200, {"content-type": "application/json"}, body)
-    assert isinstance(interpret(response), Done)
-    assert cpu_seconds(lambda: interpret(response)) < 8 * cpu_seconds(lambda: from_json(body))
+    assert isinstance(read_outcome(response), Done)
+    assert cpu_seconds(lambda: read_outcome(response)) < 8 * cpu_seconds(lambda: from_json(body))

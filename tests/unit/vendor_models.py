@@ -11,9 +11,9 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Item, Message, ToolCall
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.llm.base import Delta, ModelRequest
-from runward.llm.capabilities import fitted
-from runward.llm.providers.access import Access, AwsKey, VendorName
-from runward.llm.providers.models import VendorModel
+from runward.llm.capabilities import fit_request
+from runward.llm.providers.access import AwsKey, ProviderAccess, ProviderName
+from runward.llm.providers.models import ProviderModel
 from tests.support.models.all_providers import AllProviders
 from tests.support.models.chat_rules import Body
 from tests.support.models.providers.provider_server import ProviderServer
@@ -21,7 +21,7 @@ from tests.support.models.providers.provider_server import ProviderServer
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 KEY = "vendor-key-1234"
-NAMES: dict[VendorName, str] = {
+NAMES: dict[ProviderName, str] = {
     "anthropic": "claude-opus-4-6",
     "gemini": "gemini-3.8-flash",
     "bedrock": "us.anthropic.claude-opus-4-6-v1",
@@ -44,8 +44,8 @@ LOOSE = ToolSpec(name="loose", parameters={"type": "object", "properties": {}}, 
 class Vendor:
     """One adapter, its server, and what it was last sent."""
 
-    name: VendorName
-    model: VendorModel
+    name: ProviderName
+    model: ProviderModel
     server: ProviderServer
     deltas: list[Delta] = field(default_factory=list[Delta])
 
@@ -57,7 +57,7 @@ class Vendor:
         fields = {"tools": (ADD, LOOSE), "timeout_seconds": 30.0, **fields}
         request = ModelRequest(self.model_name, "Be kind.", items, **fields)
         self.deltas.clear()
-        fitting, _ = fitted(request, self.model.abilities)
+        fitting, _ = fit_request(request, self.model.abilities)
         return await self.model.respond(fitting, self.deltas.append)
 
     @property
@@ -65,15 +65,15 @@ class Vendor:
         return self.server.requests(self.model_name)[-1].body
 
 
-def access(name: VendorName, url: str) -> Access:
+def access(name: ProviderName, url: str) -> ProviderAccess:
     if name == "bedrock":
-        return Access(None, url, "us-east-1", AwsKey("AKIATEST", KEY))
-    return Access(KEY, url)
+        return ProviderAccess(None, url, "us-east-1", AwsKey("AKIATEST", KEY))
+    return ProviderAccess(KEY, url)
 
 
 @asynccontextmanager
-async def connected(name: VendorName, vendors: AllProviders) -> AsyncGenerator[Vendor]:
-    model = VendorModel(name, access(name, vendors.url))
+async def connected(name: ProviderName, vendors: AllProviders) -> AsyncGenerator[Vendor]:
+    model = ProviderModel(name, access(name, vendors.url))
     try:
         yield Vendor(name, model, getattr(vendors, name))
     finally:
@@ -81,7 +81,7 @@ async def connected(name: VendorName, vendors: AllProviders) -> AsyncGenerator[V
 
 
 @asynccontextmanager
-async def before(name: VendorName, handler: Handler) -> AsyncGenerator[Vendor]:
+async def before(name: ProviderName, handler: Handler) -> AsyncGenerator[Vendor]:
     """A server that answers with whatever the handler says, in this event loop."""
     app = web.Application()
     app.router.add_post("/{path:.*}", handler)
@@ -89,7 +89,7 @@ async def before(name: VendorName, handler: Handler) -> AsyncGenerator[Vendor]:
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    model = VendorModel(name, access(name, f"http://127.0.0.1:{runner.addresses[0][1]}"))
+    model = ProviderModel(name, access(name, f"http://127.0.0.1:{runner.addresses[0][1]}"))
     try:
         yield Vendor(name, model, ProviderServer())
     finally:

@@ -9,10 +9,10 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from runward.api.http.compression import Compressing
+from runward.api.http.compression import CompressionMiddleware
 from runward.api.http.hosts import AllowedHosts
-from runward.api.http.middleware import Surroundings
-from runward.api.http.problems import answer_for, framework_problem, log_unavailable
+from runward.api.http.middleware import RequestMiddleware
+from runward.api.http.problems import log_unavailable, make_error_response, make_framework_problem
 from runward.api.http.services import Services
 from runward.api.openapi import docs, document
 from runward.api.openapi.descriptions import VERSION
@@ -40,37 +40,37 @@ def create_app(
     )
     app.state.services = services
     # The last one is the outermost.
-    app.add_middleware(Compressing, minimum_size=COMPRESSED_BYTES, compresslevel=5)
+    app.add_middleware(CompressionMiddleware, minimum_size=COMPRESSED_BYTES, compresslevel=5)
     app.add_middleware(AllowedHosts, patterns=hosts)
-    app.add_middleware(Surroundings)
+    app.add_middleware(RequestMiddleware)
     for kind in (AppError, RequestValidationError):
-        app.add_exception_handler(kind, _expected)
-    app.add_exception_handler(HTTPException, _framework)
-    for router in (*routers, docs.router()):
+        app.add_exception_handler(kind, _handle_known_error)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    for router in (*routers, docs.make_docs_router()):
         # Not include_router: it would match every path twice.
         app.router.routes.extend(router.routes)
     document.install(app)
     return app
 
 
-async def _expected(request: Request, error: Exception) -> Response:
-    answer = answer_for(request, error)
+async def _handle_known_error(request: Request, error: Exception) -> Response:
+    answer = make_error_response(request, error)
     assert answer is not None
     log_unavailable(request, answer, error)
     return answer
 
 
-async def _framework(request: Request, error: Exception) -> Response:
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code != 405:
-        return framework_problem(request, error.status_code, error.headers)
-    headers = {"Allow": ", ".join(_allowed(request.app, request.scope))}
+        return make_framework_problem(request, error.status_code, error.headers)
+    headers = {"Allow": ", ".join(_list_allowed_methods(request.app, request.scope))}
     if request.method == "OPTIONS":
         return Response(status_code=204, headers=headers)
-    return framework_problem(request, 405, headers)
+    return make_framework_problem(request, 405, headers)
 
 
-def _allowed(app: FastAPI, scope: Scope) -> list[str]:
+def _list_allowed_methods(app: FastAPI, scope: Scope) -> list[str]:
     """Over all routes of the path; the framework names only the first one's methods."""
     methods = {"OPTIONS"}
     for route in app.router.routes:

@@ -8,10 +8,10 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy.exc import DBAPIError
 
-from runward.api.http.answers import answer
+from runward.api.http.answers import json_response
 from runward.api.http.auth import AnyKey
-from runward.api.http.routes import router
-from runward.api.http.services import Using
+from runward.api.http.routes import make_router
+from runward.api.http.services import ServicesDep
 from runward.api.openapi.descriptions import VERSION
 from runward.api.service_models import Alive, Capabilities, Ready
 from runward.domain import errors as e
@@ -23,35 +23,35 @@ from runward.store.postgres.db import DATABASE_ERRORS, READ_ONLY, is_outage, sql
 
 READY_SECONDS: Final = 5.0
 
-probes: APIRouter = router("Service", prefix="")
-routes: APIRouter = router("Service")
+probes: APIRouter = make_router("Service", prefix="")
+routes: APIRouter = make_router("Service")
 
 
 @probes.get("/healthz", response_model=Alive)
 async def healthz() -> Response:
     """The process answers."""
-    return answer({"status": "ok"})
+    return json_response({"status": "ok"})
 
 
 @probes.get("/readyz", response_model=Ready)
-async def readyz(services: Using) -> Response:
+async def readyz(services: ServicesDep) -> Response:
     """The process can serve: it is not stopping, the database answers and takes writes, its schema
     is this version's or a newer one's, and the secret key is its own. Otherwise 503."""
     if services.stopping.is_set():
         raise e.UnavailableError("This process is stopping.", retry_after=1)
     try:
         async with services.autocommit.connect() as tx, asyncio.timeout(READY_SECONDS):
-            await readiness.check(tx, services.vault)
+            await readiness.check_database(tx, services.vault)
     except e.OperatorError as error:
         raise e.UnavailableError(str(error), retry_after=1) from error
     except DATABASE_ERRORS as error:
         if not is_outage(error):
             raise
-        raise e.UnavailableError(_why(error), retry_after=1) from error
-    return answer({"status": "ready"})
+        raise e.UnavailableError(_describe_outage(error), retry_after=1) from error
+    return json_response({"status": "ready"})
 
 
-def _why(error: Exception) -> str:
+def _describe_outage(error: Exception) -> str:
     if isinstance(error, DBAPIError) and sqlstate(error) == READ_ONLY:
         return "The database does not accept writes: it is a standby, or set read-only."
     return "The database cannot be reached."
@@ -64,11 +64,11 @@ async def metrics() -> Response:
 
 
 @routes.get("/capabilities", response_model=Capabilities)
-async def capabilities(principal: AnyKey, services: Using) -> Response:
+async def capabilities(principal: AnyKey, services: ServicesDep) -> Response:
     """What this installation can do. `plugins` are those of the process that answers."""
     plugins = services.plugins
     abilities = (await services.engine.models.of(principal.project_id)).abilities()
-    return answer(
+    return json_response(
         {
             "object": "capabilities",
             "version": VERSION,

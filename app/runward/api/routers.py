@@ -38,6 +38,6 @@ ROUTERS: Final = (
 )
 
 
-def contract() -> dict[str, Any]:
+def build_openapi() -> dict[str, Any]:
     """openapi.json: what the code says, without a database."""
-    return document.build(create_app(None, ROUTERS))
+    return document.build_document(create_app(None, ROUTERS))

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from runward.api.http.models import ResponseModel, example
+from runward.api.http.models import ResponseModel, with_example
 from runward.domain.registry.guards import Moment, RunStage, ToolStage
 from runward.domain.registry.scopes import Scope
 from runward.domain.run.config import AgentKind
@@ -13,7 +13,7 @@ from runward.domain.run.config import AgentKind
 class Alive(ResponseModel):
     """The process answers."""
 
-    model_config = ConfigDict(json_schema_extra=example(status="ok"))
+    model_config = ConfigDict(json_schema_extra=with_example(status="ok"))
 
     status: Literal["ok"]
     """`ok`."""
@@ -22,7 +22,7 @@ class Alive(ResponseModel):
 class Ready(ResponseModel):
     """The process can serve."""
 
-    model_config = ConfigDict(json_schema_extra=example(status="ready"))
+    model_config = ConfigDict(json_schema_extra=with_example(status="ready"))
 
     status: Literal["ready"]
     """`ready`."""
@@ -31,7 +31,7 @@ class Ready(ResponseModel):
 class Accepted(ResponseModel):
     """What a tool said has been taken in."""
 
-    model_config = ConfigDict(json_schema_extra=example(accepted=True))
+    model_config = ConfigDict(json_schema_extra=with_example(accepted=True))
 
     accepted: Literal[True]
     """true."""
@@ -70,7 +70,7 @@ class Capabilities(ResponseModel):
     """What this installation can do."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             object="capabilities",
             version="0.1.0",
             tool_types=["agent", "builtin", "client", "handoff", "hosted", "plugin", "webhook"],

@@ -49,7 +49,7 @@ class StaticFile:
     media_type: str
     etag: str
 
-    def answer(self, request: Request) -> Response:
+    def respond(self, request: Request) -> Response:
         headers = HEADERS | {"ETag": self.etag}
         if self.etag in request.headers.get("if-none-match", ""):
             return Response(None, 304, headers)
@@ -58,22 +58,22 @@ class StaticFile:
 
 def router() -> APIRouter:
     routes = APIRouter(redirect_slashes=False, include_in_schema=False)
-    found = _files()
+    found = _load_files()
 
     @routes.get("/")
     async def console(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return found["index.html"].answer(request)
+        return found["index.html"].respond(request)
 
     @routes.get("/console/{name}")
     async def console_file(request: Request, name: str) -> Response:  # pyright: ignore[reportUnusedFunction]
         if name not in found:
             raise NotFoundError
-        return found[name].answer(request)
+        return found[name].respond(request)
 
     return routes
 
 
-def _files() -> dict[str, StaticFile]:
+def _load_files() -> dict[str, StaticFile]:
     found: dict[str, StaticFile] = {}
     folder = files("runward.console").joinpath("static")
     names = sorted(one.name for one in folder.iterdir())
@@ -82,14 +82,14 @@ def _files() -> dict[str, StaticFile]:
         if media_type is not None:
             content = one.read_bytes()
             if one.name == "index.html":
-                content = _preloading(content, [name for name in names if name.endswith(".js")])
+                content = _add_preloads(content, [name for name in names if name.endswith(".js")])
             # Weak, since it is the same for the compressed file.
             etag = f'W/"{sha256(content).hexdigest()[:32]}"'
             found[one.name] = StaticFile(content, media_type, etag)
     return found
 
 
-def _preloading(page: bytes, modules: list[str]) -> bytes:
+def _add_preloads(page: bytes, modules: list[str]) -> bytes:
     """Without these a browser would find each module only in the one that imports it."""
     links = "".join(f'<link rel="modulepreload" href="console/{name}">\n' for name in modules)
     return page.replace(b"</head>", links.encode() + b"</head>")

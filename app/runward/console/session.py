@@ -29,22 +29,22 @@ class SignIn(BaseModel):
 def router() -> APIRouter:
     routes = APIRouter(redirect_slashes=False, include_in_schema=False)
     routes.add_api_route(PATH, sign_in, methods=["POST"])
-    routes.add_api_route(PATH, who_is_signed_in, methods=["GET"])
+    routes.add_api_route(PATH, read_session, methods=["GET"])
     routes.add_api_route(PATH, sign_out, methods=["DELETE"])
     return routes
 
 
 async def sign_in(request: Request) -> Response:
-    """`{"key": "rw_…"}`; answers like `who_is_signed_in`. Raises UnauthenticatedError."""
-    console_access.ensure_own_page(request.method, request.headers)
+    """`{"key": "rw_…"}`; answers like `read_session`. Raises UnauthenticatedError."""
+    console_access.ensure_same_origin(request.method, request.headers)
     services = _services(request)
-    who = await services.authenticate(await key_of(request))
+    who = await services.authenticate(await read_key(request))
     if who is None:
         raise e.UnauthenticatedError("This API key is not valid.", token_given=True)
-    token = console_sessions.new_token()
+    token = console_sessions.make_token()
     async with services.database.pool.begin() as tx:
         await console_sessions.open_session(tx, who, services.vault.session_digest(token))
-    answer = await _shown(services, token)
+    answer = await _describe_session(services, token)
     if answer is None:
         raise e.UnauthenticatedError("This API key is not valid.", token_given=True)
     https = request.headers.get("origin", "").startswith("https:")
@@ -59,20 +59,20 @@ async def sign_in(request: Request) -> Response:
     return answer
 
 
-async def who_is_signed_in(request: Request) -> Response:
+async def read_session(request: Request) -> Response:
     """`{key: {id, name}, project: {id, name}, scopes, expires_at}`; 204 if nobody is."""
-    console_access.ensure_own_page(request.method, request.headers)
+    console_access.ensure_same_origin(request.method, request.headers)
     services = _services(request)
-    token = console_access.token_of(request.headers, services.public_url)
-    shown = None if token is None else await _shown(services, token)
+    token = console_access.session_token(request.headers, services.public_url)
+    shown = None if token is None else await _describe_session(services, token)
     return Response(status_code=204) if shown is None else shown
 
 
 async def sign_out(request: Request) -> Response:
     """Ends the session, for whoever else may have its cookie too."""
-    console_access.ensure_own_page(request.method, request.headers)
+    console_access.ensure_same_origin(request.method, request.headers)
     services = _services(request)
-    token = console_access.token_of(request.headers, services.public_url)
+    token = console_access.session_token(request.headers, services.public_url)
     if token is not None:
         async with services.database.pool.begin() as tx:
             await console_sessions.close_session(tx, services.vault.session_digest(token))
@@ -83,7 +83,7 @@ async def sign_out(request: Request) -> Response:
     return answer
 
 
-async def _shown(services: Services, token: str) -> JSONResponse | None:
+async def _describe_session(services: Services, token: str) -> JSONResponse | None:
     async with services.autocommit.connect() as tx:
         session = await console_sessions.get_session(tx, services.vault.session_digest(token))
     if session is None:
@@ -99,7 +99,7 @@ async def _shown(services: Services, token: str) -> JSONResponse | None:
     return JSONResponse(shown)
 
 
-async def key_of(request: Request) -> str:
+async def read_key(request: Request) -> str:
     """Return the key in the body. Raises PayloadTooLargeError, RequestTimeoutError and
     InvalidRequestError."""
     body = bytearray()

@@ -68,8 +68,8 @@ class InsufficientScopeError(ForbiddenError):
 
     code = "insufficient_scope"
 
-    def __init__(self, needed: Iterable[str], problem: str | None = None) -> None:
-        self.needed = tuple(needed)
+    def __init__(self, scopes: Iterable[str], problem: str | None = None) -> None:
+        self.needed = tuple(scopes)
         lacking = f"This key lacks the scope for that: {' or '.join(self.needed)}."
         super().__init__(f"{problem}: {', '.join(self.needed)}." if problem else lacking)
 
@@ -288,8 +288,8 @@ class UnsupportedParameterError(InvalidRequestError):
     code = "unsupported_parameter"
     text = "Runward cannot do what this parameter asks for."
 
-    def __init__(self, param: str, why: str) -> None:
-        super().__init__(why, errors=[FieldError(param, why)])
+    def __init__(self, param: str, reason: str) -> None:
+        super().__init__(reason, errors=[FieldError(param, reason)])
 
 
 class PreviousResponseNotFoundError(InvalidRequestError):

@@ -36,9 +36,9 @@ def format_id(prefix: Prefix, value: UUID) -> str:
     return f"{prefix}_{value.hex}"
 
 
-def parse(prefix: Prefix, shown: str) -> UUID | None:
-    """None: `shown` is not an id of this kind, which callers answer like an unknown one."""
-    head, _, digits = shown.partition("_")
+def parse_id(prefix: Prefix, text: str) -> UUID | None:
+    """None: `text` is not an id of this kind, which callers answer like an unknown one."""
+    head, _, digits = text.partition("_")
     if head != prefix or len(digits) != 32 or not _HEX_DIGITS.issuperset(digits):
         return None
     return UUID(hex=digits)

@@ -33,15 +33,15 @@ def compact(value: Any) -> str:
 
 def canonical(value: JsonValue) -> str:
     """The same text for equal values: keys sorted, no spaces. What digests are taken of."""
-    return compact(_sorted(value))
+    return compact(_sort_keys(value))
 
 
-def digest(value: JsonValue) -> str:
+def compute_digest(value: JsonValue) -> str:
     """`sha256:` and 64 hexadecimal digits of the canonical form."""
     return "sha256:" + hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
-def same(one: JsonValue, other: JsonValue) -> bool:
+def is_same_json(one: JsonValue, other: JsonValue) -> bool:
     """Equal as JSON: to Python, `true` is 1 too."""
     return one == other and canonical(one) == canonical(other)
 
@@ -50,26 +50,26 @@ def parse(text: str, *, max_depth: int = MAX_DEPTH) -> JsonValue:
     """Parse JSON. Raises ValueError; NaN, Infinity and numbers beyond `MAX_NUMBER` are refused,
     and so is nesting deeper than `max_depth`."""
     value: JsonValue = from_json(text, allow_inf_nan=False)
-    if text.count("[") + text.count("{") > max_depth and is_deeper(value, max_depth):
+    if text.count("[") + text.count("{") > max_depth and is_nested_deeper(value, max_depth):
         raise ValueError(f"it is nested deeper than {max_depth} levels")
     if may_hold_huge_number(text) and _has_huge_number(value):
         raise ValueError("a number is too large")
     return value
 
 
-def cleaned(value: JsonValue) -> tuple[JsonValue, bool]:
+def clean_json(value: JsonValue) -> tuple[JsonValue, bool]:
     """Return `value` as it can be stored and read back, and whether that changed it. NUL and lone
     surrogates are replaced; NaN, infinities and numbers beyond `MAX_NUMBER` become null. Raises
     UnstorableError for nesting deeper than `MAX_DEPTH` and for more than `MAX_VALUES`."""
-    if holds_more(value, MAX_VALUES):
+    if holds_more_than(value, MAX_VALUES):
         raise UnstorableError(f"it holds more than {MAX_VALUES:,} values")
-    if is_deeper(value, MAX_DEPTH):
+    if is_nested_deeper(value, MAX_DEPTH):
         raise UnstorableError(f"it is nested deeper than {MAX_DEPTH} levels")
     clean = _clean(value)
     return clean, clean != value
 
 
-def is_deeper(value: JsonValue, levels: int) -> bool:
+def is_nested_deeper(value: JsonValue, levels: int) -> bool:
     """Return whether arrays and objects are nested deeper than `levels`, without recursion."""
     level: list[JsonValue] = [[value]]
     for _ in range(levels + 1):
@@ -84,13 +84,13 @@ def is_deeper(value: JsonValue, levels: int) -> bool:
     return True
 
 
-def holds_more(value: JsonValue, most: int) -> bool:
-    """Return whether more than `most` values are inside. Looks at no more than that."""
+def holds_more_than(value: JsonValue, limit: int) -> bool:
+    """Return whether more than `limit` values are inside. Looks at no more than that."""
     level: list[Any] = [value]
     while level:
         holders = cast(list[Any], [one for one in level if isinstance(one, dict | list)])
-        most -= sum(map(len, holders))
-        if most < 0:
+        limit -= sum(map(len, holders))
+        if limit < 0:
             return True
         level = [
             inner
@@ -117,7 +117,7 @@ def _count_marks(data: bytes) -> int:
     return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
-def cleaned_text(text: str) -> str:
+def clean_text(text: str) -> str:
     if "\x00" in text:
         text = text.replace("\x00", _REPLACEMENT)
     try:
@@ -154,22 +154,22 @@ def _has_huge_number(value: JsonValue) -> bool:
 def _clean(value: JsonValue) -> JsonValue:
     match value:
         case str():
-            return cleaned_text(value)
+            return clean_text(value)
         case list():
             return [_clean(item) for item in value]
         case dict():
-            return {cleaned_text(key): _clean(item) for key, item in value.items()}
+            return {clean_text(key): _clean(item) for key, item in value.items()}
         case float() | int() if not is_in_range(value):
             return None
         case _:
             return value
 
 
-def _sorted(value: JsonValue) -> JsonValue:
+def _sort_keys(value: JsonValue) -> JsonValue:
     match value:
         case dict():
-            return {key: _sorted(value[key]) for key in sorted(value)}
+            return {key: _sort_keys(value[key]) for key in sorted(value)}
         case list():
-            return [_sorted(item) for item in value]
+            return [_sort_keys(item) for item in value]
         case _:
             return value

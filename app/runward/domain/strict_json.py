@@ -29,7 +29,7 @@ _NUL_KEY: Final = "must not have a key that contains the NUL character"
 _NUMBER: Final = f"must be a number between -{MAX_NUMBER:g} and {MAX_NUMBER:g}"
 
 
-def parse(body: bytes) -> JsonValue:
+def parse_body(body: bytes) -> JsonValue:
     """Raises BadJsonError (no JSON, or ambiguous) or InvalidRequestError (naming each path)."""
     try:
         value = cast(
@@ -38,7 +38,7 @@ def parse(body: bytes) -> JsonValue:
     except ValueError as error:
         raise _refusal(body, str(error)) from None
     if _is_suspect(value, may_hold_nul=b"\\" in body and b"\\u0000" in body):
-        problems = list(islice(_problems(value), MAX_PROBLEMS))
+        problems = list(islice(_find_problems(value), MAX_PROBLEMS))
         if problems:
             raise InvalidRequestError(errors=problems)
     return value
@@ -55,7 +55,7 @@ def _refusal(body: bytes, message: str) -> BadJsonError | InvalidRequestError:
 
 
 def _is_suspect(value: JsonValue, *, may_hold_nul: bool) -> bool:
-    """Whether `_problems` could find anything: level by level and without paths, since every
+    """Whether `_find_problems` could find anything: level by level and without paths, since every
     body comes through here."""
     level: list[JsonValue] = [[value]]
     for _ in range(MAX_DEPTH + 1):
@@ -76,21 +76,21 @@ def _is_suspect(value: JsonValue, *, may_hold_nul: bool) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Location:
     """A value's key or index, below the place of its container. The path is built only for a
     problem: a long key would otherwise be copied for each value below it."""
 
-    above: "_Place | None" = None
+    above: "_Location | None" = None
     step: str | int = ""
     depth: int = 0
 
-    def below(self, step: str | int) -> "_Place":
-        return _Place(self, step, self.depth + 1)
+    def below(self, step: str | int) -> "_Location":
+        return _Location(self, step, self.depth + 1)
 
     @property
     def path(self) -> str:
         steps: list[str] = []
-        at: _Place = self
+        at: _Location = self
         while at.above is not None:
             steps.append(str(at.step)[: MAX_PATH + 1])
             at = at.above
@@ -98,9 +98,9 @@ class _Place:
         return path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}…"
 
 
-def _problems(root: JsonValue) -> Iterator[FieldError]:
+def _find_problems(root: JsonValue) -> Iterator[FieldError]:
     """In the order of the text. Not recursive: the depth is what is being checked."""
-    stack: list[tuple[_Place, JsonValue]] = [(_Place(), root)]
+    stack: list[tuple[_Location, JsonValue]] = [(_Location(), root)]
     while stack:
         place, value = stack.pop()
         match value:

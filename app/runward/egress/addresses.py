@@ -61,9 +61,9 @@ class AddressPolicy:
 
     def refusal(self, address: Address, port: int) -> str | None:
         """Why `address` may not be connected to; None if it may."""
-        if self.is_opened(address):
+        if self.is_allowed_private(address):
             return None
-        special = purpose(address)
+        special = reserved_purpose(address)
         if special is not None:
             return f"the address {address} is not public ({special})"
         return self.port_refusal(port)
@@ -78,11 +78,11 @@ class AddressPolicy:
         )
         return f"port {port} is not allowed (allowed: {shown})"
 
-    def is_opened(self, address: Address) -> bool:
+    def is_allowed_private(self, address: Address) -> bool:
         return any(_contains(network, address) for network in self.allow_private)
 
 
-def purpose(address: Address) -> str | None:
+def reserved_purpose(address: Address) -> str | None:
     """What a special address is for; None for a public one."""
     if isinstance(address, IPv6Address) and address not in _PUBLIC_V6:
         return "outside the public IPv6 range"

@@ -20,7 +20,7 @@ _QUOTED: Final = re.compile(r"[:.]?\s*(?:bytearray\()?b['\"]|<RawResponseMessage
 """Where the text of an HTTP library's error begins to repeat the answer."""
 
 
-class Missing(StrEnum):
+class MissingAnswer(StrEnum):
     NOT_SENT = "not_sent"  # surely no byte of the request left
     INCOMPLETE = "incomplete"  # sent, perhaps only in part, and no complete answer came
     TIMEOUT = "timeout"  # the time was up; `sent` says what is known
@@ -43,7 +43,7 @@ class NoAnswer:
     """`detail` is for operators and holds neither headers nor bodies. `permanent`: the address
     may not be reached, so that trying again cannot help."""
 
-    missing: Missing
+    missing: MissingAnswer
     detail: str
     sent: bool
     permanent: bool = False
@@ -52,7 +52,7 @@ class NoAnswer:
 EgressOutcome: TypeAlias = EgressResponse | NoAnswer
 
 
-def reason_of(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the error's class and text, without the URL and the parts of the answer that HTTP
     libraries add to it: these may hold secrets."""
     text = str(getattr(error, "message", error))

@@ -20,6 +20,6 @@ def _tell_the_reader(self: ResponseHandler, exc: BaseException, *cause: Any) -> 
         body.set_exception(ClientPayloadError(f"a broken body ({type(exc).__name__})"))
 
 
-def repair() -> None:
+def repair_set_exception() -> None:
     """Idempotent."""
     ResponseHandler.set_exception = _tell_the_reader  # pyright: ignore[reportAttributeAccessIssue]

@@ -19,10 +19,10 @@ from runward.egress.answers import (
     READ_HEADERS,
     EgressOutcome,
     EgressResponse,
-    Missing,
+    MissingAnswer,
     NoAnswer,
+    describe_error,
     inflate,
-    reason_of,
 )
 from runward.egress.connections import (
     Attempt,
@@ -32,7 +32,7 @@ from runward.egress.connections import (
     current_attempt,
     guarded_socket,
 )
-from runward.egress.targets import Target, TargetError, parse_target, refused
+from runward.egress.targets import Target, TargetError, parse_target, refused_target
 from runward.egress.transport import CheckedTransport
 
 KEEP_ALIVE_SECONDS: Final = 1.5
@@ -45,7 +45,7 @@ LOOKUP_SECONDS: Final = 3.0
 """For the check at registration."""
 MAX_HEADER_BYTES: Final = 8190
 MAX_HEADERS: Final = 128
-PARSED_URLS: Final = 1024
+MAX_PARSED_URLS: Final = 1024
 """So many URLs are kept taken apart and judged; that is a fifth of a call's time."""
 
 _SKIPPED: Final = ("Accept", "User-Agent", "Content-Type")
@@ -64,7 +64,7 @@ class Egress:
     ) -> None:
         """`tls`: what certificates are trusted; the system's if None. Raises ValueError."""
         self._policy = AddressPolicy(allow_private, parse_ports(allowed_ports))
-        self._parse = lru_cache(PARSED_URLS)(partial(parse_target, policy=self._policy))
+        self._parse = lru_cache(MAX_PARSED_URLS)(partial(parse_target, policy=self._policy))
         self._tls = tls
         self._threads = ThreadPoolExecutor(DNS_THREADS, thread_name_prefix="dns")
         self._resolver = Resolver(self._policy, self._threads)
@@ -85,7 +85,7 @@ class Egress:
             async with asyncio.timeout(LOOKUP_SECONDS):
                 await self._resolver.resolve(target.host, target.port)
         except RefusedAddressError as error:
-            raise TargetError(refused(target, str(error))) from None
+            raise TargetError(refused_target(target, str(error))) from None
         except OSError:  # among them TimeoutError
             return
 
@@ -108,7 +108,7 @@ class Egress:
         try:
             target = self._parse(url)
         except TargetError as error:
-            return NoAnswer(Missing.NOT_SENT, str(error), sent=False, permanent=True)
+            return NoAnswer(MissingAnswer.NOT_SENT, str(error), sent=False, permanent=True)
         attempt = Attempt()
         token = current_attempt.set(attempt)
         try:
@@ -117,7 +117,7 @@ class Egress:
         except TimeoutError:
             when = "after the request was sent" if attempt.sent else "before it was sent"
             detail = f"no complete answer within {seconds:g} seconds; time ran out {when}"
-            return NoAnswer(Missing.TIMEOUT, detail, sent=attempt.sent)
+            return NoAnswer(MissingAnswer.TIMEOUT, detail, sent=attempt.sent)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return _no_answer(error, target, attempt)
         finally:
@@ -192,8 +192,10 @@ async def _read(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes, bo
 def _no_answer(error: Exception, target: Target, attempt: Attempt) -> NoAnswer:
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, RefusedAddressError):
-        detail = refused(target, str(cause))
-        return NoAnswer(Missing.NOT_SENT, detail, sent=False, permanent=True)
+        detail = refused_target(target, str(cause))
+        return NoAnswer(MissingAnswer.NOT_SENT, detail, sent=False, permanent=True)
     if attempt.sent:
-        return NoAnswer(Missing.INCOMPLETE, f"no complete answer: {reason_of(cause)}", sent=True)
-    return NoAnswer(Missing.NOT_SENT, f"no connection: {reason_of(cause)}", sent=False)
+        return NoAnswer(
+            MissingAnswer.INCOMPLETE, f"no complete answer: {describe_error(cause)}", sent=True
+        )
+    return NoAnswer(MissingAnswer.NOT_SENT, f"no connection: {describe_error(cause)}", sent=False)

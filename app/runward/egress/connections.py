@@ -17,7 +17,7 @@ from aiohttp.tracing import Trace
 from runward.egress import broken_bodies
 from runward.egress.addresses import AddressPolicy, parse_address
 
-broken_bodies.repair()
+broken_bodies.repair_set_exception()
 
 
 class RefusedAddressError(OSError):

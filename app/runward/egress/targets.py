@@ -65,11 +65,11 @@ def parse_target(url: str, policy: AddressPolicy) -> Target:
         # Inside a network that the operator opened any port is right; the name may lead there.
         refusal = None if policy.allow_private else policy.port_refusal(target.port)
     if refusal is not None:
-        raise TargetError(refused(target, refusal))
+        raise TargetError(refused_target(target, refusal))
     return target
 
 
-def refused(target: Target, refusal: str) -> str:
+def refused_target(target: Target, refusal: str) -> str:
     return (
         f"{target.host}:{target.port} may not be called: {refusal}. An operator can allow it "
         "with RUNWARD_ALLOW_PRIVATE_TARGETS or RUNWARD_ALLOWED_PORTS."

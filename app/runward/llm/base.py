@@ -23,7 +23,7 @@ __all__ = [
     "ReasoningDelta",
     "RequestedCall",
     "RequestedToolChoice",
-    "Restarted",
+    "StreamRestart",
     "TextDelta",
     "Usage",
 ]
@@ -69,11 +69,11 @@ class ArgumentsDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Restarted:
+class StreamRestart:
     """The stream broke and is asked again from the start: what was shown so far is void."""
 
 
-Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta | Restarted
+Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta | StreamRestart
 OnDelta: TypeAlias = Callable[[Delta], None]
 
 
@@ -101,7 +101,7 @@ class ModelError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What one wire protocol can say. `vendor` is the name in `vendor:model`, and marks what is
+    """What one wire protocol can say. `provider` is the name in `vendor:model`, and marks what is
     given back to it alone.
 
     `settings`: the names of `model_settings` that it understands; `reasoning.summary` is one of its
@@ -110,7 +110,7 @@ class Abilities:
     `tool_choices`: beside `auto`. `result_media`: images and files may stand in a tool's result;
     else they follow in a message of the user, which loses nothing either."""
 
-    vendor: str
+    provider: str
     settings: frozenset[str]
     hosted: frozenset[HostedKind] = frozenset()
     executors: frozenset[ExecutorKind] = frozenset()

@@ -14,78 +14,82 @@ from runward.domain.run.items import HostedCall, Item, MediaPart, Message, Reaso
 from runward.domain.run.response import Loss
 from runward.llm.base import Abilities, ModelRequest, RequestedToolChoice
 
-OF_RUNWARD: Final = frozenset(
+ADAPTER_SETTINGS: Final = frozenset(
     {"stream", "extra_body", "timeout_seconds", "first_token_timeout_seconds"}
 )
 """Settings that are for the adapter itself, or for the vendor as they stand."""
-SUMMARISED: Final = "reasoning"
+REASONING_SETTING: Final = "reasoning"
 """A setting whose `summary` is not for all that understand its `effort`."""
 
 
-def fitted(request: ModelRequest, can: Abilities) -> tuple[ModelRequest, tuple[Loss, ...]]:
+def fit_request(
+    request: ModelRequest, abilities: Abilities
+) -> tuple[ModelRequest, tuple[Loss, ...]]:
     """The request as that protocol can say it, and what is lost by that."""
     losses = (
-        *_of_tools(request, can),
-        *refused_settings(request.settings, can),
-        *_of_choices(request, can),
-        *_of_items(request.items, can),
+        *_of_tools(request, abilities),
+        *unsupported_settings(request.settings, abilities),
+        *_of_choices(request, abilities),
+        *_of_items(request.items, abilities),
     )
     if not losses:
         return request, ()
-    lost = {loss.what for loss in losses}
-    tools = tuple(t for t in request.tools if t.hosted is None or t.hosted.kind in can.hosted)
+    lost = {loss.part for loss in losses}
+    tools = tuple(t for t in request.tools if t.hosted is None or t.hosted.kind in abilities.hosted)
     return replace(
         request,
         tools=tools,
-        items=tuple(item for item in request.items if not _is_foreign_thought(item, can)),
-        tool_choice=kept_choice(request.tool_choice, {tool.name for tool in tools}, lost),
+        items=tuple(item for item in request.items if not _is_foreign_thought(item, abilities)),
+        tool_choice=supported_choice(request.tool_choice, {tool.name for tool in tools}, lost),
         parallel_tool_calls=request.parallel_tool_calls or "parallel_tool_calls" in lost,
         output_schema=None if "output_schema" in lost else request.output_schema,
         settings=_kept_settings(request.settings, lost),
     ), losses
 
 
-def refused_settings(settings: Mapping[str, JsonValue], can: Abilities) -> Iterator[Loss]:
+def unsupported_settings(settings: Mapping[str, JsonValue], abilities: Abilities) -> Iterator[Loss]:
     """Those that the protocol has no word for; null is "not set"."""
-    why = f"{can.vendor} has no such setting."
+    why = f"{abilities.provider} has no such setting."
     for name, value in settings.items():
-        if value is not None and name not in can.settings | OF_RUNWARD:
+        if value is not None and name not in abilities.settings | ADAPTER_SETTINGS:
             yield Loss(f"model_settings.{name}", why)
-    reasoning = settings.get(SUMMARISED)
+    reasoning = settings.get(REASONING_SETTING)
     summarised = isinstance(reasoning, dict) and reasoning.get("summary") is not None
-    if summarised and f"{SUMMARISED}.summary" not in can.settings:
-        yield Loss(f"model_settings.{SUMMARISED}.summary", why)
+    if summarised and f"{REASONING_SETTING}.summary" not in abilities.settings:
+        yield Loss(f"model_settings.{REASONING_SETTING}.summary", why)
 
 
 def _kept_settings(settings: Mapping[str, JsonValue], lost: set[str]) -> dict[str, JsonValue]:
     kept = {n: v for n, v in settings.items() if f"model_settings.{n}" not in lost}
-    reasoning = kept.get(SUMMARISED)
-    if f"model_settings.{SUMMARISED}.summary" in lost and isinstance(reasoning, dict):
-        kept[SUMMARISED] = {key: said for key, said in reasoning.items() if key != "summary"}
+    reasoning = kept.get(REASONING_SETTING)
+    if f"model_settings.{REASONING_SETTING}.summary" in lost and isinstance(reasoning, dict):
+        kept[REASONING_SETTING] = {key: said for key, said in reasoning.items() if key != "summary"}
     return kept
 
 
-def refused_choice(choice: RequestedToolChoice, can: Abilities) -> Loss | None:
+def unsupported_choice(choice: RequestedToolChoice, abilities: Abilities) -> Loss | None:
     kind = choice if isinstance(choice, str) else "named"
-    if kind == "auto" or kind in can.tool_choices:
+    if kind == "auto" or kind in abilities.tool_choices:
         return None
-    return Loss("tool_choice", f"{can.vendor} has no tool choice '{kind}'.")
+    return Loss("tool_choice", f"{abilities.provider} has no tool choice '{kind}'.")
 
 
 def _of_tools(request: ModelRequest, can: Abilities) -> Iterator[Loss]:
     for tool in request.tools:
         if tool.hosted is not None and tool.hosted.kind not in can.hosted:
-            yield Loss(f"tools.{tool.name}", f"{can.vendor} runs no {tool.hosted.kind} by itself.")
+            yield Loss(
+                f"tools.{tool.name}", f"{can.provider} runs no {tool.hosted.kind} by itself."
+            )
 
 
 def _of_choices(request: ModelRequest, can: Abilities) -> Iterator[Loss]:
-    if request.tools and (loss := refused_choice(request.tool_choice, can)) is not None:
+    if request.tools and (loss := unsupported_choice(request.tool_choice, can)) is not None:
         yield loss
     if request.tools and not request.parallel_tool_calls and not can.parallel_off:
-        why = f"{can.vendor} may ask for several calls at once."
+        why = f"{can.provider} may ask for several calls at once."
         yield Loss("parallel_tool_calls", why)
     if request.output_schema is not None and not can.output_schema:
-        why = f"{can.vendor} is not told the schema; its answer is held against it all the same."
+        why = f"{can.provider} is not told the schema; its answer is held against it all the same."
         yield Loss("output_schema", why)
 
 
@@ -94,18 +98,18 @@ def _of_items(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
     found: dict[str, str] = {}
     for item in items:
         if (owner := _foreign_owner(item, can)) is not None:
-            found["native"] = f"Citations and signatures of {owner} are not for {can.vendor}."
+            found["native"] = f"Citations and signatures of {owner} are not for {can.provider}."
         match item:
             case Reasoning() if _is_foreign_thought(item, can):
-                found["reasoning"] = f"Reasoning of {item.vendor} is not for {can.vendor}."
-            case HostedCall() if item.vendor != can.vendor:
-                why = f"What {item.vendor} ran by itself is told to {can.vendor} in text."
+                found["reasoning"] = f"Reasoning of {item.vendor} is not for {can.provider}."
+            case HostedCall() if item.vendor != can.provider:
+                why = f"What {item.vendor} ran by itself is told to {can.provider} in text."
                 found["hosted_call"] = why
             case Message(content=content) if not isinstance(content, str):
                 media = {part.type for part in content if isinstance(part, MediaPart)}
                 for kind, taken in (("image", can.images), ("file", can.files)):
                     if kind in media and not taken:
-                        found[kind] = f"{can.vendor} takes no {kind} in a message."
+                        found[kind] = f"{can.provider} takes no {kind} in a message."
             case _:
                 pass
     yield from (Loss(what, why) for what, why in found.items())
@@ -114,14 +118,14 @@ def _of_items(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
 def _foreign_owner(item: Item, can: Abilities) -> str | None:
     """Another vendor, which alone understands the `native` part of the item."""
     native = item.native if isinstance(item, Message | ToolCall) else None
-    return native.vendor if native is not None and native.vendor != can.vendor else None
+    return native.vendor if native is not None and native.vendor != can.provider else None
 
 
 def _is_foreign_thought(item: Item, can: Abilities) -> bool:
-    return isinstance(item, Reasoning) and item.vendor != can.vendor
+    return isinstance(item, Reasoning) and item.vendor != can.provider
 
 
-def kept_choice(
+def supported_choice(
     choice: RequestedToolChoice, tools: set[str], lost: set[str]
 ) -> RequestedToolChoice:
     """What is left of a choice when these are the tools."""

@@ -8,21 +8,21 @@ from typing import Final, TypeAlias
 from weakref import WeakSet
 
 from runward.llm.base import Abilities, Model
-from runward.llm.offline.model import Offline
+from runward.llm.offline.model import OfflineModel
 from runward.llm.openai.chat.chat_completions import OpenAIChat
-from runward.llm.openai.client import Transports
+from runward.llm.openai.client import TransportFactory
 from runward.llm.openai.responses.responses_api import OpenAIResponses
-from runward.llm.providers.access import Access, VendorName
-from runward.llm.providers.models import VendorModel, is_installed, missing_extra
+from runward.llm.providers.access import ProviderAccess, ProviderName
+from runward.llm.providers.models import ProviderModel, is_installed, missing_extra_message
 
 OFFLINE_MODELS: Final = frozenset({"rules"})
-VENDORS: Final = (
+MODEL_NAME_HELP: Final = (
     "Models are written vendor:model. There are openai:NAME (any server that speaks Chat "
     "Completions), openai-responses:NAME (any server that speaks the Responses API), "
     "anthropic:NAME, gemini:NAME, bedrock:NAME and offline:rules (a rule-based stand-in that "
     "needs no key)."
 )
-OWN_NAMES: Final = frozenset(
+PROJECT_SECRET_NAMES: Final = frozenset(
     {
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",
@@ -32,7 +32,7 @@ OWN_NAMES: Final = frozenset(
     }
 )
 """The names of a project's secrets by which it reaches vendors in its own way."""
-MAX_OWN: Final = 256
+MAX_PROJECT_MODELS: Final = 256
 """Projects' own ways to vendors that are found again where another project has the same."""
 _OPENAI_MISSING: Final = (
     "OPENAI_API_KEY is missing in the service's environment and among the project's secrets (or "
@@ -50,13 +50,13 @@ _MISSING: Final[Mapping[str, str]] = {
 }
 
 
-_KEY_OF: Final[Mapping[VendorName, str]] = {
+_KEY_OF: Final[Mapping[ProviderName, str]] = {
     "anthropic": "ANTHROPIC_API_KEY",
     "gemini": "GEMINI_API_KEY",
     "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
 }
 
-Reached: TypeAlias = OpenAIChat | OpenAIResponses | VendorModel
+ReachableModel: TypeAlias = OpenAIChat | OpenAIResponses | ProviderModel
 
 
 class ModelNotInCatalogError(ValueError):
@@ -66,20 +66,20 @@ class ModelNotInCatalogError(ValueError):
 class Models:
     """The models that can be asked in one way: by vendor, or why that one cannot."""
 
-    def __init__(self, by_vendor: Mapping[str, Reached | str]) -> None:
-        self._offline = Offline()
-        self._by_vendor = by_vendor
+    def __init__(self, by_provider: Mapping[str, ReachableModel | str]) -> None:
+        self._offline = OfflineModel()
+        self._by_vendor = by_provider
 
     def resolve(self, model: str) -> tuple[Model, str]:
         """Raises UnknownModelError."""
         vendor, colon, name = model.partition(":")
         if not colon or not name:
-            raise ModelNotInCatalogError(f"'{model}' does not name a model. {VENDORS}")
+            raise ModelNotInCatalogError(f"'{model}' does not name a model. {MODEL_NAME_HELP}")
         if vendor == "offline" and name in OFFLINE_MODELS:
             return self._offline, name
         match self._by_vendor.get(vendor):
             case None:
-                raise ModelNotInCatalogError(f"There is no model '{model}'. {VENDORS}")
+                raise ModelNotInCatalogError(f"There is no model '{model}'. {MODEL_NAME_HELP}")
             case str(why_not):
                 raise ModelNotInCatalogError(
                     f"'{model}' cannot be reached: {why_not}. 'offline:rules' works without."
@@ -90,15 +90,15 @@ class Models:
     def abilities(self) -> dict[str, Abilities]:
         """By vendor, of those that models can be asked of."""
         return {"offline": self._offline.abilities} | {
-            vendor: one.abilities for vendor, one in self.reached.items()
+            vendor: one.abilities for vendor, one in self.reachable.items()
         }
 
     @property
-    def reached(self) -> dict[str, Reached]:
+    def reachable(self) -> dict[str, ReachableModel]:
         return {v: one for v, one in self._by_vendor.items() if not isinstance(one, str)}
 
-    def or_why_not(self, vendor: str) -> Reached | str:
-        return self._by_vendor[vendor]
+    def model_or_reason(self, provider: str) -> ReachableModel | str:
+        return self._by_vendor[provider]
 
 
 class ModelCatalog:
@@ -111,38 +111,38 @@ class ModelCatalog:
         *,
         openai_api_key: str | None,
         openai_base_url: str | None,
-        vendors: Mapping[VendorName, Access] | None = None,
-        checked: Transports | None = None,
+        providers: Mapping[ProviderName, ProviderAccess] | None = None,
+        checked_transport: TransportFactory | None = None,
     ) -> None:
         self._openai_base_url = openai_base_url
-        self._vendors = dict(vendors or {})
-        self._checked = checked
-        by_vendor: dict[str, Reached | str] = dict(_MISSING)
+        self._vendors = dict(providers or {})
+        self._checked = checked_transport
+        by_vendor: dict[str, ReachableModel | str] = dict(_MISSING)
         if openai_api_key or openai_base_url:
             by_vendor |= _openai(openai_api_key, openai_base_url)
         by_vendor |= {vendor: _vendor(vendor, access) for vendor, access in self._vendors.items()}
         self.environment = Models(by_vendor)
         """As the service's environment says."""
         self._own: OrderedDict[frozenset[tuple[str, str]], Models] = OrderedDict()
-        self._opened: WeakSet[Reached] = WeakSet(self.environment.reached.values())
+        self._opened: WeakSet[ReachableModel] = WeakSet(self.environment.reachable.values())
 
-    def of(self, own: Mapping[str, str], refused_url: str | None = None) -> Models:
+    def for_project(self, secrets: Mapping[str, str], refusal: str | None = None) -> Models:
         """The models of a project with these secrets, of OWN_NAMES; `refused_url` says why its
         OPENAI_BASE_URL may not be called. A project's address never gets the operator's key."""
-        if not own:
+        if not secrets:
             return self.environment
-        key = frozenset({**own, "refused": refused_url or ""}.items())
+        key = frozenset({**secrets, "refused": refusal or ""}.items())
         models = self._own.get(key)
         if models is None:
-            models = self._own[key] = self._made(own, refused_url)
-            while len(self._own) > MAX_OWN:
+            models = self._own[key] = self._made(secrets, refusal)
+            while len(self._own) > MAX_PROJECT_MODELS:
                 self._own.popitem(last=False)  # its clients close with their last user
         self._own.move_to_end(key)
         return models
 
     async def open(self) -> None:
         """Optional, at the start of a process: saves the first call the import of an SDK."""
-        for one in self.environment.reached.values():
+        for one in self.environment.reachable.values():
             await one.open()
 
     async def aclose(self) -> None:
@@ -150,24 +150,24 @@ class ModelCatalog:
             await one.aclose()
 
     def _made(self, own: Mapping[str, str], refused_url: str | None) -> Models:
-        by_vendor: dict[str, Reached | str] = {
-            vendor: self.environment.or_why_not(vendor) for vendor in _MISSING
+        by_vendor: dict[str, ReachableModel | str] = {
+            vendor: self.environment.model_or_reason(vendor) for vendor in _MISSING
         }
         try:
             by_vendor |= self._own_ways(own, refused_url)
         except ValueError:
             text = "one of the project's keys for models holds characters that no key has"
             by_vendor = dict.fromkeys(_MISSING, text)
-        known = self.environment.reached.values()
+        known = self.environment.reachable.values()
         models = Models(by_vendor)
-        self._opened.update(one for one in models.reached.values() if one not in known)
+        self._opened.update(one for one in models.reachable.values() if one not in known)
         return models
 
     def _own_ways(
         self, own: Mapping[str, str], refused_url: str | None
-    ) -> dict[str, Reached | str]:
+    ) -> dict[str, ReachableModel | str]:
         """Raises ValueError for a key that cannot stand in a header."""
-        found: dict[str, Reached | str] = {}
+        found: dict[str, ReachableModel | str] = {}
         url = own.get("OPENAI_BASE_URL")
         if refused_url is not None:
             found |= dict.fromkeys(("openai", "openai-responses"), refused_url)
@@ -177,19 +177,19 @@ class ModelCatalog:
             found |= _openai(own["OPENAI_API_KEY"], self._openai_base_url)
         for vendor, name in _KEY_OF.items():
             if name in own:
-                former = self._vendors.get(vendor, Access())
+                former = self._vendors.get(vendor, ProviderAccess())
                 found[vendor] = _vendor(vendor, replace(former, key=own[name], aws=None))
         return found
 
 
 def _openai(
-    key: str | None, url: str | None, checked: Transports | None = None
-) -> dict[str, Reached]:
+    key: str | None, url: str | None, checked: TransportFactory | None = None
+) -> dict[str, ReachableModel]:
     return {
         "openai": OpenAIChat(key, url, checked),
         "openai-responses": OpenAIResponses(key, url, checked),
     }
 
 
-def _vendor(vendor: VendorName, access: Access) -> Reached | str:
-    return VendorModel(vendor, access) if is_installed() else missing_extra(vendor)
+def _vendor(vendor: ProviderName, access: ProviderAccess) -> ReachableModel | str:
+    return ProviderModel(vendor, access) if is_installed() else missing_extra_message(vendor)

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from pydantic_core import from_json
 
-from runward.domain.json import MAX_VALUES, cleaned_text
+from runward.domain.json import MAX_VALUES, clean_text
 from runward.llm.base import ModelError
 
 MAX_CALLS: Final = 256
@@ -19,11 +19,11 @@ MAX_OUTPUT_ITEMS: Final = 4096
 """Messages, thoughts, calls and hosted calls in one response."""
 MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
 MAX_REASON: Final = 500  # characters of the vendor's own words
-TRANSIENT: Final = frozenset({408, 409, 425, 429})  # and everything from 500
-SECRETIVE: Final = frozenset({401, 403})
+TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429})  # and everything from 500
+CREDENTIAL_STATUSES: Final = frozenset({401, 403})
 """What a vendor says with these may quote a key, so it is not repeated."""
 
-NO_MONEY: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+QUOTA_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 """A 429 with one of these codes is not cured by waiting."""
 
 PERMANENT_TYPES: Final = frozenset(
@@ -50,9 +50,9 @@ def http_failure(
 ) -> ModelError:
     """`secret` is struck out of the vendor's words."""
     error = _error_object(body)
-    reason = "" if status in SECRETIVE else _reason(error, secret)
-    transient = status in TRANSIENT or status >= 500
-    if status == 429 and NO_MONEY.intersection((str(error.get("code")), str(error.get("type")))):
+    reason = "" if status in CREDENTIAL_STATUSES else _reason(error, secret)
+    transient = status in TRANSIENT_STATUSES or status >= 500
+    if status == 429 and QUOTA_CODES.intersection((str(error.get("code")), str(error.get("type")))):
         transient = False
     if headers.get("x-should-retry") in ("true", "false"):
         transient = headers["x-should-retry"] == "true"
@@ -76,8 +76,8 @@ def reported_failure(error: Any) -> ModelError:
         transient = False
     status = code if isinstance(code, int) and 400 <= code <= 599 else None
     if status is not None:
-        transient = status in TRANSIENT or status >= 500
-    reason = "" if status in SECRETIVE else _reason(told, "")
+        transient = status in TRANSIENT_STATUSES or status >= 500
+    reason = "" if status in CREDENTIAL_STATUSES else _reason(told, "")
     text = "The model server reported an error" + (f": {reason}" if reason else ".")
     known = "model_rate_limited" if code == "rate_limit_exceeded" else "model_failed"
     return ModelError(_code(status) if status else known, text, transient=transient, status=status)
@@ -103,7 +103,7 @@ def timed_out(seconds: float) -> ModelError:
     return ModelError("model_timeout", text, transient=True)
 
 
-def silent(seconds: float) -> ModelError:
+def no_first_token(seconds: float) -> ModelError:
     text = f"The model said nothing for {seconds:g} seconds."
     return ModelError("model_timeout", text, transient=True)
 
@@ -174,7 +174,7 @@ def _code(status: int) -> str:
             return "model_timeout"
         case 429:
             return "model_rate_limited"
-        case _ if status in TRANSIENT or status >= 500:
+        case _ if status in TRANSIENT_STATUSES or status >= 500:
             return "model_unavailable"
         case _:
             return "model_refused_request"
@@ -200,4 +200,4 @@ def _reason(error: Mapping[str, Any], secret: str) -> str:
         return ""
     if secret:
         message = message.replace(secret, "***")
-    return cleaned_text(message)[:MAX_REASON]
+    return clean_text(message)[:MAX_REASON]

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from pydantic_core import from_json
 
-from runward.domain.json import MAX_VALUES, cleaned_text
+from runward.domain.json import MAX_VALUES, clean_text
 from runward.domain.run.bounds import bounded_count
 from runward.llm.failures import invalid_response, too_many_values
 
@@ -47,7 +47,7 @@ class EventLines:
         return events
 
 
-class Braces:
+class JsonObjectEnd:
     """Find the end of a JSON object that comes in pieces, reading each character once.
 
     Its keys and values are not checked: a parser has to, once `closed` is true."""
@@ -96,7 +96,7 @@ def parse_object(data: bytes) -> Frame:
     """A JSON object. Lone surrogates, which from_json refuses, are let through: a server may
     cut an emoji in half between two frames. An object with too many values is refused before it
     is parsed, which would hold the interpreter for seconds. Raises ModelError."""
-    if most_values(data) > MAX_VALUES:
+    if count_values(data) > MAX_VALUES:
         raise too_many_values()
     try:
         value: Any = from_json(data)
@@ -112,23 +112,23 @@ def parse_object(data: bytes) -> Frame:
     return cast(Frame, value)
 
 
-def most_values(data: bytes) -> int:
+def count_values(data: bytes) -> int:
     """Return how many values the JSON holds at most. Commas and brackets in texts count, too."""
     return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
-def joined(pieces: list[str]) -> str:
+def join_text(pieces: list[str]) -> str:
     """The pieces as one text that can be stored; halves of an emoji find each other."""
-    return cleaned_text(_HALVES.sub(_emoji, "".join(pieces)))
+    return clean_text(_HALVES.sub(_emoji, "".join(pieces)))
 
 
 def _emoji(halves: re.Match[str]) -> str:
     return halves[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
-def mapping(value: Any) -> Frame:
+def as_mapping(value: Any) -> Frame:
     return cast(Frame, value) if isinstance(value, dict) else {}
 
 
-def count(usage: Frame, name: str) -> int:
+def token_count(usage: Frame, name: str) -> int:
     return bounded_count(usage.get(name))

@@ -32,7 +32,7 @@ class Price:
     output: float
     cached_input: float | None = None
 
-    def of(self, usage: Usage) -> float:
+    def cost(self, usage: Usage) -> float:
         cached = min(usage.cached_input, usage.input)
         cached_price = self.input if self.cached_input is None else self.cached_input
         fresh = usage.input - cached
@@ -43,9 +43,11 @@ class Prices:
     """`own`: prices by `vendor:model`, which come before the table's. A name that ends in `*`
     stands for all that begin like it; the longest that fits counts."""
 
-    def __init__(self, own: Mapping[str, Price] | None = None) -> None:
-        self._exact = {name: one for name, one in (own or {}).items() if not name.endswith("*")}
-        begins = {name[:-1]: one for name, one in (own or {}).items() if name.endswith("*")}
+    def __init__(self, overrides: Mapping[str, Price] | None = None) -> None:
+        self._exact = {
+            name: one for name, one in (overrides or {}).items() if not name.endswith("*")
+        }
+        begins = {name[:-1]: one for name, one in (overrides or {}).items() if name.endswith("*")}
         self._begins = sorted(begins.items(), key=lambda item: len(item[0]), reverse=True)
         self._unlisted: set[tuple[str, str]] = set()
         self._table: DataSnapshot | None = None
@@ -54,7 +56,7 @@ class Prices:
         """Of one answer of `vendor:model`. None: nobody knows its price. The first one that the
         table is needed for loads it, which takes a quarter of a second."""
         if (own := self._own(model)) is not None:
-            return own.of(usage)
+            return own.cost(usage)
         vendor, _, name = model.partition(":")
         if vendor in FREE:
             return 0.0

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from runward.domain.registry.synonyms import OURS
+from runward.domain.registry.synonyms import FIELD_NAMES_BY_SYNONYM
 
 Check: TypeAlias = Callable[[JsonValue], bool]
 
@@ -47,7 +47,7 @@ def check_settings(settings: Mapping[str, JsonValue]) -> list[str]:
     problems: list[str] = []
     for name, value in settings.items():
         if name not in _SETTINGS:
-            known, ours = ", ".join(sorted(_SETTINGS)), OURS.get(name)
+            known, ours = ", ".join(sorted(_SETTINGS)), FIELD_NAMES_BY_SYNONYM.get(name)
             meant = f"Did you mean `{ours}`? " if ours in _SETTINGS else ""
             problems.append(f"{name}: is no model setting. {meant}There are: {known}")
         elif value is not None:

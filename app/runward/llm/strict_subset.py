@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject, compact
-from runward.domain.schema.subschemas import Pointer, pointer_of, rebuilt, walk
+from runward.domain.schema.subschemas import Pointer, map_children, pointer_of, walk
 from runward.llm.strict_modes import StrictMode
 
 _TOLD: Final = frozenset(
@@ -36,7 +36,7 @@ _SAYS_WHAT: Final = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf
 _NOT_BESIDE_REF: Final = _SAYS_WHAT - {"$ref"} | {"items", "properties", "required"}
 _BESIDE_REF: Final = frozenset({"$ref", "$defs", "definitions"})
 _LOOKAROUND: Final = re.compile(r"\(\?(?:[=!]|<[=!])")
-MAX_TOLD: Final = 200
+MAX_DESCRIBED_CHARS: Final = 200
 """Characters of one value that is told in a description."""
 
 
@@ -47,7 +47,7 @@ class UnenforceableError(ValueError):
         super().__init__(f"{'.'.join(('the schema', *pointer))} {why}")
 
 
-def enforced(schema: JsonObject, mode: StrictMode) -> JsonObject:
+def enforceable_schema(schema: JsonObject, mode: StrictMode) -> JsonObject:
     """The schema as the strict mode takes it. Its objects are closed already. Raises
     UnenforceableError."""
     for pointer, node in walk(schema):
@@ -77,7 +77,7 @@ def _check_shape(pointer: Pointer, node: JsonObject, mode: StrictMode) -> None:
 def _check_reference(pointer: Pointer, node: JsonObject) -> None:
     reference = str(node["$ref"])
     if not _is_definition(reference):
-        raise UnenforceableError(pointer, f"refers to {reference[:MAX_TOLD]}")
+        raise UnenforceableError(pointer, f"refers to {reference[:MAX_DESCRIBED_CHARS]}")
     if beside := sorted(node.keys() & _NOT_BESIDE_REF):
         raise UnenforceableError(pointer, f"has {', '.join(beside)} together with $ref")
 
@@ -112,7 +112,7 @@ def _rewritten(schema: JsonValue, mode: StrictMode) -> JsonValue:
     kept: JsonObject = {
         word: value for word, value in schema.items() if word in mode.words and word not in told
     }
-    node = rebuilt(kept, lambda child: _rewritten(child, mode))
+    node = map_children(kept, lambda child: _rewritten(child, mode))
     if told:
         node["description"] = _described(schema.get("description"), told)
     if "$ref" in node and node.keys() - _BESIDE_REF:
@@ -134,7 +134,9 @@ def _takes(schema: JsonObject, word: str, mode: StrictMode) -> bool:
 
 
 def _described(description: JsonValue, told: JsonObject) -> str:
-    notes = "; ".join(f"{word}: {compact(value)[:MAX_TOLD]}" for word, value in told.items())
+    notes = "; ".join(
+        f"{word}: {compact(value)[:MAX_DESCRIBED_CHARS]}" for word, value in told.items()
+    )
     return f"{description} ({notes})" if isinstance(description, str) else f"({notes})"
 
 

@@ -11,16 +11,16 @@ import structlog
 from pydantic_core import PydanticSerializationError
 
 from runward.domain.ids import Prefix, format_id
-from runward.domain.json import JsonObject, UnstorableError, cleaned_text
+from runward.domain.json import JsonObject, UnstorableError, clean_text
 from runward.domain.run import texts
 from runward.domain.run.bounds import MAX_CALL_ID, bounded_name, bounded_response
 from runward.domain.run.config import NamedTool
-from runward.domain.run.conversation import conversation
+from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel
 from runward.domain.run.history import trimmed_history
 from runward.domain.run.items import Message
 from runward.domain.run.response import Loss, ModelResponse
-from runward.domain.run.state import RunState, tool_calls_of
+from runward.domain.run.state import RunState, list_requested_calls
 from runward.domain.run.tools import CompiledTool
 from runward.llm import failures
 from runward.llm.base import (
@@ -32,13 +32,13 @@ from runward.llm.base import (
     OnDelta,
     ReasoningDelta,
     RequestedToolChoice,
-    Restarted,
+    StreamRestart,
     TextDelta,
 )
-from runward.llm.capabilities import fitted
+from runward.llm.capabilities import fit_request
 from runward.llm.catalog import ModelNotInCatalogError
 from runward.loop.breaker import OPEN, BreakerKey
-from runward.loop.hosted_secrets import with_secrets
+from runward.loop.hosted_secrets import add_secrets
 from runward.loop.leased_run import Engine
 from runward.store.live.drafts import Draft
 
@@ -56,7 +56,7 @@ FIRST_TOKEN_TIMEOUT: Final = 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
+class RetryNote:
     """A failed attempt, for the log: `after` is the delay in seconds, `model` what is asked
     next."""
 
@@ -75,24 +75,29 @@ class Retried:
 
 
 @dataclass(frozen=True, slots=True)
-class Downgraded:
+class LossNote:
     """A part of the request that the model cannot be told."""
 
     model: str
     loss: Loss
 
     def event(self) -> tuple[str, JsonObject]:
-        about: JsonObject = {"model": self.model, "what": self.loss.what, "why": self.loss.why}
+        about: JsonObject = {"model": self.model, "what": self.loss.part, "why": self.loss.reason}
         return "model.downgraded", about
 
 
-Note: TypeAlias = Retried | Downgraded
+Note: TypeAlias = RetryNote | LossNote
 
 
-def request_for(state: RunState, tools: Mapping[str, CompiledTool], ask: AskModel) -> ModelRequest:
+def build_request(
+    state: RunState, tools: Mapping[str, CompiledTool], ask: AskModel
+) -> ModelRequest:
     """Everything but the model's name."""
     config = state.config
-    items = (*trimmed_history(state.history, config.history, state.calls), *conversation(state))
+    items = (
+        *trimmed_history(state.history, config.history, state.calls),
+        *build_conversation(state),
+    )
     if ask.tools_off:
         items = (*items, Message("user", texts.SUMMARISE))
     return ModelRequest(
@@ -100,7 +105,7 @@ def request_for(state: RunState, tools: Mapping[str, CompiledTool], ask: AskMode
         instructions=config.instructions,
         items=items,
         tools=() if ask.tools_off else tuple(tool.spec for tool in tools.values()),
-        tool_choice=_choice(state, tools),
+        tool_choice=_choose_tool_choice(state, tools),
         parallel_tool_calls=config.parallel_tool_calls,
         settings=config.model_settings,
         output_schema=config.output_schema,
@@ -108,7 +113,7 @@ def request_for(state: RunState, tools: Mapping[str, CompiledTool], ask: AskMode
     )
 
 
-def _choice(state: RunState, tools: Mapping[str, CompiledTool]) -> RequestedToolChoice:
+def _choose_tool_choice(state: RunState, tools: Mapping[str, CompiledTool]) -> RequestedToolChoice:
     """After the first tool use a forced choice goes back to auto, or it would never end."""
     config = state.config
     if config.reset_tool_choice and _has_called(state):
@@ -121,7 +126,7 @@ def _choice(state: RunState, tools: Mapping[str, CompiledTool]) -> RequestedTool
 
 def _has_called(state: RunState) -> bool:
     """Whether the agent that has the run now has asked for a call."""
-    return any(one.agent == state.agent and tool_calls_of(one) for one in state.segments)
+    return any(one.agent == state.agent and list_requested_calls(one) for one in state.segments)
 
 
 async def ask_model(
@@ -135,12 +140,14 @@ async def ask_model(
     """The first model in line that answers. `check` is called before each request, and may raise.
     Raises ModelError when every model has failed."""
     turn, agent = state.turn + 1, state.agent
-    with engine.feed.draft(state.id, turn=turn, fence=state.fence, agent=agent) as draft:
-        return await _ask_in_turn(engine, state, request, _Watch(state, draft, tell, check))
+    with engine.feed.open_draft(state.id, turn=turn, fence=state.fence, agent=agent) as draft:
+        return await _ask_in_turn(
+            engine, state, request, _RequestObserver(state, draft, tell, check)
+        )
 
 
 async def _ask_in_turn(
-    engine: Engine, state: RunState, request: ModelRequest, watch: "_Watch"
+    engine: Engine, state: RunState, request: ModelRequest, watch: "_RequestObserver"
 ) -> ModelResponse:
     names = state.config.models
     for name, following in zip(names, [*names[1:], None], strict=True):
@@ -158,7 +165,7 @@ async def _ask_one(
     state: RunState,
     name: str,
     request: ModelRequest,
-    watch: "_Watch",
+    watch: "_RequestObserver",
     *,
     is_last: bool,
 ) -> ModelResponse:
@@ -168,8 +175,8 @@ async def _ask_one(
         model, vendor_name = (await engine.models.of(state.project_id)).resolve(name)
     except ModelNotInCatalogError as error:
         raise ModelError("unknown_model", str(error), transient=False) from error
-    fitting, losses = fitted(replace(request, model=vendor_name), model.abilities)
-    ready = await with_secrets(fitting, partial(engine.secrets, state.project_id))
+    fitting, losses = fit_request(replace(request, model=vendor_name), model.abilities)
+    ready = await add_secrets(fitting, partial(engine.secrets, state.project_id))
     watch.lost(name, (*losses, *ready.losses))
     key = (state.project_id, name)
     attempt = 1
@@ -181,16 +188,16 @@ async def _ask_one(
             try:
                 response = await _attempt(engine, key, model, ready.request, deltas)
             except ModelError as failure:
-                error = ready.redacted_error(failure)
+                error = ready.redact_error(failure)
             else:
                 deltas.end()
-                response = ready.redacted(response)
+                response = ready.redact_response(response)
                 watch.lost(name, response.losses)
                 cost = engine.prices.cost_usd(name, response.usage)
                 return replace(response, usage=replace(response.usage, cost=cost or 0.0))
         # To wait for the request that tries the model is no attempt. That one may take minutes.
         waits = error.code == OPEN and engine.breakers.is_probing(key)
-        delay = _delay(error, 1 if waits else attempt)
+        delay = _compute_delay(error, 1 if waits else attempt)
         if delay is None or (error.code == OPEN and not is_last):
             raise error
         attempt += not waits
@@ -219,28 +226,28 @@ async def _attempt(
 
             response = bounded_response(await model.respond(asked, show))
     except (UnstorableError, PydanticSerializationError, RecursionError) as error:
-        refused = failures.unstorable(_unstorable(error))
-        engine.breakers.failed(key, refused)
+        refused = failures.unstorable(_describe_unstorable(error))
+        engine.breakers.record_failure(key, refused)
         raise refused from None
     except TimeoutError:
-        silent = failures.silent(first)
-        engine.breakers.failed(key, silent)
+        silent = failures.no_first_token(first)
+        engine.breakers.record_failure(key, silent)
         raise silent from None
     except ModelError as error:
-        engine.breakers.failed(key, error)
+        engine.breakers.record_failure(key, error)
         raise
     except BaseException:
-        engine.breakers.over(key)
+        engine.breakers.end_probe(key)
         raise
-    engine.breakers.worked(key)
+    engine.breakers.record_success(key)
     return response
 
 
-def _unstorable(error: Exception) -> str:
+def _describe_unstorable(error: Exception) -> str:
     return str(error) if isinstance(error, UnstorableError) else "it holds what is no JSON"
 
 
-def _delay(error: ModelError, attempt: int) -> float | None:
+def _compute_delay(error: ModelError, attempt: int) -> float | None:
     """Seconds until the same model is asked again; None: it is not."""
     wish = error.retry_after or 0.0
     if not error.transient or attempt >= ATTEMPTS or wish > LONGEST_DELAY:
@@ -249,7 +256,7 @@ def _delay(error: ModelError, attempt: int) -> float | None:
     return max(wish, backoff * random.random())  # noqa: S311  # jitter, not a secret
 
 
-class _Watch:
+class _RequestObserver:
     """Who is told what happens meanwhile: the log of the run, and those who watch it live."""
 
     def __init__(
@@ -266,27 +273,27 @@ class _Watch:
 
     def lost(self, model: str, losses: Iterable[Loss]) -> None:
         for loss in losses:
-            self.tell(Downgraded(model, loss))
+            self.tell(LossNote(model, loss))
 
     def retried(self, model: str, error: ModelError, *, after: float) -> None:
         """`model` is asked next, `after` seconds."""
         log.info(
             "model_retried", run=format_id(Prefix.RUN, self._state.id), model=model, code=error.code
         )
-        self.tell(Retried(model, error.code, error.message, after))
+        self.tell(RetryNote(model, error.code, error.message, after))
         self._draft.restart()
 
     def show(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text=text):
-                self._draft.add("message.delta", cleaned_text(text))
+                self._draft.add("message.delta", clean_text(text))
             case ReasoningDelta(text=text):
-                self._draft.add("reasoning.delta", cleaned_text(text))
+                self._draft.add("reasoning.delta", clean_text(text))
             case ArgumentsDelta(text=text):
                 about: JsonObject = {
-                    "call_id": cleaned_text(delta.call_id)[:MAX_CALL_ID],
+                    "call_id": clean_text(delta.call_id)[:MAX_CALL_ID],
                     "tool": bounded_name(delta.name),
                 }
-                self._draft.add("tool_call.arguments.delta", cleaned_text(text), delta.index, about)
-            case Restarted():
+                self._draft.add("tool_call.arguments.delta", clean_text(text), delta.index, about)
+            case StreamRestart():
                 self._draft.restart()

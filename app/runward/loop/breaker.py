@@ -68,9 +68,9 @@ class Breakers:
         circuit = self._circuits.get(key)
         return circuit is not None and circuit.probing
 
-    def failed(self, key: BreakerKey, error: ModelError) -> None:
+    def record_failure(self, key: BreakerKey, error: ModelError) -> None:
         if error.code not in _DOWN:
-            self.over(key)
+            self.end_probe(key)
             return
         circuit = self._circuits.setdefault(key, _Circuit())
         self._circuits.move_to_end(key)
@@ -83,10 +83,10 @@ class Breakers:
             circuit.open_seconds = min(doubled, LONGEST_SECONDS)
             circuit.until = self._now() + circuit.open_seconds
 
-    def worked(self, key: BreakerKey) -> None:
+    def record_success(self, key: BreakerKey) -> None:
         self._circuits.pop(key, None)
 
-    def over(self, key: BreakerKey) -> None:
+    def end_probe(self, key: BreakerKey) -> None:
         """The request ended without a word on whether the vendor is up."""
         if (circuit := self._circuits.get(key)) is not None:
             circuit.probing = False

@@ -7,9 +7,9 @@ from runward.domain.registry.tools import OutputOfTool
 from runward.domain.run import texts
 from runward.domain.run.abandoned import Closed
 from runward.domain.run.calls import Call
-from runward.domain.run.outcomes import Failed, Outcome, Why
+from runward.domain.run.outcomes import Failed, FailureKind, Outcome
 from runward.domain.run.state import Child, ChildRun, Member, RunState
-from runward.domain.run.team import MAX_DEPTH, opening, outcome_of
+from runward.domain.run.team import MAX_DEPTH, build_child_input, read_child_outcome
 from runward.domain.run.tools import CompiledTool
 from runward.store.ids import mint
 from runward.store.postgres.db import retry_on_outage
@@ -29,16 +29,16 @@ class Children:
         name = tool.spec.agent
         assert name is not None
         if len(state.lineage.ancestors if state.lineage else ()) >= MAX_DEPTH:
-            return _not_started(
+            return _make_start_failure(
                 f"More than {MAX_DEPTH} child runs inside each other.", texts.TOO_DEEP
             )
         try:
             found = await retry_on_outage(lambda: self._find(state.project_id, name))
         except TeamTooLargeError:
             why = f"The handoffs of '{name}' lead to too many agents."
-            return _not_started(why, texts.NO_SUCH_AGENT)
+            return _make_start_failure(why, texts.NO_SUCH_AGENT)
         if found is None:
-            return _not_started(f"There is no agent '{name}'.", texts.NO_SUCH_AGENT)
+            return _make_start_failure(f"There is no agent '{name}'.", texts.NO_SUCH_AGENT)
         member, team = found
         own = member.config.limits.deadline_seconds
         bounds = [one for one in (own, tool.spec.timeout_seconds, seconds_left) if one is not None]
@@ -48,7 +48,7 @@ class Children:
             agent=name,
             member=member,
             team=team,
-            input=opening(call.arguments),
+            input=build_child_input(call.arguments),
             context=state.context,
             deadline_seconds=max(1.0, min(bounds)) if bounds else None,
         )
@@ -61,7 +61,7 @@ class Children:
             if agent is None:
                 return None
             team, _ = await agents.find_team(tx, project_id, agent.config.handoffs)
-        member = agents.member_of(agent)
+        member = agents.make_member(agent)
         if team:
             team[name] = member
         return member, team
@@ -69,14 +69,14 @@ class Children:
     async def result_of(self, state: RunState, tool: CompiledTool, child: Child) -> Outcome:
         """Of a child run that has ended."""
         if not isinstance(tool.spec.output, OutputOfTool):
-            return outcome_of(tool, child)
+            return read_child_outcome(tool, child)
         name = tool.spec.output.tool
 
         async def read() -> views.LastOutput | None:
             async with self._pool.connect() as tx:
-                return await views.last_output(tx, state.project_id, child.run_id, name)
+                return await views.find_last_output(tx, state.project_id, child.run_id, name)
 
-        return outcome_of(tool, child, await retry_on_outage(read))
+        return read_child_outcome(tool, child, await retry_on_outage(read))
 
     async def cancel(self, state: RunState) -> Closed:
         """The run has ended while child runs were open. Should this process end first, a sweep
@@ -84,10 +84,10 @@ class Children:
 
         async def write() -> Closed | None:
             async with self._pool.begin() as tx:
-                return await transitions.cancel_below(tx, state.project_id, state.id)
+                return await transitions.cancel_descendants(tx, state.project_id, state.id)
 
         return await retry_on_outage(write) or Closed()
 
 
-def _not_started(detail: str, told: str) -> Failed:
-    return Failed(Why.ERROR, detail, message=told, permanent=True)
+def _make_start_failure(detail: str, told: str) -> Failed:
+    return Failed(FailureKind.ERROR, detail, message=told, permanent=True)

@@ -8,9 +8,9 @@ from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run.calls import CallPhase, Reason
 from runward.domain.run.decide import Finish, Park
-from runward.domain.run.settle import close_open_calls, cut
+from runward.domain.run.settle import close_open_calls, truncate
 from runward.domain.run.state import Changes, RunState
-from runward.domain.run.status import Move, RunStatus, ending_event
+from runward.domain.run.status import Move, RunStatus, format_ending_event
 from runward.store.runs.gate import Ending
 
 _MOVES: Final[Mapping[RunStatus, Move]] = {
@@ -27,11 +27,14 @@ def park(state: RunState, changes: Changes, action: Park) -> Ending:
     phases = {state.calls[one].phase for one in action.waiting}
     if CallPhase.AWAITING_CHILD in phases or phases == {CallPhase.AWAITING_CALLBACK}:
         return Ending(Move.DEFER)
-    changes.add("run.waiting", waiting_for=[_waiting(state, call_id) for call_id in action.waiting])
+    changes.add(
+        "run.waiting",
+        waiting_for=[_describe_waiting_call(state, call_id) for call_id in action.waiting],
+    )
     return Ending(Move.PARK)
 
 
-def _waiting(state: RunState, call_id: CallId) -> JsonObject:
+def _describe_waiting_call(state: RunState, call_id: CallId) -> JsonObject:
     call = state.calls[call_id]
     about: JsonObject = {"call_id": call.id, "tool": call.tool}
     match call.phase:
@@ -58,19 +61,19 @@ def finish(state: RunState, changes: Changes, action: Finish) -> Ending:
     if action.code is not None:
         name = "code" if failed else "reason"
         details = {name: action.code, "message": action.message}
-    shown, full = cut(action.output, MAX_VALUE_BYTES)
+    shown, full = truncate(action.output, MAX_VALUE_BYTES)
     data: JsonObject = {"output": shown}
     if full is not None:
         data["truncated"] = True
     if details is not None:
         data["error" if failed else "incomplete_details"] = details
-    changes.add(ending_event(action.status), **data)
+    changes.add(format_ending_event(action.status), **data)
     return Ending(
         _MOVES[action.status],
         output=action.output,
         parsed=action.parsed,
         error=details if failed else None,
-        incomplete=None if failed else details,
-        refused=action.refused,
+        incomplete_details=None if failed else details,
+        refused_stage=action.refused,
         escalated=state.config.kind != "loop" and escalated,
     )

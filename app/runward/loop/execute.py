@@ -31,7 +31,7 @@ from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Outcome
 from runward.domain.run.plan import Turn, UnusableResponseError, take_response
 from runward.domain.run.recheck import recheck
-from runward.domain.run.resolve import ANSWERABLE, outcome_of_callback
+from runward.domain.run.resolve import ANSWERABLE_PHASES, parse_kept_answer
 from runward.domain.run.response import ModelResponse
 from runward.domain.run.settle import (
     StartChild,
@@ -42,16 +42,16 @@ from runward.domain.run.settle import (
     recover,
     start,
 )
-from runward.domain.run.state import Changes, ChildRun, RunState, Segment, SegmentKind, use
+from runward.domain.run.state import Changes, ChildRun, RunState, Segment, SegmentKind, add_usage
 from runward.domain.run.status import Move, RunStatus
 from runward.loop import endings, turn
-from runward.loop.ask_model import Downgraded, Note
+from runward.loop.ask_model import LossNote, Note
 from runward.loop.execution import EquippedRun
 from runward.loop.leased_run import Engine, LeaseLostError
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.ids import mint
 from runward.store.postgres.db import retry_on_outage
-from runward.store.runs.gate import Ending, Moved
+from runward.store.runs.gate import Ending, VersionChanged
 
 log = structlog.get_logger()
 INTERNAL: Final = "internal_error"
@@ -64,7 +64,7 @@ class Execution(EquippedRun):
 
     def __init__(self, engine: Engine, state: RunState, claimed_at: float | None = None) -> None:
         super().__init__(engine, state, claimed_at)
-        self._downgraded: set[Downgraded] = set()
+        self._downgraded: set[LossNote] = set()
 
     async def run(self) -> None:
         """Returns when the run has ended, waits for someone, was handed back, or is lost."""
@@ -150,10 +150,12 @@ class Execution(EquippedRun):
         if isinstance(response, turn.FailedAfterResponse):
             return await self._spoiled(response)
         shown_tools = {} if action.tools_off else tools
-        judging = turn.judged(engine, guarding, state, response, shown_tools, self._armed_tool)
+        judging = turn.prepare_turn(
+            engine, guarding, state, response, shown_tools, self._armed_tool
+        )
         judged = await self._unless_stopped(judging)
         if judged is None:  # the response is dropped, but it was paid for
-            self._state = use(self._state, self._changes, response.usage)
+            self._state = add_usage(self._state, self._changes, response.usage)
             return False
         hidden = frozenset(() if action.tools_off else self._enabled.keys() - tools.keys())
         return await self._take(response, replace(judged, shown=segments, hidden=hidden))
@@ -164,14 +166,14 @@ class Execution(EquippedRun):
             return False
         state, segments = self._state, len(self._state.segments)
         engine, guarding = self._engine, self._guarding
-        verdict = await self._unless_stopped(guarding.run_input(state))
+        verdict = await self._unless_stopped(guarding.check_input(state))
         if verdict is None:
             return False
         if not isinstance(verdict, Allow):
-            return await self._finish(turn.stopped_by(verdict, "run_input"))
+            return await self._finish(turn.finish_refused(verdict, "run_input"))
         await self._find_enabled(state)
         tools = {**self._enabled, **self._made}
-        judging = turn.judged(engine, guarding, state, response, tools, self._armed_tool)
+        judging = turn.prepare_turn(engine, guarding, state, response, tools, self._armed_tool)
         judged = await self._unless_stopped(judging)
         return judged is not None and await self._take(response, replace(judged, shown=segments))
 
@@ -192,7 +194,7 @@ class Execution(EquippedRun):
     async def _spoiled(self, spoiled: turn.FailedAfterResponse) -> bool:
         """The event keeps the usage even where the run was changed meanwhile and goes on."""
         state = replace(self._state, turn=self._state.turn + 1)
-        self._state = use(state, self._changes, spoiled.response.usage)
+        self._state = add_usage(state, self._changes, spoiled.response.usage)
         return await self._finish(spoiled.finish)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -212,7 +214,7 @@ class Execution(EquippedRun):
             asking.cancel()
 
     def _tell(self, note: Note) -> None:
-        if isinstance(note, Downgraded):
+        if isinstance(note, LossNote):
             if note in self._downgraded:
                 return
             self._downgraded.add(note)
@@ -273,7 +275,7 @@ class Execution(EquippedRun):
             state, one = start(state, changes, call, seconds=self._seconds_for(call))
             started.append(one)
         written = await self._write(state, changes, seen=self._state.version)
-        if isinstance(written, Moved):
+        if isinstance(written, VersionChanged):
             await self._record()
             await self._reload()
             return
@@ -302,11 +304,11 @@ class Execution(EquippedRun):
                 continue
             outcome: Outcome | None = None
             child = self._state.children.get(call.id)
-            if call.phase is CallPhase.AWAITING_CHILD and child is not None and child.ended:
+            if call.phase is CallPhase.AWAITING_CHILD and child is not None and child.has_ended:
                 tool = self._armed(call).tool
                 outcome = await self._engine.children.result_of(self._state, tool, child)
-            elif call.phase in ANSWERABLE and call.received is not None:
-                outcome = outcome_of_callback(call.received)
+            elif call.phase in ANSWERABLE_PHASES and call.received is not None:
+                outcome = parse_kept_answer(call.received)
             if outcome is not None:
                 self._in_flight.launch_late(self._state, call, self._armed(call), outcome)
 
@@ -336,9 +338,9 @@ class Execution(EquippedRun):
             verdict = classify_outcome(tool, call, opened, seconds_left=0.0, jitter=0.0)
         if call.phase is CallPhase.AWAITING_CHILD:
             child = self._state.children[call.id]
-            self._state = team.with_usage_of(self._state, self._changes, call, child)
-        if isinstance(outcome, Done) and outcome.state and team.is_good(verdict):
-            if (refused := team.too_much_state(self._state, outcome.state)) is not None:
+            self._state = team.add_child_usage(self._state, self._changes, call, child)
+        if isinstance(outcome, Done) and outcome.state and team.is_success(verdict):
+            if (refused := team.check_state_size(self._state, outcome.state)) is not None:
                 verdict = classify_outcome(tool, call, refused, seconds_left=0.0, jitter=0.0)
             else:
                 self._state = merge_state(self._state, self._changes, call, outcome.state)
@@ -347,9 +349,9 @@ class Execution(EquippedRun):
     # Ending this claim.
 
     async def _finish(self, action: Finish) -> bool:
-        if turn.shows_output(action):
+        if turn.has_output_to_check(action):
             version = self._state.version
-            checking = turn.checked(self._guarding, self._state, action)
+            checking = turn.check_output(self._guarding, self._state, action)
             checked = await self._unless_stopped(checking)
             if checked is None or self._state.version != version:
                 return False  # it is decided again

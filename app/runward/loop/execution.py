@@ -16,7 +16,7 @@ from runward.loop.checks import Checks
 from runward.loop.leased_run import Engine, LeasedRun
 from runward.loop.policies import NO_POLICY
 from runward.loop.run_tools import CallsInFlight, seconds_for
-from runward.loop.toolbox import SignedTool, ToolSet, enabled_now
+from runward.loop.toolbox import SignedTool, ToolSet, find_enabled_tools
 from runward.store.postgres.db import retry_on_outage
 
 MAX_PROGRESS: Final = 100
@@ -47,14 +47,14 @@ class EquippedRun(LeasedRun):
         policy = await retry_on_outage(lambda: policies.of(state.project_id))
         self._guarding = self._in_flight.guarding = Checks(self._engine.guards, policy)
         self._tools = await retry_on_outage(lambda: toolbox.fetch(state.project_id, wanted))
-        self._made = team.made_tools(state.config, state.team)
+        self._made = team.build_unregistered_tools(state.config, state.team)
         if state.config.output_schema is not None and self._schema is None:
             self._schema = stored_validator(state.config.output_schema, at="output")
 
     async def _find_enabled(self, state: RunState) -> None:
         """`state`: the run as it is when its model is asked. In a turn, rules see the same turn
         when its calls start as when its tools were shown."""
-        self._enabled = await enabled_now(self._tools, state, self._engine)
+        self._enabled = await find_enabled_tools(self._tools, state, self._engine)
 
     async def _shown_now(self) -> dict[str, CompiledTool]:
         """What the model is shown in this turn."""
@@ -70,7 +70,7 @@ class EquippedRun(LeasedRun):
         return {**BUILTINS, **self._enabled, **self._made}
 
     def _armed(self, call: Call) -> SignedTool:
-        armed = self._tools.of(call)
+        armed = self._tools.find(call)
         if armed is not None:
             return armed
         return SignedTool({**BUILTINS, **self._made}[call.tool], ())
@@ -79,10 +79,10 @@ class EquippedRun(LeasedRun):
         """One of those that the model is shown."""
         if tool.version == team.UNREGISTERED:
             return SignedTool(tool, ())
-        return self._tools.version(tool.name, tool.version)
+        return self._tools.get(tool.name, tool.version)
 
     def _tool_of(self, call: Call) -> CompiledTool | None:
-        armed = self._tools.of(call)
+        armed = self._tools.find(call)
         return armed.tool if armed else {**BUILTINS, **self._made}.get(call.tool)
 
     def _seconds_for(self, call: Call) -> float | None:

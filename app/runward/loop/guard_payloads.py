@@ -11,11 +11,11 @@ from runward.domain.registry.guards import Moment, Stage
 from runward.domain.run.calls import Call, Result
 from runward.domain.run.items import Item, Part, item_to_json, part_to_json
 from runward.domain.run.response import ModelResponse, RequestedCall
-from runward.domain.run.state import RunState, new_input
+from runward.domain.run.state import RunState, find_new_input
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VisibleResult:
     """A call's result as it stands now, whole even where the model reads a part of it."""
 
     output: JsonValue
@@ -23,7 +23,7 @@ class Seen:
     parts: tuple[Part, ...] = ()
 
     @classmethod
-    def of(cls, result: Result) -> "Seen":
+    def of(cls, result: Result) -> "VisibleResult":
         whole = result.output if result.full is None else result.full
         return cls(whole, result.is_error, result.parts)
 
@@ -34,11 +34,11 @@ class Seen:
         return shown
 
 
-def guardrail(state: RunState, stage: Stage, about: JsonObject) -> JsonObject:
+def build_guardrail_payload(state: RunState, stage: Stage, about: JsonObject) -> JsonObject:
     return {"type": "guardrail", "stage": stage, **_run(state), **about}
 
 
-def hook(state: RunState, on: Moment, *, turn: int, about: JsonObject) -> JsonObject:
+def build_hook_payload(state: RunState, on: Moment, *, turn: int, about: JsonObject) -> JsonObject:
     return {"type": "hook", "on": on, **_run(state), "turn": turn, **about}
 
 
@@ -50,7 +50,7 @@ def _run(state: RunState) -> JsonObject:
     }
 
 
-def of_call(call: Call, seen: Seen | None = None) -> JsonObject:
+def describe_call(call: Call, seen: VisibleResult | None = None) -> JsonObject:
     about: JsonObject = {
         "call_id": call.id,
         "tool": call.tool,
@@ -60,16 +60,16 @@ def of_call(call: Call, seen: Seen | None = None) -> JsonObject:
     return about if seen is None else about | seen.to_json()
 
 
-def of_conversation(items: Sequence[Item]) -> JsonObject:
+def describe_conversation(items: Sequence[Item]) -> JsonObject:
     return {"items": [item_to_json(item) for item in items]}
 
 
-def of_response(response: ModelResponse) -> JsonObject:
-    calls: list[JsonValue] = [_requested(call) for call in response.calls]
+def describe_response(response: ModelResponse) -> JsonObject:
+    calls: list[JsonValue] = [_describe_requested_call(call) for call in response.calls]
     return {"message": response.text, "calls": calls, "refusal": response.refusal}
 
 
-def _requested(call: RequestedCall) -> JsonObject:
+def _describe_requested_call(call: RequestedCall) -> JsonObject:
     """Its arguments are not checked yet: what is no JSON object is shown as text."""
     shown: JsonObject = {"call_id": call.call_id, "name": call.name}
     try:
@@ -81,5 +81,5 @@ def _requested(call: RequestedCall) -> JsonObject:
     return shown | {"arguments": {}, "arguments_text": call.arguments}
 
 
-def of_new_input(state: RunState) -> list[JsonValue]:
-    return [item_to_json(item) for segment in new_input(state) for item in segment.items]
+def describe_new_input(state: RunState) -> list[JsonValue]:
+    return [item_to_json(item) for segment in find_new_input(state) for item in segment.items]

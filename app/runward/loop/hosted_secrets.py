@@ -27,10 +27,10 @@ from runward.llm.base import (
     ModelRequest,
     OnDelta,
     ReasoningDelta,
-    Restarted,
+    StreamRestart,
     TextDelta,
 )
-from runward.llm.capabilities import kept_choice
+from runward.llm.capabilities import supported_choice
 
 Read: TypeAlias = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
 """The values of secrets by name; one that does not exist is not among them."""
@@ -48,15 +48,15 @@ class RequestWithSecrets:
     losses: tuple[Loss, ...] = ()
     values: tuple[str, ...] = ()
 
-    def redacted(self, response: ModelResponse) -> ModelResponse:
+    def redact_response(self, response: ModelResponse) -> ModelResponse:
         if not self.values:
             return response
         return replace(response, output=tuple(self._output(one) for one in response.output))
 
-    def deltas(self, show: OnDelta) -> "Deltas":
-        return Deltas(self.values, show)
+    def deltas(self, show: OnDelta) -> "RedactedDeltas":
+        return RedactedDeltas(self.values, show)
 
-    def redacted_error(self, error: ModelError) -> ModelError:
+    def redact_error(self, error: ModelError) -> ModelError:
         if not self.values:
             return error
         message = error.message
@@ -118,7 +118,7 @@ class RequestWithSecrets:
         return text
 
 
-class Deltas:
+class RedactedDeltas:
     """Shows what streams in without the secrets. A secret may come in pieces, so of each text as
     many characters as it may have wait for what follows, or for `end`."""
 
@@ -129,7 +129,7 @@ class Deltas:
         self._held: dict[tuple[type, int], _Text] = {}
 
     def __call__(self, delta: Delta) -> None:
-        if self._secret is None or isinstance(delta, Restarted):
+        if self._secret is None or isinstance(delta, StreamRestart):
             self._held.clear()
             self._show(delta)
             return
@@ -159,7 +159,7 @@ class Deltas:
         return replace(delta, text=delta.text[end:])
 
 
-async def with_secrets(request: ModelRequest, read: Read) -> RequestWithSecrets:
+async def add_secrets(request: ModelRequest, read: Read) -> RequestWithSecrets:
     """A tool whose secret does not exist is left out."""
     wanted = {
         name
@@ -179,17 +179,17 @@ async def with_secrets(request: ModelRequest, read: Read) -> RequestWithSecrets:
             named = ", ".join(f"'{name}'" for name in missing)
             losses.append(Loss(f"tools.{tool.name}", f"There is no secret {named}."))
         elif tool.hosted is not None and secrets:
-            tools.append(tool.model_copy(update={"hosted": _filled(tool.hosted, values)}))
+            tools.append(tool.model_copy(update={"hosted": _fill_settings(tool.hosted, values)}))
         else:
             tools.append(tool)
-    choice = kept_choice(request.tool_choice, {tool.name for tool in tools}, set())
+    choice = supported_choice(request.tool_choice, {tool.name for tool in tools}, set())
     filled = replace(request, tools=tuple(tools), tool_choice=choice)
     return RequestWithSecrets(
         filled, tuple(losses), tuple(sorted(values.values(), key=len, reverse=True))
     )
 
 
-def _filled(hosted: Hosted, values: Mapping[str, str]) -> Hosted:
+def _fill_settings(hosted: Hosted, values: Mapping[str, str]) -> Hosted:
     """A setting `headers.X-Key` is a field of the setting `headers`."""
     settings = dict(hosted.settings)
     for setting, secret in hosted.secrets.items():

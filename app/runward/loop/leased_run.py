@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
-from runward.domain.run.abandoned import abandoned
+from runward.domain.run.abandoned import find_abandoned
 from runward.domain.run.calls import Call
 from runward.domain.run.items import Item
 from runward.domain.run.state import Changes, RunState
@@ -21,18 +21,18 @@ from runward.llm.prices import Prices
 from runward.loop.breaker import Breakers
 from runward.loop.children import Children
 from runward.loop.notices import Notices
-from runward.loop.policies import Policies
+from runward.loop.policies import PolicyCache
 from runward.loop.project_models import ProjectModels
 from runward.loop.related import related_changes
 from runward.loop.toolbox import Toolbox
 from runward.store.access.vault import SecretUnreadableError
-from runward.store.live.events import shown_now
+from runward.store.live.events import encode_committed
 from runward.store.live.listener import Feed
 from runward.store.postgres.db import retry_on_outage
 from runward.store.runs import sweep
-from runward.store.runs.claims import Held
-from runward.store.runs.gate import Committed, Ending, Moved, Step, Written
-from runward.tools.base import ToolExecutor as Executor
+from runward.store.runs.claims import HeldLease
+from runward.store.runs.gate import Committed, Ending, Step, StepOutcome, VersionChanged
+from runward.tools.base import ToolInvoker as Executor
 from runward.tools.guards import GuardClient
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
@@ -51,7 +51,7 @@ class Engine:
     that fence any more. `history` reads what the session's earlier runs left. `callback` makes
     the URL and token with which a tool answers later."""
 
-    commit: Callable[[Step], Awaitable[Written]]
+    commit: Callable[[Step], Awaitable[StepOutcome]]
     load: Callable[[ProjectId, RunId, int], Awaitable[RunState | None]]
     history: Callable[[RunState], Awaitable[tuple[tuple[Item, ...], ...]]]
     toolbox: Toolbox
@@ -63,7 +63,7 @@ class Engine:
     plugins: PluginHost
     rules: RuleEvaluator
     guards: GuardClient
-    policies: Policies
+    policies: PolicyCache
     feed: Feed
     notices: Notices
     callback: Callable[[RunState, Call], tuple[str, str]]
@@ -81,7 +81,7 @@ class Leases:
 
     async def renew(self, state: RunState) -> bool:
         """Return whether the lease is held. It is renewed unless somebody locks the run."""
-        held = Held(state.project_id, state.id, state.fence)
+        held = HeldLease(state.project_id, state.id, state.fence)
         async with self.pool.begin() as tx:
             return not await sweep.renew_leases(tx, self.length, [held])
 
@@ -171,7 +171,7 @@ class LeasedRun(ABC):
 
     async def _write(
         self, state: RunState, changes: Changes, *, seen: int | None, ending: Ending | None = None
-    ) -> Committed | Moved:
+    ) -> Committed | VersionChanged:
         """Raises LeaseLostError; then nothing was written."""
         if self._lost:
             raise LeaseLostError
@@ -180,12 +180,12 @@ class LeasedRun(ABC):
             run_id=state.id,
             fence=state.fence,
             changes=changes,
-            seen=seen,
+            expected_version=seen,
             turn=state.turn,
             usage=state.usage,
             agent=state.agent,
             ending=ending,
-            beyond=related_changes(state, changes, ending),
+            related=related_changes(state, changes, ending),
         )
         began = now()
         written = await self._engine.commit(step)
@@ -193,13 +193,13 @@ class LeasedRun(ABC):
             raise LeaseLostError
         if isinstance(written, Committed):
             self._leased_until = began + self._engine.leases.length.total_seconds()
-            self._engine.notices.tell(abandoned(state, changes))
-        if isinstance(written, Committed) and self._engine.feed.followed(state.id):
+            self._engine.notices.tell(find_abandoned(state, changes))
+        if isinstance(written, Committed) and self._engine.feed.is_followed(state.id):
             if written.last_seq:
-                events = shown_now(state.id, written.last_seq, written.at, changes.events)
+                events = encode_committed(state.id, written.last_seq, written.at, changes.events)
                 self._engine.feed.publish(state.id, events)
             else:  # a lost connection had hidden the commit, and with it the events' numbers
-                self._engine.feed.hint(state.id)
+                self._engine.feed.notify_changed(state.id)
         return written
 
     async def _hand_back_unread(self, error: SecretUnreadableError) -> None:

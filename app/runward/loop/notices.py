@@ -9,10 +9,10 @@ from typing import Final
 import structlog
 
 from runward.domain.ids import Prefix, format_id
-from runward.domain.run.abandoned import Abandoned
+from runward.domain.run.abandoned import AbandonedCall
 from runward.loop.toolbox import SignedTool, Toolbox
 from runward.tools.base import Invocation
-from runward.tools.webhook.call import NOTICE_SECONDS, Webhook
+from runward.tools.webhook.call import NOTICE_SECONDS, WebhookInvoker
 
 log = structlog.get_logger()
 
@@ -27,10 +27,10 @@ class Notices:
     """As a context: until it is left, notices are sent. Each is tried once. A process that is
     killed tells nothing more; a tool that must know asks the run."""
 
-    def __init__(self, toolbox: Toolbox, webhook: Webhook) -> None:
+    def __init__(self, toolbox: Toolbox, webhook: WebhookInvoker) -> None:
         self._toolbox = toolbox
         self._webhook = webhook
-        self._waiting: asyncio.Queue[Abandoned] = asyncio.Queue(MAX_WAITING)
+        self._waiting: asyncio.Queue[AbandonedCall] = asyncio.Queue(MAX_WAITING)
         self._senders: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Notices":
@@ -52,7 +52,7 @@ class Notices:
             sender.cancel()
         await asyncio.gather(*self._senders, return_exceptions=True)
 
-    def tell(self, abandoned: Iterable[Abandoned]) -> None:
+    def tell(self, abandoned: Iterable[AbandonedCall]) -> None:
         """What has been committed. Returns at once."""
         for one in abandoned:
             try:
@@ -70,17 +70,17 @@ class Notices:
             finally:
                 self._waiting.task_done()
 
-    async def _send(self, call: Abandoned) -> None:
+    async def _send(self, call: AbandonedCall) -> None:
         assert call.call.version is not None
         wanted = [(call.call.tool, call.call.version)]
-        armed = (await self._toolbox.fetch(call.project_id, wanted)).of(call.call)
+        armed = (await self._toolbox.fetch(call.project_id, wanted)).find(call.call)
         if armed is None or armed.tool.spec.type != "webhook":
             return
         told = await self._webhook.notify_cancelled(_invocation(call, armed), call.reason)
         log.info("notice_sent", call=format_id(Prefix.CALL, call.call.uuid), told=told)
 
 
-def _invocation(call: Abandoned, armed: SignedTool) -> Invocation:
+def _invocation(call: AbandonedCall, armed: SignedTool) -> Invocation:
     return Invocation(
         project_id=call.project_id,
         run_id=call.run_id,

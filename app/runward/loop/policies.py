@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import ProjectId
 from runward.domain.registry.guards import Guardrail, Hook
-from runward.loop.project_cache import KeptByProject
+from runward.loop.project_cache import ProjectCache
 from runward.store.access.vault import Vault
 from runward.store.registry import policies
 from runward.tools import signing
@@ -33,12 +33,14 @@ class ProjectPolicy:
 NO_POLICY: Final = ProjectPolicy((), (), ())
 
 
-class Policies(KeptByProject[ProjectPolicy]):
+class PolicyCache(ProjectCache[ProjectPolicy]):
     def __init__(self, pool: AsyncEngine, vault: Vault) -> None:
         async def read(project_id: ProjectId) -> ProjectPolicy:
             async with pool.connect() as tx:
                 stored = await policies.get_policy(tx, project_id)
-            secrets = tuple(vault.guard_secret(project_id, one) for one in stored.generations)
+            secrets = tuple(
+                vault.derive_guard_secret(project_id, one) for one in stored.generations
+            )
             overlap_ends = signing.end_of_overlap(stored.former_seconds)
             return ProjectPolicy(stored.hooks, stored.guardrails, secrets, overlap_ends)
 

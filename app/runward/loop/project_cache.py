@@ -13,7 +13,7 @@ MAX_KEPT: Final = 4096
 T = TypeVar("T")
 
 
-class KeptByProject(Generic[T]):
+class ProjectCache(Generic[T]):
     def __init__(self, read: Callable[[ProjectId], Awaitable[T]]) -> None:
         self._read = read
         self._kept: OrderedDict[UUID, T] = OrderedDict()

@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from runward.domain.ids import ProjectId
 from runward.egress.targets import TargetError
-from runward.llm.catalog import OWN_NAMES, ModelCatalog, Models
-from runward.loop.project_cache import KeptByProject
+from runward.llm.catalog import PROJECT_SECRET_NAMES, ModelCatalog, Models
+from runward.loop.project_cache import ProjectCache
 
 
-class ProjectModels(KeptByProject[Models]):
+class ProjectModels(ProjectCache[Models]):
     """`secrets` reads values by name; `check_url` raises TargetError for an address that may not be
     called."""
 
@@ -20,13 +20,17 @@ class ProjectModels(KeptByProject[Models]):
         check_url: Callable[[str], Awaitable[None]],
     ) -> None:
         async def read(project_id: ProjectId) -> Models:
-            own = await secrets(project_id, OWN_NAMES)
-            return catalog.of(own, await _why_not(own.get("OPENAI_BASE_URL"), check_url))
+            own = await secrets(project_id, PROJECT_SECRET_NAMES)
+            return catalog.for_project(
+                own, await _find_url_problem(own.get("OPENAI_BASE_URL"), check_url)
+            )
 
         super().__init__(read)
 
 
-async def _why_not(url: str | None, check_url: Callable[[str], Awaitable[None]]) -> str | None:
+async def _find_url_problem(
+    url: str | None, check_url: Callable[[str], Awaitable[None]]
+) -> str | None:
     if url is None:
         return None
     try:

@@ -11,7 +11,7 @@ from runward.domain.run.state import (
     RunState,
     Segment,
     SegmentKind,
-    created,
+    add_run_created,
 )
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store import codec
@@ -25,33 +25,33 @@ def related_changes(
     """None: nothing, so the step can share its commit with those of other runs."""
     parts = ending is not None and ending.move is not Move.RELEASE
     concerns = state.lineage or state.place or state.open_children
-    if not (changes.children or changes.shared or (parts and concerns)):
+    if not (changes.children or changes.shared_state or (parts and concerns)):
         return None
     ends = ending is not None and MOVES[ending.move].target in TERMINAL
     kept: tuple[JsonObject, ...] = ()
     if ending is not None and ends and state.place and state.place.number is not None:
         settled = replace(state, calls={**state.calls, **changes.inserted, **changes.updated})
-        kept = codec.kept_of(settled, ending.output, refused=ending.refused)
+        kept = codec.collect_session_items(settled, ending.output, refused=ending.refused_stage)
     return RelatedChanges(
         lineage=state.lineage,
-        children=tuple(_new_run(state, child) for child in changes.children),
+        children=tuple(_build_child_run(state, child) for child in changes.children),
         awaits_children=ending is not None
         and ending.move is Move.DEFER
         and bool(state.open_children),
         session_id=state.place.session_id if state.place else None,
-        shared=changes.shared,
-        leaves=state.place if ends else None,
-        kept=kept,
+        state_delta=changes.shared_state,
+        session_place=state.place if ends else None,
+        session_items=kept,
     )
 
 
-def _new_run(state: RunState, child: ChildRun) -> NewRun:
+def _build_child_run(state: RunState, child: ChildRun) -> NewRun:
     config = child.member.config
     if child.deadline_seconds is not None:
         limits = config.limits.model_copy(update={"deadline_seconds": child.deadline_seconds})
         config = config.model_copy(update={"limits": limits})
     changes = Changes()
-    created(changes, child.agent, config, parent_call_id=child.call_id)
+    add_run_created(changes, child.agent, config, parent_call_id=child.call_id)
     changes.segments.append(Segment(SegmentKind.INPUT, 0, child.agent, child.input))
     above = state.lineage
     return NewRun(

@@ -17,7 +17,7 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.calls import Call, CallPhase, Result
 from runward.domain.run.config import Limits
-from runward.domain.run.outcomes import Failed, Outcome, Waits, Why
+from runward.domain.run.outcomes import Failed, FailureKind, Outcome, Waits
 from runward.domain.run.settle import (
     AwaitCallback,
     AwaitResolution,
@@ -30,7 +30,7 @@ from runward.domain.run.state import RunState
 from runward.loop.checks import Checks
 from runward.loop.policies import ProjectPolicy
 from runward.loop.toolbox import SignedTool
-from runward.tools.base import Invocation, ToolExecutor
+from runward.tools.base import Invocation, ToolInvoker
 
 log = structlog.get_logger()
 
@@ -48,7 +48,7 @@ class CallsInFlight:
 
     def __init__(
         self,
-        executors: Mapping[str, ToolExecutor],
+        executors: Mapping[str, ToolInvoker],
         callback: Callable[[RunState, Call], tuple[str, str]],
         guarding: Checks,
         report: ReportOf,
@@ -171,7 +171,7 @@ class CallsInFlight:
         executor = self._executors.get(armed.tool.spec.type)
         if executor is None:
             detail = f"Nothing here executes tools of type {armed.tool.spec.type}."
-            return Failed(Why.NOT_SENT, detail, permanent=True)
+            return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         return await executor.invoke(self._invocation(state, call, armed))
 
     def _invocation(self, state: RunState, call: Call, armed: SignedTool) -> Invocation:
@@ -222,7 +222,7 @@ async def _unfailing(
             "tool_executor_failed", tool=call.tool, call=format_id(Prefix.CALL, call.uuid)
         )
         detail = f"Runward's own executor failed: {type(error).__name__}."
-        return Failed(Why.UNKNOWN, detail, permanent=True)
+        return Failed(FailureKind.UNKNOWN, detail, permanent=True)
 
 
 def jitter() -> float:

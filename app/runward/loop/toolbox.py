@@ -19,11 +19,11 @@ from runward.domain.run.calls import Call
 from runward.domain.run.state import RunState
 from runward.domain.run.tools import (
     CompiledTool,
-    RequestedArguments,
-    asked,
+    RequestKey,
+    build_rule_values,
     compile_tool,
     is_enabled,
-    rule_values,
+    make_request_key,
 )
 from runward.store.access.vault import Vault
 from runward.store.registry import tool_registry
@@ -56,8 +56,8 @@ class SignedTool:
 class ToolSet:
     """The tools that one run may show, and those that it has open calls of."""
 
-    def __init__(self, armed: Mapping[tuple[str, int], SignedTool]) -> None:
-        self._armed = armed
+    def __init__(self, signed_tools: Mapping[tuple[str, int], SignedTool]) -> None:
+        self._armed = signed_tools
 
     def current(self, state: RunState) -> dict[str, CompiledTool]:
         """As they are now, in the order in which the run names them."""
@@ -67,16 +67,16 @@ class ToolSet:
             if (name, state.pinned.get(name)) in self._armed
         }
 
-    def version(self, name: str, version: int) -> SignedTool:
+    def get(self, name: str, version: int) -> SignedTool:
         """Raises KeyError."""
         return self._armed[name, version]
 
-    def of(self, call: Call) -> SignedTool | None:
+    def find(self, call: Call) -> SignedTool | None:
         """The version that the call was made for. None: it was never registered."""
         return self._armed.get((call.tool, call.version or 0))
 
 
-class Deciders(Protocol):
+class ToolPolicies(Protocol):
     """Evaluate the rules and callables of tools."""
 
     @property
@@ -85,21 +85,21 @@ class Deciders(Protocol):
     def rules(self) -> RuleEvaluator: ...
 
 
-async def enabled_now(
-    tools: ToolSet, state: RunState, deciders: Deciders
+async def find_enabled_tools(
+    tools: ToolSet, state: RunState, deciders: ToolPolicies
 ) -> dict[str, CompiledTool]:
     """The tools that are shown in this turn. A tool of a plugin that this process has not loaded
     is not shown."""
     current = tools.current(state)
     by_callable = [t for t in current.values() if isinstance(t.spec.enabled, ByCallable)]
     by_rule = {t.name: t.spec.enabled for t in current.values() if isinstance(t.spec.enabled, When)}
-    plugins, about = deciders.plugins, _about(state)
+    plugins, about = deciders.plugins, _build_policy_context(state)
     answers = await asyncio.gather(*(plugins.is_enabled(t.spec, about) for t in by_callable))
     answered = {tool.name: answer for tool, answer in zip(by_callable, answers, strict=True)}
     questions = [
-        RuleQuestion(r.when, rule_values(current[name], {})) for name, r in by_rule.items()
+        RuleQuestion(r.when, build_rule_values(current[name], {})) for name, r in by_rule.items()
     ]
-    decided = await deciders.rules.decide(state.project_id, questions, _shared(state))
+    decided = await deciders.rules.decide(state.project_id, questions, _build_shared_values(state))
     answered |= {name: one is True for name, one in zip(by_rule, decided, strict=True)}
     return {
         name: tool
@@ -108,17 +108,17 @@ async def enabled_now(
     }
 
 
-async def approvals_asked(
+async def evaluate_approvals(
     tools: Mapping[str, CompiledTool],
     calls: Iterable[tuple[str, JsonObject]],
     state: RunState,
-    deciders: Deciders,
-) -> dict[RequestedArguments, bool]:
+    deciders: ToolPolicies,
+) -> dict[RequestKey, bool]:
     """The answers of rules and callables about calls, each a tool's name and its arguments; for
     `needs_approval`. Names that are not among `tools`, and calls that their schema refuses, are
     not asked about."""
     wanted = {
-        asked(name, arguments): (tools[name], arguments)
+        make_request_key(name, arguments): (tools[name], arguments)
         for name, arguments in calls
         if name in tools
         and isinstance(tools[name].spec.approval, When | ByCallable)
@@ -128,20 +128,22 @@ async def approvals_asked(
         key: one for key, one in wanted.items() if isinstance(one[0].spec.approval, ByCallable)
     }
     by_rule = {
-        key: RuleQuestion(tool.spec.approval.when, rule_values(tool, arguments))
+        key: RuleQuestion(tool.spec.approval.when, build_rule_values(tool, arguments))
         for key, (tool, arguments) in wanted.items()
         if isinstance(tool.spec.approval, When)
     }
-    plugins, about = deciders.plugins, _about(state)
+    plugins, about = deciders.plugins, _build_policy_context(state)
     answers = await asyncio.gather(
         *(plugins.needs_approval(t.spec, arguments, about) for t, arguments in by_callable.values())
     )
-    decided = await deciders.rules.decide(state.project_id, list(by_rule.values()), _shared(state))
+    decided = await deciders.rules.decide(
+        state.project_id, list(by_rule.values()), _build_shared_values(state)
+    )
     answered = dict(zip(by_callable, answers, strict=True))
     return answered | {key: one is not False for key, one in zip(by_rule, decided, strict=True)}
 
 
-def _shared(state: RunState) -> JsonObject:
+def _build_shared_values(state: RunState) -> JsonObject:
     """The values of the variables that all rules of a turn see."""
     run: JsonObject = {
         "id": format_id(Prefix.RUN, state.id),
@@ -151,7 +153,7 @@ def _shared(state: RunState) -> JsonObject:
     return {"context": state.context, "run": run}
 
 
-def _about(state: RunState) -> PolicyContext:
+def _build_policy_context(state: RunState) -> PolicyContext:
     return PolicyContext(
         run_id=format_id(Prefix.RUN, state.id),
         agent=state.agent,
@@ -161,7 +163,7 @@ def _about(state: RunState) -> PolicyContext:
     )
 
 
-def _schema_characters(armed: SignedTool) -> int:
+def _count_schema_characters(armed: SignedTool) -> int:
     """Return the size of the tool's schemas in characters of JSON."""
     spec = armed.tool.spec
     return len(compact(spec.parameters)) + len(compact(spec.output_schema or {}))
@@ -205,17 +207,19 @@ class Toolbox:
             for pair, armed in found.items():
                 if (key := (project_id, *pair)) not in self._kept:
                     self._kept[key] = armed
-                    self.schema_characters += _schema_characters(armed)
+                    self.schema_characters += _count_schema_characters(armed)
             while len(self._kept) > MAX_KEPT or self.schema_characters > MAX_SCHEMA_CHARACTERS:
-                self.schema_characters -= _schema_characters(self._kept.popitem(last=False)[1])
+                self.schema_characters -= _count_schema_characters(
+                    self._kept.popitem(last=False)[1]
+                )
         return found
 
-    async def missing(self, project_id: ProjectId, names: Sequence[str]) -> list[str]:
+    async def list_unregistered(self, project_id: ProjectId, names: Sequence[str]) -> list[str]:
         """The names under which no tool is registered."""
-        known = await self.known(project_id, names)
+        known = await self.find_kinds(project_id, names)
         return [name for name in names if name not in known]
 
-    async def known(
+    async def find_kinds(
         self, project_id: ProjectId, names: Sequence[str]
     ) -> Mapping[str, HostedKind | None]:
         """The kind of those that a vendor runs, None for others; what is not registered is not
@@ -224,7 +228,7 @@ class Toolbox:
         unsure = [name for name in names if name not in known]
         if unsure:
             async with self._pool.connect() as tx:
-                known.update(await tool_registry.current_kinds(tx, project_id, unsure))
+                known.update(await tool_registry.read_hosted_kinds(tx, project_id, unsure))
         return known
 
     def forget(self, project_id: UUID | None, *, tell: bool = True) -> None:
@@ -232,7 +236,7 @@ class Toolbox:
         project. `tell`: those who watch it."""
         self._changes += 1
         for key in [key for key in self._kept if project_id in (None, key[0])]:
-            self.schema_characters -= _schema_characters(self._kept.pop(key))
+            self.schema_characters -= _count_schema_characters(self._kept.pop(key))
         if project_id is None:
             self._known.clear()
         else:

@@ -7,24 +7,24 @@ from typing import Final
 from runward.domain.registry.guards import (
     Allow,
     Fail,
-    GoOn,
     GuardrailVerdict,
-    HookFailed,
+    HookFailure,
     Instead,
+    NoChange,
     Reject,
     Stage,
 )
 from runward.domain.run.decide import AskModel, Finish
-from runward.domain.run.plan import Turn, requests_of
+from runward.domain.run.plan import Turn, parse_requests
 from runward.domain.run.response import ModelResponse
 from runward.domain.run.state import RunState
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool, needs_approval
 from runward.llm.base import ModelError
-from runward.loop.ask_model import Note, ask_model, request_for
-from runward.loop.checks import AskedCall, Checks, instead_of_model
+from runward.loop.ask_model import Note, ask_model, build_request
+from runward.loop.checks import Checks, RequestedToolCall, make_replacement_response
 from runward.loop.leased_run import Engine
-from runward.loop.toolbox import SignedTool, approvals_asked
+from runward.loop.toolbox import SignedTool, evaluate_approvals
 from runward.store.ids import mint
 
 HOOK_FAILED: Final = "hook_failed"
@@ -51,35 +51,35 @@ async def ask(
 ) -> ModelResponse | FailedAfterResponse | Finish:
     """The response that counts, or how the run ends without one. `check` is called before each
     model request."""
-    refused = await refused_input(guarding, state)
+    refused = await find_refused_input(guarding, state)
     if refused is not None:
         return refused
-    request = request_for(state, shown, action)
+    request = build_request(state, shown, action)
     before = await guarding.before_model(state, request.items)
     match before:
-        case HookFailed(detail=detail):
+        case HookFailure(detail=detail):
             return Finish(RunStatus.FAILED, code=HOOK_FAILED, message=detail)
         case Instead():
-            response = instead_of_model(before)
-        case GoOn():
+            response = make_replacement_response(before)
+        case NoChange():
             try:
                 response = await ask_model(engine, state, request, tell=tell, check=check)
             except ModelError as error:
                 return Finish(RunStatus.FAILED, code=error.code, message=error.message)
     after = await guarding.after_model(state, response)
-    if isinstance(after, HookFailed):
+    if isinstance(after, HookFailure):
         failed = Finish(RunStatus.FAILED, code=HOOK_FAILED, message=after.detail)
         return FailedAfterResponse(response, failed)
     return after
 
 
-async def refused_input(guarding: Checks, state: RunState) -> Finish | None:
+async def find_refused_input(guarding: Checks, state: RunState) -> Finish | None:
     """How the run ends if what came in since the last turn is refused."""
-    verdict = await guarding.run_input(state)
-    return None if isinstance(verdict, Allow) else stopped_by(verdict, "run_input")
+    verdict = await guarding.check_input(state)
+    return None if isinstance(verdict, Allow) else finish_refused(verdict, "run_input")
 
 
-async def judged(
+async def prepare_turn(
     engine: Engine,
     guarding: Checks,
     state: RunState,
@@ -89,10 +89,10 @@ async def judged(
 ) -> Turn:
     """What is known about the calls of a response before they enter the ledger: what rules
     and plugins say about approval, and guardrails before a person is asked."""
-    requests = requests_of(response, shown)
-    answered = await approvals_asked(shown, requests, state, engine)
+    requests = parse_requests(response, shown)
+    answered = await evaluate_approvals(shown, requests, state, engine)
     gated = [
-        AskedCall(armed(shown[name]), arguments)
+        RequestedToolCall(armed(shown[name]), arguments)
         for name, arguments in requests
         if needs_approval(shown[name], arguments, answered)
     ]
@@ -100,7 +100,7 @@ async def judged(
     return Turn(shown, mint, answered=answered, verdicts=verdicts)
 
 
-def stopped_by(verdict: Reject | Fail, stage: Stage) -> Finish:
+def finish_refused(verdict: Reject | Fail, stage: Stage) -> Finish:
     """How a run ends whose input or output a guardrail refused. Which one it was, and why, is for
     operators."""
     why = verdict.detail or verdict.message
@@ -110,14 +110,14 @@ def stopped_by(verdict: Reject | Fail, stage: Stage) -> Finish:
     return Finish(RunStatus.INCOMPLETE, told, code=GUARDRAIL, message=why, refused=stage)
 
 
-def shows_output(action: Finish) -> bool:
+def has_output_to_check(action: Finish) -> bool:
     """A run that ends with an output shows it to guardrails first, also where it is incomplete."""
     unfinished = action.status is RunStatus.INCOMPLETE and action.output is not None
     theirs = action.code == GUARDRAIL
     return not theirs and (unfinished or action.status is RunStatus.COMPLETED)
 
 
-async def checked(guarding: Checks, state: RunState, action: Finish) -> Finish:
+async def check_output(guarding: Checks, state: RunState, action: Finish) -> Finish:
     """How the run ends once guardrails have seen its output."""
-    verdict: GuardrailVerdict = await guarding.run_output(state, action.output)
-    return action if isinstance(verdict, Allow) else stopped_by(verdict, "run_output")
+    verdict: GuardrailVerdict = await guarding.check_output(state, action.output)
+    return action if isinstance(verdict, Allow) else finish_refused(verdict, "run_output")

@@ -17,7 +17,7 @@ from runward.quickstart.main import LOOPBACK
 from runward.settings import Settings
 from runward.store import inspection, readiness
 from runward.store.access.vault import Vault
-from runward.store.inspection import KnownTool
+from runward.store.inspection import WebhookToolAddress
 from runward.store.postgres import embedded
 from runward.store.postgres.addresses import read_url
 from runward.store.postgres.db import DATABASE_ERRORS, Database, Tx, check_safety, open_database
@@ -35,7 +35,7 @@ TOOL_SECONDS: Final = 5.0
 async def of_database(settings: Settings) -> AsyncIterator[Finding]:
     async with AsyncExitStack() as stack:
         if settings.database_url is None:
-            data_dir = embedded.data_dir_of(settings.data_dir)
+            data_dir = embedded.resolve_data_dir(settings.data_dir)
             if not (data_dir / "postgres" / "data" / "PG_VERSION").exists():
                 yield Finding(
                     "database",
@@ -45,7 +45,7 @@ async def of_database(settings: Settings) -> AsyncIterator[Finding]:
                 )
                 return
             try:
-                server = await embedded.start(data_dir, say=lambda _: None)
+                server = await embedded.start(data_dir, report=lambda _: None)
             except EmbeddedError as error:
                 yield Finding("database", "fail", str(error), "Do what it says, or see its log.")
                 return
@@ -60,7 +60,7 @@ async def of_database(settings: Settings) -> AsyncIterator[Finding]:
         else:
             url = settings.database_url.get_secret_value()
             try:
-                shown = read_url(url).place
+                shown = read_url(url).location
             except OperatorError as error:
                 yield _failure("database", error)
                 return
@@ -94,14 +94,14 @@ async def _of_reachable(
     async with database.pool.connect() as tx:
         yield await _secret_key(settings, tx)
     async with database.pool.connect() as tx:
-        known = await inspection.webhooks(tx, MAX_TOOLS)
+        known = await inspection.list_webhook_tools(tx, MAX_TOOLS)
     async for finding in _of_tools(settings, known):
         yield finding
 
 
 async def _clock(tx: Tx) -> Finding:
     before = datetime.now(UTC)
-    there = await inspection.clock(tx)
+    there = await inspection.read_clock(tx)
     after = datetime.now(UTC)
     ahead, behind = (before - there).total_seconds(), (there - after).total_seconds()
     apart = max(ahead, behind)
@@ -122,7 +122,7 @@ async def _secret_key(settings: Settings, tx: Tx) -> Finding:
     if settings.secret_key is None:
         return finding
     try:
-        await readiness.check(tx, Vault(settings.secret_key.get_secret_value()))
+        await readiness.check_database(tx, Vault(settings.secret_key.get_secret_value()))
     except WrongSecretKeyError as error:
         return _failure("secret key", error)
     except UnmigratedDatabaseError:  # no process has been started on it yet
@@ -132,7 +132,7 @@ async def _secret_key(settings: Settings, tx: Tx) -> Finding:
     return finding
 
 
-async def _of_tools(settings: Settings, known: list[KnownTool]) -> AsyncIterator[Finding]:
+async def _of_tools(settings: Settings, known: list[WebhookToolAddress]) -> AsyncIterator[Finding]:
     if not known:
         yield Finding("tools", "ok", "no tool with a URL is registered")
         return
@@ -144,7 +144,7 @@ async def _of_tools(settings: Settings, known: list[KnownTool]) -> AsyncIterator
         return  # said of the ports already
     turn = asyncio.Semaphore(AT_ONCE)
 
-    async def ask(tool: KnownTool) -> Finding | None:
+    async def ask(tool: WebhookToolAddress) -> Finding | None:
         async with turn:
             return await _of_tool(egress, tool)
 
@@ -161,7 +161,7 @@ async def _of_tools(settings: Settings, known: list[KnownTool]) -> AsyncIterator
         yield finding
 
 
-async def _of_tool(egress: Egress, tool: KnownTool) -> Finding | None:
+async def _of_tool(egress: Egress, tool: WebhookToolAddress) -> Finding | None:
     """OPTIONS is safe (RFC 9110, 9.2.1): it does nothing there. Any answer will do. None: fine."""
     answer = await egress.send(
         "OPTIONS", tool.url, {}, b"", seconds=TOOL_SECONDS, max_response_bytes=1024

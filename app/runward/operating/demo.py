@@ -24,7 +24,7 @@ from runward.cli.printing import say, waiting
 from runward.cli.runs import show
 from runward.quickstart.banner import FIRST_INPUT
 from runward.quickstart.example_tools import FOLDER
-from runward.store.postgres.embedded_home import installed_package
+from runward.store.postgres.embedded_home import find_package
 
 START_SECONDS: Final = 180.0
 STOP_SECONDS: Final = 60.0
@@ -39,7 +39,7 @@ def show_demo(*, yes: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):  # the latter as its terminal is closed
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda number, _: sys.exit(128 + number))
-    if installed_package() is None:
+    if find_package() is None:
         fail(
             "The demo needs a PostgreSQL of its own. Run: pip install 'runward[embedded]'",
             Exit.FAILED,

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from runward.api.registry import render
-from runward.api.registry.key_models import MAX_NAME
+from runward.api.registry.key_models import MAX_NAME_LENGTH
 from runward.cli.connection import JsonBody
 from runward.cli.keys import print_keys, print_made, print_revoked
-from runward.domain.ids import Prefix, parse
-from runward.domain.json import cleaned_text
+from runward.domain.ids import Prefix, parse_id
+from runward.domain.json import clean_text
 from runward.domain.registry.scopes import Scope
 from runward.operating.environment import database_url, read_settings, run, shared, stop
 from runward.quickstart.local_secrets import secret_key_of
@@ -27,11 +27,11 @@ def create_key(
 ) -> None:
     if unknown := set(scopes) - {str(one) for one in Scope}:
         stop(f"There is no scope {', '.join(sorted(unknown))}. Scopes: {', '.join(Scope)}.")
-    if not 0 < len(name) <= MAX_NAME or cleaned_text(name) != name:
-        stop(f"The name must be UTF-8 text of 1 to {MAX_NAME} characters.")
+    if not 0 < len(name) <= MAX_NAME_LENGTH or clean_text(name) != name:
+        stop(f"The name must be UTF-8 text of 1 to {MAX_NAME_LENGTH} characters.")
 
     async def create() -> None:
-        secret = keys.new_secret()
+        secret = keys.make_secret()
         expires = None
         if expires_in_days is not None:
             expires = datetime.now(UTC) + timedelta(days=expires_in_days)
@@ -70,7 +70,7 @@ def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
     """It stops working within five seconds, everywhere."""
 
     async def revoke() -> None:
-        wanted = parse(Prefix.KEY, key_id)
+        wanted = parse_id(Prefix.KEY, key_id)
         key = None
         async with _administration(read_settings()) as (tx, _):
             if wanted is not None:
@@ -88,8 +88,8 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
     be in use by `serve` at the same time."""
     async with AsyncExitStack() as stack:
         if settings.database_url is None:
-            data_dir = embedded.data_dir_of(settings.data_dir)
-            server = await embedded.start(data_dir, say=lambda _: None)
+            data_dir = embedded.resolve_data_dir(settings.data_dir)
+            server = await embedded.start(data_dir, report=lambda _: None)
             stack.push_async_callback(server.stop)
             url, secret = server.url, settings.secret_key or secret_key_of(data_dir)
             await migrations.upgrade(url, secret.get_secret_value())
@@ -101,7 +101,7 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
         await check_safety(database)  # and say in a sentence why there is no connection
         tx = await stack.enter_async_context(database.pool.begin())
         vault = Vault(secret.get_secret_value())
-        await readiness.prepare(tx, vault)
+        await readiness.prepare_database(tx, vault)
         yield tx, vault
 
 
@@ -113,7 +113,7 @@ def _shown(key: keys.Key) -> JsonBody:
 def _project(shown: str) -> Any:
     if shown == "default":
         return keys.DEFAULT_PROJECT
-    project = parse(Prefix.PROJECT, shown)
+    project = parse_id(Prefix.PROJECT, shown)
     if project is None:
         stop(f"'{shown}' is not a project's id.")
     return project

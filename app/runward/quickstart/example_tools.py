@@ -80,7 +80,7 @@ async def _served(
     server = None
     try:
         async with database.pool.begin() as tx:
-            await readiness.prepare(tx, vault)
+            await readiness.prepare_database(tx, vault)
             await keys.ensure_default_project(tx)
             found = {
                 name: await tool_registry.get_tool(tx, DEFAULT_PROJECT, name) for name in NAMES
@@ -117,11 +117,11 @@ async def _register(
         await tool_registry.add_tool(tx, vault, DEFAULT_PROJECT, spec, signing.make_secret())
     elif former.spec.url != url:
         spec = former.spec.model_copy(update={"url": url})
-        await tool_registry.change_tool(tx, vault, DEFAULT_PROJECT, former, spec)
+        await tool_registry.update_tool(tx, vault, DEFAULT_PROJECT, former, spec)
 
 
 async def _secrets(tx: Tx, vault: Vault, names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-    current = await tool_registry.current_versions(tx, DEFAULT_PROJECT, list(names))
+    current = await tool_registry.read_current_versions(tx, DEFAULT_PROJECT, list(names))
     versions = await tool_registry.read_versions(tx, vault, DEFAULT_PROJECT, list(current.items()))
     return {version.spec.name: version.secrets for version in versions}
 

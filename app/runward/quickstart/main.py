@@ -61,13 +61,15 @@ async def serve_everything(settings: Settings, *, examples: bool) -> None:
 async def _on_this_machine(
     stack: AsyncExitStack, settings: Settings, progress: ProgressPrinter, *, examples: bool
 ) -> Prepared:
-    data_dir = embedded.data_dir_of(settings.data_dir)
-    server = await embedded.start(data_dir, say=progress.step)
+    data_dir = embedded.resolve_data_dir(settings.data_dir)
+    server = await embedded.start(data_dir, report=progress.step)
     stack.push_async_callback(server.stop)
     progress.step("Migrating the database")
     secret_key = settings.secret_key or secret_key_of(data_dir)
     await migrations.upgrade(server.url, secret_key.get_secret_value())
-    api_key = settings.bootstrap_key or load_or_create_secret(data_dir / "api-key", keys.new_secret)
+    api_key = settings.bootstrap_key or load_or_create_secret(
+        data_dir / "api-key", keys.make_secret
+    )
     settings = settings.model_copy(
         update={
             "secret_key": secret_key,

@@ -11,11 +11,11 @@ from pydantic_core import from_json
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Stage
-from runward.domain.run.bounds import bytes_of
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
+from runward.domain.run.bounds import count_json_bytes
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Reason, Result
 from runward.domain.run.config import AgentConfig, Limits, RunConfig
-from runward.domain.run.conversation import conversation, without_refused
-from runward.domain.run.history import to_keep
+from runward.domain.run.conversation import build_conversation, remove_refused
+from runward.domain.run.history import select_history
 from runward.domain.run.items import (
     Item,
     Message,
@@ -30,7 +30,7 @@ from runward.domain.run.state import (
     Lineage,
     Member,
     Place,
-    Remembered,
+    RememberedDecision,
     RunState,
     Segment,
     SegmentKind,
@@ -39,7 +39,7 @@ from runward.domain.run.status import RunStatus
 
 _CONFIG: Final = TypeAdapter(AgentConfig)
 _RUN_CONFIG: Final = TypeAdapter(RunConfig)
-_AS_TEXT: Final = (
+_TEXT_COLUMNS: Final = (
     "config",
     "context",
     "team",
@@ -118,9 +118,9 @@ def call_from_row(row: dict[str, Any]) -> Call:
         raw=row["raw_arguments"],
         timeout_seconds=row["timeout_seconds"],
         result=None if row["result"] is None else result_from_json(row["result"]),
-        child=None if row["child_run_id"] is None else RunId(_uuid(row["child_run_id"])),
+        child=None if row["child_run_id"] is None else RunId(_parse_uuid(row["child_run_id"])),
         received=row["received"],
-        exchange=None if row["exchange"] is None else Exchange(**row["exchange"]),
+        exchange=None if row["exchange"] is None else InputRequest(**row["exchange"]),
     )
 
 
@@ -165,7 +165,7 @@ def segment_to_row(run_id: RunId, number: int, segment: Segment) -> dict[str, An
         "turn": segment.turn,
         "agent": segment.agent,
         "items": items_to_json(segment.items),
-        "seen": segment.seen,
+        "seen": segment.segments_before,
     }
 
 
@@ -178,25 +178,29 @@ def segment_from_row(row: dict[str, Any]) -> Segment:
     return Segment(SegmentKind(row["kind"]), row["turn"], row["agent"], items, row["seen"])
 
 
-def kept_of(
+def collect_session_items(
     state: RunState, output: JsonValue, *, refused: Stage | None = None
 ) -> tuple[JsonObject, ...]:
     """What the later runs of its session see of a run that has ended with `output`. `refused`: the
     stage of a guardrail that ended it; then `output` is the guardrail's message."""
-    items = conversation(without_refused(state, refused))
-    kept = to_keep(items, None if refused == "run_input" else output, state.config.kind)
+    items = build_conversation(remove_refused(state, refused))
+    kept = select_history(items, None if refused == "run_input" else output, state.config.kind)
     if refused == "run_output" and state.config.kind == "llm" and isinstance(output, str):
         kept = (*kept, Message("assistant", output))
     return tuple(item_to_json(item) for item in kept)
 
 
-def _in_order(rows: Iterable[dict[str, Any]]) -> tuple[Segment, ...]:
+def _order_segments(rows: Iterable[dict[str, Any]]) -> tuple[Segment, ...]:
     """As the conversation went: what came in while a model was being asked stands after its
     response, though it was written before."""
     ordered: list[Segment] = []
     for row in rows:
         segment = segment_from_row(row)
-        at = len(ordered) if segment.seen is None else min(segment.seen, len(ordered))
+        at = (
+            len(ordered)
+            if segment.segments_before is None
+            else min(segment.segments_before, len(ordered))
+        )
         ordered.insert(at, segment)
     return tuple(ordered)
 
@@ -219,19 +223,19 @@ def team_from_json(data: dict[str, Any]) -> dict[str, Member]:
     }
 
 
-def _child(row: dict[str, Any]) -> Child:
+def _child_from_row(row: dict[str, Any]) -> Child:
     return Child(
-        run_id=RunId(_uuid(row["id"])),
+        run_id=RunId(_parse_uuid(row["id"])),
         status=RunStatus(row["status"]),
         output=row["output"],
         parsed=row["output_parsed"],
         error=row["error"] or row["incomplete_details"],
-        usage=_usage(row),
+        usage=_usage_from_row(row),
         escalated=row["escalated"],
     )
 
 
-def _usage(row: dict[str, Any]) -> Usage:
+def _usage_from_row(row: dict[str, Any]) -> Usage:
     return Usage(
         row["input_tokens"],
         row["output_tokens"],
@@ -241,32 +245,32 @@ def _usage(row: dict[str, Any]) -> Usage:
     )
 
 
-def _lineage(row: dict[str, Any]) -> Lineage | None:
+def _lineage_from_row(row: dict[str, Any]) -> Lineage | None:
     if row["parent_run_id"] is None:
         return None
     return Lineage(
-        parent=RunId(_uuid(row["parent_run_id"])),
+        parent=RunId(_parse_uuid(row["parent_run_id"])),
         call_id=CallId(row["parent_call_id"]),
-        ancestors=tuple(RunId(_uuid(one)) for one in row["ancestors"]),
+        ancestors=tuple(RunId(_parse_uuid(one)) for one in row["ancestors"]),
         path=tuple(row["path"]),
     )
 
 
-def _uuid(value: Any) -> UUID:
+def _parse_uuid(value: Any) -> UUID:
     return UUID(str(value))
 
 
 def state_from_row(row: dict[str, Any]) -> RunState:
     """From the columns of `runward.store.runs.queries.LOAD`, whose JSON is text. Raises ValueError
     and others where it cannot be parsed."""
-    row |= {name: from_json(row[name]) for name in _AS_TEXT if row[name] is not None}
+    row |= {name: from_json(row[name]) for name in _TEXT_COLUMNS if row[name] is not None}
     calls = [call_from_row(call) for call in row["calls"] or ()]
     seconds_left = row["seconds_left"]
     session = row["session_id"]
-    place = None if session is None else Place(SessionId(_uuid(session)), row["session_seq"])
+    place = None if session is None else Place(SessionId(_parse_uuid(session)), row["session_seq"])
     state = RunState(
-        project_id=ProjectId(_uuid(row["project_id"])),
-        id=RunId(_uuid(row["id"])),
+        project_id=ProjectId(_parse_uuid(row["project_id"])),
+        id=RunId(_parse_uuid(row["id"])),
         fence=row["fence"],
         version=row["version"],
         agent=row["agent"],
@@ -275,11 +279,11 @@ def state_from_row(row: dict[str, Any]) -> RunState:
         context=row["context"],
         last_seq=row["last_seq"],
         turn=row["turn"],
-        usage=_usage(row),
-        segments=_in_order(row["segments"] or ()),
+        usage=_usage_from_row(row),
+        segments=_order_segments(row["segments"] or ()),
         calls={call.id: call for call in calls},
         remembered=tuple(
-            Remembered(
+            RememberedDecision(
                 one["decision"],
                 one["tool"],
                 one["tool_version"],
@@ -292,13 +296,15 @@ def state_from_row(row: dict[str, Any]) -> RunState:
         ),
         team=team_from_json(row["team"]),
         created_by=row["created_by"],
-        lineage=_lineage(row),
-        children={CallId(one["parent_call_id"]): _child(one) for one in row["children"] or ()},
+        lineage=_lineage_from_row(row),
+        children={
+            CallId(one["parent_call_id"]): _child_from_row(one) for one in row["children"] or ()
+        },
         place=place,
         shared=row["shared_state"] or {},
         cancel_after_turn=row["cancel_requested_at"] is not None,
         seconds_left=None if seconds_left is None else float(seconds_left),
-        stored_bytes=bytes_of((row["segments"], row["calls"])),
+        stored_bytes=count_json_bytes((row["segments"], row["calls"])),
     )
     active = row["active_agent"]
-    return state if active in (None, state.agent) else state.handed_to(active)
+    return state if active in (None, state.agent) else state.with_agent(active)

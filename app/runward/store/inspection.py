@@ -11,7 +11,7 @@ from runward.store.postgres.tables import tool_versions, tools
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTool:
+class WebhookToolAddress:
     """Its name, where its calls go, and its metadata."""
 
     name: str
@@ -19,11 +19,11 @@ class KnownTool:
     metadata: JsonObject
 
 
-async def clock(tx: Tx) -> datetime:
+async def read_clock(tx: Tx) -> datetime:
     return (await tx.execute(select(func.clock_timestamp()))).scalar_one()
 
 
-async def webhooks(tx: Tx, limit: int) -> list[KnownTool]:
+async def list_webhook_tools(tx: Tx, limit: int) -> list[WebhookToolAddress]:
     """The tools of all projects that have a URL."""
     spec = tool_versions.c.spec
     found = await tx.execute(
@@ -39,4 +39,4 @@ async def webhooks(tx: Tx, limit: int) -> list[KnownTool]:
         .order_by(tools.c.name, tools.c.project_id)
         .limit(limit)
     )
-    return [KnownTool(row.name, row.url, row.about or {}) for row in found]
+    return [WebhookToolAddress(row.name, row.url, row.about or {}) for row in found]

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from runward.domain.errors import OperatorError
 from runward.store import readiness
 from runward.store.postgres.addresses import read_url
-from runward.store.postgres.connection_errors import explaining
+from runward.store.postgres.connection_errors import explain_connection_errors
 from runward.store.postgres.db import DRIVER, log_fields, sqlstate
 
 log = structlog.get_logger()
@@ -36,7 +36,7 @@ async def upgrade(
     url: str,
     secret_key: str | None = None,
     *,
-    to: str = "head",
+    revision: str = "head",
     variable: str = "DATABASE_URL",
 ) -> None:
     """Migrate to the head. Returns at once if the database has it; waits for another migrator.
@@ -53,7 +53,7 @@ async def upgrade(
                 if await _is_current(connection):
                     return
                 try:
-                    await connection.run_sync(_upgrade, secret_key, to)
+                    await connection.run_sync(_upgrade, secret_key, revision)
                 except DBAPIError as error:
                     if sqlstate(error) not in _LOCKED:
                         raise
@@ -82,7 +82,7 @@ async def _connect(url: str, variable: str = "DATABASE_URL") -> AsyncGenerator[A
     arguments = {"dsn": address.dsn, "timeout": address.seconds, "server_settings": settings}
     engine = create_async_engine(DRIVER, poolclass=NullPool, connect_args=arguments)
     try:
-        with explaining(address, variable):
+        with explain_connection_errors(address, variable):
             async with engine.connect() as connection:
                 yield connection
     finally:

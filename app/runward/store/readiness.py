@@ -23,13 +23,13 @@ MIGRATIONS: Final = _WHEEL if _WHEEL.is_dir() else _CHECKOUT
 
 _CANARY: Final = "runward"
 _COLUMN: Final = "deployment.canary"
-_CHAIN: Final = re.compile(
+_REVISION_PATTERN: Final = re.compile(
     r'^revision = "(?P<own>\w+)"\ndown_revision = (?:None|"(?P<down>\w+)")$', re.MULTILINE
 )
 _UNDEFINED_TABLE: Final = "42P01"
 _REVISION: Final = text("SELECT version_num FROM alembic_version")
 # The row lock is a write: a standby refuses it, and so does a server that is set read-only.
-_STATE: Final = text(
+_LOCK_STATE: Final = text(
     "SELECT (SELECT version_num FROM alembic_version) AS revision, canary FROM deployment"
     " FOR NO KEY UPDATE"
 )
@@ -49,34 +49,34 @@ class WrongSecretKeyError(OperatorError):
         )
 
 
-async def prepare(tx: Tx, vault: Vault) -> None:
+async def prepare_database(tx: Tx, vault: Vault) -> None:
     """Check the schema and the secret key when a process starts. The first start stores the canary
     that later ones must open. Raises UnmigratedDatabaseError and WrongSecretKeyError."""
     await check_schema(tx)
     canary = vault.seal(_CANARY, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
     await tx.execute(upsert(deployment).values(canary=canary).on_conflict_do_nothing())
-    await check(tx, vault)
+    await check_database(tx, vault)
 
 
 async def check_schema(tx: Tx) -> None:
     """Check that the schema is this version's or a newer one's. Raises UnmigratedDatabaseError."""
-    row = await _only(tx, _REVISION)
+    row = await _read_state(tx, _REVISION)
     _check_revision(None if row is None else row.version_num)
 
 
-async def check(tx: Tx, vault: Vault) -> None:
+async def check_database(tx: Tx, vault: Vault) -> None:
     """Check that the database takes writes, and the schema and the secret key. Raises
     UnmigratedDatabaseError, WrongSecretKeyError and DATABASE_ERRORS."""
-    row = await _only(tx, _STATE)
+    row = await _read_state(tx, _LOCK_STATE)
     if row is None:
         raise UnmigratedDatabaseError(
             "The database was emptied or replaced while this process ran. Start it again."
         )
     _check_revision(row.revision)
-    ensure_key(vault, row.canary)
+    check_secret_key(vault, row.canary)
 
 
-def ensure_key(vault: Vault, canary: bytes) -> None:
+def check_secret_key(vault: Vault, canary: bytes) -> None:
     """Raises WrongSecretKeyError."""
     try:
         vault.open(canary, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
@@ -85,11 +85,11 @@ def ensure_key(vault: Vault, canary: bytes) -> None:
 
 
 @cache
-def revisions() -> tuple[str, ...]:
+def list_revisions() -> tuple[str, ...]:
     """This code's, from the oldest to the newest. Alembic would read the same, and take longer to
     import than the rest of a worker."""
     texts = (path.read_text("utf-8") for path in MIGRATIONS.glob("versions/*.py"))
-    after = {found["down"]: found["own"] for found in map(_CHAIN.search, texts) if found}
+    after = {found["down"]: found["own"] for found in map(_REVISION_PATTERN.search, texts) if found}
     ordered: list[str] = []
     while (following := after.get(ordered[-1] if ordered else None)) is not None:
         ordered.append(following)
@@ -100,14 +100,14 @@ def _check_revision(revision: str | None) -> None:
     """An unknown revision is a newer version's, whose schema this code works on as well."""
     if revision is None:
         raise UnmigratedDatabaseError("The database is not migrated. Run: runward migrate")
-    if revision in revisions()[:-1]:
+    if revision in list_revisions()[:-1]:
         raise UnmigratedDatabaseError(
             f"The database's schema is at revision {revision}, which is older than this version's."
             " Run: runward migrate"
         )
 
 
-async def _only(tx: Tx, statement: Any) -> Any:
+async def _read_state(tx: Tx, statement: Any) -> Any:
     try:
         return (await tx.execute(statement)).one_or_none()
     except ProgrammingError as error:

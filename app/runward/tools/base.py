@@ -10,9 +10,9 @@ from pydantic import JsonValue
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
-from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 
-__all__ = ["Done", "Failed", "Invocation", "Outcome", "ToolExecutor", "Waits", "Why"]
+__all__ = ["Done", "Failed", "FailureKind", "Invocation", "Outcome", "ToolInvoker", "Waits"]
 
 
 Report: TypeAlias = Callable[[float | None, str | None], None]
@@ -20,10 +20,12 @@ Report: TypeAlias = Callable[[float | None, str | None], None]
 
 
 LEASE_LOST: Final = Failed(
-    Why.NOT_SENT, "The worker lost the lease of the run before it sent the call.", permanent=True
+    FailureKind.NOT_SENT,
+    "The worker lost the lease of the run before it sent the call.",
+    permanent=True,
 )
-DATABASE_AWAY: Final = Failed(
-    Why.NOT_SENT,
+DATABASE_UNAVAILABLE: Final = Failed(
+    FailureKind.NOT_SENT,
     "The call was not sent. The database was unreachable, so the lease could not be checked.",
 )
 
@@ -69,7 +71,7 @@ class Invocation:
     """What the caller answered to what the tool asked, and the state that it gave for that."""
 
 
-class ToolExecutor(Protocol):
+class ToolInvoker(Protocol):
     async def invoke(self, call: Invocation) -> Outcome:
         """One attempt, never more; returns within `call.seconds` + 1."""
         ...

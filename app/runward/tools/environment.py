@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-INHERITED: Final = frozenset(
+INHERITED_VARIABLES: Final = frozenset(
     {"HOME", "LANG", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR"}
     | {"SSL_CERT_FILE", "TERM", "TMPDIR", "TZ", "USER"}
 )
@@ -14,5 +14,5 @@ INHERITED: Final = frozenset(
 
 def child_environment() -> Mapping[str, str]:
     """The inherited variables, and the service's own import path."""
-    kept = {name: value for name, value in os.environ.items() if name in INHERITED}
+    kept = {name: value for name, value in os.environ.items() if name in INHERITED_VARIABLES}
     return kept | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}

@@ -13,17 +13,17 @@ import structlog
 from pydantic import JsonValue
 
 from runward.domain.errors import AppError
-from runward.domain.json import JsonObject, cleaned_text
+from runward.domain.json import JsonObject, clean_text
 from runward.domain.registry.guards import (
     Allow,
     Fail,
-    GoOn,
     Guardrail,
     GuardrailVerdict,
     Hook,
     HookAnswer,
-    HookFailed,
+    HookFailure,
     Instead,
+    NoChange,
     PluginGuardrail,
     PluginHook,
     Reject,
@@ -31,10 +31,10 @@ from runward.domain.registry.guards import (
     WebhookHook,
 )
 from runward.domain.run import texts
-from runward.domain.run.settle import cut
-from runward.domain.strict_json import parse
-from runward.egress.answers import EgressResponse, Missing, NoAnswer
-from runward.tools.signed_post import SignedPosts
+from runward.domain.run.settle import truncate
+from runward.domain.strict_json import parse_body
+from runward.egress.answers import EgressResponse, MissingAnswer, NoAnswer
+from runward.tools.signed_post import SignedPostClient
 
 log = structlog.get_logger()
 
@@ -42,7 +42,7 @@ MAX_VERDICT_BYTES: Final = 65_536
 MAX_HOOK_ANSWER_BYTES: Final = 1_048_576
 MAX_MESSAGE_BYTES: Final = 4096
 """Of a guardrail's message; more is cut, head and tail kept."""
-AGAIN_SECONDS: Final = 0.1
+RETRY_DELAY_SECONDS: Final = 0.1
 """Before the one more attempt at what surely was not sent."""
 
 RunGuardrail: TypeAlias = Callable[[str, JsonObject], Awaitable[GuardrailVerdict]]
@@ -68,7 +68,9 @@ class GuardClient:
     """`run_guardrail` and `run_hook` call a plugin's function by its registered name, with a copy
     of the payload; this bounds their time."""
 
-    def __init__(self, posts: SignedPosts, run_guardrail: RunGuardrail, run_hook: RunHook) -> None:
+    def __init__(
+        self, posts: SignedPostClient, run_guardrail: RunGuardrail, run_hook: RunHook
+    ) -> None:
         self._posts = posts
         self._run_guardrail = run_guardrail
         self._run_hook = run_hook
@@ -111,7 +113,7 @@ class GuardClient:
         except Exception as error:
             detail = _why(error, question)
         log.warning("hook_unusable", id=question.message_id, detail=detail)
-        return HookFailed(detail)
+        return HookFailure(detail)
 
     async def _post(self, url: str, question: GuardQuestion, limit: int) -> EgressResponse:
         """One attempt, and one more if the first surely was not sent. Raises _NoUseError."""
@@ -119,9 +121,9 @@ class GuardClient:
             raise _NoUseError("There is no secret to sign with.")
         ends = _now() + question.seconds
         answer = await self._send(url, question, question.seconds, limit)
-        left = ends - _now() - AGAIN_SECONDS
+        left = ends - _now() - RETRY_DELAY_SECONDS
         if isinstance(answer, NoAnswer) and _may_try_again(answer) and left > 0:
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_DELAY_SECONDS)
             answer = await self._send(url, question, left, limit)
         if isinstance(answer, NoAnswer):
             raise _NoUseError(answer.detail)
@@ -144,7 +146,7 @@ class GuardClient:
         )
 
 
-def describe(guard: Guardrail | Hook) -> str:
+def describe_guard(guard: Guardrail | Hook) -> str:
     """For operators: what it is and where, without the query, which may hold a credential."""
     if isinstance(guard, (WebhookGuardrail, PluginGuardrail)):
         what = f"guardrail ({guard.stage})"
@@ -176,12 +178,12 @@ def read_verdict(answer: EgressResponse, text: str) -> GuardrailVerdict:
 def read_hook_answer(answer: EgressResponse, key: str) -> HookAnswer:
     """`key`: under which an answer stands instead of what is hooked. Raises _NoUseError."""
     if not answer.body.strip() and not answer.truncated and answer.encoding is None:
-        return GoOn()
+        return NoChange()
     match _read(answer):
         case None:  # what frameworks say for a handler without an answer
-            return GoOn()
+            return NoChange()
         case dict() as value if not value:
-            return GoOn()
+            return NoChange()
         case dict() as value if key in value:
             metadata = value.get("metadata")
             return _fitting(
@@ -197,7 +199,7 @@ def _read(answer: EgressResponse) -> JsonValue:
     if answer.encoding is not None:
         raise _NoUseError(f"The answer's encoding {answer.encoding!r} cannot be undone.")
     try:
-        return parse(answer.body)
+        return parse_body(answer.body)
     except AppError as error:
         raise _NoUseError(f"HTTP {answer.status}: {error}"[:400]) from None
 
@@ -223,13 +225,13 @@ def _worded(verdict: GuardrailVerdict, text: str) -> GuardrailVerdict:
 
 
 def _capped(message: str) -> str:
-    shown, _ = cut(cleaned_text(message.strip()), MAX_MESSAGE_BYTES)
+    shown, _ = truncate(clean_text(message.strip()), MAX_MESSAGE_BYTES)
     assert isinstance(shown, str)
     return shown
 
 
 def _may_try_again(answer: NoAnswer) -> bool:
-    return answer.missing is Missing.NOT_SENT and not answer.permanent
+    return answer.missing is MissingAnswer.NOT_SENT and not answer.permanent
 
 
 def _why(error: Exception, question: GuardQuestion) -> str:

@@ -65,7 +65,7 @@ def _answers(line: bytes, kept: dict[str, Rule | str]) -> Iterator[bool | str]:
         elif values is None:  # only to be compiled
             yield True
         else:
-            answer = compiled.decide({**request["shared"], **values})
+            answer = compiled.evaluate({**request["shared"], **values})
             yield answer.reason if isinstance(answer, RuleFailure) else answer
 
 

@@ -21,7 +21,7 @@ def _product() -> str:
         return "runward"
 
 
-class SignedPosts:
+class SignedPostClient:
     """Receivers check `now`, the time of the signature, against their own clock; nothing else
     here depends on one."""
 

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.items import part_to_json
-from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.schema.validator import Validator, strict_form
 from runward.tools.base import Invocation
 from runward.tools.plugin.context import PluginError, PolicyContext
@@ -134,7 +134,7 @@ async def approval_of(
 def _result(outcome: Outcome, told: tuple[tuple[float | None, str | None], ...]) -> ToolResult:
     match outcome:
         case Failed():
-            timed_out = outcome.why is Why.TIMEOUT
+            timed_out = outcome.why is FailureKind.TIMEOUT
             return ToolResult(
                 error=outcome.detail,
                 message=outcome.message,

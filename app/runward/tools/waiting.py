@@ -7,7 +7,7 @@ from runward.domain.run.outcomes import Done, Outcome, Waits
 from runward.tools.base import Invocation
 
 
-class AgentTool:
+class AgentInvoker:
     """Implements `ToolExecutor` for agents. The loop starts a child run in its next step."""
 
     async def invoke(self, call: Invocation) -> Outcome:
@@ -15,7 +15,7 @@ class AgentTool:
         return Waits(on="child")
 
 
-class ClientTool:
+class ClientInvoker:
     """Implements `ToolExecutor` for tools that the client runs. The run lists the call in its
     `required_actions`."""
 
@@ -24,7 +24,7 @@ class ClientTool:
         return Waits(on="client")
 
 
-class HostedTool:
+class HostedInvoker:
     """Implements `ToolExecutor` for tools that the model's provider runs after an approval. The
     next request to the model tells the provider, which then makes the call."""
 

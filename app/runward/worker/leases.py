@@ -16,7 +16,7 @@ import structlog
 
 from runward.store.postgres.db import DATABASE_ERRORS, Database, is_outage, log_fields
 from runward.store.runs import sweep
-from runward.store.runs.claims import Held
+from runward.store.runs.claims import HeldLease
 
 log = structlog.get_logger()
 
@@ -53,28 +53,28 @@ class Heartbeat:
     """`open_database` gives a pool for the thread, which calls `held` and `dropped`, in
     this order. `held` names every lease that this process works under, `dropped` those that it
     no longer works under. `lost` is called in the event loop that started this.
-    `stalled` is told for how long the loop has not moved, and where it is stuck."""
+    `on_stall` is told for how long the loop has not moved, and where it is stuck."""
 
     def __init__(
         self,
         open_database: Callable[[], Database],
         lease: timedelta,
         *,
-        held: Callable[[], Sequence[Held]],
-        lost: Callable[[Iterable[Held]], None],
-        dropped: Callable[[], Sequence[Held]] = tuple,
-        stalled: Callable[[float, str], None] = end_process,
+        list_held: Callable[[], Sequence[HeldLease]],
+        on_lost: Callable[[Iterable[HeldLease]], None],
+        list_dropped: Callable[[], Sequence[HeldLease]] = tuple,
+        on_stall: Callable[[float, str], None] = end_process,
     ) -> None:
         self._open_database = open_database
         self._lease = lease
-        self._read_held = held
-        self._read_dropped = dropped
-        self._report_lost = lost
-        self._report_stall = stalled
+        self._read_held = list_held
+        self._read_dropped = list_dropped
+        self._report_lost = on_lost
+        self._report_stall = on_stall
         self._moves = 0
         self._stop = threading.Event()
         self._failure: Exception | None = None
-        self._forgiven: set[Held] = set()
+        self._forgiven: set[HeldLease] = set()
 
     async def run(self) -> None:
         """Until cancelled. Raises HeartbeatStoppedError where the thread has ended by itself."""
@@ -112,7 +112,7 @@ class Heartbeat:
                 idle = idle + interval if self._moves == moves else 0.0
                 moves, wait = self._moves, interval
                 if idle >= max(lease, MIN_STALL_SECONDS):
-                    self._report_stall(idle, _place_of(loop_thread))
+                    self._report_stall(idle, _describe_frame(loop_thread))
                 try:
                     async with asyncio.timeout(interval):
                         await self._renew(database, loop)
@@ -135,13 +135,13 @@ class Heartbeat:
             lost = await sweep.renew_leases(tx, self._lease, held, dropped)
             unforgiven = [one for one in lost if one not in self._forgiven]
             if unforgiven:
-                await sweep.forgive(tx, unforgiven)
+                await sweep.revert_claims(tx, unforgiven)
         if lost:
             self._forgiven |= set(lost)
             loop.call_soon_threadsafe(self._report_lost, lost)
 
 
-def _place_of(thread: int) -> str:
+def _describe_frame(thread: int) -> str:
     """The innermost frame of a thread: its file, line and function."""
     frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage]
     if frame is None:

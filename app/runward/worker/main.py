@@ -13,14 +13,14 @@ from runward.domain.errors import RunUnreadableError
 from runward.domain.ids import Prefix, format_id
 from runward.domain.run.state import RunState
 from runward.loop.execute import Execution
-from runward.store.live.changes import Known
+from runward.store.live.changes import SeenVersion
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
 from runward.store.runs import claims
-from runward.store.runs.sweep import Held
+from runward.store.runs.sweep import HeldLease
 from runward.wiring import Services
 from runward.worker.leases import Heartbeat
 from runward.worker.reaper import Reaper
-from runward.worker.watch import Watch
+from runward.worker.watch import ChangeWatch
 
 log = structlog.get_logger()
 
@@ -43,9 +43,9 @@ class Worker:
         self._executions: dict[UUID, Execution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
-        self._lost: set[Held] = set()
+        self._lost: set[HeldLease] = set()
         """Leases of executions that have ended, until the heartbeat has seen that they are lost."""
-        self._watch = Watch(
+        self._watch = ChangeWatch(
             services.database,
             carried=self._known,
             on_run=self.notify_changed,
@@ -59,15 +59,15 @@ class Worker:
         self._unheard: dict[UUID, float] = {}
         """The marks of claims that failed, and when their leases will have run out."""
 
-    def reserve(self) -> bool:
+    def reserve_place(self) -> bool:
         """Room for a run that is about to be accepted already leased to this process. True: it
-        is kept until `adopt` or `free`."""
+        is kept until `start_accepted` or `release_place`."""
         if self._draining or self._room <= 0:
             return False
         self._reserved += 1
         return True
 
-    def free(self) -> None:
+    def release_place(self) -> None:
         """The run was not accepted after all."""
         self._reserved -= 1
         self._wake.set()
@@ -82,9 +82,9 @@ class Worker:
         heartbeat = Heartbeat(
             services.open_direct,
             self._lease,
-            held=self._held,
-            dropped=lambda: list(self._lost),
-            lost=self._on_lost,
+            list_held=self._held,
+            list_dropped=lambda: list(self._lost),
+            on_lost=self._on_lost,
         )
         reaper = Reaper(
             services.database,
@@ -116,7 +116,7 @@ class Worker:
             await self._give_back_last()
             log.info("worker_stopped")
 
-    def adopt(self, state: RunState) -> None:
+    def start_accepted(self, state: RunState) -> None:
         """Execute a run that was accepted into a reserved place."""
         self._reserved -= 1
         self._start(state)
@@ -164,13 +164,16 @@ class Worker:
         self._services.forget(project_id)
         self.tools_changed(project_id)
 
-    def _known(self) -> list[Known]:
-        return [Known(one.project_id, *one.lease, one.version) for one in self._executions.values()]
+    def _known(self) -> list[SeenVersion]:
+        return [
+            SeenVersion(one.project_id, *one.lease, one.version)
+            for one in self._executions.values()
+        ]
 
     async def _execute(self, execution: Execution) -> None:
         run_id, fence = execution.lease
         try:
-            with self._services.feed.carrying(run_id):
+            with self._services.feed.carry(run_id):
                 await execution.run()
         except RunUnreadableError as error:
             await self._quarantine(error)
@@ -230,7 +233,7 @@ class Worker:
             raise
         for state in claimed.states:
             self._start(state, began)
-            services.feed.hint(state.id)
+            services.feed.notify_changed(state.id)
         for held in claimed.unreadable:
             await self._quarantine(RunUnreadableError(held.project_id, held.run_id))
         return len(claimed.states) + len(claimed.unreadable)
@@ -254,7 +257,7 @@ class Worker:
             return 0
         marks, now = dict(self._unheard), asyncio.get_running_loop().time()
         async with self._services.autocommit.connect() as tx:
-            given = await claims.give_back(tx, list(marks))
+            given = await claims.return_claims(tx, list(marks))
         if given:
             log.info("claims_given_back", runs=len(given))
         self._unheard = {mark: until for mark, until in marks.items() if until > now}
@@ -275,12 +278,12 @@ class Worker:
                     self._wake.clear()
                     await self._wake.wait()
 
-    def _held(self) -> Sequence[Held]:
+    def _held(self) -> Sequence[HeldLease]:
         """Called in the heartbeat's thread; each copy is one operation under the interpreter's
         lock. What was claimed a moment ago is in there, however busy the event loop is."""
         return [_lease_of(one) for one in list(self._executions.values())]
 
-    def _on_lost(self, leases: Iterable[Held]) -> None:
+    def _on_lost(self, leases: Iterable[HeldLease]) -> None:
         for held in leases:
             self._lost.discard(held)
             execution = self._executions.get(held.run_id)
@@ -288,8 +291,8 @@ class Worker:
                 execution.mark_lease_lost()
 
 
-def _lease_of(execution: Execution) -> Held:
-    return Held(execution.project_id, *execution.lease)
+def _lease_of(execution: Execution) -> HeldLease:
+    return HeldLease(execution.project_id, *execution.lease)
 
 
 async def _until(stop: asyncio.Event) -> None:

@@ -11,9 +11,16 @@ import structlog
 
 from runward.domain.errors import AppError, RunUnreadableError
 from runward.domain.ids import Prefix, format_id
-from runward.domain.run.abandoned import Abandoned, Closed
+from runward.domain.run.abandoned import AbandonedCall, Closed
 from runward.store.access.vault import Vault
-from runward.store.postgres.db import DATABASE_ERRORS, Database, Tx, gave_up, is_outage, log_fields
+from runward.store.postgres.db import (
+    DATABASE_ERRORS,
+    Database,
+    Tx,
+    is_outage,
+    is_statement_timeout,
+    log_fields,
+)
 from runward.store.runs import sessions, sweep, transitions
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.sweep import DueAnswer
@@ -31,7 +38,8 @@ RETRY_EVERY: Final = 60
 
 
 class Reaper:
-    """`tell` hears what has been settled without the tool's answer, once that is committed."""
+    """`enqueue_notices` hears what has been settled without the tool's answer, once that is
+    committed."""
 
     def __init__(
         self,
@@ -39,13 +47,13 @@ class Reaper:
         vault: Vault,
         quarantine: Quarantine,
         lease: timedelta,
-        tell: Callable[[Iterable[Abandoned]], None],
+        enqueue_notices: Callable[[Iterable[AbandonedCall]], None],
     ) -> None:
         self._database = database
         self._vault = vault
         self._quarantine = quarantine
         self._lease = lease
-        self._tell = tell
+        self._tell = enqueue_notices
         self._sweeps = random.randrange(KEYS_EVERY)  # noqa: S311  # workers take turns
         self._failed: dict[SweepKind, dict[Hashable, int]] = {}
         """Rows that could not be settled, and the sweep in which to try again."""
@@ -73,16 +81,20 @@ class Reaper:
             self._end_crash_loops,
             lambda: self._each(
                 "approval",
-                sweep.due_approvals,
+                sweep.list_due_approvals,
                 lambda tx, due: transitions.expire_approval(tx, *due),
             ),
-            lambda: self._each("callback", sweep.due_callbacks, self._expire_answer),
-            lambda: self._each("result", sweep.due_results, self._expire_answer),
+            lambda: self._each("callback", sweep.list_due_callbacks, self._expire_answer),
+            lambda: self._each("result", sweep.list_due_results, self._expire_answer),
             lambda: self._each(
-                "deadline", sweep.due_deadlines, lambda tx, due: transitions.expire_run(tx, *due)
+                "deadline",
+                sweep.list_due_deadlines,
+                lambda tx, due: transitions.expire_run(tx, *due),
             ),
             lambda: self._each(
-                "orphan", sweep.orphans, lambda tx, due: transitions.cancel_below(tx, *due)
+                "orphan",
+                sweep.list_orphans,
+                lambda tx, due: transitions.cancel_descendants(tx, *due),
             ),
             self._wake_stranded,
         )
@@ -93,7 +105,7 @@ class Reaper:
         try:
             return await kind()
         except DATABASE_ERRORS as error:
-            if not gave_up(error):
+            if not is_statement_timeout(error):
                 raise
             log.warning("sweep_failed", **log_fields(error))
             return False
@@ -107,7 +119,7 @@ class Reaper:
     async def _end_crash_loops(self) -> bool:
         return await self._each(
             "crash_loop",
-            lambda tx, limit: sweep.crash_loops(tx, self._lease, limit),
+            lambda tx, limit: sweep.list_crash_loops(tx, self._lease, limit),
             lambda tx, due: transitions.quarantine(tx, *due),
         )
 
@@ -120,7 +132,7 @@ class Reaper:
         )
 
     async def drop_old_keys(self) -> None:
-        while await self._alone(sweep.drop_old_idempotency_keys) == sweep.BATCH:
+        while await self._alone(sweep.delete_expired_idempotency_keys) == sweep.BATCH:
             pass
 
     async def _each(
@@ -144,11 +156,11 @@ class Reaper:
             except AppError as error:  # the run is gone
                 log.info("sweep_skipped", code=error.code)
             except Exception as error:
-                if is_outage(error) and not gave_up(error):
+                if is_outage(error) and not is_statement_timeout(error):
                     raise
                 # One row must end neither the process nor the sweep of the others.
                 failed[due] = self._sweeps + RETRY_EVERY
-                log.exception("sweep_failed", due=_shown(kind, due), failed=len(failed))
+                log.exception("sweep_failed", due=_describe_due(kind, due), failed=len(failed))
                 if is_outage(error):
                     break  # others may take as long: the next sweep begins with them
         return len(found) == limit and settled > 0
@@ -169,7 +181,7 @@ class Reaper:
             return await act(tx)
 
 
-def _shown(kind: SweepKind, due: object) -> str:
+def _describe_due(kind: SweepKind, due: object) -> str:
     """The run or approval, as the API shows its id."""
     if isinstance(due, DueAnswer):
         return f"{format_id(Prefix.RUN, due.run_id)} {due.call_id}"

@@ -10,7 +10,7 @@ from uuid import UUID
 import structlog
 
 from runward.store.live import changes
-from runward.store.live.changes import Known
+from runward.store.live.changes import SeenVersion
 from runward.store.postgres.db import DATABASE_ERRORS, Database, Tx, is_outage, log_fields
 
 log = structlog.get_logger()
@@ -30,7 +30,7 @@ class _Project:
     mark: str | None = None
 
 
-class Watch:
+class ChangeWatch:
     """`carried` returns the runs that the worker holds. `on_run` and `on_project` are called for
     each change, and sometimes without a change. `on_new` is called for a project that was not
     polled before, which may have changed."""
@@ -39,7 +39,7 @@ class Watch:
         self,
         database: Database,
         *,
-        carried: Callable[[], Sequence[Known]],
+        carried: Callable[[], Sequence[SeenVersion]],
         on_run: Callable[[UUID], None],
         on_project: Callable[[UUID], None],
         on_new: Callable[[UUID], None],
@@ -81,7 +81,7 @@ class Watch:
         if not self._projects:
             return
         async with self._database.autocommit.connect() as tx:
-            for run_id in await changes.changed_runs(tx, known):
+            for run_id in await changes.find_changed_runs(tx, known):
                 self._on_run(run_id)
             if self._rests_until <= _now():
                 await self._look_at_projects(tx)
@@ -89,7 +89,7 @@ class Watch:
     async def _look_at_projects(self, tx: Tx) -> None:
         began = _now()
         try:
-            marks = await changes.marks(tx, list(self._projects))
+            marks = await changes.read_project_marks(tx, list(self._projects))
         finally:
             self._rests_until = _now() + (_now() - began) / MAX_SHARE
         for project_id, mark in marks.items():

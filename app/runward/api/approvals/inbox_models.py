@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from runward.api.http.models import APPROVAL_ID, AT, RUN_ID, ResponseModel, example
+from runward.api.http.models import APPROVAL_ID, EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
 
 _ACTION = {
     "type": "approval",
@@ -13,8 +13,8 @@ _ACTION = {
     "call_id": "call_1",
     "tool": "pay",
     "approval_id": APPROVAL_ID,
-    "requested_at": AT,
-    "expires_at": AT,
+    "requested_at": EXAMPLE_TIME,
+    "expires_at": EXAMPLE_TIME,
 }
 
 
@@ -53,7 +53,7 @@ class RequiredActionList(ResponseModel):
     """The calls of a project that wait for a person or a client, the most urgent first."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             data=[_ACTION],
             counts={"approval": 1, "resolve": 0, "tool_result": 0},
             has_more=False,

@@ -6,22 +6,22 @@ from typing import Annotated, Final
 from fastapi import Query, Response
 
 from runward.api.approvals.inbox_models import PendingAction, PendingCounts, RequiredActionList
-from runward.api.http.answers import answer
+from runward.api.http.answers import json_response
 from runward.api.http.auth import ApprovalsReader
-from runward.api.http.routes import router
-from runward.api.http.services import Using
+from runward.api.http.routes import make_router
+from runward.api.http.services import ServicesDep
 from runward.domain.ids import Prefix, format_id
 from runward.store.runs import required_actions
 
 MAX_LIMIT: Final = 1_000
 
-routes = router("Approvals")
+routes = make_router("Approvals")
 
 
 @routes.get("/required_actions", response_model=RequiredActionList)
 async def list_required_actions(
     principal: ApprovalsReader,
-    services: Using,
+    services: ServicesDep,
     limit: Annotated[
         int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of calls to list.")
     ] = 100,
@@ -31,25 +31,25 @@ async def list_required_actions(
     `If-None-Match`, and load the details of a call with GET /v1/approvals/{approval_id} or
     GET /v1/runs/{run_id}/tool_calls/{call_id}."""
     async with services.autocommit.connect() as tx:
-        found, counts = await required_actions.pending_actions(tx, principal.project_id, limit)
-    return answer(
+        found, counts = await required_actions.list_pending_actions(tx, principal.project_id, limit)
+    return json_response(
         RequiredActionList(
-            data=[_shown(one) for one in found],
+            data=[_render_action(one) for one in found],
             counts=PendingCounts(**asdict(counts)),
             has_more=counts.approval + counts.resolve + counts.tool_result > len(found),
         )
     )
 
 
-def _shown(one: required_actions.PendingAction) -> PendingAction:
+def _render_action(action: required_actions.PendingAction) -> PendingAction:
     return PendingAction(
-        type=one.type,
-        run_id=format_id(Prefix.RUN, one.run_id),
-        call_id=one.call_id,
-        tool=one.tool,
+        type=action.type,
+        run_id=format_id(Prefix.RUN, action.run_id),
+        call_id=action.call_id,
+        tool=action.tool,
         approval_id=None
-        if one.approval_id is None
-        else format_id(Prefix.APPROVAL, one.approval_id),
-        requested_at=one.requested_at,
-        expires_at=one.expires_at,
+        if action.approval_id is None
+        else format_id(Prefix.APPROVAL, action.approval_id),
+        requested_at=action.requested_at,
+        expires_at=action.expires_at,
     )

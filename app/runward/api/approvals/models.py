@@ -5,7 +5,15 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from runward.api.http.models import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, ResponseModel, example
+from runward.api.http.models import (
+    APPROVAL_ID,
+    DIGEST,
+    EXAMPLE_TIME,
+    KEY_ID,
+    RUN_ID,
+    ResponseModel,
+    with_example,
+)
 from runward.api.runs.models import Actor, OmittedArgument
 from runward.domain.json import JsonObject
 from runward.domain.run.approvals import ApprovalStatus, DecisionKind
@@ -31,7 +39,7 @@ class Approval(ResponseModel):
     """One call that waits for a person, or that a person has decided about."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             id=APPROVAL_ID,
             object="approval",
             run_id=RUN_ID,
@@ -50,12 +58,12 @@ class Approval(ResponseModel):
                 "id": RUN_ID,
                 "agent": None,
                 "created_by": {"type": "key", "id": KEY_ID, "name": "shop"},
-                "created_at": AT,
+                "created_at": EXAMPLE_TIME,
                 "input": "Please pay 500 euros to order A-1017.",
             },
             model_message="I will pay the invoice now.",
-            requested_at=AT,
-            expires_at=AT,
+            requested_at=EXAMPLE_TIME,
+            expires_at=EXAMPLE_TIME,
             decided_at=None,
             decided_by=None,
             decider=None,

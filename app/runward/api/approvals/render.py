@@ -27,24 +27,24 @@ def approval(one: approvals.Approval, max_arguments_bytes: int | None = None) ->
         allowed_decisions=list(one.allowed_decisions),
         path=list(one.path),
         agent=one.agent,
-        run=one.run and _started(one.run),
+        run=one.run and _render_started_run(one.run),
         model_message=one.model_message,
         requested_at=one.requested_at,
         expires_at=one.expires_at,
         decided_at=one.decided_at,
         decided_by=one.decided_by,
-        decider=_decider(one),
+        decider=_render_decider(one),
         message=message if isinstance(message, str) else None,
     )
 
 
-def _decider(approval: approvals.Approval) -> Actor | None:
+def _render_decider(approval: approvals.Approval) -> Actor | None:
     if approval.decided_by is None or approval.decider_name is None:
         return None
     return Actor(id=approval.decided_by, name=approval.decider_name)
 
 
-def _started(run: approvals.Started) -> StartedRun:
+def _render_started_run(run: approvals.RootRun) -> StartedRun:
     return StartedRun(
         id=format_id(Prefix.RUN, run.id),
         agent=run.agent,

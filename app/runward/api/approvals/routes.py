@@ -6,27 +6,27 @@ from fastapi import Query, Request, Response
 
 from runward.api.approvals import render
 from runward.api.approvals.models import Approval
-from runward.api.http.answers import answer
+from runward.api.http.answers import json_response
 from runward.api.http.auth import ApprovalsDecider, ApprovalsReader
-from runward.api.http.idempotency import IdempotentRequest, answer_once
-from runward.api.http.paging import Page, Walking
+from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import ApprovalPath, IdempotencyKey, MaxArgumentsBytes
-from runward.api.http.routes import router
-from runward.api.http.services import Using
+from runward.api.http.routes import make_router
+from runward.api.http.services import ServicesDep
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, RunId, format_id, parse
+from runward.domain.ids import Prefix, RunId, format_id, parse_id
 from runward.domain.run.approvals import ApprovalStatus, Decision
 from runward.store.postgres.db import Tx
 from runward.store.runs import approvals, transitions
 
-routes = router("Approvals")
+routes = make_router("Approvals")
 
 
 @routes.get("/approvals", response_model=Page[Approval])
 async def list_approvals(
     principal: ApprovalsReader,
-    services: Using,
-    walk: Walking,
+    services: ServicesDep,
+    pagination: Pagination,
     status: Annotated[ApprovalStatus | None, Query(description="`pending` is the inbox.")] = None,
     run_id: Annotated[
         str | None, Query(max_length=64, description="Only those of one run.")
@@ -35,9 +35,11 @@ async def list_approvals(
     max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> Response:
     """List approvals. An unknown run has none."""
-    run = None if run_id is None else parse(Prefix.RUN, run_id)
+    run = None if run_id is None else parse_id(Prefix.RUN, run_id)
     if run_id is not None and run is None:
-        return answer(Page[Approval].of([], walk.limit, render.approval, lambda one: one.id))
+        return json_response(
+            Page[Approval].from_rows([], pagination.limit, render.approval, lambda one: one.id)
+        )
     async with services.autocommit.connect() as tx:
         found = await approvals.search(
             tx,
@@ -45,14 +47,14 @@ async def list_approvals(
             status=status,
             run_id=None if run is None else RunId(run),
             tool=tool,
-            after=walk.after_id(Prefix.APPROVAL),
-            limit=walk.limit + 1,
-            descending=walk.descending,
+            after=pagination.after_id(Prefix.APPROVAL),
+            limit=pagination.limit + 1,
+            descending=pagination.descending,
         )
-    return answer(
-        Page[Approval].of(
+    return json_response(
+        Page[Approval].from_rows(
             found,
-            walk.limit,
+            pagination.limit,
             lambda one: render.approval(one, max_arguments_bytes),
             lambda one: one.id,
         )
@@ -62,7 +64,7 @@ async def list_approvals(
 @routes.get("/approvals/{approval_id}", response_model=Approval)
 async def get_approval(
     principal: ApprovalsReader,
-    services: Using,
+    services: ServicesDep,
     approval_id: ApprovalPath,
     max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> Response:
@@ -71,13 +73,13 @@ async def get_approval(
         found = await approvals.get(tx, principal.project_id, approval_id)
     if found is None:
         raise e.ApprovalNotFoundError
-    return answer(render.approval(found, max_arguments_bytes))
+    return json_response(render.approval(found, max_arguments_bytes))
 
 
 @routes.post("/approvals/{approval_id}/decision", response_model=Approval)
 async def decide_approval(
     principal: ApprovalsDecider,
-    services: Using,
+    services: ServicesDep,
     request: Request,
     approval_id: ApprovalPath,
     decision: Decision,
@@ -95,8 +97,10 @@ async def decide_approval(
         )
 
     try:
-        shown = await answer_once(
-            services, IdempotentRequest.of(request, principal.project_id, idempotency_key), decide
+        shown = await respond_once(
+            services,
+            IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
+            decide,
         )
     except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
         async with services.database.pool.begin() as tx:

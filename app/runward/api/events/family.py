@@ -17,17 +17,17 @@ from runward.api.events.stream import (
     HEARTBEAT_SECONDS,
     PAGE,
     RETRY_MS,
-    counted_stream,
-    frame,
-    transient_frames,
+    encode_deltas,
+    encode_frame,
+    respond_with_stream,
 )
-from runward.api.events.wait import LOOK_SECONDS
+from runward.api.events.wait import RECHECK_SECONDS
 from runward.api.http.params import Cursor
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.scopes import Principal
-from runward.domain.run.status import SETTLED, TERMINAL
-from runward.store.live.drafts import Piece
+from runward.domain.run.status import TERMINAL, WAIT_ENDING
+from runward.store.live.drafts import Delta
 from runward.store.live.events import StoredEvent
 from runward.store.live.family_events import FamilyPage, read_family_after
 from runward.store.live.listener import FamilyFollower
@@ -41,7 +41,7 @@ _ENTRY: Final = struct.Struct(">16sI")
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class FamilyPosition:
     """The last event seen of each run. A run that is not in here is unseen and ended after `floor`,
     or ended up to `floor` and was seen whole: so old child runs need no place."""
 
@@ -49,7 +49,7 @@ class Position:
     floor: datetime = _LONG_AGO
 
     @classmethod
-    def of(cls, cursor: Cursor) -> "Position":
+    def parse(cls, cursor: Cursor) -> "FamilyPosition":
         """Raises InvalidRequestError."""
         if cursor.text == "0":
             return cls()
@@ -60,9 +60,9 @@ class Position:
             seen = {UUID(bytes=id_): number for id_, number in entries}
             floor = _LONG_AGO + timedelta(milliseconds=milliseconds)
         except (ValueError, struct.error, OverflowError):
-            raise cursor.refused("must be the last id that include=children gave") from None
+            raise cursor.make_error("must be the last id that include=children gave") from None
         if any(number >= 2**31 for number in seen.values()):
-            raise cursor.refused("must be the last id that include=children gave")
+            raise cursor.make_error("must be the last id that include=children gave")
         return cls(seen, floor)
 
     def token(self) -> str:
@@ -70,38 +70,40 @@ class Position:
         entries = (_ENTRY.pack(id_.bytes, number) for id_, number in self.seen.items())
         return urlsafe_b64encode(floor + b"".join(entries)).rstrip(b"=").decode()
 
-    def after(self, event: StoredEvent) -> "Position":
+    def advance_to(self, event: StoredEvent) -> "FamilyPosition":
         return replace(self, seen={**self.seen, event.run_id: event.sequence})
 
-    def folded(self, page: FamilyPage, root: RunId) -> "Position":
+    def drop_ended_runs(self, page: FamilyPage, root: RunId) -> "FamilyPosition":
         """Before the page's events: without child runs that were seen whole and ended long ago.
         The floor stays below the end of every run that was not seen whole, so that such a run is
         read without a place: thousands of them would not fit into a token."""
         long_ended = {
             id_: (one.ended_at, self.seen.get(id_, 0) >= one.last_seq)
-            for id_, one in page.relatives.items()
+            for id_, one in page.runs.items()
             if id_ != root and one.long_ended and one.ended_at is not None
         }
         unseen = [ended_at for ended_at, is_whole in long_ended.values() if not is_whole]
         below = min(unseen) - _STEP if unseen else page.floor
-        floor = max(self.floor, _milliseconds(min(below, page.floor)))
+        floor = max(self.floor, _round_to_milliseconds(min(below, page.floor)))
         over = {id_ for id_, (at, is_whole) in long_ended.items() if is_whole and at <= floor}
-        return Position({id_: n for id_, n in self.seen.items() if id_ not in over}, floor)
+        return FamilyPosition({id_: n for id_, n in self.seen.items() if id_ not in over}, floor)
 
-    def advanced(self, page: FamilyPage, root: RunId) -> Iterator[tuple[StoredEvent, "Position"]]:
+    def advance(
+        self, page: FamilyPage, root: RunId
+    ) -> Iterator[tuple[StoredEvent, "FamilyPosition"]]:
         """The page's events, each with the position after it."""
-        position = self.folded(page, root)
+        position = self.drop_ended_runs(page, root)
         for event in page.events:
-            position = position.after(event)
+            position = position.advance_to(event)
             yield event, position
 
 
-def _milliseconds(at: datetime) -> datetime:
+def _round_to_milliseconds(at: datetime) -> datetime:
     """Rounded down, as tokens hold it."""
     return at - timedelta(microseconds=at.microsecond % 1000)
 
 
-async def family_page(
+async def read_family_page(
     services: Services,
     project_id: ProjectId,
     run_id: RunId,
@@ -110,9 +112,9 @@ async def family_page(
     wait: float,
 ) -> str:
     """As JSON. Raises RunNotFoundError and InvalidRequestError."""
-    position = Position.of(cursor)
+    position = FamilyPosition.parse(cursor)
     page = await _poll(services, project_id, run_id, position, limit + 1, wait)
-    shown = list(position.advanced(page, run_id))
+    shown = list(position.advance(page, run_id))
     more = page.more or len(shown) > limit
     shown = shown[:limit]
     data = ",".join(event.json for event, _ in shown)
@@ -128,7 +130,7 @@ async def _poll(
     services: Services,
     project_id: ProjectId,
     run_id: RunId,
-    position: Position,
+    position: FamilyPosition,
     count: int,
     wait: float,
 ) -> FamilyPage:
@@ -142,14 +144,14 @@ async def _poll(
             if over or services.stopping.is_set():
                 return page
             follower.pushed.clear()
-            await follower.wait(min(left, LOOK_SECONDS))
+            await follower.wait(min(left, RECHECK_SECONDS))
 
 
 async def _read(
     services: Services,
     follower: FamilyFollower,
     run_id: RunId,
-    position: Position,
+    position: FamilyPosition,
     count: int,
 ) -> FamilyPage:
     """Whatever comes to light is followed from then on. Raises RunNotFoundError."""
@@ -159,29 +161,29 @@ async def _read(
         )
     if page is None:
         raise e.RunNotFoundError
-    follower.follow({id_: one.last_seq for id_, one in page.relatives.items()})
+    follower.add_runs({id_: one.last_seq for id_, one in page.runs.items()})
     return page
 
 
-async def family_stream(
+async def stream_family(
     services: Services, principal: Principal, run_id: RunId, cursor: Cursor, *, until_settled: bool
 ) -> Response:
     """Raises AppErrors before anything is sent; 204 where the run has ended and the client has
     its last event."""
-    position = Position.of(cursor)
+    position = FamilyPosition.parse(cursor)
     with services.feed.follow_family(principal.project_id, run_id) as follower:
         page = await _read(services, follower, run_id, position, 1)
-    if page.status in TERMINAL and position.seen.get(run_id, 0) >= page.relatives[run_id].last_seq:
+    if page.status in TERMINAL and position.seen.get(run_id, 0) >= page.runs[run_id].last_seq:
         return Response(status_code=204)
     frames = _frames(services, principal.project_id, run_id, position, until_settled=until_settled)
-    return counted_stream(services, principal, frames)
+    return respond_with_stream(services, principal, frames)
 
 
 async def _frames(
     services: Services,
     project_id: ProjectId,
     run_id: RunId,
-    position: Position,
+    position: FamilyPosition,
     *,
     until_settled: bool,
 ) -> AsyncIterator[str]:
@@ -191,12 +193,12 @@ async def _frames(
         yield f"retry: {RETRY_MS}\n\n"
         while not services.stopping.is_set():
             page = await _read(services, follower, run_id, position, PAGE)
-            shown = list(position.advanced(page, run_id))
+            shown = list(position.advance(page, run_id))
             for event, at in shown:
                 position = at
-                yield frame(event, at.token())
-            ends = SETTLED if until_settled else TERMINAL
-            seen_whole = position.seen.get(run_id, 0) >= page.relatives[run_id].last_seq
+                yield encode_frame(event, at.token())
+            ends = WAIT_ENDING if until_settled else TERMINAL
+            seen_whole = position.seen.get(run_id, 0) >= page.runs[run_id].last_seq
             settled = page.status in ends and not page.more and (until_settled or seen_whole)
             if settled or any(one.run_id == run_id and one.is_last for one in page.events):
                 return
@@ -204,29 +206,29 @@ async def _frames(
                 continue
             if follower.adrift:
                 services.feed.catch_up(follower)
-            async for text, at in _live(services, follower, run_id, position):
+            async for text, at in _follow_live(services, follower, run_id, position):
                 position = at
                 yield text
 
 
-async def _live(
-    services: Services, follower: FamilyFollower, run_id: RunId, position: Position
-) -> AsyncIterator[tuple[str, Position]]:
+async def _follow_live(
+    services: Services, follower: FamilyFollower, run_id: RunId, position: FamilyPosition
+) -> AsyncIterator[tuple[str, FamilyPosition]]:
     """Ends when the database is to be read."""
     while not services.stopping.is_set():
         while follower.pushed:
             one = follower.pushed.popleft()
-            if isinstance(one, Piece):
-                yield "".join(transient_frames(follower, one)), position
+            if isinstance(one, Delta):
+                yield "".join(encode_deltas(follower, one)), position
                 continue
             missing = one.sequence - position.seen.get(one.run_id, 0)
             beyond = missing < 1 and one.is_last and one.run_id == run_id
             if missing > 1 or beyond or (missing == 1 and _concerns_others(one, run_id)):
                 return
             if missing == 1:
-                position = position.after(one)
-                follower.follow({one.run_id: one.sequence})
-                yield frame(one, position.token()), position
+                position = position.advance_to(one)
+                follower.add_runs({one.run_id: one.sequence})
+                yield encode_frame(one, position.token()), position
         if follower.hinted:
             follower.hinted = False
             return

@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import ConfigDict
 
-from runward.api.http.models import AT, DIGEST, RUN_ID, ResponseModel, example
+from runward.api.http.models import DIGEST, EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
 from runward.domain.json import JsonObject
 
 EVENT_STREAM: Final = {"$ref": "#/components/schemas/EventStream"}
@@ -16,12 +16,12 @@ class Event(ResponseModel):
     """One entry of a run's log. Polling and streaming show the same."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             id="evt_019a5f1e9b527c638d2f6c8bab4e3d71",
             type="tool_call.started",
             sequence=4,
             run_id=RUN_ID,
-            created_at=AT,
+            created_at=EXAMPLE_TIME,
             data={
                 "call_id": "call_1",
                 "tool": "pay",

@@ -5,15 +5,15 @@ from typing import Annotated, Literal
 
 from fastapi import Header, Query, Response
 
-from runward.api.events.family import family_page, family_stream
+from runward.api.events.family import read_family_page, stream_family
 from runward.api.events.models import EVENT_STREAM, Event
-from runward.api.events.stream import event_stream
-from runward.api.events.wait import LOOK_SECONDS
+from runward.api.events.stream import stream_events
+from runward.api.events.wait import RECHECK_SECONDS
 from runward.api.http.auth import RunsReader
 from runward.api.http.paging import Page
-from runward.api.http.params import AfterEvent, RunPath, Wait
-from runward.api.http.routes import router
-from runward.api.http.services import Using
+from runward.api.http.params import EventCursor, RunPath, WaitSeconds
+from runward.api.http.routes import make_router
+from runward.api.http.services import ServicesDep
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId
 from runward.domain.run.status import TERMINAL
@@ -22,7 +22,7 @@ from runward.store.live.events import StoredEvent
 from runward.store.runs import views
 from runward.wiring import Services
 
-routes = router("Runs")
+routes = make_router("Runs")
 
 
 @routes.get(
@@ -35,10 +35,10 @@ routes = router("Runs")
 )
 async def list_events(
     principal: RunsReader,
-    services: Using,
+    services: ServicesDep,
     run_id: RunPath,
-    after: AfterEvent,
-    wait: Wait,
+    after: EventCursor,
+    wait: WaitSeconds,
     limit: Annotated[
         int, Query(ge=1, le=1000, description="How many events a page holds at most.")
     ] = 100,
@@ -59,15 +59,15 @@ async def list_events(
     cursor is an opaque `last_id`, also as the SSE `id`."""
     settled, streamed = until is not None, "text/event-stream" in accept
     if include is not None and streamed:
-        return await family_stream(services, principal, run_id, after, until_settled=settled)
+        return await stream_family(services, principal, run_id, after, until_settled=settled)
     if include is not None:
-        page = await family_page(services, principal.project_id, run_id, after, limit, wait)
+        page = await read_family_page(services, principal.project_id, run_id, after, limit, wait)
         return Response(page, media_type="application/json")
     if streamed:
         start = after.sequence
-        return await event_stream(services, principal, run_id, after=start, until_settled=settled)
+        return await stream_events(services, principal, run_id, after=start, until_settled=settled)
     found = await _poll(services, principal.project_id, run_id, after.sequence, limit + 1, wait)
-    return Response(_page(found, limit, run_id), media_type="application/json")
+    return Response(_encode_page(found, limit, run_id), media_type="application/json")
 
 
 async def _poll(
@@ -79,7 +79,7 @@ async def _poll(
         follower.seen = after
         while True:
             async with services.autocommit.connect() as tx:
-                status = await views.status_of(tx, project_id, run_id)
+                status = await views.get_status(tx, project_id, run_id)
                 if status is None:
                     raise e.RunNotFoundError
                 found = await events.read_after(tx, project_id, run_id, after, count)
@@ -88,10 +88,10 @@ async def _poll(
             if over or services.stopping.is_set():
                 return found
             follower.pushed.clear()
-            await follower.wait(min(left, LOOK_SECONDS))
+            await follower.wait(min(left, RECHECK_SECONDS))
 
 
-def _page(found: list[StoredEvent], limit: int, run_id: RunId) -> str:
+def _encode_page(found: list[StoredEvent], limit: int, run_id: RunId) -> str:
     """The events as they are stored, without parsing and printing them again."""
     shown = found[:limit]
     data = ",".join(event.json for event in shown)

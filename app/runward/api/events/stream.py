@@ -13,10 +13,10 @@ from starlette.types import Receive, Scope, Send
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.scopes import Principal
-from runward.domain.run.status import SETTLED, TERMINAL
+from runward.domain.run.status import TERMINAL, WAIT_ENDING
 from runward.store.access import console_sessions, keys
 from runward.store.live import events
-from runward.store.live.drafts import Piece
+from runward.store.live.drafts import Delta
 from runward.store.live.events import StoredEvent
 from runward.store.live.listener import Follower
 from runward.store.postgres.db import Tx
@@ -28,13 +28,13 @@ T = TypeVar("T")
 PAGE: Final = 500
 """Events read at once."""
 HEARTBEAT_SECONDS: Final = 15.0
-KEY_SECONDS: Final = 2.0
+KEY_CHECK_SECONDS: Final = 2.0
 """Seconds after which an open stream checks its key again."""
 RETRY_MS: Final = 1000
 _HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-async def event_stream(
+async def stream_events(
     services: Services,
     principal: Principal,
     run_id: RunId,
@@ -45,50 +45,52 @@ async def event_stream(
     """Raises RunNotFoundError and TooManyRequestsError before anything is sent. Where the run
     has ended and the client has every event, 204 tells EventSource to stop reconnecting."""
     async with services.autocommit.connect() as tx:
-        found = await views.status_of(tx, principal.project_id, run_id)
+        found = await views.get_status(tx, principal.project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
     status, last = found
     if status in TERMINAL and after >= last:
         return Response(status_code=204)
     frames = _frames(services, principal.project_id, run_id, after, until_settled=until_settled)
-    return counted_stream(services, principal, frames)
+    return respond_with_stream(services, principal, frames)
 
 
 Frames = tuple[AsyncIterator[str], Mapping[str, str]]
 """The frames of a stream and the headers of its answer."""
 
 
-async def stream_of_new(
+async def start_stream(
     services: Services, principal: Principal, start: Callable[[], Awaitable[Frames]]
 ) -> Response:
     """Reserve a stream before `start` commits a run, so that a request that is refused for its
     streams has started nothing and can be repeated. Raises TooManyRequestsError."""
     with ExitStack() as reserved:
-        reserved.enter_context(counted(services, principal))
+        reserved.enter_context(count_stream(services, principal))
         frames, headers = await start()
-        return _Counted(
-            while_valid(services, principal, frames, _is_event), reserved.pop_all(), headers
+        return _CountedResponse(
+            check_key(services, principal, frames, _is_event), reserved.pop_all(), headers
         )
 
 
-def frames_from_start(
+def follow_from_start(
     services: Services, project_id: ProjectId, run_id: RunId
 ) -> AsyncIterator[str]:
     return _frames(services, project_id, run_id, 0, until_settled=False)
 
 
-def counted_stream(
+def respond_with_stream(
     services: Services, principal: Principal, frames: AsyncIterator[str]
 ) -> Response:
     """Raises TooManyRequestsError."""
     with ExitStack() as reserved:
-        reserved.enter_context(counted(services, principal))
-        return _Counted(while_valid(services, principal, frames, _is_event), reserved.pop_all(), {})
+        reserved.enter_context(count_stream(services, principal))
+        return _CountedResponse(
+            check_key(services, principal, frames, _is_event), reserved.pop_all(), {}
+        )
 
 
 @contextmanager
-def counted(services: Services, principal: Principal) -> Generator[None]:
+def count_stream(services: Services, principal: Principal) -> Generator[None]:
     """Count one more open stream of the key until the block ends. Nobody else runs between the
     check and the count. Raises TooManyRequestsError."""
     streams = services.streams
@@ -105,16 +107,19 @@ def counted(services: Services, principal: Principal) -> Generator[None]:
             del streams[principal.key_id]
 
 
-async def while_valid(
-    services: Services, principal: Principal, said: AsyncIterator[T], is_news: Callable[[T], bool]
+async def check_key(
+    services: Services,
+    principal: Principal,
+    items: AsyncIterator[T],
+    needs_check: Callable[[T], bool],
 ) -> AsyncGenerator[T]:
     """Yield the items of the stream. Before news, check the key or the console session if the last
     check is KEY_SECONDS old. End the stream if it is no longer valid. Heartbeats are not news."""
     loop = asyncio.get_running_loop()
     looked = loop.time()
-    async with aclosing(cast("AsyncGenerator[T]", said)) as open_stream:
+    async with aclosing(cast("AsyncGenerator[T]", items)) as open_stream:
         async for one in open_stream:
-            if is_news(one) and loop.time() - looked >= KEY_SECONDS:
+            if needs_check(one) and loop.time() - looked >= KEY_CHECK_SECONDS:
                 async with services.autocommit.connect() as tx:
                     if not await _is_valid(tx, principal):
                         return
@@ -133,7 +138,7 @@ def _is_event(frame: str) -> bool:
     return not frame.startswith(":")
 
 
-class _Counted(StreamingResponse):
+class _CountedResponse(StreamingResponse):
     """Holds the reserved stream until its last frame is sent or the client is gone."""
 
     def __init__(
@@ -156,21 +161,21 @@ async def _frames(
         follower.seen = after
         yield f"retry: {RETRY_MS}\n\n"
         while not services.stopping.is_set():
-            text, over = await _stored(services, run_id, follower, until_settled=until_settled)
+            text, over = await _read_stored(services, run_id, follower, until_settled=until_settled)
             if text:
                 yield text
             if over:
                 return
             if follower.adrift:
                 services.feed.catch_up(follower)
-            async for frames, last in _live(services, follower, until_settled=until_settled):
+            async for frames, last in _follow_live(services, follower, until_settled=until_settled):
                 if frames:
                     yield frames
                 if last:
                     return
 
 
-async def _stored(
+async def _read_stored(
     services: Services, run_id: RunId, follower: Follower, *, until_settled: bool
 ) -> tuple[str, bool]:
     """The next page as frames, and whether the stream ends with it."""
@@ -180,23 +185,23 @@ async def _stored(
         stored = await events.read_after(tx, project_id, run_id, follower.seen, PAGE)
         found = None
         if until_settled or not stored:  # without news, the reader may be beyond the log's end
-            found = await views.status_of(tx, project_id, run_id)
+            found = await views.get_status(tx, project_id, run_id)
     if stored:
         follower.seen = stored[-1].sequence
-    ends = SETTLED if until_settled else TERMINAL
+    ends = WAIT_ENDING if until_settled else TERMINAL
     settled = found is not None and found[0] in ends and found[1] <= follower.seen
     over = settled or bool(stored and stored[-1].is_last)
     if len(stored) == PAGE:
         follower.wake()  # there may be more
-    return "".join(frame(event, event.sequence) for event in stored), over
+    return "".join(encode_frame(event, event.sequence) for event in stored), over
 
 
-async def _live(
+async def _follow_live(
     services: Services, follower: Follower, *, until_settled: bool
 ) -> AsyncIterator[tuple[str, bool]]:
     """Frames, and whether they end the stream. Ends when the database is to be read."""
     while not services.stopping.is_set():
-        frames, last = _pushed(follower)
+        frames, last = _take_pushed(follower)
         if frames or last:
             yield frames, last
             if until_settled and "event: run.waiting\n" in frames:
@@ -207,16 +212,16 @@ async def _live(
             yield ": still here\n\n", False
 
 
-def _pushed(follower: Follower) -> tuple[str, bool]:
+def _take_pushed(follower: Follower) -> tuple[str, bool]:
     """What went by in this process, as frames, and whether it ends the stream."""
     frames: list[str] = []
     while follower.pushed:
         one = follower.pushed.popleft()
-        if isinstance(one, Piece):
-            frames += transient_frames(follower, one)
+        if isinstance(one, Delta):
+            frames += encode_deltas(follower, one)
         elif one.sequence == follower.seen + 1:
             follower.seen = one.sequence
-            frames.append(frame(one, one.sequence))
+            frames.append(encode_frame(one, one.sequence))
             if one.is_last:
                 return "".join(frames), True
         elif one.sequence > follower.seen:
@@ -227,10 +232,10 @@ def _pushed(follower: Follower) -> tuple[str, bool]:
     return "".join(frames), False
 
 
-def transient_frames(follower: Follower, piece: Piece) -> list[str]:
+def encode_deltas(follower: Follower, piece: Delta) -> list[str]:
     """What of it the reader has not had."""
-    return [f"event: {one.type}\ndata: {one.json}\n\n" for one in follower.news(piece)]
+    return [f"event: {one.type}\ndata: {one.json}\n\n" for one in follower.select_unseen(piece)]
 
 
-def frame(event: StoredEvent, id_: int | str) -> str:
+def encode_frame(event: StoredEvent, id_: int | str) -> str:
     return f"id: {id_}\nevent: {event.type}\ndata: {event.json}\n\n"

@@ -4,17 +4,17 @@ import asyncio
 from typing import Final
 
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.run.status import SETTLED
+from runward.domain.run.status import WAIT_ENDING
 from runward.store.live.events import StoredEvent
 from runward.store.live.listener import Follower
 from runward.store.runs import views
 from runward.wiring import Services
 
-LOOK_SECONDS: Final = 2.0
+RECHECK_SECONDS: Final = 2.0
 """A hint may be lost, so it is looked at least so often."""
 
 
-async def until_settled(
+async def wait_until_settled(
     services: Services, project_id: ProjectId, run_id: RunId, seconds: float
 ) -> None:
     """Returns when the run has ended or needs someone, after `seconds`, or when the process
@@ -24,11 +24,11 @@ async def until_settled(
     with services.feed.follow(project_id, run_id) as follower:
         while not services.stopping.is_set():
             async with services.autocommit.connect() as tx:
-                found = await views.status_of(tx, project_id, run_id)
-            if found is None or found[0] in SETTLED:
+                found = await views.get_status(tx, project_id, run_id)
+            if found is None or found[0] in WAIT_ENDING:
                 return
             while (left := end - loop.time()) > 0:
-                woken = await follower.wait(min(left, LOOK_SECONDS))
+                woken = await follower.wait(min(left, RECHECK_SECONDS))
                 if not woken or _may_have_settled(follower):
                     break
             else:

@@ -8,15 +8,17 @@ from fastapi import Response
 from pydantic_core import to_json
 
 
-def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(
+    value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """`value`: a response model, or anything that is JSON. Declare the model on the route too
     (`response_model=`), for openapi.json."""
     return Response(to_json(value), status, headers, "application/json")
 
 
-def created(value: Any, location: str, status: int = 201) -> Response:
-    return answer(value, status, {"Location": location})
+def created_response(value: Any, location: str, status: int = 201) -> Response:
+    return json_response(value, status, {"Location": location})
 
 
-def nothing() -> Response:
+def no_content() -> Response:
     return Response(status_code=204)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Request
 
 from runward.api.http.dependencies import RouteDependency
-from runward.api.http.services import services_of
+from runward.api.http.services import get_services
 from runward.domain.errors import ForbiddenError, InsufficientScopeError, UnauthenticatedError
 from runward.domain.registry import console_access
 from runward.domain.registry.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope
@@ -23,7 +23,7 @@ class Requirement(RouteDependency):
     operator: bool = False
 
     async def prepare(self, request: Request) -> None:
-        principal = await _key_or_session(request)
+        principal = await _authenticate(request)
         if not principal.may(self.any_of):
             raise InsufficientScopeError(self.any_of)
         if self.operator and not principal.operator:
@@ -50,16 +50,16 @@ Admin = Annotated[Principal, require(Scope.ADMIN)]
 Operator = Annotated[Principal, require(Scope.ADMIN, operator=True)]
 
 
-async def _key_or_session(request: Request) -> Principal:
+async def _authenticate(request: Request) -> Principal:
     """A key in the header goes before the cookie. Raises UnauthenticatedError and
     ForbiddenError."""
     if "authorization" in request.headers or "cookie" not in request.headers:
-        return await authenticated(request)
-    services = services_of(request)
-    token = console_access.token_of(request.headers, services.public_url)
+        return await authenticate_key(request)
+    services = get_services(request)
+    token = console_access.session_token(request.headers, services.public_url)
     if token is None:
         raise UnauthenticatedError
-    console_access.ensure_own_page(request.method, request.headers)
+    console_access.ensure_same_origin(request.method, request.headers)
     principal = await services.console_sessions(token)
     if principal is None:
         raise UnauthenticatedError("This session has ended. Sign in again.")
@@ -67,10 +67,10 @@ async def _key_or_session(request: Request) -> Principal:
     return principal
 
 
-async def authenticated(request: Request) -> Principal:
+async def authenticate_key(request: Request) -> Principal:
     """Raises UnauthenticatedError."""
-    token = bearer_token(request)
-    services = services_of(request)
+    token = read_bearer_token(request)
+    services = get_services(request)
     principal = await services.authenticate(token)
     if principal is None:
         raise UnauthenticatedError("This API key is not valid.", token_given=True)
@@ -78,7 +78,7 @@ async def authenticated(request: Request) -> Principal:
     return principal
 
 
-def bearer_token(request: Request) -> str:
+def read_bearer_token(request: Request) -> str:
     """Raises UnauthenticatedError. Exactly one header counts: two are refused, since a proxy may
     have looked at the other one."""
     values = [value for name, value in request.scope["headers"] if name == b"authorization"]

@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from runward.api.http.hints import hint
+from runward.api.http.hints import suggest_field
 from runward.domain import strict_json
 from runward.domain.errors import (
     FieldError,
@@ -22,7 +22,7 @@ from runward.domain.errors import (
 MAX_BYTES: Final = 1_048_576
 """The default for every route; `Services.max_body_bytes` may say otherwise."""
 READ_SECONDS: Final = 30.0
-MAX_MISTAKES: Final = 1_000
+MAX_DETAILED_ERRORS: Final = 1_000
 """Mistakes in a body that are described one by one. More would block the process for seconds."""
 
 _JSON_TYPE: Final = re.compile(
@@ -31,7 +31,7 @@ _JSON_TYPE: Final = re.compile(
 )
 
 
-class ReadRequest(Request):
+class ValidatedRequest(Request):
     """A request whose body was read and validated; `json()` is the model's instance, which
     FastAPI passes on as it is."""
 
@@ -45,14 +45,16 @@ class ReadRequest(Request):
         return self.validated
 
 
-async def read(request: Request, max_bytes: int, adapter: TypeAdapter[Any] | None) -> ReadRequest:
+async def read_request(
+    request: Request, max_bytes: int, adapter: TypeAdapter[Any] | None
+) -> ValidatedRequest:
     """`adapter` is what the body must be; None: the route takes no body, or an empty object."""
-    done = ReadRequest(request.scope, request.receive)
+    done = ValidatedRequest(request.scope, request.receive)
     done.raw = await read_bytes(request, max_bytes)
     if not done.raw:
         return done
-    value = strict_json.parse(done.raw)
-    done.validated = _no_body(value) if adapter is None else _validated(adapter, done.raw, value)
+    value = strict_json.parse_body(done.raw)
+    done.validated = _reject_body(value) if adapter is None else _validate(adapter, done.raw, value)
     return done
 
 
@@ -93,29 +95,29 @@ def _check_type(request: Request) -> None:
         raise UnsupportedMediaTypeError("A compressed body is not taken; send it as it is.")
 
 
-def _validated(adapter: TypeAdapter[Any], raw: bytes, value: JsonValue) -> Any:
+def _validate(adapter: TypeAdapter[Any], raw: bytes, value: JsonValue) -> Any:
     """From the text, not from `value`: only there strict models take arrays as tuples, texts as
     times, and so on."""
     try:
         return adapter.validate_json(raw)
     except ValidationError as error:
-        if (count := error.error_count()) > MAX_MISTAKES:
+        if (count := error.error_count()) > MAX_DETAILED_ERRORS:
             message = f"{count} values or fields are invalid"
             raise InvalidRequestError(errors=[FieldError("", message)]) from None
         found = error.errors(include_url=False, include_input=False)
         raise RequestValidationError(
-            [{**_hinted(adapter, item), "loc": ("body", *item["loc"])} for item in found],
+            [{**_add_hint(adapter, item), "loc": ("body", *item["loc"])} for item in found],
             body=value,
         ) from None
 
 
-def _hinted(adapter: TypeAdapter[Any], item: ErrorDetails) -> dict[str, Any]:
+def _add_hint(adapter: TypeAdapter[Any], item: ErrorDetails) -> dict[str, Any]:
     if item["type"] != "extra_forbidden":
         return {**item}
-    return {**item, "hint": hint(adapter, item["loc"])}
+    return {**item, "hint": suggest_field(adapter, item["loc"])}
 
 
-def _no_body(value: JsonValue) -> None:
+def _reject_body(value: JsonValue) -> None:
     """Accept also `null`, which some clients send where they have nothing to say."""
     if value is not None and value != {}:
         paths = list(value)[:1] if isinstance(value, dict) else [""]

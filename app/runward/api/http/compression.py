@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 _WEIGHT: Final = re.compile(r"q=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)", re.ASCII)
 
 
-class Compressing(GZipMiddleware):
+class CompressionMiddleware(GZipMiddleware):
     """The middleware of the framework compresses wherever the header has the word gzip, also for
     `gzip;q=0`."""
 
@@ -18,15 +18,15 @@ class Compressing(GZipMiddleware):
         if scope["type"] == "http":
             given = ",".join(Headers(scope=scope).getlist("accept-encoding"))
             others = [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]
-            taken = [(b"accept-encoding", b"gzip")] if takes_gzip(given) else []
+            taken = [(b"accept-encoding", b"gzip")] if accepts_gzip(given) else []
             scope = {**scope, "headers": [*others, *taken]}
         await super().__call__(scope, receive, send)
 
 
-def takes_gzip(accepted: str) -> bool:
+def accepts_gzip(accept_encoding: str) -> bool:
     """By the value of an Accept-Encoding header. False where it is malformed or says both."""
     weights = dict[str, list[float]]()
-    for given in accepted.split(","):
+    for given in accept_encoding.split(","):
         coding, _, weight = given.partition(";")
         weight = weight.strip().lower()
         read = _WEIGHT.fullmatch(weight)

@@ -5,7 +5,7 @@ from hashlib import blake2b
 from fastapi import Request, Response
 
 
-def unless_unchanged(request: Request, response: Response) -> Response:
+def apply_etag(request: Request, response: Response) -> Response:
     """Add an ETag to a whole 200 answer of a GET, or answer 304 if the client names it in
     `If-None-Match`. The ETag is weak, since the same JSON may be sent compressed. Streams have
     none."""

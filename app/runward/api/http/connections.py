@@ -10,7 +10,7 @@ import structlog
 from pydantic_core import to_json
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from runward.api.http.problems import FRAMEWORK, MEDIA_TYPE, problem_body
+from runward.api.http.problems import FRAMEWORK_ERRORS, MEDIA_TYPE, build_problem
 from runward.domain.errors import UnavailableError
 
 log = structlog.get_logger()
@@ -19,7 +19,7 @@ HEAD_SECONDS: Final = 15.0
 """From the connection, or the first byte of a later request, to the end of the headers."""
 MAX_HEAD_BYTES: Final = 256 * 1024
 """Received without an end of the headers, or of the trailers."""
-_FULL: Final = "Too many connections are open. Try again."
+_TOO_MANY_CONNECTIONS: Final = "Too many connections are open. Try again."
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -31,21 +31,25 @@ class LimitedProtocol(HttpToolsProtocol):
     _in_head = False
     _in_trailers = False
     _head_bytes = 0
-    _refused = False
+    _is_refused = False
     _ignores_data = False
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         if len(self.connections) >= self.max_connections:
             log.warning("connection_refused", open=len(self.connections))
-            self._refused = True
-            transport.write(_refusal(503, UnavailableError.code, _FULL, b"Retry-After: 2\r\n"))
+            self._is_refused = True
+            transport.write(
+                _encode_refusal(
+                    503, UnavailableError.code, _TOO_MANY_CONNECTIONS, b"Retry-After: 2\r\n"
+                )
+            )
             transport.close()
             return
         super().connection_made(transport)
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        if self._refused or self._ignores_data:
+        if self._is_refused or self._ignores_data:
             return
         idle = cast(Any, self.cycle) is None or self.cycle.response_complete
         if idle and self._timer is None:
@@ -108,8 +112,8 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._ignores_data = True
         if answers:
-            code, detail = FRAMEWORK[status]
-            self.transport.write(_refusal(status, code, detail))
+            code, detail = FRAMEWORK_ERRORS[status]
+            self.transport.write(_encode_refusal(status, code, detail))
         self.transport.close()
 
     def _close_after_answers(self) -> None:
@@ -120,7 +124,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
-        if not self._refused:
+        if not self._is_refused:
             super().connection_lost(exc)
 
     def _expect_head(self) -> None:
@@ -132,15 +136,17 @@ class LimitedProtocol(HttpToolsProtocol):
             self._timer = None
 
 
-def limited(max_connections: int, head_seconds: float = HEAD_SECONDS) -> type[LimitedProtocol]:
+def make_limited_protocol(
+    max_connections: int, head_seconds: float = HEAD_SECONDS
+) -> type[LimitedProtocol]:
     values = {"max_connections": max_connections, "head_seconds": head_seconds}
     return type("Limited", (LimitedProtocol,), values)
 
 
-def _refusal(status: int, code: str, detail: str, headers: bytes = b"") -> bytes:
+def _encode_refusal(status: int, code: str, detail: str, headers: bytes = b"") -> bytes:
     """A problem as the whole answer of a connection. `headers`: further lines."""
     request_id = f"req_{uuid4().hex}"
-    body = to_json(problem_body(status, code, detail, request_id=request_id))
+    body = to_json(build_problem(status, code, detail, request_id=request_id))
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nConnection: close\r\n"
         f"Content-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"

@@ -28,7 +28,7 @@ class RouteDependency:
         return self.value(request)
 
 
-def take_over(dependant: Dependant) -> tuple[RouteDependency, ...]:
+def extract_dependencies(dependant: Dependant) -> tuple[RouteDependency, ...]:
     """Takes the Given parameters of a coroutine function out of what FastAPI solves. Returns what
     the route must `prepare`."""
     given = {d.name: d.call for d in dependant.dependencies if isinstance(d.call, RouteDependency)}
@@ -37,16 +37,16 @@ def take_over(dependant: Dependant) -> tuple[RouteDependency, ...]:
         dependant.dependencies = [d for d in dependant.dependencies if d.name not in given]
         own = dependant.request_param_name
         dependant.request_param_name = own or _REQUEST
-        dependant.call = _filled(handler, {k: v for k, v in given.items() if k}, own)
+        dependant.call = _inject(handler, {k: v for k, v in given.items() if k}, own)
     return tuple(given.values())
 
 
-def _filled(
-    handler: Callable[..., Any], given: dict[str, RouteDependency], own: str | None
+def _inject(
+    handler: Callable[..., Any], dependencies: dict[str, RouteDependency], request_name: str | None
 ) -> Callable[..., Any]:
     async def call(**values: Any) -> Any:
-        request = values[own] if own else values.pop(_REQUEST)
-        for name, parameter in given.items():
+        request = values[request_name] if request_name else values.pop(_REQUEST)
+        for name, parameter in dependencies.items():
             values[name] = parameter.value(request)
         return await handler(**values)
 

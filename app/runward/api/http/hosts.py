@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from runward.domain.errors import BadRequestError
 
-PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+PROBE_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Asked by address, and the same for everyone."""
 
 _BRACKETED: Final = re.compile(r"\[[^\]]*\]")
@@ -25,9 +25,9 @@ class AllowedHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises BadRequestError."""
-        if scope["type"] == "http" and scope["path"] not in PROBES:
+        if scope["type"] == "http" and scope["path"] not in PROBE_PATHS:
             hosts = [value for name, value in scope["headers"] if name == b"host"]
-            if len(hosts) != 1 or not self._allows(name_of(hosts[0].decode("latin-1"))):
+            if len(hosts) != 1 or not self._allows(normalize_host(hosts[0].decode("latin-1"))):
                 raise BadRequestError(
                     "The Host of this request is not a name of this service. If it should be, "
                     "add it to RUNWARD_ALLOWED_HOSTS."
@@ -43,7 +43,7 @@ class AllowedHosts:
         )
 
 
-def name_of(host: str) -> str:
+def normalize_host(host: str) -> str:
     """Without port, brackets and the root's dot, in lower case."""
     name = host[1:].partition("]")[0] if _BRACKETED.match(host) else host.partition(":")[0]
     return name.lower().removesuffix(".")

@@ -8,17 +8,17 @@ from fastapi import Request, Response
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from runward.api.http.answers import answer
-from runward.api.http.body import ReadRequest
+from runward.api.http.answers import json_response
+from runward.api.http.body import ValidatedRequest
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
-from runward.domain.json import digest, parse
+from runward.domain.json import compute_digest, parse
 from runward.store.access import idempotency
 from runward.store.postgres.db import Tx
 from runward.store.runs.queries import NewRun
 from runward.wiring import Services
 
-REPLAYED = {"Idempotent-Replayed": "true"}
+REPLAY_HEADERS = {"Idempotent-Replayed": "true"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,13 @@ class IdempotentRequest:
     key: str | None
 
     @classmethod
-    def of(cls, request: Request, project_id: ProjectId, key: str | None) -> "IdempotentRequest":
+    def from_request(
+        cls, request: Request, project_id: ProjectId, key: str | None
+    ) -> "IdempotentRequest":
         """The path belongs to it: the same key and body elsewhere is another request."""
-        assert isinstance(request, ReadRequest)
+        assert isinstance(request, ValidatedRequest)
         body: JsonValue = parse(request.raw.decode()) if key is not None and request.raw else None
-        return cls(project_id, f"{request.method} {request.url.path}", digest(body), key)
+        return cls(project_id, f"{request.method} {request.url.path}", compute_digest(body), key)
 
     def with_key(self, new: NewRun) -> NewRun:
         """The key is then kept in the commit that accepts the run."""
@@ -43,51 +45,52 @@ class IdempotentRequest:
             return new
         return replace(new, idempotency=(self.key, self.route, self.body_digest))
 
-    def check(self, kept: idempotency.Kept) -> None:
-        if (kept.route, kept.body_digest) != (self.route, self.body_digest):
+    def check(self, stored: idempotency.IdempotencyRecord) -> None:
+        if (stored.route, stored.body_digest) != (self.route, self.body_digest):
             raise e.IdempotencyMismatchError
 
 
-async def answer_once(
+async def respond_once(
     services: Services,
     request_key: IdempotentRequest,
-    act: Callable[[Tx], Awaitable[Any]],
+    operation: Callable[[Tx], Awaitable[Any]],
     *,
     status: int = 200,
     headers: dict[str, str] | None = None,
-    under: str | None = None,
+    collection_path: str | None = None,
 ) -> Response:
-    """`act` does it in the given transaction and returns what to show. What it raises undoes it,
-    and burns no key. `under`: the path under which what was made stands, by its id."""
-    made = await _once(services, request_key, act, status, headers)
-    if under is not None:
-        made.headers["Location"] = f"{under}/{from_json(bytes(made.body))['id']}"
+    """`operation` does it in the given transaction and returns what to show. What it raises undoes
+    it, and burns no key. `collection_path`: the path under which what was made stands, by its
+    id."""
+    made = await _respond(services, request_key, operation, status, headers)
+    if collection_path is not None:
+        made.headers["Location"] = f"{collection_path}/{from_json(bytes(made.body))['id']}"
     return made
 
 
-async def was_answered(services: Services, request_key: IdempotentRequest) -> bool:
-    """Return whether `answer_once` would replay an answer."""
+async def has_stored_response(services: Services, request_key: IdempotentRequest) -> bool:
+    """Return whether `respond_once` would replay an answer."""
     if request_key.key is None:
         return False
     async with services.autocommit.connect() as tx:
         return await idempotency.read(tx, request_key.project_id, request_key.key) is not None
 
 
-async def _once(
+async def _respond(
     services: Services,
     request_key: IdempotentRequest,
-    act: Callable[[Tx], Awaitable[Any]],
+    operation: Callable[[Tx], Awaitable[Any]],
     status: int,
     headers: dict[str, str] | None,
 ) -> Response:
     async with services.database.pool.begin() as tx:
         if request_key.key is None:
-            return answer(await act(tx), status, headers)
+            return json_response(await operation(tx), status, headers)
         if await idempotency.reserve(
             tx, request_key.project_id, request_key.key, request_key.route, request_key.body_digest
         ):
-            text = to_json(await act(tx)).decode()
-            await idempotency.keep(
+            text = to_json(await operation(tx)).decode()
+            await idempotency.store_answer(
                 tx, services.vault, request_key.project_id, request_key.key, status, text
             )
             return Response(text, status, headers, "application/json")
@@ -96,5 +99,7 @@ async def _once(
         raise e.IdempotencyInFlightError
     request_key.check(kept)
     assert kept.answer is not None and kept.status is not None
-    text = idempotency.opened(services.vault, request_key.project_id, request_key.key, kept.answer)
-    return Response(text, kept.status, {**(headers or {}), **REPLAYED}, "application/json")
+    text = idempotency.open_answer(
+        services.vault, request_key.project_id, request_key.key, kept.answer
+    )
+    return Response(text, kept.status, {**(headers or {}), **REPLAY_HEADERS}, "application/json")

@@ -9,22 +9,27 @@ import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from runward.api.http.problems import answer_for, framework_problem, log_unavailable, request_id_of
+from runward.api.http.problems import (
+    get_request_id,
+    log_unavailable,
+    make_error_response,
+    make_framework_problem,
+)
 from runward.store.postgres.db import is_outage, log_fields
 
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
-_ALWAYS: Final = ((b"x-content-type-options", b"nosniff"),)
-_UNLESS_SAID: Final = (b"cache-control", b"no-store")
+_FIXED_HEADERS: Final = ((b"x-content-type-options", b"nosniff"),)
+_DEFAULT_CACHE_CONTROL: Final = (b"cache-control", b"no-store")
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class AnswerCutError(Exception):
+class TruncatedResponseError(Exception):
     """A response failed after it had begun. The server closes the connection, so that the client
     notices that the response is incomplete. The cause has been logged."""
 
 
-class Surroundings:
+class RequestMiddleware:
     """Outermost of ours. An exception that reaches it has no handler: it is logged under the
     request's id, and the client learns the id alone."""
 
@@ -35,25 +40,25 @@ class Surroundings:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        request_id = _request_id(scope)
+        request_id = _read_request_id(scope)
         scope.setdefault("state", {})["request_id"] = request_id
-        answer = _Answer(send, request_id, head=scope["method"] == "HEAD")
+        answer = _ResponseSender(send, request_id, head=scope["method"] == "HEAD")
         if answer.head:
             scope = {**scope, "method": "GET"}
         try:
-            await self.app(scope, answer.receiving(receive), answer.send)
+            await self.app(scope, answer.wrap_receive(receive), answer.send)
         except ClientDisconnect:
             return
         except Exception as error:
             if answer.started:
-                _log_cut(Request(scope), error)
-                raise AnswerCutError from error
-            await self._answer(error, Request(scope), receive, answer)
+                _log_truncated(Request(scope), error)
+                raise TruncatedResponseError from error
+            await self._send_error(error, Request(scope), receive, answer)
 
-    async def _answer(
-        self, error: Exception, request: Request, receive: Receive, answer: "_Answer"
+    async def _send_error(
+        self, error: Exception, request: Request, receive: Receive, answer: "_ResponseSender"
     ) -> None:
-        response = answer_for(request, error)
+        response = make_error_response(request, error)
         if response is None:
             log.exception(
                 "request.failed",
@@ -62,19 +67,19 @@ class Surroundings:
                 route=getattr(request.scope.get("route"), "path", None),
                 exc_info=error,
             )
-            response = framework_problem(request, 500)
+            response = make_framework_problem(request, 500)
         log_unavailable(request, response, error)
         await response(request.scope, receive, answer.send)
 
 
-def is_unlogged(record: logging.LogRecord) -> bool:
+def should_log(record: logging.LogRecord) -> bool:
     """Return False for records of an AnswerCutError: the server would log its stack."""
-    return not (record.exc_info and isinstance(record.exc_info[1], AnswerCutError))
+    return not (record.exc_info and isinstance(record.exc_info[1], TruncatedResponseError))
 
 
-def _log_cut(request: Request, error: Exception) -> None:
+def _log_truncated(request: Request, error: Exception) -> None:
     place = {
-        "request_id": request_id_of(request),
+        "request_id": get_request_id(request),
         "method": request.method,
         "route": getattr(request.scope.get("route"), "path", None),
     }
@@ -84,7 +89,7 @@ def _log_cut(request: Request, error: Exception) -> None:
         log.error("request.failed", **place, exc_info=error)
 
 
-class _Answer:
+class _ResponseSender:
     """The way out. For HEAD it lets the head pass, then tells the handler that the client left,
     which ends streams too."""
 
@@ -99,16 +104,16 @@ class _Answer:
             self.started = True
             headers = list(message.get("headers", ()))
             headers.append((b"x-request-id", self.request_id.encode()))
-            headers.extend(_ALWAYS)
-            if not any(name == _UNLESS_SAID[0] for name, _ in headers):
-                headers.append(_UNLESS_SAID)
+            headers.extend(_FIXED_HEADERS)
+            if not any(name == _DEFAULT_CACHE_CONTROL[0] for name, _ in headers):
+                headers.append(_DEFAULT_CACHE_CONTROL)
             await self._send({**message, "headers": headers})
             if self.head:
                 await self._send({"type": "http.response.body", "body": b""})
         elif not self.head:
             await self._send(message)
 
-    def receiving(self, receive: Receive) -> Receive:
+    def wrap_receive(self, receive: Receive) -> Receive:
         if not self.head:
             return receive
 
@@ -118,7 +123,7 @@ class _Answer:
         return until_answered
 
 
-def _request_id(scope: Scope) -> str:
+def _read_request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return value.decode()

@@ -22,7 +22,7 @@ TOOL_ID: Final = "tool_019a5f1e6b2a7c4d8e9f0a1b2c3d4e5f"
 MCP_SERVER_ID: Final = "mcp_019a5f1e6f4b7d1c8a3e5b7d9f1c2a4e"
 KEY_ID: Final = "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d"
 PROJECT_ID: Final = "proj_019a5f1e4a0c7e298b1d3f5a7c9e0b2d"
-AT: Final = "2026-11-02T09:30:00.125000Z"
+EXAMPLE_TIME: Final = "2026-11-02T09:30:00.125000Z"
 DIGEST: Final = "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e3d2c1b0a"
 """For the examples in openapi.json."""
 
@@ -56,26 +56,28 @@ def create_request_model(name: str, fields: dict[str, Any]) -> type[RequestModel
     return create_model(name, __base__=RequestModel, __cls_kwargs__=without_docstrings, **fields)
 
 
-def example(**value: Any) -> Any:
+def with_example(**value: Any) -> Any:
     return {"examples": [value]}
 
 
-def _in_utc(value: datetime) -> datetime:
+def _convert_to_utc(value: datetime) -> datetime:
     try:
         return value.astimezone(UTC)
     except OverflowError:
         raise ValueError("must be within the years 1 to 9999 in UTC") from None
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+UtcDatetime = Annotated[AwareDatetime, AfterValidator(_convert_to_utc)]
 """A time with its offset from UTC, which near the first and the last year can lead out of range."""
 
 
-def _small(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _check_metadata_size(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if len(to_json(value)) > MAX_METADATA_BYTES:
         raise ValueError(f"must be at most {MAX_METADATA_BYTES} bytes as JSON")
     return value
 
 
-Metadata = Annotated[dict[str, JsonValue], Field(max_length=64), AfterValidator(_small)]
+Metadata = Annotated[
+    dict[str, JsonValue], Field(max_length=64), AfterValidator(_check_metadata_size)
+]
 """The caller's own notes: up to 64 keys and 16 KiB."""

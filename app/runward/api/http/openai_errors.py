@@ -14,12 +14,12 @@ from pydantic_core import to_json
 
 from runward.domain.errors import InvalidRequestError
 
-PATH: Final = re.compile(r"/v1/responses(?:/.*)?")
+OPENAI_PATH: Final = re.compile(r"/v1/responses(?:/.*)?")
 
 STATUSES: Final[Mapping[int, int]] = {422: 400}
 _TYPES: Final[Mapping[int, str]] = {401: "authentication_error", 403: "permission_error"}
 _CODES: Final[Mapping[str, str]] = {"unauthenticated": "invalid_api_key"}
-_THEIRS: Final = frozenset(
+_UNSUPPORTED_PARAMETERS: Final = frozenset(
     {
         "access_programs",
         "background_options",
@@ -40,11 +40,11 @@ _BY_MESSAGE: Final[Mapping[str, str]] = {
 }
 
 
-def speaks_openai(request: Request) -> bool:
-    return PATH.fullmatch(request.url.path) is not None
+def is_openai_request(request: Request) -> bool:
+    return OPENAI_PATH.fullmatch(request.url.path) is not None
 
 
-def openai_error(
+def make_openai_response(
     status: int,
     code: str,
     detail: str,
@@ -52,18 +52,20 @@ def openai_error(
     headers: Mapping[str, str] | None,
 ) -> Response:
     """`errors`: `{path, message}` each, as a problem has them. The first one is the `param`."""
-    body = openai_body(status, code, detail, errors)
+    body = build_openai_error(status, code, detail, errors)
     return Response(to_json(body), STATUSES.get(status, status), headers, "application/json")
 
 
-def openai_body(status: int, code: str, detail: str, errors: Sequence[JsonValue]) -> dict[str, Any]:
+def build_openai_error(
+    status: int, code: str, detail: str, errors: Sequence[JsonValue]
+) -> dict[str, Any]:
     found = [cast("dict[str, str]", one) for one in errors]
     param = None
     if found:
         param = found[0]["path"].removeprefix("query.").removeprefix("header.") or None
         if code == "invalid_request":
             code = _BY_MESSAGE.get(found[0]["message"].partition(";")[0], "invalid_value")
-            if param in _THEIRS or _TOOL_TYPE.fullmatch(param or ""):
+            if param in _UNSUPPORTED_PARAMETERS or _TOOL_TYPE.fullmatch(param or ""):
                 code = "unsupported_parameter"
             if detail == InvalidRequestError.text:
                 detail = "; ".join(f"{one['path']} {one['message']}".strip() for one in found)

@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from runward.domain.errors import FieldError, InvalidRequestError
-from runward.domain.ids import Prefix, parse
+from runward.domain.ids import Prefix, parse_id
 
 MAX_LIMIT: Final = 200
 
@@ -41,19 +41,19 @@ class Page(BaseModel, Generic[Item]):
     has_more: Annotated[bool, Field(description="Whether there is anything after this page.")]
 
     @classmethod
-    def of(
+    def from_rows(
         cls,
         rows: Sequence[Row],
         limit: int,
-        show: Callable[[Row], Item],
-        id_of: Callable[[Item], str],
+        render: Callable[[Row], Item],
+        get_id: Callable[[Item], str],
     ) -> "Page[Item]":
         """`rows` are up to `limit` + 1: the one too many says that there is more."""
-        data = [show(row) for row in rows[:limit]]
+        data = [render(row) for row in rows[:limit]]
         return cls(
             data=data,
-            first_id=id_of(data[0]) if data else None,
-            last_id=id_of(data[-1]) if data else None,
+            first_id=get_id(data[0]) if data else None,
+            last_id=get_id(data[-1]) if data else None,
             has_more=len(rows) > limit,
         )
 
@@ -70,7 +70,7 @@ class PageParams:
         """Raises InvalidRequestError where `after` is not an id of this list's kind."""
         if self.after is None:
             return None
-        value = parse(prefix, self.after)
+        value = parse_id(prefix, self.after)
         if value is None:
             raise InvalidRequestError(
                 errors=[FieldError("query.after", f"must be an id like {prefix}_…")]
@@ -78,7 +78,7 @@ class PageParams:
         return value
 
 
-async def _walk(
+async def _read_page_params(
     limit: Annotated[
         int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
     ] = 20,
@@ -93,7 +93,7 @@ async def _walk(
     return PageParams(limit, after, order == "desc")
 
 
-async def _walk_in_order(
+async def _read_ordered_page_params(
     limit: Annotated[
         int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
     ] = 100,
@@ -106,20 +106,22 @@ async def _walk_in_order(
     return PageParams(limit, after, order == "desc")
 
 
-Walking = Annotated[PageParams, Depends(_walk)]
+Pagination = Annotated[PageParams, Depends(_read_page_params)]
 """A handler's parameter: `limit`, `after` and `order`, newest first."""
-WalkingInOrder = Annotated[PageParams, Depends(_walk_in_order)]
+ChronologicalPagination = Annotated[PageParams, Depends(_read_ordered_page_params)]
 """The same for what belongs to one run: as it happened."""
 
 
-def page_of(whole: Sequence[Item], walk: PageParams, id_of: Callable[[Item], str]) -> Page[Item]:
+def slice_page(
+    items: Sequence[Item], params: PageParams, get_id: Callable[[Item], str]
+) -> Page[Item]:
     """A page of a list that was read whole, because it is small."""
-    rows = list(reversed(whole)) if walk.descending else list(whole)
-    if walk.after is not None:
-        ids = [id_of(row) for row in rows]
-        if walk.after not in ids:
+    rows = list(reversed(items)) if params.descending else list(items)
+    if params.after is not None:
+        ids = [get_id(row) for row in rows]
+        if params.after not in ids:
             raise InvalidRequestError(
                 errors=[FieldError("query.after", "must be the last_id of a page of this list")]
             )
-        rows = rows[ids.index(walk.after) + 1 :]
-    return Page[Item].of(rows, walk.limit, lambda row: row, id_of)
+        rows = rows[ids.index(params.after) + 1 :]
+    return Page[Item].from_rows(rows, params.limit, lambda row: row, get_id)

@@ -10,7 +10,16 @@ from fastapi import Depends, Header, Path, Query
 from pydantic import PlainValidator, WithJsonSchema
 
 from runward.domain import errors as e
-from runward.domain.ids import ApprovalId, CallId, KeyId, Prefix, ProjectId, RunId, SessionId, parse
+from runward.domain.ids import (
+    ApprovalId,
+    CallId,
+    KeyId,
+    Prefix,
+    ProjectId,
+    RunId,
+    SessionId,
+    parse_id,
+)
 from runward.domain.registry.tools import NAME_PATTERN
 
 MAX_WAIT_SECONDS: Final = 60.0
@@ -21,11 +30,11 @@ MAX_CURSOR: Final = 32_768
 _PREFER_WAIT: Final = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])", re.I)
 
 
-def _id_of(prefix: Prefix, unknown: type[e.NotFoundError]) -> Callable[[Any], UUID]:
+def _make_id_parser(prefix: Prefix, unknown: type[e.NotFoundError]) -> Callable[[Any], UUID]:
     """A text that is no id is answered like an unknown id."""
 
     def parsed(shown: Any) -> UUID:
-        value = parse(prefix, str(shown))
+        value = parse_id(prefix, str(shown))
         if value is None:
             raise unknown
         return value
@@ -33,7 +42,7 @@ def _id_of(prefix: Prefix, unknown: type[e.NotFoundError]) -> Callable[[Any], UU
     return parsed
 
 
-def _id_schema(prefix: Prefix) -> WithJsonSchema:
+def _make_id_schema(prefix: Prefix) -> WithJsonSchema:
     example = f"{prefix}_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
     return WithJsonSchema(
         {"type": "string", "pattern": f"^{prefix}_[0-9a-f]{{32}}$", "examples": [example]}
@@ -42,37 +51,37 @@ def _id_schema(prefix: Prefix) -> WithJsonSchema:
 
 RunPath = Annotated[
     RunId,
-    PlainValidator(_id_of(Prefix.RUN, e.RunNotFoundError)),
-    _id_schema(Prefix.RUN),
+    PlainValidator(_make_id_parser(Prefix.RUN, e.RunNotFoundError)),
+    _make_id_schema(Prefix.RUN),
     Path(description="The run's id."),
 ]
 SessionPath = Annotated[
     SessionId,
-    PlainValidator(_id_of(Prefix.SESSION, e.SessionNotFoundError)),
-    _id_schema(Prefix.SESSION),
+    PlainValidator(_make_id_parser(Prefix.SESSION, e.SessionNotFoundError)),
+    _make_id_schema(Prefix.SESSION),
     Path(description="The session's id."),
 ]
 ApprovalPath = Annotated[
     ApprovalId,
-    PlainValidator(_id_of(Prefix.APPROVAL, e.ApprovalNotFoundError)),
-    _id_schema(Prefix.APPROVAL),
+    PlainValidator(_make_id_parser(Prefix.APPROVAL, e.ApprovalNotFoundError)),
+    _make_id_schema(Prefix.APPROVAL),
     Path(description="The approval's id."),
 ]
 KeyPath = Annotated[
     KeyId,
-    PlainValidator(_id_of(Prefix.KEY, e.KeyNotFoundError)),
-    _id_schema(Prefix.KEY),
+    PlainValidator(_make_id_parser(Prefix.KEY, e.KeyNotFoundError)),
+    _make_id_schema(Prefix.KEY),
     Path(description="The key's id."),
 ]
 ProjectPath = Annotated[
     ProjectId,
-    PlainValidator(_id_of(Prefix.PROJECT, e.ProjectNotFoundError)),
-    _id_schema(Prefix.PROJECT),
+    PlainValidator(_make_id_parser(Prefix.PROJECT, e.ProjectNotFoundError)),
+    _make_id_schema(Prefix.PROJECT),
     Path(description="The project's id."),
 ]
 
 
-def _name_of(unknown: type[e.NotFoundError]) -> Callable[[Any], str]:
+def _make_name_parser(unknown: type[e.NotFoundError]) -> Callable[[Any], str]:
     def parsed(value: Any) -> str:
         if not re.fullmatch(NAME_PATTERN, str(value)):
             raise unknown
@@ -83,19 +92,19 @@ def _name_of(unknown: type[e.NotFoundError]) -> Callable[[Any], str]:
 
 AgentPath = Annotated[
     str,
-    PlainValidator(_name_of(e.AgentNotFoundError)),
+    PlainValidator(_make_name_parser(e.AgentNotFoundError)),
     WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["clerk"]}),
     Path(description="The agent's name."),
 ]
 McpServerPath = Annotated[
     str,
-    PlainValidator(_name_of(e.McpServerNotFoundError)),
+    PlainValidator(_make_name_parser(e.McpServerNotFoundError)),
     WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["files"]}),
     Path(description="The MCP server's name."),
 ]
 SecretPath = Annotated[
     str,
-    PlainValidator(_name_of(e.SecretNotFoundError)),
+    PlainValidator(_make_name_parser(e.SecretNotFoundError)),
     WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["CRM_TOKEN"]}),
     Path(description="The secret's name."),
 ]
@@ -106,7 +115,7 @@ NewSecretPath = Annotated[
 """Where a secret is made: what is no name is refused, not unknown."""
 ToolPath = Annotated[
     str,
-    PlainValidator(_name_of(e.ToolNotFoundError)),
+    PlainValidator(_make_name_parser(e.ToolNotFoundError)),
     WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["pay"]}),
     Path(description="The tool's name."),
 ]
@@ -127,7 +136,7 @@ MaxArgumentsBytes = Annotated[
 ]
 
 
-async def _wait(
+async def _read_wait(
     wait: Annotated[
         float | None,
         Query(
@@ -150,29 +159,29 @@ async def _wait(
     return min(float(found[1]), MAX_WAIT_SECONDS) if found else 0.0
 
 
-Wait = Annotated[float, Depends(_wait)]
+WaitSeconds = Annotated[float, Depends(_read_wait)]
 """Seconds; 0 is at once. From `?wait=` or, where that is not given, `Prefer: wait=`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a reader of events is; `0` at the beginning. `place` is where it said so."""
+    """Where a reader of events is; `0` at the beginning. `parameter` is where it said so."""
 
     text: str
-    place: str
+    parameter: str
 
     @property
     def sequence(self) -> int:
         """Of the events of one run. Raises InvalidRequestError."""
         if not re.fullmatch(r"[0-9]{1,10}", self.text) or int(self.text) > MAX_SEQUENCE:
-            raise self.refused(f"must be a sequence number from 0 to {MAX_SEQUENCE}")
+            raise self.make_error(f"must be a sequence number from 0 to {MAX_SEQUENCE}")
         return int(self.text)
 
-    def refused(self, why: str) -> e.InvalidRequestError:
-        return e.InvalidRequestError(errors=[e.FieldError(self.place, why)])
+    def make_error(self, message: str) -> e.InvalidRequestError:
+        return e.InvalidRequestError(errors=[e.FieldError(self.parameter, message)])
 
 
-async def _after(
+async def _read_cursor(
     after: Annotated[
         str | None,
         Query(
@@ -195,7 +204,7 @@ async def _after(
     return Cursor("0" if after is None else after, "query.after")
 
 
-AfterEvent = Annotated[Cursor, Depends(_after)]
+EventCursor = Annotated[Cursor, Depends(_read_cursor)]
 """Last-Event-ID wins over `?after=`: a reconnecting EventSource repeats the old URL."""
 
 IdempotencyKey = Annotated[

@@ -2,7 +2,7 @@
 
 from pydantic import ConfigDict
 
-from runward.api.http.models import ResponseModel, example
+from runward.api.http.models import ResponseModel, with_example
 
 
 class ProblemError(ResponseModel):
@@ -21,7 +21,7 @@ class Problem(ResponseModel):
 
     model_config = ConfigDict(
         extra="allow",
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             type="urn:runward:problem:invalid_request",
             title="Unprocessable Entity",
             status=422,

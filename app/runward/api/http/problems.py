@@ -13,8 +13,8 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
-from runward.api.http.openai_errors import openai_error, speaks_openai
-from runward.api.http.validation import invalid_request
+from runward.api.http.openai_errors import is_openai_request, make_openai_response
+from runward.api.http.validation import convert_validation_error
 from runward.domain import errors as e
 from runward.domain.json import JsonObject
 from runward.store.access.vault import SecretUnreadableError
@@ -23,7 +23,7 @@ from runward.store.postgres.db import is_outage, log_fields
 log = structlog.get_logger()
 
 MEDIA_TYPE: Final = "application/problem+json"
-RETRY_SECONDS: Final = 2.0
+DEFAULT_RETRY_SECONDS: Final = 2.0
 """What Retry-After says where nothing better is known."""
 
 STATUSES: Final[Mapping[type[e.AppError], int]] = {
@@ -43,12 +43,12 @@ STATUSES: Final[Mapping[type[e.AppError], int]] = {
 }
 """A class that is not listed has the number of its nearest ancestor."""
 
-UNREADABLE: Final = (
+DECRYPTION_FAILED: Final = (
     "A stored secret cannot be decrypted: it was encrypted with another RUNWARD_SECRET_KEY, or it"
     " was altered. Runward's log names it by the request id."
 )
 
-FRAMEWORK: Final[Mapping[int, tuple[str, str]]] = {
+FRAMEWORK_ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     400: (e.BadRequestError.code, e.BadRequestError.text),
     404: (e.NotFoundError.code, e.NotFoundError.text),
     405: ("method_not_allowed", "This path does not take that method; see Allow."),
@@ -58,16 +58,16 @@ FRAMEWORK: Final[Mapping[int, tuple[str, str]]] = {
 """What the framework refuses by itself, and what nobody expected: status -> code, detail."""
 
 
-def status_of(kind: type[e.AppError]) -> int:
+def get_status(kind: type[e.AppError]) -> int:
     """Raises KeyError for a class that has no number."""
     return next((STATUSES[c] for c in kind.__mro__ if c in STATUSES), 0) or STATUSES[kind]
 
 
-def request_id_of(request: Request) -> str:
+def get_request_id(request: Request) -> str:
     return request.state.request_id
 
 
-def problem(
+def make_problem(
     request: Request,
     status: int,
     code: str,
@@ -77,15 +77,15 @@ def problem(
     extra: Mapping[str, JsonValue] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    if speaks_openai(request):
-        return openai_error(status, code, detail, errors, headers)
-    body = problem_body(
-        status, code, detail, request_id=request_id_of(request), errors=errors, extra=extra
+    if is_openai_request(request):
+        return make_openai_response(status, code, detail, errors, headers)
+    body = build_problem(
+        status, code, detail, request_id=get_request_id(request), errors=errors, extra=extra
     )
     return Response(to_json(body), status, headers, MEDIA_TYPE)
 
 
-def problem_body(
+def build_problem(
     status: int,
     code: str,
     detail: str,
@@ -106,40 +106,40 @@ def problem_body(
     }
 
 
-def app_problem(request: Request, error: e.AppError) -> Response:
-    status = status_of(type(error))
-    return problem(
+def make_app_problem(request: Request, error: e.AppError) -> Response:
+    status = get_status(type(error))
+    return make_problem(
         request,
         status,
         error.code,
         error.detail,
         errors=[{"path": path, "message": text} for path, text in error.errors],
         extra=error.extra,
-        headers=_headers(error, status),
+        headers=_make_headers(error, status),
     )
 
 
-def framework_problem(
+def make_framework_problem(
     request: Request, status: int, headers: Mapping[str, str] | None = None
 ) -> Response:
     """For what is no AppError: only fixed texts, never an exception's own."""
-    code, detail = FRAMEWORK.get(status, (f"http_{status}", HTTPStatus(status).phrase))
-    return problem(request, status, code, detail, headers=headers)
+    code, detail = FRAMEWORK_ERRORS.get(status, (f"http_{status}", HTTPStatus(status).phrase))
+    return make_problem(request, status, code, detail, headers=headers)
 
 
-def answer_for(request: Request, error: Exception) -> Response | None:
+def make_error_response(request: Request, error: Exception) -> Response | None:
     """None: nobody expected this one; log it and answer 500."""
     match error:
         case e.AppError():
-            return app_problem(request, error)
+            return make_app_problem(request, error)
         case RequestValidationError():
-            return app_problem(request, invalid_request(error))
+            return make_app_problem(request, convert_validation_error(error))
         case HTTPException():
-            return framework_problem(request, error.status_code, error.headers)
+            return make_framework_problem(request, error.status_code, error.headers)
         case SecretUnreadableError():
-            return app_problem(request, e.UnavailableError(UNREADABLE))
+            return make_app_problem(request, e.UnavailableError(DECRYPTION_FAILED))
         case _ if is_outage(error):
-            return app_problem(request, e.UnavailableError())
+            return make_app_problem(request, e.UnavailableError())
         case _:
             return None
 
@@ -149,14 +149,14 @@ def log_unavailable(request: Request, response: Response, error: Exception) -> N
     if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
         log.warning(
             "request.unavailable",
-            request_id=request_id_of(request),
+            request_id=get_request_id(request),
             method=request.method,
             route=getattr(request.scope.get("route"), "path", None),
             **log_fields(error.__cause__ or error),
         )
 
 
-def _headers(error: e.AppError, status: int) -> dict[str, str]:
+def _make_headers(error: e.AppError, status: int) -> dict[str, str]:
     headers: dict[str, str] = {}
     if isinstance(error, e.UnauthenticatedError):
         reason = ', error="invalid_token"' if error.token_given else ""
@@ -165,7 +165,7 @@ def _headers(error: e.AppError, status: int) -> dict[str, str]:
         needed = " ".join(error.needed)
         headers["WWW-Authenticate"] = f'Bearer error="insufficient_scope", scope="{needed}"'
     if error.retry and status != 408:
-        headers["Retry-After"] = str(max(1, ceil(error.retry_after or RETRY_SECONDS)))
+        headers["Retry-After"] = str(max(1, ceil(error.retry_after or DEFAULT_RETRY_SECONDS)))
     if status in {409, 422} and not error.retry:
         headers["x-should-retry"] = "false"
     return headers

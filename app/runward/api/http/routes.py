@@ -13,13 +13,13 @@ from pydantic import TypeAdapter
 
 from runward.api.http import body
 from runward.api.http.auth import Requirement
-from runward.api.http.conditional import unless_unchanged
-from runward.api.http.dependencies import RouteDependency, take_over
-from runward.api.http.services import services_of
+from runward.api.http.conditional import apply_etag
+from runward.api.http.dependencies import RouteDependency, extract_dependencies
+from runward.api.http.services import get_services
 from runward.domain.errors import FieldError, InvalidRequestError, NotFoundError
-from runward.domain.json import cleaned_text
+from runward.domain.json import clean_text
 
-_PLAIN: Final[Mapping[type, tuple[re.Pattern[str], str]]] = {
+_NUMBER_FORMATS: Final[Mapping[type, tuple[re.Pattern[str], str]]] = {
     int: (
         re.compile(r"-?[0-9]+"),
         "must be a valid integer, unable to parse string as an integer",
@@ -37,51 +37,51 @@ class StrictRoute(APIRoute):
     rules: "RouteRules"
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        self.rules = rules = RouteRules.of(self)
+        self.rules = rules = RouteRules.from_route(self)
         handle = super().get_route_handler()
 
         async def strictly(request: Request) -> Response:
-            for given in rules.given:
+            for given in rules.dependencies:
                 await given.prepare(request)
             check_path(request)
             rules.check_query(request)
             check_headers(request)
-            limit = services_of(request).max_body_bytes
-            response = await handle(await body.read(request, limit, rules.body))
-            return unless_unchanged(request, response)
+            limit = get_services(request).max_body_bytes
+            response = await handle(await body.read_request(request, limit, rules.body))
+            return apply_etag(request, response)
 
         return strictly
 
 
 @dataclass(frozen=True, slots=True)
 class RouteRules:
-    given: tuple[RouteDependency, ...]
-    single: frozenset[str]
+    dependencies: tuple[RouteDependency, ...]
+    query_names: frozenset[str]
     """Query parameters that may stand once."""
     numbers: Mapping[str, type]
     """The query parameters that are numbers."""
     body: TypeAdapter[Any] | None
 
     @classmethod
-    def of(cls, route: APIRoute) -> "RouteRules":
-        given = take_over(route.dependant)
-        parts = list(_flat(route.dependant))
+    def from_route(cls, route: APIRoute) -> "RouteRules":
+        given = extract_dependencies(route.dependant)
+        parts = list(_iterate_dependants(route.dependant))
         fields = [field for part in parts for field in part.query_params]
         return cls(
-            given=given,
-            single=frozenset(field.alias for field in fields),
+            dependencies=given,
+            query_names=frozenset(field.alias for field in fields),
             numbers={
                 field.alias: kind
                 for field in fields
-                for kind in _PLAIN
+                for kind in _NUMBER_FORMATS
                 if kind in (field.field_info.annotation, *get_args(field.field_info.annotation))
             },
-            body=_adapter(route),
+            body=_make_body_adapter(route),
         )
 
     @property
     def requirement(self) -> Requirement | None:
-        return next((given for given in self.given if isinstance(given, Requirement)), None)
+        return next((given for given in self.dependencies if isinstance(given, Requirement)), None)
 
     def check_query(self, request: Request) -> None:
         if not request.scope["query_string"]:
@@ -90,26 +90,26 @@ class RouteRules:
         seen: set[str] = set()
         for name, value in request.query_params.multi_items():
             path = f"query.{name[:64]}"
-            if (message := self._refusal(name, value, seen)) is not None:
+            if (message := self._check_parameter(name, value, seen)) is not None:
                 errors.append(FieldError(path, message))
             seen.add(name)
         if errors:
             raise InvalidRequestError(errors=errors[:20])
 
-    def _refusal(self, name: str, value: str, seen: Set[str]) -> str | None:
-        if name not in self.single:
+    def _check_parameter(self, name: str, value: str, seen: Set[str]) -> str | None:
+        if name not in self.query_names:
             return "unknown query parameter"
         if name in seen:
             return "must appear only once"
         if not is_text(value):
             return "must be text without the NUL character"
         if (kind := self.numbers.get(name)) is not None:
-            pattern, message = _PLAIN[kind]
+            pattern, message = _NUMBER_FORMATS[kind]
             return None if pattern.fullmatch(value) else message
         return None
 
 
-def router(tag: str, prefix: str = "/v1") -> APIRouter:
+def make_router(tag: str, prefix: str = "/v1") -> APIRouter:
     """The handlers of one resource. Their names are the operation ids of openapi.json."""
     return APIRouter(
         prefix=prefix,
@@ -137,16 +137,16 @@ def check_headers(request: Request) -> None:
 
 def is_text(value: str) -> bool:
     """Whether PostgreSQL could hold it: no NUL, no lone surrogates."""
-    return cleaned_text(value) is value
+    return clean_text(value) is value
 
 
-def _flat(dependant: Dependant) -> Iterator[Dependant]:
+def _iterate_dependants(dependant: Dependant) -> Iterator[Dependant]:
     yield dependant
     for inner in dependant.dependencies:
-        yield from _flat(inner)
+        yield from _iterate_dependants(inner)
 
 
-def _adapter(route: APIRoute) -> TypeAdapter[Any] | None:
+def _make_body_adapter(route: APIRoute) -> TypeAdapter[Any] | None:
     if route.body_field is None:
         return None
     info = route.body_field.field_info

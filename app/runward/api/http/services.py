@@ -8,17 +8,17 @@ from runward.api.http.dependencies import RouteDependency
 from runward.wiring import Services
 
 
-def services_of(request: Request) -> Services:
+def get_services(request: Request) -> Services:
     return cast(Services, request.app.state.services)
 
 
-class _Using(RouteDependency):
+class _ServicesDependency(RouteDependency):
     async def prepare(self, request: Request) -> None:
         """They are there from the start."""
 
     def value(self, request: Request) -> Services:
-        return services_of(request)
+        return get_services(request)
 
 
-Using = Annotated[Services, Depends(_Using())]
+ServicesDep = Annotated[Services, Depends(_ServicesDependency())]
 """A handler's parameter."""

@@ -29,13 +29,14 @@ _MESSAGES: Final[Mapping[str, str]] = {
 }
 
 
-def invalid_request(error: RequestValidationError) -> InvalidRequestError:
-    return InvalidRequestError(errors=field_errors(error.errors(), error.body))
+def convert_validation_error(error: RequestValidationError) -> InvalidRequestError:
+    return InvalidRequestError(errors=build_field_errors(error.errors(), error.body))
 
 
-def field_errors(found: Sequence[Any], body: object) -> list[FieldError]:
-    """`found` are Pydantic's own dicts, each `loc` beginning with its place (`body`, `query` …)."""
-    complaints = [_Complaint.of(item, body) for item in found]
+def build_field_errors(details: Sequence[Any], body: object) -> list[FieldError]:
+    """`details` are Pydantic's own dicts, each `loc` beginning with its place (`body`, `query`
+    …)."""
+    complaints = [_ValidationIssue.from_details(item, body) for item in details]
     inner = {".".join(c.parts[:n]) for c in complaints for n in range(len(c.parts))}
     messages: dict[str, list[str]] = {}
     for complaint in complaints:
@@ -44,7 +45,9 @@ def field_errors(found: Sequence[Any], body: object) -> list[FieldError]:
         said = messages.setdefault(complaint.path, [])
         if complaint.message not in said:
             said.append(complaint.message)
-    lines = [FieldError(_cut(path), ", or ".join(said)) for path, said in messages.items()]
+    lines = [
+        FieldError(_truncate_path(path), ", or ".join(said)) for path, said in messages.items()
+    ]
     if len(lines) > MAX_ERRORS:
         rest = len(lines) - MAX_ERRORS
         return [*lines[:MAX_ERRORS], FieldError("", f"and {rest} more")]
@@ -52,7 +55,7 @@ def field_errors(found: Sequence[Any], body: object) -> list[FieldError]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Complaint:
+class _ValidationIssue:
     """`of_branch`: Pydantic tried several models for the value, and this is about one of them."""
 
     parts: tuple[str, ...]
@@ -64,26 +67,26 @@ class _Complaint:
         return ".".join(self.parts)
 
     @classmethod
-    def of(cls, item: Mapping[str, Any], body: object) -> "_Complaint":
+    def from_details(cls, item: Mapping[str, Any], body: object) -> "_ValidationIssue":
         kind: str = item["type"]
         place, *rest = cast(Sequence[str | int], item["loc"])
         if place != "body":
-            return cls((str(place), *map(str, rest[:1])), False, _message(item))
-        parts = _known_parts(rest, body, last_is_new=kind == "missing")
+            return cls((str(place), *map(str, rest[:1])), False, _format_message(item))
+        parts = _find_known_parts(rest, body, last_is_new=kind == "missing")
         of_branch = bool(rest) and (not parts or parts[-1] != str(rest[-1]))
         if kind.startswith("union_tag_"):
             context: Mapping[str, str] = item["ctx"]
             name = context["discriminator"].strip("'")
             parts.append("type" if name.endswith("()") else name)  # a function looked for it
             of_branch = False
-        return cls(tuple(parts), of_branch, _message(item))
+        return cls(tuple(parts), of_branch, _format_message(item))
 
 
-def _cut(path: str) -> str:
+def _truncate_path(path: str) -> str:
     return path if len(path) <= MAX_PATH else path[:MAX_PATH] + "…"
 
 
-def _message(item: Mapping[str, Any]) -> str:
+def _format_message(item: Mapping[str, Any]) -> str:
     kind: str = item["type"]
     if kind == "union_tag_invalid":  # Pydantic's own text repeats the value
         return f"must be one of {item['ctx']['expected_tags']}"
@@ -100,7 +103,7 @@ def _message(item: Mapping[str, Any]) -> str:
     return message
 
 
-def _known_parts(loc: Sequence[str | int], body: object, *, last_is_new: bool) -> list[str]:
+def _find_known_parts(loc: Sequence[str | int], body: object, *, last_is_new: bool) -> list[str]:
     """Without what is not in the body: Pydantic also names the branches of a union."""
     parts: list[str] = []
     here = body

@@ -13,14 +13,14 @@ from pydantic import JsonValue
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.mcp import results
 from runward.api.mcp.listing import McpTarget
-from runward.api.mcp.refusals import RefusedError
-from runward.api.mcp.wait import ProgressReport, outcome
-from runward.api.runs.accept import Answered, accept
+from runward.api.mcp.refusals import McpRequestError
+from runward.api.mcp.wait import ProgressReport, wait_for_result
+from runward.api.runs.accept import AcceptResult, accept
 from runward.api.runs.cancel import cancel
 from runward.api.runs.request_models import StartRun
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, RunId, parse
-from runward.domain.json import JsonObject, cleaned_text, compact, digest
+from runward.domain.ids import Prefix, RunId, parse_id
+from runward.domain.json import JsonObject, clean_text, compact, compute_digest
 from runward.domain.registry.scopes import Principal
 from runward.domain.run import texts
 from runward.domain.schema.validator import Validator
@@ -50,90 +50,92 @@ class McpRunSession:
     client: str | None
 
     @classmethod
-    def begun(cls, client: str | None) -> "McpRunSession":
+    def begin(cls, client: str | None) -> "McpRunSession":
         return cls(mint(), client)
 
     @classmethod
-    def read(cls, text: str | None) -> "McpRunSession | None":
+    def parse(cls, text: str | None) -> "McpRunSession | None":
         """None: there is none, or it is not ours, which is as good as none."""
         hexadecimal, _, client = (text or "").partition(".")
         try:
             shown = urlsafe_b64decode(client.encode()).decode()
-            return cls(UUID(hex=hexadecimal), cleaned_text(shown)[:MAX_CLIENT] or None)
+            return cls(UUID(hex=hexadecimal), clean_text(shown)[:MAX_CLIENT] or None)
         except ValueError:
             return None
 
     def __str__(self) -> str:
         return f"{self.id.hex}.{urlsafe_b64encode((self.client or '').encode()).decode()}"
 
-    def request(self, request_id: JsonValue) -> str:
+    def name_request(self, request_id: JsonValue) -> str:
         """A name for one of its requests."""
-        return digest([self.id.hex, request_id])[-32:]
+        return compute_digest([self.id.hex, request_id])[-32:]
 
 
-def client_of(info: JsonValue) -> str | None:
+def format_client(info: JsonValue) -> str | None:
     """`name/version`, of an `Implementation` of the protocol."""
     match info:
         case {"name": str(name), **rest}:
             version = rest.get("version")
             text = f"{name}/{version}" if isinstance(version, str) and version else name
-            return cleaned_text(text)[:MAX_CLIENT] or None
+            return clean_text(text)[:MAX_CLIENT] or None
         case _:
             return None
 
 
 @dataclass(slots=True)
 class McpToolCall:
-    """One request. `request`: what its cancellation will call it. `left`: the client has closed
-    the stream of the answer, which in the protocol of 2026 is how it cancels."""
+    """One request. `request`: what its cancellation will call it. `disconnected`: the client has
+    closed the stream of the answer, which in the protocol of 2026 is how it cancels."""
 
     services: Services
-    who: Principal
+    principal: Principal
     target: McpTarget | None
     params: JsonObject
     client: str | None
     request: str | None
-    left: bool = False
-    _accepting: asyncio.Task[Answered] | None = field(default=None, init=False)
+    disconnected: bool = False
+    _accepting: asyncio.Task[AcceptResult] | None = field(default=None, init=False)
 
     async def result(self, report: ProgressReport) -> JsonObject:
         """A CallToolResult. Raises RefusedError for what is the client's own mistake, and
         UnavailableError."""
         if self.target is None:
-            raise RefusedError(f"Unknown tool: {cleaned_text(str(self.params.get('name')))[:128]}")
+            raise McpRequestError(f"Unknown tool: {clean_text(str(self.params.get('name')))[:128]}")
         given = self.params.get("arguments")
         arguments: JsonObject = given if isinstance(given, dict) else {}
         try:
             return await self._result(self.target, arguments, report)
         except asyncio.CancelledError:
-            self.left = True
+            self.disconnected = True
             raise
         except e.UnavailableError:
             raise
         except e.AppError as error:
             lines = [error.detail, *(f"- {path}: {text}" for path, text in error.errors)]
-            return results.error("\n".join(lines))
+            return results.build_error("\n".join(lines))
 
     async def _result(
         self, target: McpTarget, arguments: JsonObject, report: ProgressReport
     ) -> JsonObject:
-        if (wrong := await self._invalid(target, arguments)) is not None:
-            return results.error(wrong)
+        if (wrong := await self._explain_invalid(target, arguments)) is not None:
+            return results.build_error(wrong)
         seconds = self.services.mcp_wait.total_seconds()
         declared = False
         if target.tool is None and target.agent is None:
-            run_id = parse(Prefix.RUN, str(arguments["run_id"]))
+            run_id = parse_id(Prefix.RUN, str(arguments["run_id"]))
             if run_id is None:
                 raise e.RunNotFoundError
             seconds = min(seconds, float(cast(float, arguments.get("wait_seconds", seconds))))
         else:
-            declared = "outputSchema" in target.shown
-            accepting = self._accept(self._asked(target, arguments), self._once(arguments))
+            declared = "outputSchema" in target.definition
+            accepting = self._accept(
+                self._build_request(target, arguments), self._idempotent_request(arguments)
+            )
             self._accepting = asyncio.create_task(accepting)
             run_id = (await asyncio.shield(self._accepting)).run.id
-        return await outcome(
+        return await wait_for_result(
             self.services,
-            self.who.project_id,
+            self.principal.project_id,
             RunId(run_id),
             seconds=seconds,
             report=report,
@@ -146,23 +148,23 @@ class McpToolCall:
             return
         with suppress(e.AppError):
             run_id = (await self._accepting).run.id
-            await cancel(self.services, self.who.project_id, run_id)
+            await cancel(self.services, self.principal.project_id, run_id)
 
-    async def _invalid(self, target: McpTarget, arguments: JsonObject) -> str | None:
+    async def _explain_invalid(self, target: McpTarget, arguments: JsonObject) -> str | None:
         """What the model is told about arguments that do not fit; nobody is asked and nothing is
         started for them."""
         if target.tool is None:
             validator = Validator(target.schema, at="arguments")
         else:
             pair = (target.tool.spec.name, target.tool.version)
-            tools = await self.services.toolbox.fetch(self.who.project_id, [pair])
-            validator = tools.version(*pair).tool.arguments
+            tools = await self.services.toolbox.fetch(self.principal.project_id, [pair])
+            validator = tools.get(*pair).tool.arguments
         problems = validator.problems(validator.without_nulls(arguments))
-        name = str(target.shown["name"])
+        name = str(target.definition["name"])
         told = [(problem.path, problem.message) for problem in problems]
         return texts.invalid_arguments(name, told) if told else None
 
-    def _asked(self, target: McpTarget, arguments: JsonObject) -> StartRun:
+    def _build_request(self, target: McpTarget, arguments: JsonObject) -> StartRun:
         about: dict[str, Any] = {"context": self._context(), "metadata": self._metadata()}
         if target.agent is not None:
             return StartRun.model_validate({"agent": target.agent.name, **arguments, **about})
@@ -172,21 +174,21 @@ class McpToolCall:
             kind="call", tools=(target.tool.spec.name,), input=compact(arguments), **about
         )
 
-    async def _accept(self, body: StartRun, once: IdempotentRequest) -> Answered:
-        return await accept(self.services, self.who, body, once)
+    async def _accept(self, body: StartRun, once: IdempotentRequest) -> AcceptResult:
+        return await accept(self.services, self.principal, body, once)
 
-    def _once(self, arguments: JsonObject) -> IdempotentRequest:
+    def _idempotent_request(self, arguments: JsonObject) -> IdempotentRequest:
         key = self._meta.get(KEY)
         if key is not None and not (isinstance(key, str) and _KEY_PATTERN.fullmatch(key)):
-            raise RefusedError(f"_meta: {KEY} must be 1 to 255 visible ASCII characters.")
+            raise McpRequestError(f"_meta: {KEY} must be 1 to 255 visible ASCII characters.")
         said: JsonObject = {"name": self.params.get("name"), "arguments": arguments}
-        body = digest({**said, "context": self._context()})
-        return IdempotentRequest(self.who.project_id, "POST /mcp", body, key)
+        body = compute_digest({**said, "context": self._context()})
+        return IdempotentRequest(self.principal.project_id, "POST /mcp", body, key)
 
     def _context(self) -> JsonObject | None:
         context = self._meta.get(CONTEXT)
         if context is not None and not isinstance(context, dict):
-            raise RefusedError(f"_meta: {CONTEXT} must be an object.")
+            raise McpRequestError(f"_meta: {CONTEXT} must be an object.")
         return context
 
     def _metadata(self) -> JsonObject:
@@ -205,11 +207,11 @@ async def cancel_request(
     """The run that this key's client has started by that request, if it is still open."""
     since = UUID(int=max(0, session.id.int - (_SKEW_MS << 80)))
     async with services.autocommit.connect() as tx:
-        run_id = await views.open_run_with(
+        run_id = await views.find_open_run(
             tx,
             principal.project_id,
             principal.key_id,
-            {REQUEST: session.request(request_id)},
+            {REQUEST: session.name_request(request_id)},
             since,
         )
     if run_id is not None:

@@ -17,13 +17,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from runward.api.events.stream import HEARTBEAT_SECONDS, counted, counted_stream, while_valid
-from runward.api.http.auth import authenticated
+from runward.api.events.stream import (
+    HEARTBEAT_SECONDS,
+    check_key,
+    count_stream,
+    respond_with_stream,
+)
+from runward.api.http.auth import authenticate_key
 from runward.api.http.body import read_bytes
-from runward.api.http.services import services_of
+from runward.api.http.services import get_services
 from runward.api.mcp import protocol
-from runward.api.mcp.calls import McpRunSession, McpToolCall, cancel_request, client_of
-from runward.api.mcp.listing import find, page
+from runward.api.mcp.calls import McpRunSession, McpToolCall, cancel_request, format_client
+from runward.api.mcp.listing import find_target, list_page
 from runward.api.mcp.wait import ProgressReport
 from runward.domain import errors as e
 from runward.domain import strict_json
@@ -41,7 +46,7 @@ _CHANGED: Final = (
 )
 _PARSE_ERROR: Final = -32_700
 _WRITES: Final = frozenset({"tools/call", "notifications/cancelled"})
-_HELD: Final = frozenset({"tools/call", "subscriptions/listen"})
+_LONG_METHODS: Final = frozenset({"tools/call", "subscriptions/listen"})
 """Requests that may take their time: each is one of the key's streams."""
 
 
@@ -50,25 +55,25 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        services = services_of(request)
+        services = get_services(request)
         if "mcp" not in services.engine.executors:
             raise e.NotFoundError(NOT_INSTALLED)
         check_origin(request, services.public_url)
-        who = await authenticated(request)
+        who = await authenticate_key(request)
         if not who.may(READ_RUNS):
             raise e.InsufficientScopeError(READ_RUNS)
         modern = await protocol.is_modern(request.headers.get(VERSION_HEADER))
         if request.method == "GET" and not modern:
-            await _changes_stream(request, services, who)(scope, receive, send)
+            await _stream_changes(request, services, who)(scope, receive, send)
             return
         raw = await read_bytes(request, services.max_body_bytes)
         try:
-            message = strict_json.parse(raw) if raw else None
+            message = strict_json.parse_body(raw) if raw else None
         except (e.BadJsonError, e.InvalidRequestError) as error:
-            await _unreadable(error)(scope, receive, send)
+            await _refuse_body(error)(scope, receive, send)
             return
-        exchange = await _exchange(request, services, who, message, modern=modern)
-        await exchange.serve(scope, _replayed(raw, receive), send)
+        exchange = await _read_exchange(request, services, who, message, modern=modern)
+        await exchange.serve(scope, _replay_body(raw, receive), send)
 
 
 routes = APIRouter(
@@ -81,10 +86,10 @@ class McpExchange:
     """One message of a client. Implements `protocol.McpHandlers`."""
 
     services: Services
-    who: Principal
+    principal: Principal
     method: str
     call: McpToolCall | None
-    begins: McpRunSession | None
+    new_session: McpRunSession | None
     modern: bool
 
     @property
@@ -92,30 +97,34 @@ class McpExchange:
         return self.call.target.schema if self.call and self.call.target else None
 
     async def list_tools(self, cursor: str | None) -> JsonObject:
-        return await page(self.services, self.who.project_id, cursor)
+        return await list_page(self.services, self.principal.project_id, cursor)
 
     async def call_tool(self, report: ProgressReport) -> JsonObject:
         assert self.call is not None
         return await self.call.result(report)
 
-    def changes(self) -> AsyncIterator[bool]:
-        return while_valid(self.services, self.who, _changes(self.services, self.who), bool)
+    def follow_changes(self) -> AsyncIterator[bool]:
+        return check_key(
+            self.services, self.principal, _follow_changes(self.services, self.principal), bool
+        )
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         limit = self.services.max_body_bytes
-        if self.method not in _HELD:
-            sending = send if self.begins is None else _naming(self.begins, send)
-            await protocol.speak(scope, receive, sending, self, max_bytes=limit)
+        if self.method not in _LONG_METHODS:
+            sending = (
+                send if self.new_session is None else _add_session_header(self.new_session, send)
+            )
+            await protocol.serve_request(scope, receive, sending, self, max_bytes=limit)
             return
-        with counted(self.services, self.who):
-            await protocol.speak(scope, receive, send, self, max_bytes=limit)
-        left = self.call is not None and self.call.left and self.modern
+        with count_stream(self.services, self.principal):
+            await protocol.serve_request(scope, receive, send, self, max_bytes=limit)
+        left = self.call is not None and self.call.disconnected and self.modern
         if left and not self.services.stopping.is_set():
             assert self.call is not None
             await self.call.withdraw()
 
 
-async def _exchange(
+async def _read_exchange(
     request: Request, services: Services, principal: Principal, message: JsonValue, *, modern: bool
 ) -> McpExchange:
     """Raises InsufficientScopeError."""
@@ -124,7 +133,7 @@ async def _exchange(
     params: JsonObject = given if isinstance(given, dict) else {}
     call: McpToolCall | None = None
     begins: McpRunSession | None = None
-    session = None if modern else McpRunSession.read(request.headers.get(SESSION_HEADER))
+    session = None if modern else McpRunSession.parse(request.headers.get(SESSION_HEADER))
     if method in _WRITES and not principal.may((KeyScope.RUNS_WRITE,)):
         raise e.InsufficientScopeError((KeyScope.RUNS_WRITE,))
     if method == "tools/call":
@@ -132,17 +141,17 @@ async def _exchange(
         info = meta.get(_CLIENT_INFO) if modern and isinstance(meta, dict) else None
         call = McpToolCall(
             services=services,
-            who=principal,
-            target=await find(services, principal.project_id, str(params.get("name"))),
+            principal=principal,
+            target=await find_target(services, principal.project_id, str(params.get("name"))),
             params=params,
-            client=session.client if session else client_of(info),
-            request=session.request(said.get("id")) if session else None,
+            client=session.client if session else format_client(info),
+            request=session.name_request(said.get("id")) if session else None,
         )
     elif method == "notifications/cancelled" and session is not None:
         with suppress(e.AppError):  # a notification has no answer that could say so
             await cancel_request(services, principal, session, params.get("requestId"))
     elif method == "initialize" and not modern:
-        begins = McpRunSession.begun(client_of(params.get("clientInfo")))
+        begins = McpRunSession.begin(format_client(params.get("clientInfo")))
     return McpExchange(services, principal, method, call, begins, modern)
 
 
@@ -176,20 +185,20 @@ def _is_no_name(host: str) -> bool:
     return True
 
 
-def _changes_stream(request: Request, services: Services, principal: Principal) -> Response:
+def _stream_changes(request: Request, services: Services, principal: Principal) -> Response:
     """What a client of 2025 listens to. Raises TooManyRequestsError."""
     if "text/event-stream" not in request.headers.get("accept", ""):
         raise HTTPException(406)
-    return counted_stream(services, principal, _frames(services, principal))
+    return respond_with_stream(services, principal, _frames(services, principal))
 
 
 async def _frames(services: Services, principal: Principal) -> AsyncIterator[str]:
     yield ": listening\n\n"
-    async for changed in _changes(services, principal):
+    async for changed in _follow_changes(services, principal):
         yield _CHANGED if changed else ": still here\n\n"
 
 
-async def _changes(services: Services, principal: Principal) -> AsyncGenerator[bool]:
+async def _follow_changes(services: Services, principal: Principal) -> AsyncGenerator[bool]:
     with services.toolbox.watch(principal.project_id) as watched:
         while not services.stopping.is_set():
             services.watch_project(principal.project_id)
@@ -204,14 +213,14 @@ async def _changes(services: Services, principal: Principal) -> AsyncGenerator[b
                 yield True
 
 
-def _unreadable(error: e.AppError) -> Response:
+def _refuse_body(error: e.AppError) -> Response:
     lines = [error.detail, *(f"{path}: {text}" for path, text in error.errors)]
     about = {"code": _PARSE_ERROR, "message": "Parse error", "data": lines}
     body = {"jsonrpc": "2.0", "id": None, "error": about}
     return Response(to_json(body), 400, media_type="application/json")
 
 
-def _replayed(raw: bytes, receive: Receive) -> Receive:
+def _replay_body(raw: bytes, receive: Receive) -> Receive:
     """The body, which was read, and then what comes after it."""
     read = False
 
@@ -225,7 +234,7 @@ def _replayed(raw: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _naming(session: McpRunSession, send: Send) -> Send:
+def _add_session_header(session: McpRunSession, send: Send) -> Send:
     async def named(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] == 200:
             header = (SESSION_HEADER.encode(), str(session).encode())

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from runward.api.mcp.refusals import RefusedError
+from runward.api.mcp.refusals import McpRequestError
 from runward.api.mcp.results import RESULT_TOOL, output_schema
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
@@ -66,26 +66,28 @@ _RESULT_TOOL: Final[JsonObject] = {
 class McpTarget:
     """What a call by this name runs: a tool in this version, an agent, or the look at a result."""
 
-    shown: JsonObject
+    definition: JsonObject
     tool: RegisteredTool | None = None
     agent: RegisteredAgent | None = None
 
     @property
     def schema(self) -> JsonObject:
-        schema = self.shown["inputSchema"]
+        schema = self.definition["inputSchema"]
         assert isinstance(schema, dict)
         return schema
 
 
-async def page(services: Services, project_id: ProjectId, cursor: str | None) -> JsonObject:
+async def list_page(services: Services, project_id: ProjectId, cursor: str | None) -> JsonObject:
     """By name, in the order of code points. Of other pages only the names are read. Raises
     RefusedError for a cursor that is none."""
-    after = "" if cursor is None else _opened(cursor)
+    after = "" if cursor is None else _decode_cursor(cursor)
     async with services.autocommit.connect() as tx:
-        of_tools = await tool_registry.names_of_types(tx, project_id, sorted(_RUNNABLE)) - {
+        of_tools = await tool_registry.list_names_by_type(tx, project_id, sorted(_RUNNABLE)) - {
             RESULT_TOOL
         }
-        of_agents = {AGENT + name for name in await agents.all_names(tx, project_id)} - of_tools
+        of_agents = {
+            AGENT + name for name in await agents.list_agent_names(tx, project_id)
+        } - of_tools
         names = sorted(one for one in {RESULT_TOOL, *of_tools, *of_agents} if one > after)
         shown = names[:PAGE]
         tools = await tool_registry.find_tools(
@@ -93,15 +95,16 @@ async def page(services: Services, project_id: ProjectId, cursor: str | None) ->
         )
         asked = [one.removeprefix(AGENT) for one in shown if one in of_agents]
         found = {
-            AGENT + one.name: _agent(one) for one in await agents.find_agents(tx, project_id, asked)
+            AGENT + one.name: _describe_agent(one)
+            for one in await agents.find_agents(tx, project_id, asked)
         }
-    found |= {RESULT_TOOL: _RESULT_TOOL} | {one.spec.name: _tool(one) for one in tools}
+    found |= {RESULT_TOOL: _RESULT_TOOL} | {one.spec.name: _describe_tool(one) for one in tools}
     listed: list[JsonValue] = [found[name] for name in shown if name in found]
-    more: JsonObject = {"nextCursor": _sealed(shown[-1])} if len(names) > PAGE else {}
+    more: JsonObject = {"nextCursor": _encode_cursor(shown[-1])} if len(names) > PAGE else {}
     return {"tools": listed, **more}
 
 
-async def find(services: Services, project_id: ProjectId, name: str) -> McpTarget | None:
+async def find_target(services: Services, project_id: ProjectId, name: str) -> McpTarget | None:
     """None: nothing is listed under that name."""
     if name == RESULT_TOOL:
         return McpTarget(_RESULT_TOOL)
@@ -109,12 +112,12 @@ async def find(services: Services, project_id: ProjectId, name: str) -> McpTarge
         if re.fullmatch(NAME_PATTERN, name):
             tool = await tool_registry.get_tool(tx, project_id, name)
             if tool is not None and _is_runnable(tool.spec):
-                return McpTarget(_tool(tool), tool=tool)
+                return McpTarget(_describe_tool(tool), tool=tool)
         of_agent = name.removeprefix(AGENT)
         if of_agent == name or not re.fullmatch(NAME_PATTERN, of_agent):
             return None
         agent = await agents.get_agent(tx, project_id, of_agent)
-    return None if agent is None else McpTarget(_agent(agent), agent=agent)
+    return None if agent is None else McpTarget(_describe_agent(agent), agent=agent)
 
 
 def _is_runnable(spec: ToolSpec) -> bool:
@@ -122,7 +125,7 @@ def _is_runnable(spec: ToolSpec) -> bool:
     return spec.type in _RUNNABLE and spec.enabled is not False
 
 
-def _tool(tool: RegisteredTool) -> JsonObject:
+def _describe_tool(tool: RegisteredTool) -> JsonObject:
     spec = tool.spec
     asks = spec.approval if isinstance(spec.approval, str) else "rule"
     said = spec.metadata.get("mcp")
@@ -155,7 +158,7 @@ def _hints(annotations: JsonValue) -> JsonObject:
     }
 
 
-def _agent(agent: RegisteredAgent) -> JsonObject:
+def _describe_agent(agent: RegisteredAgent) -> JsonObject:
     schema = output_schema(agent.config.output_schema)
     return {
         "name": AGENT + agent.name,
@@ -166,12 +169,12 @@ def _agent(agent: RegisteredAgent) -> JsonObject:
     }
 
 
-def _sealed(name: str) -> str:
+def _encode_cursor(name: str) -> str:
     return urlsafe_b64encode(name.encode()).decode()
 
 
-def _opened(cursor: str) -> str:
+def _decode_cursor(cursor: str) -> str:
     try:
         return urlsafe_b64decode(cursor.encode()).decode()
     except ValueError:
-        raise RefusedError("The cursor is none of this list's.") from None
+        raise McpRequestError("The cursor is none of this list's.") from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import structlog
 from starlette.types import Receive, Scope, Send
 
-from runward.api.mcp.refusals import RefusedError
+from runward.api.mcp.refusals import McpRequestError
 from runward.api.mcp.wait import ProgressReport
 from runward.api.openapi.descriptions import VERSION
 from runward.domain.errors import AppError, UnavailableError
@@ -60,7 +60,7 @@ class McpHandlers(Protocol):
 
     async def call_tool(self, report: ProgressReport) -> JsonObject: ...
 
-    def changes(self) -> AsyncIterator[bool]:
+    def follow_changes(self) -> AsyncIterator[bool]:
         """Goes on when the list of tools may have changed (True), or for a while has not. Ends
         when the process stops."""
         ...
@@ -74,15 +74,15 @@ async def is_modern(version: str | None) -> bool:
     return version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
 
 
-async def speak(
-    scope: Scope, receive: Receive, send: Send, answers: McpHandlers, *, max_bytes: int
+async def serve_request(
+    scope: Scope, receive: Receive, send: Send, handlers: McpHandlers, *, max_bytes: int
 ) -> None:
     """Answers one request, after `is_modern` was asked about it. Everything that it needs ends
     with it: no other request, here or in another process, depends on what is in memory."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
 
     manager = StreamableHTTPSessionManager(
-        _server(answers), stateless=True, max_request_body_size=max_bytes
+        _server(handlers), stateless=True, max_request_body_size=max_bytes
     )
     async with manager.run():
         await manager.handle_request(scope, receive, send)
@@ -94,7 +94,7 @@ def _load() -> None:
     logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request
 
 
-def _server(answers: McpHandlers) -> "Server[Any]":
+def _server(handlers: McpHandlers) -> "Server[Any]":
     from mcp.server.lowlevel import NotificationOptions, Server  # noqa: PLC0415
     from mcp_types import (  # noqa: PLC0415
         CallToolRequestParams,
@@ -107,7 +107,9 @@ def _server(answers: McpHandlers) -> "Server[Any]":
     async def list_tools(
         _: "ServerRequestContext[Any, Any]", params: "PaginatedRequestParams"
     ) -> "ListToolsResult":
-        return ListToolsResult.model_validate(await _or_error(answers.list_tools(params.cursor)))
+        return ListToolsResult.model_validate(
+            await _translate_errors(handlers.list_tools(params.cursor))
+        )
 
     async def call_tool(
         ctx: "ServerRequestContext[Any, Any]", _: "CallToolRequestParams"
@@ -115,19 +117,19 @@ def _server(answers: McpHandlers) -> "Server[Any]":
         async def report(count: float, message: str) -> None:
             await ctx.session.report_progress(count, message=message)
 
-        return CallToolResult.model_validate(await _or_error(answers.call_tool(report)))
+        return CallToolResult.model_validate(await _translate_errors(handlers.call_tool(report)))
 
     async def listen(
         ctx: "ServerRequestContext[Any, Any]", params: "SubscriptionsListenRequestParams"
     ) -> "SubscriptionsListenResult":
-        return await _listen(ctx, params, answers.changes())
+        return await _listen(ctx, params, handlers.follow_changes())
 
     server = Server[Any](
         NAME,
         version=VERSION,
         title="Runward",
         instructions=INSTRUCTIONS,
-        get_tool_input_schema=lambda _: answers.input_schema,
+        get_tool_input_schema=lambda _: handlers.input_schema,
     )
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
@@ -165,13 +167,13 @@ async def _listen(
     return result
 
 
-async def _or_error(answer: Any) -> JsonObject:
+async def _translate_errors(answer: Any) -> JsonObject:
     """Raises the SDK's MCPError alone, whose text reaches the client."""
     from mcp import MCPError  # noqa: PLC0415
 
     try:
         return await answer
-    except RefusedError as error:
+    except McpRequestError as error:
         raise MCPError(error.code, error.message) from None
     except AppError as error:
         raise MCPError(INTERNAL_ERROR, error.detail, {"code": error.code}) from None

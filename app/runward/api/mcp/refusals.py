@@ -5,7 +5,7 @@ from typing import Final
 INVALID_PARAMS: Final = -32_602
 
 
-class RefusedError(Exception):
+class McpRequestError(Exception):
     """Becomes the error of the response."""
 
     def __init__(self, message: str, code: int = INVALID_PARAMS) -> None:

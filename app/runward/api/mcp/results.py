@@ -14,7 +14,7 @@ from runward.domain.json import JsonObject, compact
 from runward.domain.run.items import MediaPart, Part, TextPart
 from runward.domain.run.status import RunStatus
 from runward.store.runs.approvals import Approval
-from runward.store.runs.views import CallView, RunView, Waiting
+from runward.store.runs.views import CallView, RunView, WaitingCall
 
 RUN_ID: Final = "runward/run_id"
 """In `_meta` of every result that comes of a run."""
@@ -25,15 +25,17 @@ _LOCAL: Final = ("#/$defs/", "#/definitions/")
 _ANY_TYPE: Final = "application/octet-stream"
 
 
-def of_run(run: RunView, calls: Sequence[CallView], *, declared: bool = False) -> JsonObject:
+def build_run_result(
+    run: RunView, calls: Sequence[CallView], *, declared: bool = False
+) -> JsonObject:
     """Of a run that has ended. `calls`: its ledger where it is of kind `call`. `declared`: the
     client was told a schema, so that there must be structured content."""
     call = calls[0].call if calls else None
     result = call.result if call else None
     if run.status is not RunStatus.COMPLETED:
         refused = result is not None and result.is_error and run.status is not RunStatus.CANCELLED
-        text = _text(result.output) if result is not None and refused else _why(run)
-        return _result(run.id, [_said(text)], is_error=True)
+        text = _text(result.output) if result is not None and refused else _explain_end(run)
+        return _build_result(run.id, [_text_block(text)], is_error=True)
     parts: tuple[Part, ...] = ()
     output: JsonValue = run.output if run.output_parsed is None else run.output_parsed
     if result is not None:
@@ -42,31 +44,33 @@ def of_run(run: RunView, calls: Sequence[CallView], *, declared: bool = False) -
     if structured is None and declared:
         about: JsonObject = {"run_id": format_id(Prefix.RUN, run.id), "status": run.status}
         structured = {STRUCTURED: {**about, "output": output}}
-    return _result(run.id, blocks(output, parts, run.id), structured)
+    return _build_result(run.id, build_content(output, parts, run.id), structured)
 
 
-def of_waiting(run_id: RunId, status: RunStatus, waiting: Sequence[Waiting]) -> JsonObject:
+def build_waiting_result(
+    run_id: RunId, status: RunStatus, waiting: Sequence[WaitingCall]
+) -> JsonObject:
     """Of a run that goes on after the answer."""
     shown = format_id(Prefix.RUN, run_id)
     lines = [f"The run {shown} goes on; it is {status} now."]
-    lines += [f"It waits for {waits_for(one)}." for one in waiting]
+    lines += [f"It waits for {describe_wait(one)}." for one in waiting]
     lines.append(
         f'Call the tool {RESULT_TOOL} with {{"run_id": "{shown}"}} later: it answers with the '
         "result. Do not make this call again: it would be another one."
     )
     actions: list[JsonValue] = [render.wait_entry(one).model_dump(mode="json") for one in waiting]
     about: JsonObject = {"run_id": shown, "status": status, "waiting_for": actions}
-    return _result(run_id, [_said("\n".join(lines))], {STRUCTURED: about})
+    return _build_result(run_id, [_text_block("\n".join(lines))], {STRUCTURED: about})
 
 
-def error(text: str) -> JsonObject:
+def build_error(text: str) -> JsonObject:
     """There is no run: the model reads why, and can do better."""
-    return {"content": [_said(text)], "isError": True}
+    return {"content": [_text_block(text)], "isError": True}
 
 
-def waits_for(one: Waiting) -> str:
+def describe_wait(one: WaitingCall) -> str:
     """In words, with where it is settled."""
-    run, what = format_id(Prefix.RUN, one.run_id), one.what
+    run, what = format_id(Prefix.RUN, one.run_id), one.subject
     if isinstance(what, Approval):
         approval = format_id(Prefix.APPROVAL, what.id)
         return (
@@ -83,10 +87,10 @@ def waits_for(one: Waiting) -> str:
             return f"someone to say what became of the call of '{what.call.tool}' ({path}/resolve)"
 
 
-def blocks(output: JsonValue, parts: Iterable[Part], run_id: RunId) -> list[JsonValue]:
+def build_content(output: JsonValue, parts: Iterable[Part], run_id: RunId) -> list[JsonValue]:
     """Content: the parts of the result, or its text."""
     found: list[JsonValue] = [_block(part, run_id, n) for n, part in enumerate(parts, start=1)]
-    return found or [_said(_text(output))]
+    return found or [_text_block(_text(output))]
 
 
 def output_schema(schema: JsonObject | None) -> JsonObject | None:
@@ -121,7 +125,7 @@ def _is_movable(value: JsonValue) -> bool:
             return True
 
 
-def _result(
+def _build_result(
     run_id: RunId,
     content: list[JsonValue],
     structured: JsonObject | None = None,
@@ -133,7 +137,7 @@ def _result(
     return {"content": content, **said, "isError": is_error, "_meta": meta}
 
 
-def _why(run: RunView) -> str:
+def _explain_end(run: RunView) -> str:
     """Why a run has no result, and what it said all the same."""
     about: dict[str, Any] = run.error or run.incomplete_details or {}
     reason = about.get("message") or about.get("code") or about.get("reason")
@@ -146,7 +150,7 @@ def _why(run: RunView) -> str:
 def _block(part: Part, run_id: RunId, number: int) -> JsonObject:
     match part:
         case TextPart(text=text):
-            return _said(text)
+            return _text_block(text)
         case MediaPart(url=str(url)):
             name = part.filename or PurePosixPath(urlsplit(url).path).name or url
             typed: JsonObject = {"mimeType": part.media_type} if part.media_type else {}
@@ -168,7 +172,7 @@ def _embedded(part: MediaPart, run_id: RunId, number: int) -> JsonObject:
     return {"type": "resource", "resource": resource}
 
 
-def _said(text: str) -> JsonObject:
+def _text_block(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from pydantic_core import from_json
 
-from runward.api.events.wait import LOOK_SECONDS
+from runward.api.events.wait import RECHECK_SECONDS
 from runward.api.mcp import results
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
@@ -19,7 +19,7 @@ from runward.store.live.listener import Follower
 from runward.store.postgres.db import Tx
 from runward.store.runs import views
 from runward.store.runs.approvals import Approval
-from runward.store.runs.views import Waiting
+from runward.store.runs.views import WaitingCall
 from runward.wiring import Services
 
 ProgressReport: TypeAlias = Callable[[float, str], Awaitable[None]]
@@ -28,11 +28,11 @@ ProgressReport: TypeAlias = Callable[[float, str], Awaitable[None]]
 HEARTBEAT_SECONDS: Final = 10.0
 """At least so often something is said, so that a client that resets its timeout goes on waiting."""
 _PAGE: Final = 500
-_THEIRS: Final = frozenset({CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT})
+_CLIENT_PHASES: Final = frozenset({CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT})
 """What whoever started the run gives over the REST API. MCP has no way for that."""
 
 
-async def outcome(
+async def wait_for_result(
     services: Services,
     project_id: ProjectId,
     run_id: RunId,
@@ -46,55 +46,58 @@ async def outcome(
     Raises RunNotFoundError."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    said = _Said(report, format_id(Prefix.RUN, run_id))
+    said = _ProgressReporter(report, format_id(Prefix.RUN, run_id))
     with services.feed.follow(project_id, run_id) as follower:
-        await said.say(f"Run {said.run} has been accepted.")
+        await said.report(f"Run {said.run} has been accepted.")
         while True:
             follower.hinted = False
             follower.pushed.clear()
             async with services.autocommit.connect() as tx:
-                found = await views.status_of(tx, project_id, run_id)
+                found = await views.get_status(tx, project_id, run_id)
                 if found is None:
                     raise e.RunNotFoundError
                 status, last = found
                 news = await events.read_after(tx, project_id, run_id, follower.seen, _PAGE)
                 follower.seen = news[-1].sequence if news else follower.seen
-                result, waiting = None, list[Waiting]()
+                result, waiting = None, list[WaitingCall]()
                 if status not in TERMINAL:
-                    waiting = (await views.waiting_for(tx, project_id, [run_id]))[run_id]
+                    waiting = (await views.list_waiting_calls(tx, project_id, [run_id]))[run_id]
                 elif follower.seen >= last:
-                    result = await _ended(tx, project_id, run_id, declared=declared)
+                    result = await _load_result(tx, project_id, run_id, declared=declared)
             # Outside of the connection, and also what came just before the end.
-            await said.tell(news, waiting)
+            await said.report_news(news, waiting)
             left = end - loop.time()
             if status not in TERMINAL and (
                 left <= 0 or services.stopping.is_set() or _is_stuck(status, waiting)
             ):
-                result = results.of_waiting(run_id, status, waiting)
+                result = results.build_waiting_result(run_id, status, waiting)
             if result is not None:
                 return result
             if follower.seen >= last:
-                await _changed(follower, min(left, LOOK_SECONDS))
-            await said.beat(status)
+                await _wait_for_event(follower, min(left, RECHECK_SECONDS))
+            await said.report_status(status)
 
 
-async def _ended(tx: Tx, project_id: ProjectId, run_id: RunId, *, declared: bool) -> JsonObject:
+async def _load_result(
+    tx: Tx, project_id: ProjectId, run_id: RunId, *, declared: bool
+) -> JsonObject:
     run = await views.get_run(tx, project_id, run_id)
     if run is None:
         raise e.RunNotFoundError
     one_call = run.config.get("kind") == "call"
-    calls = await views.calls_of(tx, project_id, run_id) if one_call else ()
-    return results.of_run(run, calls, declared=declared)
+    calls = await views.list_calls(tx, project_id, run_id) if one_call else ()
+    return results.build_run_result(run, calls, declared=declared)
 
 
-def _is_stuck(status: RunStatus, waiting: list[Waiting]) -> bool:
+def _is_stuck(status: RunStatus, waiting: list[WaitingCall]) -> bool:
     """Whether nothing goes on, and something is wanted that comes over the REST API alone."""
     return status is RunStatus.REQUIRES_ACTION and any(
-        not isinstance(one.what, Approval) and one.what.call.phase in _THEIRS for one in waiting
+        not isinstance(one.subject, Approval) and one.subject.call.phase in _CLIENT_PHASES
+        for one in waiting
     )
 
 
-async def _changed(follower: Follower, seconds: float) -> None:
+async def _wait_for_event(follower: Follower, seconds: float) -> None:
     """Until something was stored, at most `seconds`. What is not stored is none of our news."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
@@ -104,7 +107,7 @@ async def _changed(follower: Follower, seconds: float) -> None:
         follower.pushed.clear()
 
 
-class _Said:
+class _ProgressReporter:
     """Everything once, numbered: MCP wants progress to grow with each notification."""
 
     def __init__(self, report: ProgressReport, run: str) -> None:
@@ -114,29 +117,29 @@ class _Said:
         self._asked: set[str] = set()
         self._last = 0.0
 
-    async def say(self, message: str) -> None:
+    async def report(self, message: str) -> None:
         self._count += 1
         self._last = asyncio.get_running_loop().time()
         await self._report(self._count, message)
 
-    async def tell(self, news: list[StoredEvent], waiting: list[Waiting]) -> None:
+    async def report_news(self, news: list[StoredEvent], waiting: list[WaitingCall]) -> None:
         for event in news:
             if event.type == "tool_call.progress":
                 data: dict[str, Any] = from_json(event.json)["data"]
-                if (message := _progress(data)) is not None:
-                    await self.say(message)
+                if (message := _format_progress(data)) is not None:
+                    await self.report(message)
         for one in waiting:
-            what = results.waits_for(one)
+            what = results.describe_wait(one)
             if what not in self._asked:
                 self._asked.add(what)
-                await self.say(f"Run {self.run} waits for {what}.")
+                await self.report(f"Run {self.run} waits for {what}.")
 
-    async def beat(self, status: RunStatus) -> None:
+    async def report_status(self, status: RunStatus) -> None:
         if asyncio.get_running_loop().time() - self._last >= HEARTBEAT_SECONDS:
-            await self.say(f"Run {self.run} is {status}.")
+            await self.report(f"Run {self.run} is {status}.")
 
 
-def _progress(data: dict[str, Any]) -> str | None:
+def _format_progress(data: dict[str, Any]) -> str | None:
     """Of what a tool says about how far it is."""
     if data.get("status") != "progress":
         return None

@@ -10,8 +10,8 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from runward.api.http.answers import answer
-from runward.api.http.routes import router as strict_router
+from runward.api.http.answers import json_response
+from runward.api.http.routes import make_router as strict_router
 from runward.api.openapi.tidy import Json
 
 _STYLE: Final = files("runward.api.openapi").joinpath("docs.css").read_text("utf-8")
@@ -21,12 +21,12 @@ _CSP: Final = (
 )
 
 
-def router() -> APIRouter:
+def make_docs_router() -> APIRouter:
     routes = strict_router("Service", prefix="")
 
     @routes.get("/openapi.json", include_in_schema=False)
     async def openapi_json(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        return answer(await _document(request), headers={"Cache-Control": "no-cache"})
+        return json_response(await _document(request), headers={"Cache-Control": "no-cache"})
 
     @routes.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -35,7 +35,9 @@ def router() -> APIRouter:
             "Cache-Control": "no-cache",
             "Referrer-Policy": "no-referrer",
         }
-        return Response(page(await _document(request)), 200, headers, "text/html; charset=utf-8")
+        return Response(
+            render_page(await _document(request)), 200, headers, "text/html; charset=utf-8"
+        )
 
     return routes
 
@@ -45,7 +47,7 @@ async def _document(request: Request) -> Json:
     return await asyncio.to_thread(request.app.openapi)
 
 
-def page(document: Json) -> str:
+def render_page(document: Json) -> str:
     tags = [tag["name"] for tag in document.get("tags", ())]
     nav = "".join(f'<a href="#{_anchor(tag)}">{escape(tag)}</a>' for tag in tags)
     sections = "".join(_section(document, tag) for tag in document.get("tags", ()))

@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic_core import to_json
 
 from runward.api.http.auth import Requirement
-from runward.api.http.openai_errors import PATH
+from runward.api.http.openai_errors import OPENAI_PATH
 from runward.api.http.openai_errors import STATUSES as OPENAI_STATUSES
 from runward.api.http.problem_model import Problem
 from runward.api.http.problems import MEDIA_TYPE
@@ -76,13 +76,13 @@ def install(app: FastAPI) -> None:
 
     def once() -> Json:
         if app.openapi_schema is None:
-            app.openapi_schema = build(app)
+            app.openapi_schema = build_document(app)
         return app.openapi_schema
 
     app.openapi = once
 
 
-def build(app: FastAPI) -> Json:
+def build_document(app: FastAPI) -> Json:
     routes = [r for r in app.router.routes if isinstance(r, StrictRoute) and r.include_in_schema]
     used = {tag for route in routes for tag in route.tags}
     document = get_openapi(
@@ -97,41 +97,45 @@ def build(app: FastAPI) -> Json:
     document.setdefault("paths", {})
     for route in routes:
         for method in route.methods or ():
-            _complete(document["paths"][route.path_format][method.lower()], route, method)
-    _components(document)
-    _answers(document, routes)
-    document = tidy.tidied(_renamed(document))
-    return _whole(document) if "ResponseObject" in document["components"]["schemas"] else document
+            _complete_operation(document["paths"][route.path_format][method.lower()], route, method)
+    _add_components(document)
+    _complete_examples(document, routes)
+    document = tidy.tidy_document(_rename_pages(document))
+    return (
+        _complete_document(document)
+        if "ResponseObject" in document["components"]["schemas"]
+        else document
+    )
 
 
-def _whole(document: Json) -> Json:
+def _complete_document(document: Json) -> Json:
     """With what stands at no route; of the API as it is, not of a few routes of it."""
-    schemas.add_to(document["components"]["schemas"])
-    document = names.give_names(tidy.tidied(document))
-    examples.add_to(document)
-    links.add_to(document)
-    document["webhooks"] = webhooks.webhooks()
+    schemas.add_schemas(document["components"]["schemas"])
+    document = names.give_names(tidy.tidy_document(document))
+    examples.add_examples(document)
+    links.add_links(document)
+    document["webhooks"] = webhooks.build_webhooks()
     document["components"]["schemas"] = dict(sorted(document["components"]["schemas"].items()))
     return document
 
 
-def _complete(operation: Json, route: StrictRoute, method: str) -> None:
+def _complete_operation(operation: Json, route: StrictRoute, method: str) -> None:
     needed = route.rules.requirement
     if needed is not None and needed.any_of:
         words = " or ".join(f"`{scope}`" for scope in needed.any_of)
         text = operation.get("description", "").rstrip()
         where = " on a key of the project `default`" if needed.operator else ""
         operation["description"] = f"{text}\n\nNeeds the scope {words}{where}.".lstrip()
-    operation["security"] = _security(needed)
+    operation["security"] = _list_security(needed)
     operation["summary"] = SUMMARIES.get(route.name) or route.name.replace("_", " ").capitalize()
     responses: Json = operation["responses"]
     statuses = list(_problem_statuses(route, method, declared=map(int, responses)))
-    theirs = PATH.fullmatch(route.path_format) is not None
+    theirs = OPENAI_PATH.fullmatch(route.path_format) is not None
     if theirs:
         responses.pop("422", None)
         statuses = [OPENAI_STATUSES.get(status, status) for status in statuses]
     for status in statuses:
-        name = f"OpenAI{_component(status)}" if theirs else _component(status)
+        name = f"OpenAI{_get_component_name(status)}" if theirs else _get_component_name(status)
         responses[str(status)] = {"$ref": f"#/components/responses/{name}"}
     for status, response in responses.items():
         if status.startswith("2"):
@@ -142,7 +146,7 @@ def _complete(operation: Json, route: StrictRoute, method: str) -> None:
     operation["responses"] = dict(sorted(responses.items()))
 
 
-def _security(needed: Requirement | None) -> list[Json]:
+def _list_security(needed: Requirement | None) -> list[Json]:
     """Return the alternatives, each with one scope as its role (OpenAPI 3.1). Without a role, any
     valid key is accepted."""
     if needed is None:
@@ -163,7 +167,7 @@ def _problem_statuses(route: StrictRoute, method: str, declared: Iterable[int]) 
         yield from (400, 408, 413, 415)
 
 
-def _components(document: Json) -> None:
+def _add_components(document: Json) -> None:
     components: Json = document.setdefault("components", {})
     known: Json = components.setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
@@ -180,14 +184,14 @@ def _components(document: Json) -> None:
             for schema in (known.get(name), known.get(f"{name}-Input")):
                 if schema is not None and field in schema.get("properties", {}):
                     schema["properties"][field].setdefault("description", text)
-    shown = errors.examples()
+    shown = errors.build_examples()
     components["responses"] = {
-        _component(s): _response(s, text, shown[s]) for s, text in _PROBLEMS.items()
+        _get_component_name(s): _make_response(s, text, shown[s]) for s, text in _PROBLEMS.items()
     }
     if "ResponseObject" in known:
-        shown = errors.openai_examples()
+        shown = errors.build_openai_examples()
         components["responses"] |= {
-            f"OpenAI{_component(status)}": _response(
+            f"OpenAI{_get_component_name(status)}": _make_response(
                 status, text, shown[status], "application/json", "OpenAIError"
             )
             for status, text in {**_PROBLEMS, **_OPENAI_ERRORS}.items()
@@ -211,7 +215,7 @@ def _fields(known: Json) -> Iterator[tuple[str, Mapping[str, str]]]:
     yield from ((name, shared) for name in ("RegisterAgent", "PatchAgent", "Agent"))
 
 
-def _answers(document: Json, routes: Iterable[StrictRoute]) -> None:
+def _complete_examples(document: Json, routes: Iterable[StrictRoute]) -> None:
     """Examples of answers, whole: with every default, and with the nulls that FastAPI leaves out
     of the document."""
     known: Json = document["components"]["schemas"]
@@ -225,11 +229,11 @@ def _answers(document: Json, routes: Iterable[StrictRoute]) -> None:
             ]
 
 
-def _component(status: int) -> str:
+def _get_component_name(status: int) -> str:
     return HTTPStatus(status).phrase.replace(" ", "").replace("-", "")
 
 
-def _response(
+def _make_response(
     status: int, text: str, shown: Json, kind: str = MEDIA_TYPE, model: str = "Problem"
 ) -> Json:
     schema = {"$ref": f"#/components/schemas/{model}"}
@@ -240,7 +244,7 @@ def _response(
     }
 
 
-def _renamed(document: Json) -> Json:
+def _rename_pages(document: Json) -> Json:
     """`Page_Run_`, as Pydantic calls a list of runs, is `RunList`."""
     text = re.sub(r"\bPage_([A-Za-z]+)_", r"\1List", json.dumps(document))
     text = re.sub(r"\bPage\[([A-Za-z]+)\]", r"\1List", text)

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 from uuid import UUID
 
-from runward.api.http.openai_errors import STATUSES, openai_body
-from runward.api.http.problems import FRAMEWORK, problem_body, status_of
+from runward.api.http.openai_errors import STATUSES, build_openai_error
+from runward.api.http.problems import FRAMEWORK_ERRORS, build_problem, get_status
 from runward.api.openapi.tidy import Json
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 
 REQUEST_ID: Final = "req_5c0e3f6a7b9d4e1f8a2b3c4d5e6f7a8b"
-_GIVEN: Final[tuple[e.AppError, ...]] = (
+_SAMPLE_ERRORS: Final[tuple[e.AppError, ...]] = (
     e.InsufficientScopeError(["runs:write"]),
     e.RunUnreadableError(ProjectId(UUID(int=0)), RunId(UUID(int=0))),
     e.PayloadTooLargeError(1_048_576),
@@ -33,51 +33,51 @@ _GIVEN: Final[tuple[e.AppError, ...]] = (
 """Those that must be told something, or that are clearer so."""
 
 
-def examples() -> dict[int, Json]:
+def build_examples() -> dict[int, Json]:
     """Status -> code -> example, as problem+json."""
     found: dict[int, Json] = {}
-    for error in _errors():
-        status = status_of(type(error))
-        body = problem_body(
+    for error in _iterate_errors():
+        status = get_status(type(error))
+        body = build_problem(
             status,
             error.code,
             error.detail,
             request_id=REQUEST_ID,
-            errors=_fields(error),
+            errors=_encode_fields(error),
             extra=error.extra,
         )
         found.setdefault(status, {})[error.code] = {"value": body}
-    code, detail = FRAMEWORK[500]
-    found[500] = {code: {"value": problem_body(500, code, detail, request_id=REQUEST_ID)}}
+    code, detail = FRAMEWORK_ERRORS[500]
+    found[500] = {code: {"value": build_problem(500, code, detail, request_id=REQUEST_ID)}}
     return found
 
 
-def openai_examples() -> dict[int, Json]:
+def build_openai_examples() -> dict[int, Json]:
     """The same for clients of OpenAI's API."""
     found: dict[int, Json] = {}
-    for error in _errors():
-        status = status_of(type(error))
-        body = openai_body(status, error.code, error.detail, _fields(error))
+    for error in _iterate_errors():
+        status = get_status(type(error))
+        body = build_openai_error(status, error.code, error.detail, _encode_fields(error))
         code: str = body["error"]["code"]
         found.setdefault(STATUSES.get(status, status), {})[code] = {"value": body}
-    code, detail = FRAMEWORK[500]
-    found[500] = {code: {"value": openai_body(500, code, detail, ())}}
+    code, detail = FRAMEWORK_ERRORS[500]
+    found[500] = {code: {"value": build_openai_error(500, code, detail, ())}}
     return found
 
 
-def _errors() -> Iterator[e.AppError]:
-    given: dict[type[e.AppError], e.AppError] = {type(error): error for error in _GIVEN}
-    for kind in _kinds(e.AppError):
+def _iterate_errors() -> Iterator[e.AppError]:
+    given: dict[type[e.AppError], e.AppError] = {type(error): error for error in _SAMPLE_ERRORS}
+    for kind in _iterate_error_types(e.AppError):
         yield given[kind] if kind in given else kind()
 
 
-def _kinds(parent: type[e.AppError]) -> Iterator[type[e.AppError]]:
+def _iterate_error_types(parent: type[e.AppError]) -> Iterator[type[e.AppError]]:
     """Those of the API itself, in the order of the tree."""
     for kind in parent.__subclasses__():
         if kind.__module__ == e.__name__:
             yield kind
-            yield from _kinds(kind)
+            yield from _iterate_error_types(kind)
 
 
-def _fields(error: e.AppError) -> list[Any]:
+def _encode_fields(error: e.AppError) -> list[Any]:
     return [{"path": path, "message": text} for path, text in error.errors]

@@ -195,7 +195,7 @@ METRICS: Final = (
 """Two lines of the metrics."""
 
 
-def add_to(document: Json) -> None:
+def add_examples(document: Json) -> None:
     """Every body that is sent, and every one that comes back, gets its examples."""
     components: Json = document["components"]
     schemas: Json = components["schemas"]

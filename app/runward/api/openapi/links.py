@@ -6,24 +6,24 @@ from typing import Final, TypeAlias
 
 from runward.api.openapi.tidy import Json
 
-Ids: TypeAlias = Mapping[str, Mapping[str, str]]
+IdPointers: TypeAlias = Mapping[str, Mapping[str, str]]
 """A resource's path, and where an answer holds each of its parameters, as JSON pointers."""
 
-_AGENT: Final[Ids] = {"/v1/agents/{name}": {"name": "/name"}}
-_KEY: Final[Ids] = {"/v1/keys/{key_id}": {"key_id": "/id"}}
-_MCP_SERVER: Final[Ids] = {"/v1/mcp_servers/{name}": {"name": "/name"}}
-_PROJECT: Final[Ids] = {"/v1/projects/{project_id}": {"project_id": "/id"}}
-_RESPONSE: Final[Ids] = {"/v1/responses/{response_id}": {"response_id": "/id"}}
-_RUN: Final[Ids] = {"/v1/runs/{run_id}": {"run_id": "/id"}}
-_SECRET: Final[Ids] = {"/v1/secrets/{name}": {"name": "/name"}}
-_SESSION: Final[Ids] = {"/v1/sessions/{session_id}": {"session_id": "/id"}}
-_TOOL: Final[Ids] = {"/v1/tools/{name}": {"name": "/name"}}
-_TOOL_CALL: Final[Ids] = {
+_AGENT: Final[IdPointers] = {"/v1/agents/{name}": {"name": "/name"}}
+_KEY: Final[IdPointers] = {"/v1/keys/{key_id}": {"key_id": "/id"}}
+_MCP_SERVER: Final[IdPointers] = {"/v1/mcp_servers/{name}": {"name": "/name"}}
+_PROJECT: Final[IdPointers] = {"/v1/projects/{project_id}": {"project_id": "/id"}}
+_RESPONSE: Final[IdPointers] = {"/v1/responses/{response_id}": {"response_id": "/id"}}
+_RUN: Final[IdPointers] = {"/v1/runs/{run_id}": {"run_id": "/id"}}
+_SECRET: Final[IdPointers] = {"/v1/secrets/{name}": {"name": "/name"}}
+_SESSION: Final[IdPointers] = {"/v1/sessions/{session_id}": {"session_id": "/id"}}
+_TOOL: Final[IdPointers] = {"/v1/tools/{name}": {"name": "/name"}}
+_TOOL_CALL: Final[IdPointers] = {
     "/v1/runs/{run_id}/tool_calls/{call_id}": {"run_id": "/run_id", "call_id": "/call_id"}
 }
-_APPROVAL: Final[Ids] = {"/v1/approvals/{approval_id}": {"approval_id": "/id"}, **_TOOL_CALL}
+_APPROVAL: Final[IdPointers] = {"/v1/approvals/{approval_id}": {"approval_id": "/id"}, **_TOOL_CALL}
 
-IDS: Final[Mapping[str, Ids]] = {
+ID_POINTERS: Final[Mapping[str, IdPointers]] = {
     "Agent": _AGENT,
     "Approval": _APPROVAL,
     "Key": _KEY,
@@ -41,29 +41,29 @@ IDS: Final[Mapping[str, Ids]] = {
 }
 """By the name of the answer's schema."""
 
-QUERIES: Final[Mapping[str, Mapping[str, str]]] = {
+QUERY_PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
     "Run": {"list_approvals": "run_id", "list_runs": "parent_run_id"},
     "Session": {"list_runs": "session_id"},
 }
 """By the name of the answer's schema: the operations whose query takes its id."""
 
-_WITHOUT: Final = frozenset({"create_project_key"})
+_EXCLUDED_OPERATIONS: Final = frozenset({"create_project_key"})
 """Its answer is a key of another project, whose id the caller's key cannot use."""
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
 
-def add_to(document: Json) -> None:
+def add_links(document: Json) -> None:
     """Give each successful answer links to the operations that take its ids. A list links with the
     ids of its first item."""
     shared: Json = {}
     for path in document["paths"].values():
         for operation in path.values():
-            if operation["operationId"] in _WITHOUT:
+            if operation["operationId"] in _EXCLUDED_OPERATIONS:
                 continue
             for status, response in operation["responses"].items():
-                if status.startswith("2") and (model := _model(response)):
-                    links = dict(_links(document, model))
+                if status.startswith("2") and (model := _get_schema_name(response)):
+                    links = dict(_iterate_links(document, model))
                     links.pop(operation["operationId"], None)
                     if links:
                         shared |= {f"{model}.{name}": link for name, link in links.items()}
@@ -73,35 +73,35 @@ def add_to(document: Json) -> None:
     document["components"]["links"] = dict(sorted(shared.items()))
 
 
-def _model(response: Json) -> str:
+def _get_schema_name(response: Json) -> str:
     """The name of the schema that a JSON answer has; empty if it has none."""
     media: Json = response.get("content", {}).get("application/json", {})
     return media.get("schema", {}).get("$ref", "").rpartition("/")[2]
 
 
-def _links(document: Json, model: str) -> Iterator[tuple[str, Json]]:
+def _iterate_links(document: Json, model: str) -> Iterator[tuple[str, Json]]:
     """Operation ids and the links to them."""
     place, fields = "", document["components"]["schemas"].get(model, {}).get("properties", {})
     if model.endswith("List"):
         place = "/data/0"
         model = fields["data"]["items"].get("$ref", "").rpartition("/")[2]
-    ids = IDS.get(model, {})
-    for path, method in _operations(document):
+    ids = ID_POINTERS.get(model, {})
+    for path, method in _iterate_operations(document):
         for resource, pointers in ids.items():
             below = path == resource or path.startswith(f"{resource}/")
             if below and set(_PARAMETER.findall(path)) == pointers.keys():
-                yield _link(method["operationId"], "path", place, pointers)
-    for operation_id, parameter in QUERIES.get(model, {}).items():
-        yield _link(operation_id, "query", place, {parameter: "/id"})
+                yield _make_link(method["operationId"], "path", place, pointers)
+    for operation_id, parameter in QUERY_PARAMETERS.get(model, {}).items():
+        yield _make_link(operation_id, "query", place, {parameter: "/id"})
 
 
-def _operations(document: Json) -> Iterator[tuple[str, Json]]:
+def _iterate_operations(document: Json) -> Iterator[tuple[str, Json]]:
     for path, methods in document["paths"].items():
         for operation in methods.values():
             yield path, operation
 
 
-def _link(
+def _make_link(
     operation_id: str, kind: str, place: str, pointers: Mapping[str, str]
 ) -> tuple[str, Json]:
     parameters = {

@@ -13,7 +13,7 @@ from runward.api.runs.action_models import RequiredAction
 from runward.domain.events import event_types
 from runward.domain.registry.guards import Guardrail, Hook
 
-REFS: Final = "#/components/schemas/{model}"
+REF_TEMPLATE: Final = "#/components/schemas/{model}"
 _OF_A_RUN: Final[Json] = {
     "id": {"type": "string", "description": "Unique everywhere; pages are walked with it."},
     "agent": {
@@ -26,7 +26,7 @@ _OF_A_SESSION: Final[Json] = {
     "id": _OF_A_RUN["id"],
     "run_id": {"type": "string", "description": "The run that it belongs to."},
 }
-_POSTED: Final[Mapping[str, Any]] = {
+_POSTED_TYPES: Final[Mapping[str, Any]] = {
     "ToolRequest": webhook_data.ToolRequest,
     "GuardrailRequest": webhook_data.GuardrailRequest,
     "GuardrailAnswer": webhook_data.GuardrailAnswer,
@@ -40,11 +40,11 @@ _UNIONS: Final[Mapping[str, Any]] = {
 }
 
 
-def add_to(schemas: Json) -> None:
+def add_schemas(schemas: Json) -> None:
     """Completes the components that FastAPI derived from the routes."""
     data = {**event_data.STORED, **event_data.TRANSIENT}
-    schemas.update(of_types({each.__name__: each for each in (*data.values(), *ITEMS)}))
-    schemas.update(of_types(_POSTED))
+    schemas.update(build_schemas({each.__name__: each for each in (*data.values(), *ITEMS)}))
+    schemas.update(build_schemas(_POSTED_TYPES))
     schemas["JsonValue"] = {"description": "Any JSON value."}
     _add_events(schemas)
     for page, item, about in (
@@ -52,30 +52,30 @@ def add_to(schemas: Json) -> None:
         ("SessionItemPage", "SessionItem", _OF_A_SESSION),
     ):
         schemas[item] = _add_items(schemas, item, about)
-        schemas[page]["properties"]["data"]["items"] = {"$ref": _ref(item)}
+        schemas[page]["properties"]["data"]["items"] = {"$ref": _make_ref(item)}
 
 
-def of_types(types: Mapping[str, Any]) -> Json:
+def build_schemas(types: Mapping[str, Any]) -> Json:
     """Name -> schema, for the types and for whatever they refer to."""
     asked: list[Any] = [(name, "serialization", TypeAdapter(one)) for name, one in types.items()]
-    made, rest = TypeAdapter.json_schemas(asked, ref_template=REFS)
+    made, rest = TypeAdapter.json_schemas(asked, ref_template=REF_TEMPLATE)
     found: Json = dict(rest.get("$defs", {}))
     for (name, _), schema in made.items():
         found.setdefault(str(name), schema)
     return found
 
 
-def one_of(names: Iterable[str], discriminator: str, mapping: Mapping[str, str]) -> Json:
+def make_union(names: Iterable[str], discriminator: str, mapping: Mapping[str, str]) -> Json:
     return {
-        "oneOf": [{"$ref": _ref(name)} for name in names],
+        "oneOf": [{"$ref": _make_ref(name)} for name in names],
         "discriminator": {
             "propertyName": discriminator,
-            "mapping": {value: _ref(name) for value, name in mapping.items()},
+            "mapping": {value: _make_ref(name) for value, name in mapping.items()},
         },
     }
 
 
-def event_name(type_: str) -> str:
+def format_event_name(type_: str) -> str:
     """`tool_call.approval_requested` is a `ToolCallApprovalRequestedEvent`."""
     return "".join(part.title() for part in type_.replace(".", "_").split("_")) + "Event"
 
@@ -87,22 +87,28 @@ def _add_events(schemas: Json) -> None:
     fields: Json = stored["properties"]
     transient = {"properties": {name: fields[name] for name in ("type", "run_id", "data")}}
     for type_, text in event_types.STORED.items():
-        schemas[event_name(type_)] = _event(type_, text, event_data.STORED[type_], stored)
+        schemas[format_event_name(type_)] = _make_event(
+            type_, text, event_data.STORED[type_], stored
+        )
     for type_, text in event_types.TRANSIENT.items():
-        schemas[event_name(type_)] = _event(type_, text, event_data.TRANSIENT[type_], transient)
+        schemas[format_event_name(type_)] = _make_event(
+            type_, text, event_data.TRANSIENT[type_], transient
+        )
     example, description = stored["examples"], stored["description"]
-    schemas["Event"] = _union(event_types.STORED) | {
+    schemas["Event"] = _make_event_union(event_types.STORED) | {
         "description": f"{description} Ignore types that you do not know: new ones may come.",
         "examples": example,
     }
-    schemas["StreamedEvent"] = _union({**event_types.STORED, **event_types.TRANSIENT}) | {
+    schemas["StreamedEvent"] = _make_event_union(
+        {**event_types.STORED, **event_types.TRANSIENT}
+    ) | {
         "description": "What stands behind `data:` in a stream. Those without a `sequence` are "
         "pieces of what comes whole later, and are never stored."
     }
     schemas["EventStream"] = {
         "type": "string",
         "contentMediaType": "text/event-stream",
-        "contentSchema": {"$ref": _ref("StreamedEvent")},
+        "contentSchema": {"$ref": _make_ref("StreamedEvent")},
         "description": "Server-sent events. `id:` is the sequence number (pieces have none), "
         "`event:` the type, `data:` a StreamedEvent in one line of JSON.",
     }
@@ -115,15 +121,15 @@ def _add_events(schemas: Json) -> None:
     }
 
 
-def _union(types: Iterable[str]) -> Json:
-    mapping = {type_: event_name(type_) for type_ in types}
-    return one_of(mapping.values(), "type", mapping)
+def _make_event_union(types: Iterable[str]) -> Json:
+    mapping = {type_: format_event_name(type_) for type_ in types}
+    return make_union(mapping.values(), "type", mapping)
 
 
-def _event(type_: str, text: str, data: Any, like: Json) -> Json:
+def _make_event(type_: str, text: str, data: Any, like: Json) -> Json:
     fields: Json = like["properties"] | {
         "type": {"type": "string", "const": type_, "description": f"`{type_}`."},
-        "data": {"$ref": _ref(data.__name__), "description": "What it says."},
+        "data": {"$ref": _make_ref(data.__name__), "description": "What it says."},
     }
     return {
         "type": "object",
@@ -147,8 +153,8 @@ def _add_items(schemas: Json, union: str, about: Json) -> Json:
             "required": [*about, *bare["required"]],
         }
     text = "An item of a conversation: a message, which has a `role`, or what its `type` says."
-    return {"oneOf": [{"$ref": _ref(name)} for name in names], "description": text}
+    return {"oneOf": [{"$ref": _make_ref(name)} for name in names], "description": text}
 
 
-def _ref(name: str) -> str:
-    return REFS.format(model=name)
+def _make_ref(name: str) -> str:
+    return REF_TEMPLATE.format(model=name)

@@ -6,22 +6,22 @@ from typing import Any, TypeAlias, cast
 Json: TypeAlias = dict[str, Any]
 
 
-def tidied(document: Json) -> Json:
+def tidy_document(document: Json) -> Json:
     for path in document["paths"].values():
         for operation in path.values():
             for parameter in operation.get("parameters", ()):
-                parameter["schema"] = _never_null(parameter["schema"])
+                parameter["schema"] = _remove_null(parameter["schema"])
                 parameter["schema"].pop("description", None)
             body: Json = operation.get("requestBody", {})
             for media in body.get("content", {}).values() if body.get("required") else ():
-                media["schema"] = _never_null(media["schema"])
-    document["paths"] = _untitled(document["paths"])
+                media["schema"] = _remove_null(media["schema"])
+    document["paths"] = _remove_titles(document["paths"])
     schemas: Json = document["components"]["schemas"]
-    document["components"]["schemas"] = {n: _untitled(each) for n, each in schemas.items()}
+    document["components"]["schemas"] = {n: _remove_titles(each) for n, each in schemas.items()}
     return document
 
 
-def _never_null(schema: Json) -> Json:
+def _remove_null(schema: Json) -> Json:
     """A parameter, or a required body, cannot be null."""
     branches = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
     if len(branches) == 1:
@@ -30,15 +30,15 @@ def _never_null(schema: Json) -> Json:
     return schema | {"anyOf": branches} if branches else schema
 
 
-def _untitled(node: Any) -> Any:
+def _remove_titles(node: Any) -> Any:
     """A title is a text; a property of that name has a schema."""
     if isinstance(node, list):
-        return [_untitled(each) for each in node]  # pyright: ignore[reportUnknownVariableType]
+        return [_remove_titles(each) for each in node]  # pyright: ignore[reportUnknownVariableType]
     if not isinstance(node, dict):
         return node
     found = cast("Json", node)
     return {
-        key: value if key == "examples" else _untitled(value)
+        key: value if key == "examples" else _remove_titles(value)
         for key, value in found.items()
         if not (key == "title" and isinstance(value, str))
     }

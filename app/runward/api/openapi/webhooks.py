@@ -92,7 +92,7 @@ EXAMPLES: Final[Json] = {
 }
 
 
-def webhooks() -> Json:
+def build_webhooks() -> Json:
     later = {"description": "Later: the call waits for its callback."}
     result = {
         "description": "The result of the call: any JSON, or text. `content`, `metadata` and "

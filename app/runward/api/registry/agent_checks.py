@@ -9,17 +9,19 @@ from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentConfig, NamedTool
 from runward.domain.schema.validator import check_schema
 from runward.llm.base import Abilities
-from runward.llm.capabilities import refused_settings
+from runward.llm.capabilities import unsupported_settings
 from runward.llm.catalog import ModelNotInCatalogError, Models
 from runward.llm.settings import check_settings
 from runward.wiring import Services
 
 
-async def check_hosted(services: Services, project_id: ProjectId, config: AgentConfig) -> None:
+async def check_hosted_tools(
+    services: Services, project_id: ProjectId, config: AgentConfig
+) -> None:
     """Raises if none of an agent's models can be given one of its tools. What only some of them
     cannot be given is told when they are asked."""
     names = [name for name in config.tools if name not in BUILTINS]
-    known = await services.toolbox.known(project_id, names)
+    known = await services.toolbox.find_kinds(project_id, names)
     kinds = {name: kind for name in names if (kind := known.get(name)) is not None}
     if not kinds:
         return
@@ -47,7 +49,7 @@ def check_agent(models: Models, config: AgentConfig) -> None:
     except ModelNotInCatalogError as error:
         text = str(error)
         raise e.UnknownModelError(text, errors=[FieldError("model", text)]) from None
-    if wrong := check_settings(config.model_settings) or _unheard_of(config, can):
+    if wrong := check_settings(config.model_settings) or _find_unsupported_settings(config, can):
         raise e.InvalidRequestError(errors=[FieldError("model_settings", line) for line in wrong])
     if config.output_schema is not None:
         problems: Sequence[FieldError] = check_schema(
@@ -62,12 +64,12 @@ def check_agent(models: Models, config: AgentConfig) -> None:
         )
 
 
-def _unheard_of(config: AgentConfig, can: Sequence[Abilities]) -> list[str]:
+def _find_unsupported_settings(config: AgentConfig, abilities: Sequence[Abilities]) -> list[str]:
     """The settings that none of the models has."""
     settings = config.model_settings
-    losses = [{loss.what for loss in refused_settings(settings, one)} for one in can]
+    losses = [{loss.part for loss in unsupported_settings(settings, one)} for one in abilities]
     everywhere = set[str]().union(*losses).intersection(*losses)
-    vendors = ", ".join(dict.fromkeys(one.vendor for one in can))
+    vendors = ", ".join(dict.fromkeys(one.provider for one in abilities))
     return [
         f"{what.removeprefix('model_settings.')}: is a setting that {vendors} does not have"
         for what in sorted(everywhere)

@@ -4,22 +4,22 @@ from typing import Annotated, Final
 
 from fastapi import Query, Request, Response
 
-from runward.api.http.answers import answer, nothing
+from runward.api.http.answers import json_response, no_content
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.idempotency import IdempotentRequest, answer_once
-from runward.api.http.paging import MAX_LIMIT, Page, Walking
+from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.paging import MAX_LIMIT, Page, Pagination
 from runward.api.http.params import AgentPath, IdempotencyKey
-from runward.api.http.routes import router
-from runward.api.http.services import Using
+from runward.api.http.routes import make_router
+from runward.api.http.services import ServicesDep
 from runward.api.registry import render
-from runward.api.registry.agent_checks import check_agent, check_hosted
+from runward.api.registry.agent_checks import check_agent, check_hosted_tools
 from runward.api.registry.agent_models import Agent, PatchAgent, RegisterAgent
 from runward.api.registry.guards import ensure_guards
 from runward.domain import errors as e
 from runward.store.postgres.db import Tx
 from runward.store.registry import agents
 
-routes = router("Agents")
+routes = make_router("Agents")
 
 MAX_VERSION: Final = 2**31 - 2
 
@@ -27,15 +27,15 @@ MAX_VERSION: Final = 2**31 - 2
 @routes.post("/agents", status_code=201, response_model=Agent)
 async def register_agent(
     principal: ToolsWriter,
-    services: Using,
+    services: ServicesDep,
     request: Request,
     agent: RegisterAgent,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Register an agent. Its tools are looked up when a run starts."""
-    config = agent.config()
+    config = agent.to_config()
     check_agent(await services.engine.models.of(principal.project_id), config)
-    await check_hosted(services, principal.project_id, config)
+    await check_hosted_tools(services, principal.project_id, config)
     await ensure_guards(services, config.guardrails, config.hooks)
 
     async def register(tx: Tx) -> Agent:
@@ -52,31 +52,35 @@ async def register_agent(
             raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
         return render.agent(made)
 
-    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
+    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/agents/{agent.name}"}
-    shown = await answer_once(services, what, register, status=201, headers=headers)
+    shown = await respond_once(services, what, register, status=201, headers=headers)
     services.toolbox.forget(principal.project_id)
     return shown
 
 
 @routes.get("/agents", response_model=Page[Agent])
-async def list_agents(principal: ToolsReader, services: Using, walk: Walking) -> Response:
+async def list_agents(
+    principal: ToolsReader, services: ServicesDep, pagination: Pagination
+) -> Response:
     """List agents by name."""
     async with services.autocommit.connect() as tx:
         found = await agents.list_agents(
             tx,
             principal.project_id,
-            after=walk.after,
-            limit=walk.limit + 1,
-            descending=walk.descending,
+            after=pagination.after,
+            limit=pagination.limit + 1,
+            descending=pagination.descending,
         )
-    return answer(Page[Agent].of(found, walk.limit, render.agent, lambda agent: agent.name))
+    return json_response(
+        Page[Agent].from_rows(found, pagination.limit, render.agent, lambda agent: agent.name)
+    )
 
 
 @routes.get("/agents/{name}", response_model=Agent)
 async def get_agent(
     principal: ToolsReader,
-    services: Using,
+    services: ServicesDep,
     name: AgentPath,
     version: Annotated[
         int | None, Query(ge=1, le=MAX_VERSION, description="An earlier version.")
@@ -93,13 +97,13 @@ async def get_agent(
             found = next((one for one in former if one.version == version), None)
     if found is None:
         raise e.AgentNotFoundError
-    return answer(render.agent(found))
+    return json_response(render.agent(found))
 
 
 @routes.get("/agents/{name}/versions", response_model=Page[Agent])
 async def list_agent_versions(
     principal: ToolsReader,
-    services: Using,
+    services: ServicesDep,
     name: AgentPath,
     limit: Annotated[
         int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
@@ -116,48 +120,50 @@ async def list_agent_versions(
         found = await agents.list_versions(
             tx, principal.project_id, name, before=after, limit=limit + 1
         )
-    return answer(Page[Agent].of(found, limit, render.agent, lambda agent: str(agent.version)))
+    return json_response(
+        Page[Agent].from_rows(found, limit, render.agent, lambda agent: str(agent.version))
+    )
 
 
 @routes.patch("/agents/{name}", response_model=Agent)
 async def change_agent(
-    principal: ToolsWriter, services: Using, name: AgentPath, patch: PatchAgent
+    principal: ToolsWriter, services: ServicesDep, name: AgentPath, patch: PatchAgent
 ) -> Response:
     """Change an agent: that makes its next version. Runs that have started keep theirs."""
-    await ensure_guards(services, patch.given("guardrails", ()), patch.given("hooks", ()))
+    await ensure_guards(services, patch.get_given("guardrails", ()), patch.get_given("hooks", ()))
     models = await services.engine.models.of(principal.project_id)
     if not patch.model_fields_set.isdisjoint({"model", "tools"}):
         async with services.autocommit.connect() as tx:
             before = await agents.get_agent(tx, principal.project_id, name)
         if before is not None:  # else it is refused below
-            config = patch.applied_to(before.config)
+            config = patch.apply_to(before.config)
             check_agent(models, config)
-            await check_hosted(services, principal.project_id, config)
+            await check_hosted_tools(services, principal.project_id, config)
     async with services.database.pool.begin() as tx:
         former = await agents.lock_agent(tx, principal.project_id, name)
         if former is None:
             raise e.AgentNotFoundError
-        config = patch.applied_to(former.config)
+        config = patch.apply_to(former.config)
         check_agent(models, config)
         changed = await agents.put_agent(
             tx,
             principal.project_id,
             name,
             config,
-            description=patch.given("description", former.description),
-            metadata=patch.given("metadata", former.metadata),
+            description=patch.get_given("description", former.description),
+            metadata=patch.get_given("metadata", former.metadata),
             replace=True,
         )
     services.toolbox.forget(principal.project_id)
     assert changed is not None
-    return answer(render.agent(changed))
+    return json_response(render.agent(changed))
 
 
 @routes.delete("/agents/{name}", status_code=204)
-async def delete_agent(principal: ToolsWriter, services: Using, name: AgentPath) -> Response:
+async def delete_agent(principal: ToolsWriter, services: ServicesDep, name: AgentPath) -> Response:
     """Delete an agent. Runs that have started go on."""
     async with services.database.pool.begin() as tx:
         if not await agents.delete_agent(tx, principal.project_id, name):
             raise e.AgentNotFoundError
     services.toolbox.forget(principal.project_id)
-    return nothing()
+    return no_content()

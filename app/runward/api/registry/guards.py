@@ -49,13 +49,16 @@ async def check_guards(
             path = f"{prefix}guardrails.{number}.stage"
             errors.append(FieldError(path, f"must be one of {', '.join(stages)} here"))
     checks = [
-        *(_check(services, f"{prefix}guardrails.{n}", one) for n, one in enumerate(guardrails)),
-        *(_check(services, f"{prefix}hooks.{n}", one) for n, one in enumerate(hooks)),
+        *(
+            _check_guard(services, f"{prefix}guardrails.{n}", one)
+            for n, one in enumerate(guardrails)
+        ),
+        *(_check_guard(services, f"{prefix}hooks.{n}", one) for n, one in enumerate(hooks)),
     ]
     return errors + [error for error in await asyncio.gather(*checks) if error is not None]
 
 
-async def _check(services: Services, path: str, guard: Guardrail | Hook) -> FieldError | None:
+async def _check_guard(services: Services, path: str, guard: Guardrail | Hook) -> FieldError | None:
     match guard:
         case WebhookGuardrail(url=url) | WebhookHook(url=url):
             try:

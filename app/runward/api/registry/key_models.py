@@ -6,22 +6,22 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 
 from runward.api.http.models import (
-    AT,
+    EXAMPLE_TIME,
     KEY_ID,
     PROJECT_ID,
-    Moment,
     RequestModel,
     ResponseModel,
-    example,
+    UtcDatetime,
+    with_example,
 )
 from runward.domain.registry.scopes import Scope
 
-MAX_NAME: Final = 200
+MAX_NAME_LENGTH: Final = 200
 """Characters."""
-Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 
-def _once_each(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
+def _check_unique(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
     if len(set(scopes)) != len(scopes):
         raise ValueError("must name each scope once")
     return scopes
@@ -31,33 +31,35 @@ class CreateKey(RequestModel):
     """A new key of the project."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(name="ci", scopes=["runs:read", "runs:write"], expires_at=None)
+        json_schema_extra=with_example(
+            name="ci", scopes=["runs:read", "runs:write"], expires_at=None
+        )
     )
 
     name: Name
     """What it is for."""
-    scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_once_each)]
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_check_unique)]
     """The scopes of the new key. The key that creates it must have each of them."""
-    expires_at: Moment | None = None
+    expires_at: UtcDatetime | None = None
     """When it stops working, with its offset from UTC; null for never."""
 
 
-_CI: Final[dict[str, Any]] = {
+_KEY_EXAMPLE: Final[dict[str, Any]] = {
     "id": KEY_ID,
     "object": "key",
     "name": "ci",
     "scopes": ["runs:read", "runs:write"],
-    "created_at": AT,
+    "created_at": EXAMPLE_TIME,
     "expires_at": None,
     "revoked_at": None,
-    "last_used_at": AT,
+    "last_used_at": EXAMPLE_TIME,
 }
 
 
 class Key(ResponseModel):
     """A key, without its secret."""
 
-    model_config = ConfigDict(json_schema_extra=example(**_CI))
+    model_config = ConfigDict(json_schema_extra=with_example(**_KEY_EXAMPLE))
 
     id: str
     """ID of the key. `created_by` of runs and `decided_by` of approvals refer to it."""
@@ -80,7 +82,9 @@ class Key(ResponseModel):
 class NewKey(Key):
     """A key just made."""
 
-    model_config = ConfigDict(json_schema_extra=example(**_CI | {"last_used_at": None}, key="rw_…"))
+    model_config = ConfigDict(
+        json_schema_extra=with_example(**_KEY_EXAMPLE | {"last_used_at": None}, key="rw_…")
+    )
 
     key: str
     """`rw_…`: the key itself. Shown this once."""
@@ -89,7 +93,7 @@ class NewKey(Key):
 class CreateProject(RequestModel):
     """A new project: its tools, runs and keys are its own."""
 
-    model_config = ConfigDict(json_schema_extra=example(name="Billing"))
+    model_config = ConfigDict(json_schema_extra=with_example(name="Billing"))
 
     name: Name
     """Any text."""
@@ -99,7 +103,9 @@ class Project(ResponseModel):
     """A project."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(id=PROJECT_ID, object="project", name="Billing", created_at=AT)
+        json_schema_extra=with_example(
+            id=PROJECT_ID, object="project", name="Billing", created_at=EXAMPLE_TIME
+        )
     )
 
     id: str

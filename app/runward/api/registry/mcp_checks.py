@@ -8,7 +8,7 @@ from runward.api.registry.mcp_server_models import PatchMcpServer
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
-from runward.domain.registry.mcp_auth import Credentials, Filled
+from runward.domain.registry.mcp_auth import Credentials, ResolvedCredentials
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.domain.registry.tools import When
 from runward.egress.targets import TargetError
@@ -17,13 +17,13 @@ from runward.store.ids import mint
 from runward.store.registry import mcp_credentials
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.registry.mcp_servers import RegisteredServer
-from runward.tools.mcp.credentials import access_problems, ensure_access
-from runward.tools.mcp.link import Server
-from runward.tools.mcp.oauth import GivenRefreshTokens, RefreshTokens
+from runward.tools.mcp.credentials import credential_problems, ensure_valid_credentials
+from runward.tools.mcp.link import ConnectableServer
+from runward.tools.mcp.oauth import RefreshTokens, UnstoredRefreshTokens
 from runward.wiring import Services
 
 
-def patched(
+def apply_patch(
     services: Services, before: RegisteredServer, patch: PatchMcpServer
 ) -> tuple[McpServerSpec, Credentials]:
     """Secrets are for whom they were given for: another origin does not get them. A reference
@@ -35,34 +35,34 @@ def patched(
         raise e.InvalidRequestError(
             errors=[FieldError(name, "must not be null") for name in sorted(nulls)]
         )
-    spec = patch.applied_to(before.spec)
+    spec = patch.apply_to(before.spec)
     former = before.credentials(services.vault)
     given: dict[str, Any] = {"headers": former.headers, "oauth": former.oauth}
     again = {name: getattr(patch, name) for name in given.keys() & patch.model_fields_set}
-    if _origin(spec.url) != _origin(before.spec.url):
-        kept = former.values_in() - again.keys()
+    if _parse_origin(spec.url) != _parse_origin(before.spec.url):
+        kept = former.literal_fields() - again.keys()
         if kept:
             message = "must be given again (or as {}, or null) together with another url"
             raise e.InvalidRequestError(errors=[FieldError(at, message) for at in sorted(kept)])
     return spec, Credentials(**(given | again))
 
 
-async def ensure_server(
+async def check_server(
     services: Services, project_id: ProjectId, spec: McpServerSpec, credentials: Credentials
-) -> Filled:
+) -> ResolvedCredentials:
     """What it is logged in to with. Raises InvalidRequestError that names every path."""
     if "mcp" not in services.engine.executors:
         raise e.InvalidRequestError(
             errors=[FieldError("name", "MCP is not installed with this service: the extra `mcp`")]
         )
-    filled = await _filled(services, project_id, credentials)
+    filled = await _fill_credentials(services, project_id, credentials)
     errors: list[FieldError] = []
     if (spec.url is None) == (spec.command is None):
         errors.append(FieldError("url", "is needed, or a command; never both"))
     elif spec.url is not None:
-        errors += await _http_problems(services, spec, spec.url, filled)
+        errors += await _check_http(services, spec, spec.url, filled)
     else:
-        errors += _command_problems(services, spec, credentials)
+        errors += _check_command(services, spec, credentials)
     if isinstance(spec.approval, When):
         problem = await services.engine.rules.problem(project_id, spec.approval.when)
         if problem is not None:
@@ -72,15 +72,15 @@ async def ensure_server(
     return filled
 
 
-async def known(services: Services, server: RegisteredServer) -> Filled:
+async def read_credentials(services: Services, server: RegisteredServer) -> ResolvedCredentials:
     """What a registered server is logged in to with. Raises McpUnreachableError that names a
     secret that is not there, or that cannot be sent."""
     given = server.credentials(services.vault)
     async with services.autocommit.connect() as tx:
-        filled = await mcp_credentials.fill(
+        filled = await mcp_credentials.fill_secrets(
             tx, services.vault, server.project_id, server.spec.name, given
         )
-    ensure_access(server.spec, filled)
+    ensure_valid_credentials(server.spec, filled)
     return filled
 
 
@@ -88,49 +88,53 @@ async def list_tools(
     services: Services,
     project_id: ProjectId,
     spec: McpServerSpec,
-    filled: Filled,
+    filled: ResolvedCredentials,
     tokens: RefreshTokens,
 ) -> tuple[ListedTool, ...]:
     """Raises McpUnreachableError."""
-    server = Server(
+    server = ConnectableServer(
         project_id, mint(), 0, spec, filled.headers, filled.oauth, refresh_tokens=tokens
     )
     return await services.mcp.list_tools(server)
 
 
-def stored_tokens(services: Services, server: RegisteredServer) -> StoredRefreshTokens:
+def make_token_store(services: Services, server: RegisteredServer) -> StoredRefreshTokens:
     return StoredRefreshTokens(
         services.database.pool, services.vault, server.project_id, server.spec.name, server.id
     )
 
 
-async def tokens_of(services: Services, before: RegisteredServer, filled: Filled) -> RefreshTokens:
+async def choose_token_store(
+    services: Services, before: RegisteredServer, filled: ResolvedCredentials
+) -> RefreshTokens:
     """Those that are stored, if the refresh token that was given is the same as before."""
     try:
-        former = (await known(services, before)).oauth
+        former = (await read_credentials(services, before)).oauth
     except e.McpUnreachableError:  # a secret that it named is gone, and so the token
         former = None
     given = filled.oauth.refresh_token if filled.oauth else None
     if former is not None and former.refresh_token == given:
-        return stored_tokens(services, before)
-    return GivenRefreshTokens()
+        return make_token_store(services, before)
+    return UnstoredRefreshTokens()
 
 
-def newest_token(
+def seal_newest_token(
     services: Services,
     project_id: ProjectId,
     spec: McpServerSpec,
-    filled: Filled,
+    filled: ResolvedCredentials,
     tokens: RefreshTokens,
 ) -> bytes | None:
     """Sealed; None: listing the tools made no new one, or it is stored already."""
     given = filled.oauth.refresh_token if filled.oauth else None
-    if given is None or not isinstance(tokens, GivenRefreshTokens) or tokens.newest is None:
+    if given is None or not isinstance(tokens, UnstoredRefreshTokens) or tokens.newest is None:
         return None
     return mcp_credentials.seal_refresh(services.vault, project_id, spec.name, given, tokens.newest)
 
 
-async def _filled(services: Services, project_id: ProjectId, credentials: Credentials) -> Filled:
+async def _fill_credentials(
+    services: Services, project_id: ProjectId, credentials: Credentials
+) -> ResolvedCredentials:
     """Raises InvalidRequestError."""
     references = dict(credentials.references())
     async with services.autocommit.connect() as tx:
@@ -142,11 +146,11 @@ async def _filled(services: Services, project_id: ProjectId, credentials: Creden
     ]
     if missing:
         raise e.InvalidRequestError(errors=missing)
-    return credentials.filled(found)
+    return credentials.resolve(found)
 
 
-async def _http_problems(
-    services: Services, spec: McpServerSpec, url: str, filled: Filled
+async def _check_http(
+    services: Services, spec: McpServerSpec, url: str, filled: ResolvedCredentials
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     targets = {"url": url}
@@ -159,10 +163,10 @@ async def _http_problems(
             errors.append(FieldError(path, str(error)))
     if spec.args:
         errors.append(FieldError("args", "are for a command"))
-    return errors + access_problems(filled)
+    return errors + credential_problems(filled)
 
 
-def _command_problems(
+def _check_command(
     services: Services, spec: McpServerSpec, credentials: Credentials
 ) -> list[FieldError]:
     needless = {
@@ -179,6 +183,6 @@ def _command_problems(
     return errors
 
 
-def _origin(url: str | None) -> tuple[str, str] | None:
+def _parse_origin(url: str | None) -> tuple[str, str] | None:
     parts = urlsplit(url or "")
     return (parts.scheme, parts.netloc) if url else None

@@ -7,13 +7,19 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from runward.api.http.models import AT, MCP_SERVER_ID, ResponseModel, create_request_model, example
-from runward.api.registry.tool_models import HIDDEN, shown_headers
+from runward.api.http.models import (
+    EXAMPLE_TIME,
+    MCP_SERVER_ID,
+    ResponseModel,
+    create_request_model,
+    with_example,
+)
+from runward.api.registry.tool_models import HIDDEN_VALUE, hide_header_values
 from runward.domain.registry.mcp_auth import Credentials, OAuth
-from runward.domain.registry.mcp_servers import McpServerSpec, Skipped, ToolFilter
+from runward.domain.registry.mcp_servers import McpServerSpec, SkippedServerTool, ToolFilter
 from runward.domain.registry.tools import SecretRef
 
-_FILES: Final[dict[str, Any]] = {
+_SERVER_EXAMPLE: Final[dict[str, Any]] = {
     "name": "files",
     "url": "https://mcp.example.com/files",
     "tools": {"deny": ["delete_everything"]},
@@ -28,8 +34,8 @@ class RegisterMcpServer(McpServerSpec):
 
     model_config = ConfigDict(
         use_attribute_docstrings=True,
-        json_schema_extra=example(
-            **_FILES,
+        json_schema_extra=with_example(
+            **_SERVER_EXAMPLE,
             headers={"X-Api-Key": {"secret": "FILES_KEY"}},
         ),
     )
@@ -40,11 +46,11 @@ class RegisterMcpServer(McpServerSpec):
     oauth: OAuth | None = None
     """How access tokens are fetched, which are then sent with every request."""
 
-    def spec(self) -> McpServerSpec:
+    def to_spec(self) -> McpServerSpec:
         given = self.model_fields_set & McpServerSpec.model_fields.keys()
         return McpServerSpec.model_construct(None, **{name: getattr(self, name) for name in given})
 
-    def credentials(self) -> Credentials:
+    def to_credentials(self) -> Credentials:
         return Credentials(self.headers, self.oauth)
 
 
@@ -80,10 +86,10 @@ class McpServer(ResponseModel):
     """A registered MCP server, as it is now. The values of headers are never shown again."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             id=MCP_SERVER_ID,
             object="mcp_server",
-            **_FILES,
+            **_SERVER_EXAMPLE,
             command=None,
             args=[],
             headers={"X-Api-Key": {"secret": "FILES_KEY", "prefix": ""}},
@@ -93,9 +99,9 @@ class McpServer(ResponseModel):
             tool_names=["files_read", "files_write"],
             skipped=[],
             version=1,
-            listed_at=AT,
-            created_at=AT,
-            updated_at=AT,
+            listed_at=EXAMPLE_TIME,
+            created_at=EXAMPLE_TIME,
+            updated_at=EXAMPLE_TIME,
         )
     )
 
@@ -137,55 +143,55 @@ class McpServer(ResponseModel):
     """When this version was made."""
 
     @classmethod
-    def of(
+    def from_spec(
         cls,
         spec: McpServerSpec,
         credentials: Credentials,
         tool_names: list[str],
-        skipped: tuple[Skipped, ...],
-        **about: Any,
+        skipped: tuple[SkippedServerTool, ...],
+        **row_fields: Any,
     ) -> "McpServer":
         fields = dict(spec) | {
             "args": list(spec.args),
-            "headers": shown_headers(credentials.headers),
-            "oauth": None if credentials.oauth is None else _oauth(credentials.oauth),
+            "headers": hide_header_values(credentials.headers),
+            "oauth": None if credentials.oauth is None else _render_oauth(credentials.oauth),
             "tool_names": tool_names,
             "skipped": [SkippedTool(tool=one.tool, reason=one.reason) for one in skipped],
         }
-        return cls.model_construct(None, **fields, **about)
+        return cls.model_construct(None, **fields, **row_fields)
 
 
-def _oauth(credentials: OAuth) -> McpOAuth:
+def _render_oauth(credentials: OAuth) -> McpOAuth:
     hidden = {
-        name: _hidden(getattr(credentials, name)) for name in ("client_secret", "refresh_token")
+        name: _hide_value(getattr(credentials, name)) for name in ("client_secret", "refresh_token")
     }
     return McpOAuth.model_construct(None, **{**dict(credentials), **hidden})
 
 
-def _hidden(given: str | SecretRef | None) -> str | SecretRef | None:
-    return HIDDEN if isinstance(given, str) else given
+def _hide_value(value: str | SecretRef | None) -> str | SecretRef | None:
+    return HIDDEN_VALUE if isinstance(value, str) else value
 
 
-def _optional(field: FieldInfo) -> Any:
+def _make_optional(field: FieldInfo) -> Any:
     changed = copy(field)
     changed.default, changed.default_factory = None, None
     return (changed.annotation, changed)
 
 
-_Optional = create_request_model(
+_ServerPatchFields = create_request_model(
     "_Optional",
     {
-        name: _optional(field)
+        name: _make_optional(field)
         for name, field in RegisterMcpServer.model_fields.items()
         if name != "name"
     },
 )
 
 
-class PatchMcpServer(_Optional):
+class PatchMcpServer(_ServerPatchFields):
     """What to change; a field that is given replaces the old value whole. `headers` and
     `oauth` must be given again with another `url`, unless they hold references alone."""
 
-    def applied_to(self, spec: McpServerSpec) -> McpServerSpec:
+    def apply_to(self, spec: McpServerSpec) -> McpServerSpec:
         given = self.model_fields_set & McpServerSpec.model_fields.keys()
         return spec.model_copy(update={name: getattr(self, name) for name in given})

@@ -4,22 +4,22 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from runward.api.http.answers import answer, nothing
+from runward.api.http.answers import json_response, no_content
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.idempotency import IdempotentRequest, answer_once, was_answered
-from runward.api.http.paging import Page, Walking
+from runward.api.http.idempotency import IdempotentRequest, has_stored_response, respond_once
+from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import IdempotencyKey, McpServerPath
-from runward.api.http.routes import router
-from runward.api.http.services import Using
+from runward.api.http.routes import make_router
+from runward.api.http.services import ServicesDep
 from runward.api.registry import render
 from runward.api.registry.mcp_checks import (
-    ensure_server,
-    known,
+    apply_patch,
+    check_server,
+    choose_token_store,
     list_tools,
-    newest_token,
-    patched,
-    stored_tokens,
-    tokens_of,
+    make_token_store,
+    read_credentials,
+    seal_newest_token,
 )
 from runward.api.registry.mcp_server_models import McpServer, PatchMcpServer, RegisterMcpServer
 from runward.domain import errors as e
@@ -29,131 +29,146 @@ from runward.store.postgres.db import Tx
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_servers import RegisteredServer
 from runward.tools import signing
-from runward.tools.mcp.oauth import GivenRefreshTokens
+from runward.tools.mcp.oauth import UnstoredRefreshTokens
 from runward.wiring import Services
 
-routes = router("MCP servers")
+routes = make_router("MCP servers")
 
-_UNREACHABLE: Final[dict[int | str, dict[str, Any]]] = {424: {}}
+_UNREACHABLE_RESPONSE: Final[dict[int | str, dict[str, Any]]] = {424: {}}
 
 
-@routes.post("/mcp_servers", status_code=201, response_model=McpServer, responses=_UNREACHABLE)
+@routes.post(
+    "/mcp_servers", status_code=201, response_model=McpServer, responses=_UNREACHABLE_RESPONSE
+)
 async def register_mcp_server(
     principal: ToolsWriter,
-    services: Using,
+    services: ServicesDep,
     request: Request,
     server: RegisterMcpServer,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Register an MCP server. It is connected to at once, and its tools become tools of the
     project; if it cannot be reached, nothing is stored."""
-    spec, given = server.spec(), server.credentials()
-    filled = await ensure_server(services, principal.project_id, spec, given)
-    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
+    spec, given = server.to_spec(), server.to_credentials()
+    filled = await check_server(services, principal.project_id, spec, given)
+    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     listed: tuple[ListedTool, ...] = ()
-    tokens = GivenRefreshTokens()
-    if not await was_answered(services, what):
+    tokens = UnstoredRefreshTokens()
+    if not await has_stored_response(services, what):
         listed = await list_tools(services, principal.project_id, spec, filled, tokens)
 
     async def register(tx: Tx) -> McpServer:
-        sealed = mcp_credentials.seal(services.vault, principal.project_id, spec.name, given)
-        newest = newest_token(services, principal.project_id, spec, filled, tokens)
+        sealed = mcp_credentials.seal_credentials(
+            services.vault, principal.project_id, spec.name, given
+        )
+        newest = seal_newest_token(services, principal.project_id, spec, filled, tokens)
         made = await mcp_servers.add_server(tx, principal.project_id, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, services.vault, made, signing.make_secret)
-        return _shown(services, made)
+        return _render_server(services, made)
 
     headers = {"Location": f"/v1/mcp_servers/{spec.name}"}
-    shown = await answer_once(services, what, register, status=201, headers=headers)
-    _forget(services, principal.project_id)
+    shown = await respond_once(services, what, register, status=201, headers=headers)
+    _forget_caches(services, principal.project_id)
     return shown
 
 
 @routes.get("/mcp_servers", response_model=Page[McpServer])
-async def list_mcp_servers(principal: ToolsReader, services: Using, walk: Walking) -> Response:
+async def list_mcp_servers(
+    principal: ToolsReader, services: ServicesDep, pagination: Pagination
+) -> Response:
     """List MCP servers by name."""
     async with services.autocommit.connect() as tx:
         found = await mcp_servers.list_servers(
             tx,
             principal.project_id,
-            after=walk.after,
-            limit=walk.limit + 1,
-            descending=walk.descending,
+            after=pagination.after,
+            limit=pagination.limit + 1,
+            descending=pagination.descending,
         )
-    page = Page[McpServer].of(
-        found, walk.limit, lambda one: _shown(services, one), lambda server: server.name
+    page = Page[McpServer].from_rows(
+        found,
+        pagination.limit,
+        lambda one: _render_server(services, one),
+        lambda server: server.name,
     )
-    return answer(page)
+    return json_response(page)
 
 
 @routes.get("/mcp_servers/{name}", response_model=McpServer)
-async def get_mcp_server(principal: ToolsReader, services: Using, name: McpServerPath) -> Response:
+async def get_mcp_server(
+    principal: ToolsReader, services: ServicesDep, name: McpServerPath
+) -> Response:
     """One MCP server, and the names of its tools."""
-    return answer(_shown(services, await _found(services, principal.project_id, name)))
+    return json_response(
+        _render_server(services, await _get_server(services, principal.project_id, name))
+    )
 
 
-@routes.patch("/mcp_servers/{name}", response_model=McpServer, responses=_UNREACHABLE)
+@routes.patch("/mcp_servers/{name}", response_model=McpServer, responses=_UNREACHABLE_RESPONSE)
 async def change_mcp_server(
-    principal: ToolsWriter, services: Using, name: McpServerPath, patch: PatchMcpServer
+    principal: ToolsWriter, services: ServicesDep, name: McpServerPath, patch: PatchMcpServer
 ) -> Response:
     """Change an MCP server. It is connected to at once, as it would be then; if it cannot be
     reached, nothing is changed. Tools that this changes get their next version."""
-    before = await _found(services, principal.project_id, name)
-    spec, given = patched(services, before, patch)
-    filled = await ensure_server(services, principal.project_id, spec, given)
-    tokens = await tokens_of(services, before, filled)
+    before = await _get_server(services, principal.project_id, name)
+    spec, given = apply_patch(services, before, patch)
+    filled = await check_server(services, principal.project_id, spec, given)
+    tokens = await choose_token_store(services, before, filled)
     listed = await list_tools(services, principal.project_id, spec, filled, tokens)
     async with services.database.pool.begin() as tx:
-        former = await _unchanged(tx, before)
-        sealed = mcp_credentials.seal(services.vault, principal.project_id, name, given)
-        newest = newest_token(services, principal.project_id, spec, filled, tokens)
-        changed = await mcp_servers.change_server(tx, former, spec, sealed, listed, newest)
+        former = await _lock_unchanged(tx, before)
+        sealed = mcp_credentials.seal_credentials(services.vault, principal.project_id, name, given)
+        newest = seal_newest_token(services, principal.project_id, spec, filled, tokens)
+        changed = await mcp_servers.update_server(tx, former, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, services.vault, changed, signing.make_secret)
-    _forget(services, principal.project_id)
-    return answer(_shown(services, changed))
+    _forget_caches(services, principal.project_id)
+    return json_response(_render_server(services, changed))
 
 
-@routes.post("/mcp_servers/{name}/refresh", response_model=McpServer, responses=_UNREACHABLE)
+@routes.post(
+    "/mcp_servers/{name}/refresh", response_model=McpServer, responses=_UNREACHABLE_RESPONSE
+)
 async def refresh_mcp_server(
     principal: ToolsWriter,
-    services: Using,
+    services: ServicesDep,
     request: Request,
     name: McpServerPath,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """List the server's tools now. Those that changed get their next version, those that are gone
     are disabled."""
-    before = await _found(services, principal.project_id, name)
-    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
+    before = await _get_server(services, principal.project_id, name)
+    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     listed: tuple[ListedTool, ...] = ()
-    if not await was_answered(services, what):
-        filled = await known(services, before)
-        tokens = stored_tokens(services, before)
+    if not await has_stored_response(services, what):
+        filled = await read_credentials(services, before)
+        tokens = make_token_store(services, before)
         listed = await list_tools(services, principal.project_id, before.spec, filled, tokens)
 
     async def refresh(tx: Tx) -> McpServer:
-        former = await _unchanged(tx, before)
-        made = await mcp_servers.put_list(tx, former, listed)
+        former = await _lock_unchanged(tx, before)
+        made = await mcp_servers.store_list(tx, former, listed)
         await mcp_servers.sync_tools(tx, services.vault, made, signing.make_secret)
-        return _shown(services, made)
+        return _render_server(services, made)
 
-    shown = await answer_once(services, what, refresh)
-    _forget(services, principal.project_id)
+    shown = await respond_once(services, what, refresh)
+    _forget_caches(services, principal.project_id)
     return shown
 
 
 @routes.delete("/mcp_servers/{name}", status_code=204)
 async def delete_mcp_server(
-    principal: ToolsWriter, services: Using, name: McpServerPath
+    principal: ToolsWriter, services: ServicesDep, name: McpServerPath
 ) -> Response:
     """Delete an MCP server and its tools. Runs that name them no longer see them."""
     async with services.database.pool.begin() as tx:
         if not await mcp_servers.delete_server(tx, principal.project_id, name):
             raise e.McpServerNotFoundError
-    _forget(services, principal.project_id)
-    return nothing()
+    _forget_caches(services, principal.project_id)
+    return no_content()
 
 
-async def _found(services: Services, project_id: ProjectId, name: str) -> RegisteredServer:
+async def _get_server(services: Services, project_id: ProjectId, name: str) -> RegisteredServer:
     async with services.autocommit.connect() as tx:
         found = await mcp_servers.get_server(tx, project_id, name)
     if found is None:
@@ -161,7 +176,7 @@ async def _found(services: Services, project_id: ProjectId, name: str) -> Regist
     return found
 
 
-async def _unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
+async def _lock_unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
     """Lock the server. Raises ConflictError if its registration is not `before` anymore."""
     name = before.spec.name
     former = await mcp_servers.get_server(tx, before.project_id, name, lock=True)
@@ -172,10 +187,10 @@ async def _unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
     return former
 
 
-def _shown(services: Services, server: RegisteredServer) -> McpServer:
+def _render_server(services: Services, server: RegisteredServer) -> McpServer:
     return render.mcp_server(server, server.credentials(services.vault))
 
 
-def _forget(services: Services, project_id: ProjectId) -> None:
+def _forget_caches(services: Services, project_id: ProjectId) -> None:
     services.toolbox.forget(project_id)
     services.mcp.forget(project_id)

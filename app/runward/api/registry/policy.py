@@ -2,29 +2,29 @@
 
 from fastapi import Request, Response
 
-from runward.api.http.answers import answer
+from runward.api.http.answers import json_response
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.idempotency import IdempotentRequest, answer_once
+from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.params import IdempotencyKey
-from runward.api.http.routes import router
-from runward.api.http.services import Using
+from runward.api.http.routes import make_router
+from runward.api.http.services import ServicesDep
 from runward.api.registry.guards import ensure_guards
 from runward.api.registry.policy_models import Policy, PolicySecret, PutPolicy
 from runward.store.postgres.db import Tx
 from runward.store.registry import policies
 
-routes = router("Policy")
+routes = make_router("Policy")
 
 
 @routes.get("/policy", response_model=Policy)
-async def get_policy(principal: ToolsReader, services: Using) -> Response:
+async def get_policy(principal: ToolsReader, services: ServicesDep) -> Response:
     """The project's policy as it is now."""
     async with services.autocommit.connect() as tx:
-        return answer(_shown(await policies.get_policy(tx, principal.project_id)))
+        return json_response(_render_policy(await policies.get_policy(tx, principal.project_id)))
 
 
 @routes.put("/policy", response_model=Policy)
-async def put_policy(principal: ToolsWriter, services: Using, policy: PutPolicy) -> Response:
+async def put_policy(principal: ToolsWriter, services: ServicesDep, policy: PutPolicy) -> Response:
     """Replace the policy whole. It holds for every run of the project from its next step on,
     those that are under way too."""
     await ensure_guards(services, policy.guardrails, policy.hooks)
@@ -33,13 +33,13 @@ async def put_policy(principal: ToolsWriter, services: Using, policy: PutPolicy)
             tx, principal.project_id, policy.hooks, policy.guardrails
         )
     services.policies.forget(principal.project_id)
-    return answer(_shown(stored))
+    return json_response(_render_policy(stored))
 
 
 @routes.post("/policy/rotate_secret", response_model=PolicySecret)
 async def rotate_policy_secret(
     principal: ToolsWriter,
-    services: Using,
+    services: ServicesDep,
     request: Request,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
@@ -48,15 +48,17 @@ async def rotate_policy_secret(
 
     async def rotate(tx: Tx) -> PolicySecret:
         generation = await policies.rotate_guard_secret(tx, principal.project_id)
-        return PolicySecret(secret=services.vault.guard_secret(principal.project_id, generation))
+        return PolicySecret(
+            secret=services.vault.derive_guard_secret(principal.project_id, generation)
+        )
 
-    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
-    shown = await answer_once(services, what, rotate)
+    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
+    shown = await respond_once(services, what, rotate)
     services.policies.forget(principal.project_id)
     return shown
 
 
-def _shown(stored: policies.StoredPolicy) -> Policy:
+def _render_policy(stored: policies.StoredPolicy) -> Policy:
     return Policy(
         hooks=list(stored.hooks),
         guardrails=list(stored.guardrails),

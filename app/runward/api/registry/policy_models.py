@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from runward.api.http.models import AT, RequestModel, ResponseModel, example
+from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
 from runward.domain.registry.guards import Guardrail, Guardrails, Hook, Hooks
 
 _POLICY: Final[dict[str, Any]] = {
@@ -21,7 +21,7 @@ _POLICY: Final[dict[str, Any]] = {
 class PutPolicy(RequestModel):
     """The whole policy; what is left out is emptied."""
 
-    model_config = ConfigDict(json_schema_extra=example(**_POLICY))
+    model_config = ConfigDict(json_schema_extra=with_example(**_POLICY))
 
     hooks: Hooks = ()
     """Asked around every model's answer and every tool call, after the agent's own."""
@@ -33,7 +33,9 @@ class Policy(ResponseModel):
     """What is asked around every run of the project."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(object="policy", **_POLICY, version=1, updated_at=AT)
+        json_schema_extra=with_example(
+            object="policy", **_POLICY, version=1, updated_at=EXAMPLE_TIME
+        )
     )
 
     object: Literal["policy"] = "policy"
@@ -56,7 +58,7 @@ class PolicySecret(BaseModel):
         frozen=True,
         extra="forbid",
         use_attribute_docstrings=True,
-        json_schema_extra=example(secret="whsec_…"),  # noqa: S106  # an example
+        json_schema_extra=with_example(secret="whsec_…"),  # noqa: S106  # an example
     )
 
     secret: str

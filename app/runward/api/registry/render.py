@@ -7,7 +7,7 @@ from runward.api.registry.tool_history_models import CallError, RecentCall
 from runward.api.registry.tool_models import Tool
 from runward.domain.ids import Prefix, format_id
 from runward.domain.registry.mcp_auth import Credentials
-from runward.domain.registry.mcp_servers import offered
+from runward.domain.registry.mcp_servers import offered_tools
 from runward.domain.registry.scopes import Scope
 from runward.domain.run.calls import CallOutcome
 from runward.store.access import keys
@@ -34,12 +34,12 @@ def recent_call(tool: str, one: PastCall) -> RecentCall:
         started_at=one.started_at,
         ended_at=one.ended_at,
         duration_ms=one.duration_ms,
-        error=CallError(code=code, message=one.said or "") if failed else None,
+        error=CallError(code=code, message=one.message or "") if failed else None,
     )
 
 
 def tool(one: RegisteredTool) -> Tool:
-    return Tool.of(one.spec, **tool_about(one))
+    return Tool.from_spec(one.spec, **tool_about(one))
 
 
 def tool_about(tool: RegisteredTool) -> dict[str, object]:
@@ -52,8 +52,8 @@ def tool_about(tool: RegisteredTool) -> dict[str, object]:
 
 
 def mcp_server(server: RegisteredServer, credentials: Credentials) -> McpServer:
-    made = offered(server.spec, server.listed)
-    return McpServer.of(
+    made = offered_tools(server.spec, server.listed)
+    return McpServer.from_spec(
         server.spec,
         credentials,
         [spec.name for spec in made.specs],
@@ -83,7 +83,7 @@ def project(one: keys.Project) -> Project:
 
 
 def agent(one: RegisteredAgent) -> Agent:
-    return Agent.of(
+    return Agent.from_config(
         one.config,
         name=one.name,
         description=one.description,

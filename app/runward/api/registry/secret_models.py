@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from runward.api.http.models import AT, RequestModel, ResponseModel, example
+from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
 
 
 class PutSecret(RequestModel):
     """A secret's value. It is stored encrypted and never shown again."""
 
-    model_config = ConfigDict(json_schema_extra=example(value="sk-…"))
+    model_config = ConfigDict(json_schema_extra=with_example(value="sk-…"))
 
     value: Annotated[str, Field(min_length=1, max_length=16_384)]
     """From 1 to 16384 characters."""
@@ -21,8 +21,12 @@ class Secret(ResponseModel):
     """A stored secret, without its value."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
-            object="secret", name="CRM_TOKEN", version=2, created_at=AT, updated_at=AT
+        json_schema_extra=with_example(
+            object="secret",
+            name="CRM_TOKEN",
+            version=2,
+            created_at=EXAMPLE_TIME,
+            updated_at=EXAMPLE_TIME,
         )
     )
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from runward.api.http.models import AT, RUN_ID, ResponseModel, example
+from runward.api.http.models import EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
 from runward.api.http.paging import Page
 from runward.domain.run.calls import CallOutcome, CallPhase
 
@@ -20,9 +20,9 @@ _CALL = {
     "phase": "settled",
     "outcome": "failed",
     "attempt": 3,
-    "created_at": AT,
-    "started_at": AT,
-    "ended_at": AT,
+    "created_at": EXAMPLE_TIME,
+    "started_at": EXAMPLE_TIME,
+    "ended_at": EXAMPLE_TIME,
     "duration_ms": 84.312,
     "error": {"code": "tool_error", "message": "HTTP 503"},
 }
@@ -40,7 +40,7 @@ class CallError(ResponseModel):
 class RecentCall(ResponseModel):
     """A call of a tool, without what was sent and what came of it: its run's ledger has those."""
 
-    model_config = ConfigDict(json_schema_extra=example(**_CALL))
+    model_config = ConfigDict(json_schema_extra=with_example(**_CALL))
 
     id: str
     """Unique everywhere."""
@@ -95,7 +95,7 @@ class RecentCallPage(Page[RecentCall]):
 
     model_config = ConfigDict(
         use_attribute_docstrings=True,
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             object="list",
             data=[_CALL],
             first_id=_CALL["id"],

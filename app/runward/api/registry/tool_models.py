@@ -8,10 +8,20 @@ from typing import Annotated, Any, Final, Literal, Self, Union, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic.fields import FieldInfo
 
-from runward.api.http.models import AT, TOOL_ID, RequestModel, create_request_model, example
+from runward.api.http.models import (
+    EXAMPLE_TIME,
+    TOOL_ID,
+    RequestModel,
+    create_request_model,
+    with_example,
+)
 from runward.domain.errors import FieldError, InvalidRequestError
 from runward.domain.json import JsonObject
-from runward.domain.registry.provider_tools import EXECUTORS, default_approval, parameters_of
+from runward.domain.registry.provider_tools import (
+    EXECUTORS,
+    default_hosted_approval,
+    hosted_parameters,
+)
 from runward.domain.registry.tools import (
     ByCallable,
     ExecutorKind,
@@ -23,7 +33,7 @@ from runward.domain.registry.tools import (
 )
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
 
-_PAY: Final[JsonObject] = {
+_TOOL_EXAMPLE: Final[JsonObject] = {
     "name": "pay",
     "description": "Pays an amount in euros.",
     "parameters": {
@@ -37,7 +47,7 @@ _PAY: Final[JsonObject] = {
     "timeout_seconds": 30,
 }
 
-HIDDEN: Final = "…"
+HIDDEN_VALUE: Final = "…"
 """Stands for each header's value in answers: headers often carry credentials."""
 
 
@@ -48,7 +58,7 @@ AGENT_PARAMETERS: Final[JsonObject] = {
     "additionalProperties": False,
 }
 """Of a tool of type `agent` that says nothing else."""
-PLUGIN_POLICY: Final = frozenset(
+PLUGIN_POLICY_FIELDS: Final = frozenset(
     {"approval", "approval_expires_seconds", "reject_message", "enabled", "timeout_seconds"}
     | {"on_timeout", "on_error", "on_unknown", "guardrails", "concurrency", "max_output_bytes"}
     | {"metadata"}
@@ -56,7 +66,7 @@ PLUGIN_POLICY: Final = frozenset(
 """What a project may change of a plugin's or MCP server's tool; the rest is its code's."""
 
 
-def _not_from_code(value: Any) -> Any:
+def _reject_code_types(value: Any) -> Any:
     if value == "plugin":
         raise ValueError("plugins come from code that is installed with the service; see its docs")
     if value == "mcp":
@@ -64,7 +74,7 @@ def _not_from_code(value: Any) -> Any:
     return value
 
 
-def _as_asked(name: str, field: FieldInfo) -> Any:
+def _convert_field(name: str, field: FieldInfo) -> Any:
     """A field of a request. What only code can say is none of it."""
     changed = copy(field)
     annotation: Any = field.annotation
@@ -76,43 +86,43 @@ def _as_asked(name: str, field: FieldInfo) -> Any:
     return annotation, changed
 
 
-def _for_registering(name: str, field: FieldInfo) -> Any:
+def _convert_register_field(name: str, field: FieldInfo) -> Any:
     if name == "type":
         about = Field(default="webhook")
         return Annotated[
-            Literal["webhook", "agent", "client", "hosted"], BeforeValidator(_not_from_code)
+            Literal["webhook", "agent", "client", "hosted"], BeforeValidator(_reject_code_types)
         ], about
-    annotation, changed = _as_asked(name, field)
+    annotation, changed = _convert_field(name, field)
     if name == "parameters":
         changed = Field(default_factory=dict)
     return annotation, changed
 
 
-_FROM_CODE: Final = frozenset({"code", "mcp"})
-_Registering = create_request_model(
+_CODE_FIELDS: Final = frozenset({"code", "mcp"})
+_RegisterToolFields = create_request_model(
     "_Registering",
     {
-        name: _for_registering(name, field)
+        name: _convert_register_field(name, field)
         for name, field in ToolSpec.model_fields.items()
-        if name not in _FROM_CODE
+        if name not in _CODE_FIELDS
     },
 )
 
 
-class RegisterTool(_Registering):
+class RegisterTool(_RegisterToolFields):
     """A tool that models may call. Sizes are in bytes, durations in seconds. One of type `agent`
     needs neither `url` nor `parameters`, one of type `client` no `url`, one of type `hosted` only
     `hosted`. One that `executes` a kind that vendors know has the parameters of that kind."""
 
-    model_config = ConfigDict(json_schema_extra=example(**_PAY))
+    model_config = ConfigDict(json_schema_extra=with_example(**_TOOL_EXAMPLE))
 
-    def spec(self) -> ToolSpec:
+    def to_spec(self) -> ToolSpec:
         """Raises InvalidRequestError."""
         fields = dict(self)
         given = self.model_fields_set
         hosted: Hosted | None = fields["hosted"]
         executes: ExecutorKind | None = fields["executes"]
-        fixed = _fixed_parameters(fields["type"], hosted, executes)
+        fixed = _find_fixed_parameters(fields["type"], hosted, executes)
         if fixed is None:
             if "parameters" not in given:
                 raise InvalidRequestError(errors=[FieldError("parameters", "is required")])
@@ -124,18 +134,18 @@ class RegisterTool(_Registering):
         if hosted is not None or executes is not None:
             fields["strict"] = False
             if "approval" not in given:
-                fields["approval"] = default_approval(hosted=hosted, executes=executes)
+                fields["approval"] = default_hosted_approval(hosted=hosted, executes=executes)
             if executes is not None and not fields["description"]:
                 fields["description"] = EXECUTORS[executes].description
         return ToolSpec.model_construct(given | {"parameters"}, **fields)
 
 
-def _fixed_parameters(
+def _find_fixed_parameters(
     type_: ToolType, hosted: Hosted | None, executes: ExecutorKind | None
 ) -> JsonObject | None:
     """Where the type or the kind says what they are; an agent's may say otherwise."""
     if type_ == "hosted":
-        return {"type": "object"} if hosted is None else parameters_of(hosted)
+        return {"type": "object"} if hosted is None else hosted_parameters(hosted)
     if executes is not None:
         return EXECUTORS[executes].parameters
     return dict(AGENT_PARAMETERS) if type_ == "agent" else None
@@ -149,8 +159,13 @@ class Tool(ToolSpec):
         strict=False,
         use_attribute_docstrings=True,
         json_schema_serialization_defaults_required=True,
-        json_schema_extra=example(
-            id=TOOL_ID, object="tool", version=1, created_at=AT, updated_at=AT, **_PAY
+        json_schema_extra=with_example(
+            id=TOOL_ID,
+            object="tool",
+            version=1,
+            created_at=EXAMPLE_TIME,
+            updated_at=EXAMPLE_TIME,
+            **_TOOL_EXAMPLE,
         ),
     )
 
@@ -170,27 +185,27 @@ class Tool(ToolSpec):
     """When this version was made."""
 
     @classmethod
-    def of(cls, spec: ToolSpec, **about: Any) -> Self:
+    def from_spec(cls, spec: ToolSpec, **row_fields: Any) -> Self:
         """`about`: the other fields. Without validation: the spec was validated before."""
-        fields = dict(spec) | {"headers": shown_headers(spec.headers)}
-        return cls.model_construct(None, **fields, **about)
+        fields = dict(spec) | {"headers": hide_header_values(spec.headers)}
+        return cls.model_construct(None, **fields, **row_fields)
 
 
-def shown_headers(headers: Mapping[str, HeaderValue]) -> dict[str, str | SecretRef]:
-    return {n: one if isinstance(one, SecretRef) else HIDDEN for n, one in headers.items()}
+def hide_header_values(headers: Mapping[str, HeaderValue]) -> dict[str, str | SecretRef]:
+    return {n: one if isinstance(one, SecretRef) else HIDDEN_VALUE for n, one in headers.items()}
 
 
 class NewTool(Tool):
     """A tool just registered."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             id=TOOL_ID,
             object="tool",
             version=1,
-            created_at=AT,
-            updated_at=AT,
-            **_PAY,
+            created_at=EXAMPLE_TIME,
+            updated_at=EXAMPLE_TIME,
+            **_TOOL_EXAMPLE,
             secret="whsec_…",  # noqa: S106  # an example
         )
     )
@@ -206,7 +221,7 @@ class ToolSecret(BaseModel):
         frozen=True,
         extra="forbid",
         use_attribute_docstrings=True,
-        json_schema_extra=example(secret="whsec_…"),  # noqa: S106  # an example
+        json_schema_extra=with_example(secret="whsec_…"),  # noqa: S106  # an example
     )
 
     secret: str
@@ -216,7 +231,7 @@ class ToolSecret(BaseModel):
 class TryTool(RequestModel):
     """One call of a tool, outside of any run."""
 
-    model_config = ConfigDict(json_schema_extra=example(arguments={"amount": 5}))
+    model_config = ConfigDict(json_schema_extra=with_example(arguments={"amount": 5}))
 
     arguments: JsonObject
     """Must match the tool's schema."""
@@ -232,7 +247,7 @@ class ToolTrial(BaseModel):
         extra="forbid",
         use_attribute_docstrings=True,
         json_schema_serialization_defaults_required=True,
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             outcome="completed", output={"paid": True}, detail=None, status=None, seconds=0.012
         ),
     )
@@ -249,7 +264,7 @@ class ToolTrial(BaseModel):
     """How long it took."""
 
     @classmethod
-    def of(cls, outcome: Outcome, *, seconds: float) -> "ToolTrial":
+    def from_outcome(cls, outcome: Outcome, *, seconds: float) -> "ToolTrial":
         seconds = round(seconds, 6)
         match outcome:
             case Done(output=output):
@@ -266,51 +281,55 @@ class ToolTrial(BaseModel):
                 )
 
 
-_FIXED: Final = frozenset({"name", "type", "executes"}) | _FROM_CODE
-_NEVER_NULL: Final = frozenset(
+_FIXED_FIELDS: Final = frozenset({"name", "type", "executes"}) | _CODE_FIELDS
+_NOT_NULL_FIELDS: Final = frozenset(
     name
     for name, field in ToolSpec.model_fields.items()
     if type(None) not in get_args(field.annotation)
 )
 
 
-def _optional(name: str, field: FieldInfo) -> Any:
-    annotation, changed = _as_asked(name, field)
+def _make_optional(name: str, field: FieldInfo) -> Any:
+    annotation, changed = _convert_field(name, field)
     changed.default, changed.default_factory = None, None
-    if name in PLUGIN_POLICY:
+    if name in PLUGIN_POLICY_FIELDS:
         annotation |= None
     return annotation, changed
 
 
-_Optional = create_request_model(
+_ToolPatchFields = create_request_model(
     "_Optional",
-    {n: _optional(n, f) for n, f in ToolSpec.model_fields.items() if n not in _FIXED},
+    {n: _make_optional(n, f) for n, f in ToolSpec.model_fields.items() if n not in _FIXED_FIELDS},
 )
 
 
-class PatchTool(_Optional):
+class PatchTool(_ToolPatchFields):
     """What to change; a field that is given replaces the old value whole. Of a plugin's or an MCP
     server's tool only its policy can be changed, and null gives a field back the value that its
     code, or its server, says."""
 
-    def refused(self, spec: ToolSpec) -> list[FieldError]:
+    def find_errors(self, spec: ToolSpec) -> list[FieldError]:
         """What cannot be changed so in this tool."""
         type_ = spec.type
         if type_ in ("plugin", "mcp"):
             whose = "plugin's code" if type_ == "plugin" else "MCP server"
             message = f"is a matter of the {whose} and cannot be changed here"
-            return [FieldError(n, message) for n in sorted(self.model_fields_set - PLUGIN_POLICY)]
+            return [
+                FieldError(n, message) for n in sorted(self.model_fields_set - PLUGIN_POLICY_FIELDS)
+            ]
         fixed = type_ == "hosted" or spec.executes is not None
         if fixed and "parameters" in self.model_fields_set:
             return [FieldError("parameters", "is fixed by the kind of tool")]
         changed: Hosted | None = getattr(self, "hosted", None)
         if changed is not None and spec.hosted is not None and changed.kind != spec.hosted.kind:
             return [FieldError("hosted.kind", "cannot be changed; register another tool")]
-        nulls = sorted(n for n in self.model_fields_set & _NEVER_NULL if getattr(self, n) is None)
+        nulls = sorted(
+            n for n in self.model_fields_set & _NOT_NULL_FIELDS if getattr(self, n) is None
+        )
         return [FieldError(name, "must not be null") for name in nulls]
 
 
-def patched(spec: ToolSpec, patch: PatchTool, code: ToolSpec | None = None) -> ToolSpec:
+def apply_patch(spec: ToolSpec, patch: PatchTool, code: ToolSpec | None = None) -> ToolSpec:
     """Only what the client gave counts, so null can be given too; with `code`, a plugin's own
     spec or a server's, null stands for what it says."""
     given: Mapping[str, JsonValue] = {name: getattr(patch, name) for name in patch.model_fields_set}
@@ -319,7 +338,7 @@ def patched(spec: ToolSpec, patch: PatchTool, code: ToolSpec | None = None) -> T
     return spec.model_copy(update=given)
 
 
-def overrides(patch: PatchTool) -> JsonObject:
+def dump_overrides(patch: PatchTool) -> JsonObject:
     """What the client gave, as JSON."""
     given: JsonObject = patch.model_dump(mode="json", include=patch.model_fields_set)
     return given

@@ -5,13 +5,13 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from runward.api.http.answers import answer, nothing
+from runward.api.http.answers import json_response, no_content
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.idempotency import IdempotentRequest, answer_once
-from runward.api.http.paging import Page, Walking
+from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import IdempotencyKey, ToolPath
-from runward.api.http.routes import router
-from runward.api.http.services import Using
+from runward.api.http.routes import make_router
+from runward.api.http.services import ServicesDep
 from runward.api.registry import render
 from runward.api.registry.guards import TOOL_STAGES, check_guards
 from runward.api.registry.tool_models import (
@@ -22,8 +22,8 @@ from runward.api.registry.tool_models import (
     ToolSecret,
     ToolTrial,
     TryTool,
-    overrides,
-    patched,
+    apply_patch,
+    dump_overrides,
 )
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
@@ -41,14 +41,14 @@ from runward.store.registry import mcp_servers, plugin_sync, tool_registry
 from runward.store.registry.tool_registry import RegisteredTool
 from runward.tools import signing
 from runward.tools.base import Invocation
-from runward.tools.webhook.headers import check_headers, filled_headers, secret_references
+from runward.tools.webhook.headers import check_headers, resolve_headers, secret_references
 from runward.wiring import Services
 
-routes = router("Tools")
+routes = make_router("Tools")
 
 MAX_ROUNDS: Final = 20
 """How often a change is checked again because somebody else changed the tool meanwhile."""
-_UNTRIED: Final = {
+_UNTESTABLE_TYPES: Final = {
     "agent": "is of type agent; start a run of its agent instead",
     "client": "is of type client; only the client can run it",
     "hosted": "is of type hosted; only the model's vendor can run it",
@@ -58,13 +58,13 @@ _UNTRIED: Final = {
 @routes.post("/tools", status_code=201, response_model=NewTool)
 async def register_tool(
     principal: ToolsWriter,
-    services: Using,
+    services: ServicesDep,
     request: Request,
     tool: RegisterTool,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Register a tool. The answer has its signing secret, this once."""
-    spec = tool.spec()
+    spec = tool.to_spec()
     if is_reserved(spec.name):
         raise e.InvalidRequestError(
             errors=[FieldError("name", "is reserved for Runward's own tools")]
@@ -76,42 +76,46 @@ async def register_tool(
         made = await tool_registry.add_tool(tx, services.vault, principal.project_id, spec, secret)
         if made is None:
             raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
-        return NewTool.of(made.spec, **render.tool_about(made), secret=secret)
+        return NewTool.from_spec(made.spec, **render.tool_about(made), secret=secret)
 
-    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
+    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/tools/{spec.name}"}
-    shown = await answer_once(services, what, register, status=201, headers=headers)
+    shown = await respond_once(services, what, register, status=201, headers=headers)
     services.toolbox.forget(principal.project_id)
     return shown
 
 
 @routes.get("/tools", response_model=Page[Tool])
-async def list_tools(principal: ToolsReader, services: Using, walk: Walking) -> Response:
+async def list_tools(
+    principal: ToolsReader, services: ServicesDep, pagination: Pagination
+) -> Response:
     """List tools by name."""
     async with services.autocommit.connect() as tx:
         found = await tool_registry.list_tools(
             tx,
             principal.project_id,
-            after=walk.after,
-            limit=walk.limit + 1,
-            descending=walk.descending,
+            after=pagination.after,
+            limit=pagination.limit + 1,
+            descending=pagination.descending,
         )
-    return answer(Page[Tool].of(found, walk.limit, render.tool, lambda tool: tool.name))
+    return json_response(
+        Page[Tool].from_rows(found, pagination.limit, render.tool, lambda tool: tool.name)
+    )
 
 
 @routes.get("/tools/{name}", response_model=Tool)
-async def get_tool(principal: ToolsReader, services: Using, name: ToolPath) -> Response:
+async def get_tool(principal: ToolsReader, services: ServicesDep, name: ToolPath) -> Response:
     """One tool, in its current version."""
     async with services.autocommit.connect() as tx:
         found = await tool_registry.get_tool(tx, principal.project_id, name)
     if found is None:
         raise e.ToolNotFoundError
-    return answer(render.tool(found))
+    return json_response(render.tool(found))
 
 
 @routes.patch("/tools/{name}", response_model=Tool)
 async def change_tool(
-    principal: ToolsWriter, services: Using, name: ToolPath, patch: PatchTool
+    principal: ToolsWriter, services: ServicesDep, name: ToolPath, patch: PatchTool
 ) -> Response:
     """Change a tool: that makes its next version. Pending approvals of the version before become
     void and are asked again."""
@@ -120,36 +124,38 @@ async def change_tool(
             before = await tool_registry.get_tool(tx, principal.project_id, name)
         if before is None:
             raise e.ToolNotFoundError
-        changed = await _change(services, principal, before, patch)
+        changed = await _apply_change(services, principal, before, patch)
         if changed is not None:
             services.toolbox.forget(principal.project_id)
-            return answer(render.tool(changed))
+            return json_response(render.tool(changed))
     raise e.ConflictError(f"Tool '{name}' is being changed by others. Try again.")
 
 
-async def _change(
+async def _apply_change(
     services: Services, principal: Principal, before: RegisteredTool, patch: PatchTool
 ) -> RegisteredTool | None:
     """None: somebody changed the tool after `before` was read, so it was another specification
     that was checked."""
-    if errors := patch.refused(before.spec):
+    if errors := patch.find_errors(before.spec):
         raise e.InvalidRequestError(errors=errors)
-    code = await _code_of(services, principal, before.spec, patch)
-    spec = patched(before.spec, patch, code)
+    code = await _get_code_spec(services, principal, before.spec, patch)
+    spec = apply_patch(before.spec, patch, code)
     await check_tool(services, principal.project_id, spec)
     async with services.database.pool.begin() as tx:
         former = await tool_registry.lock_tool(tx, principal.project_id, before.spec.name)
         if former is None or (former.id, former.version) != (before.id, before.version):
             return None
         if code is None:
-            return await tool_registry.change_tool(
+            return await tool_registry.update_tool(
                 tx, services.vault, principal.project_id, former, spec
             )
-        return await plugin_sync.override(tx, principal.project_id, code, overrides(patch))
+        return await plugin_sync.override_policy(
+            tx, principal.project_id, code, dump_overrides(patch)
+        )
 
 
 @routes.delete("/tools/{name}", status_code=204)
-async def delete_tool(principal: ToolsWriter, services: Using, name: ToolPath) -> Response:
+async def delete_tool(principal: ToolsWriter, services: ServicesDep, name: ToolPath) -> Response:
     """Delete a tool. Runs that name it no longer see it. The tool of a plugin or an MCP server can
     only be disabled."""
     async with services.database.pool.begin() as tx:
@@ -163,13 +169,13 @@ async def delete_tool(principal: ToolsWriter, services: Using, name: ToolPath) -
         if not await tool_registry.delete_tool(tx, principal.project_id, name):
             raise e.ToolNotFoundError
     services.toolbox.forget(principal.project_id)
-    return nothing()
+    return no_content()
 
 
 @routes.post("/tools/{name}/rotate_secret", response_model=ToolSecret)
 async def rotate_tool_secret(
     principal: ToolsWriter,
-    services: Using,
+    services: ServicesDep,
     request: Request,
     name: ToolPath,
     idempotency_key: IdempotencyKey = None,
@@ -184,8 +190,8 @@ async def rotate_tool_secret(
             raise e.ToolNotFoundError
         return ToolSecret(secret=secret)
 
-    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
-    shown = await answer_once(services, what, rotate)
+    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
+    shown = await respond_once(services, what, rotate)
     services.toolbox.forget(principal.project_id)
     return shown
 
@@ -204,12 +210,12 @@ async def check_tool(services: Services, project_id: ProjectId, spec: ToolSpec) 
             if problem is not None:
                 errors.append(FieldError(field, problem))
     errors += await check_guards(services, spec.guardrails, stages=TOOL_STAGES)
-    errors += await _target_problems(services, project_id, spec)
+    errors += await _check_target(services, project_id, spec)
     if errors:
         raise e.InvalidRequestError(errors=errors)
 
 
-async def _target_problems(
+async def _check_target(
     services: Services, project_id: ProjectId, spec: ToolSpec
 ) -> list[FieldError]:
     if spec.type != "hosted" and spec.hosted is not None:
@@ -218,21 +224,21 @@ async def _target_problems(
         return [FieldError("executes", "is for a webhook or a plugin")]
     match spec.type:
         case "webhook":
-            return await _webhook_problems(services, project_id, spec)
+            return await _check_webhook(services, project_id, spec)
         case "hosted":
-            return _hosted_problems(spec)
+            return _check_hosted(spec)
         case "agent":
-            return _agent_problems(spec)
+            return _check_agent(spec)
         case "client":
-            return [*_not_of_an_agent(spec), *_not_for(spec, "url", "headers")]
+            return [*_check_no_agent(spec), *_check_absent(spec, "url", "headers")]
         case _:
             return []
 
 
-async def _webhook_problems(
+async def _check_webhook(
     services: Services, project_id: ProjectId, spec: ToolSpec
 ) -> list[FieldError]:
-    errors = [*await _header_problems(services, project_id, spec), *_not_of_an_agent(spec)]
+    errors = [*await _check_header_values(services, project_id, spec), *_check_no_agent(spec)]
     if spec.url is None:
         return [*errors, FieldError("url", "is needed for a webhook")]
     try:
@@ -242,7 +248,7 @@ async def _webhook_problems(
     return errors
 
 
-async def _header_problems(
+async def _check_header_values(
     services: Services, project_id: ProjectId, spec: ToolSpec
 ) -> list[FieldError]:
     """A value that is stored already was checked when it was given."""
@@ -253,16 +259,16 @@ async def _header_problems(
         for path, name in references.items()
         if name not in secrets
     ]
-    return missing or check_headers(filled_headers(spec.headers, secrets))
+    return missing or check_headers(resolve_headers(spec.headers, secrets))
 
 
-def _not_of_an_agent(spec: ToolSpec) -> list[FieldError]:
+def _check_no_agent(spec: ToolSpec) -> list[FieldError]:
     return [FieldError("agent", "is for a tool of type agent")] if spec.agent is not None else []
 
 
-def _hosted_problems(spec: ToolSpec) -> list[FieldError]:
+def _check_hosted(spec: ToolSpec) -> list[FieldError]:
     """The vendor runs it: what would stand around a call of ours cannot hold."""
-    errors = [*_not_of_an_agent(spec), *_not_for(spec, "url", "headers")]
+    errors = [*_check_no_agent(spec), *_check_absent(spec, "url", "headers")]
     if spec.hosted is None:
         return [*errors, FieldError("hosted", "is needed for a tool of type hosted")]
     message = "cannot hold for a tool that the model's vendor runs by itself"
@@ -278,21 +284,21 @@ def _hosted_problems(spec: ToolSpec) -> list[FieldError]:
     return errors
 
 
-def _agent_problems(spec: ToolSpec) -> list[FieldError]:
+def _check_agent(spec: ToolSpec) -> list[FieldError]:
     """Whether there is such an agent is seen when a run starts."""
     errors: list[FieldError] = []
     if spec.agent is None:
         errors.append(FieldError("agent", "is needed for a tool of type agent"))
-    return [*errors, *_not_for(spec, "url", "headers")]
+    return [*errors, *_check_absent(spec, "url", "headers")]
 
 
-def _not_for(spec: ToolSpec, *fields: str) -> list[FieldError]:
+def _check_absent(spec: ToolSpec, *fields: str) -> list[FieldError]:
     """Of a webhook alone."""
     message = f"is for a webhook; a tool of type {spec.type} has none"
     return [FieldError(name, message) for name in fields if getattr(spec, name)]
 
 
-async def _code_of(
+async def _get_code_spec(
     services: Services, principal: Principal, spec: ToolSpec, patch: PatchTool
 ) -> ToolSpec | None:
     """What a plugin's code, or an MCP server, says of its tool; or what it said last, where the
@@ -300,10 +306,10 @@ async def _code_of(
     if spec.mcp is not None:
         async with services.autocommit.connect() as tx:
             server = await mcp_servers.get_server(tx, principal.project_id, spec.mcp.server)
-        return mcp_servers.code_of(server, spec)
+        return mcp_servers.find_listed_spec(server, spec)
     if spec.type != "plugin":
         return None
-    code = services.plugins.code_of(spec.name)
+    code = services.plugins.spec_of(spec.name)
     if code is None and any(getattr(patch, name) is None for name in patch.model_fields_set):
         raise e.ConflictError(
             f"The plugin of '{spec.name}' is not loaded in the process that answers, so what its "
@@ -314,18 +320,18 @@ async def _code_of(
 
 @routes.post("/tools/{name}/test", response_model=ToolTrial)
 async def try_tool(
-    principal: ToolsWriter, services: Using, name: ToolPath, trial: TryTool
+    principal: ToolsWriter, services: ServicesDep, name: ToolPath, trial: TryTool
 ) -> Response:
     """Call the tool once, now, outside of any run: no approval, no retry, nothing recorded. The
     arguments must match its schema. A tool of type `agent` or `client` cannot be tried so: start a
     run."""
     async with services.autocommit.connect() as tx:
-        versions = await tool_registry.current_versions(tx, principal.project_id, [name])
+        versions = await tool_registry.read_current_versions(tx, principal.project_id, [name])
     if name not in versions:
         raise e.ToolNotFoundError
     tools = await services.toolbox.fetch(principal.project_id, versions.items())
-    armed = tools.version(name, versions[name])
-    if (message := _UNTRIED.get(armed.tool.spec.type)) is not None:
+    armed = tools.get(name, versions[name])
+    if (message := _UNTESTABLE_TYPES.get(armed.tool.spec.type)) is not None:
         raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
     if problems := armed.tool.arguments.problems(trial.arguments):
         raise e.InvalidRequestError(errors=problems)
@@ -334,12 +340,12 @@ async def try_tool(
         message = f"is of type {armed.tool.spec.type}, which this API process cannot run"
         raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
     started = time.monotonic()
-    call = _invocation(principal, armed.tool, trial, services, secrets=armed.secrets)
+    call = _make_invocation(principal, armed.tool, trial, services, secrets=armed.secrets)
     outcome = bounded_outcome(await executor.invoke(call))
-    return answer(ToolTrial.of(outcome, seconds=time.monotonic() - started))
+    return json_response(ToolTrial.from_outcome(outcome, seconds=time.monotonic() - started))
 
 
-def _invocation(
+def _make_invocation(
     principal: Principal,
     tool: CompiledTool,
     trial: TryTool,

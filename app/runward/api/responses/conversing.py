@@ -18,7 +18,7 @@ from runward.domain.run.items import (
     TextPart,
     ToolCall,
     ToolResult,
-    text_of,
+    join_text,
 )
 from runward.domain.schema.validator import parse_arguments
 
@@ -29,152 +29,154 @@ Unseal: TypeAlias = Callable[[str], Sequence[Item]]
 """From `encrypted_content` to what was sealed. Raises InvalidRequestError."""
 
 
-def refused(path: str, why: str) -> InvalidRequestError:
+def parameter_error(path: str, message: str) -> InvalidRequestError:
     """`why` is a sentence, or what follows the parameter's name in one."""
-    detail = why if why[0].isupper() else f"{path.removeprefix('query.')} {why}"
-    return InvalidRequestError(detail, errors=[FieldError(path, why)])
+    detail = message if message[0].isupper() else f"{path.removeprefix('query.')} {message}"
+    return InvalidRequestError(detail, errors=[FieldError(path, message)])
 
 
-def conversation_of(
+def parse_conversation(
     given: InputIn, unseal: Unseal, before: Sequence[Item] = ()
 ) -> tuple[Item, ...]:
     """Every call directly followed by its result, in the order of the calls. Raises
     InvalidRequestError for calls without results and results without calls."""
     if isinstance(given, str):
         return (*before, Message("user", given))
-    read = [one for n, item in enumerate(given) for one in _read(item, f"input.{n}", unseal)]
-    return (*before, *_paired(read))
+    read = [one for n, item in enumerate(given) for one in _parse_item(item, f"input.{n}", unseal)]
+    return (*before, *_pair_results(read))
 
 
-def _read(item: ItemIn, at: str, unseal: Unseal) -> Iterator[Item]:
+def _parse_item(item: ItemIn, at: str, unseal: Unseal) -> Iterator[Item]:
     match item:
         case inputs.MessageIn():
-            yield message_of(item, at)
+            yield parse_message(item, at)
         case inputs.FunctionCallIn():
-            yield _call(item.call_id, item.name, item.arguments)
+            yield _parse_call(item.call_id, item.name, item.arguments)
         case inputs.FunctionCallOutputIn():
-            yield _result(item, at)
+            yield _parse_result(item, at)
         case inputs.McpCallIn():
-            yield from _made(item, at)
+            yield from _parse_mcp_call(item, at)
         case inputs.CompactionIn():
             yield from unseal(item.encrypted_content)
         case inputs.ReasoningIn() | inputs.McpApprovalRequestIn():
             pass
         case inputs.McpApprovalResponseIn():
-            raise refused(f"{at}", "answers nothing: name the response with previous_response_id")
+            raise parameter_error(
+                f"{at}", "answers nothing: name the response with previous_response_id"
+            )
         case _:
             assert_never(item)
 
 
-def _made(item: inputs.McpCallIn, at: str) -> Iterator[Item]:
+def _parse_mcp_call(item: inputs.McpCallIn, at: str) -> Iterator[Item]:
     if item.id is None:
-        raise refused(f"{at}.id", "is required")
-    yield _call(item.id, item.name, item.arguments)
+        raise parameter_error(f"{at}.id", "is required")
+    yield _parse_call(item.id, item.name, item.arguments)
     failed = item.error is not None
     output = compact(item.error) if failed else item.output or ""
     yield ToolResult(CallId(item.id), output, is_error=failed)
 
 
-def _call(call_id: str, name: str, arguments: str) -> ToolCall:
+def _parse_call(call_id: str, name: str, arguments: str) -> ToolCall:
     parsed = parse_arguments(arguments)
     if isinstance(parsed, dict):
         return ToolCall(CallId(call_id), name, compact(parsed))
     return ToolCall(CallId(call_id), name, "{}", raw=arguments)
 
 
-def _result(item: inputs.FunctionCallOutputIn, at: str) -> ToolResult:
-    content = _content(item.output, f"{at}.output")
-    text = text_of(content)
+def _parse_result(item: inputs.FunctionCallOutputIn, at: str) -> ToolResult:
+    content = _parse_content(item.output, f"{at}.output")
+    text = join_text(content)
     media = not isinstance(content, str) and any(isinstance(one, MediaPart) for one in content)
     parts = content if media and not isinstance(content, str) else ()
     return ToolResult(CallId(item.call_id), text, parts=parts)
 
 
-def message_of(item: inputs.MessageIn, at: str) -> Message:
+def parse_message(item: inputs.MessageIn, at: str) -> Message:
     role = "system" if item.role == "developer" else item.role
-    content = _content(item.content, f"{at}.content")
+    content = _parse_content(item.content, f"{at}.content")
     refuses = not isinstance(item.content, str) and any(
         isinstance(part, inputs.RefusalIn) for part in item.content
     )
     if role == "assistant":
-        return Message(role, text_of(content), refusal=refuses)
+        return Message(role, join_text(content), refusal=refuses)
     return Message(role, content)
 
 
-def output_text(item: inputs.FunctionCallOutputIn) -> str:
+def parse_output(item: inputs.FunctionCallOutputIn) -> str:
     """What a function's client says came of it, for a run that waits for it."""
-    content = _content(item.output, "input")
+    content = _parse_content(item.output, "input")
     if not isinstance(content, str):
-        raise refused("input", "the output of a function that is waited for must be text")
+        raise parameter_error("input", "the output of a function that is waited for must be text")
     return content
 
 
-def _content(given: InputContent, at: str) -> str | tuple[Part, ...]:
+def _parse_content(given: InputContent, at: str) -> str | tuple[Part, ...]:
     if isinstance(given, str):
         return given
-    parts = tuple(_part(part, f"{at}.{n}") for n, part in enumerate(given))
+    parts = tuple(_parse_part(part, f"{at}.{n}") for n, part in enumerate(given))
     if all(isinstance(part, TextPart) for part in parts):
-        return text_of(parts)
+        return join_text(parts)
     return parts
 
 
-def _part(part: PartIn, at: str) -> Part:
+def _parse_part(part: PartIn, at: str) -> Part:
     match part:
         case inputs.TextIn(text=text):
             return TextPart(text)
         case inputs.RefusalIn(refusal=text):
             return TextPart(text)
         case inputs.ImageIn(image_url=url):
-            return _media("image", url, f"{at}.image_url")
+            return _parse_media("image", url, f"{at}.image_url")
         case inputs.FileIn(file_url=url, file_data=data, filename=name):
             if (url is None) == (data is None):
-                raise refused(at, "must have either file_url or file_data")
+                raise parameter_error(at, "must have either file_url or file_data")
             place = f"{at}.file_url" if data is None else f"{at}.file_data"
-            return _media("file", url or data or "", place, name)
+            return _parse_media("file", url or data or "", place, name)
         case _:
             assert_never(part)
 
 
-def _media(kind: str, url: str, at: str, filename: str | None = None) -> MediaPart:
+def _parse_media(kind: str, url: str, at: str, filename: str | None = None) -> MediaPart:
     type_ = "image" if kind == "image" else "file"
     if found := _DATA_URL.fullmatch(url):
         return MediaPart(type_, data=found[2], media_type=found[1], filename=filename)
     if _URL.fullmatch(url):
         return MediaPart(type_, url=url, filename=filename)
-    raise refused(at, "must be an http(s) URL, or a data URL in base64 with its media type")
+    raise parameter_error(at, "must be an http(s) URL, or a data URL in base64 with its media type")
 
 
-def _paired(items: Sequence[Item]) -> Iterator[Item]:
+def _pair_results(items: Sequence[Item]) -> Iterator[Item]:
     """Calls that stand together are those of one answer; their results follow, in their order."""
     results: dict[CallId, deque[ToolResult]] = defaultdict(deque)
     for item in items:
         if isinstance(item, ToolResult):
             results[item.call_id].append(item)
-    for answer in _answers(items):
+    for answer in _split_turns(items):
         yield from answer
         for call in answer:
             if isinstance(call, ToolCall):
-                yield _next_of(results, call.call_id)
+                yield _take_result(results, call.call_id)
     for call_id in (call_id for call_id, left in results.items() if left):
-        raise without_call(call_id)
+        raise missing_call_error(call_id)
 
 
-def _next_of(results: dict[CallId, deque[ToolResult]], call_id: CallId) -> ToolResult:
+def _take_result(results: dict[CallId, deque[ToolResult]], call_id: CallId) -> ToolResult:
     if not results[call_id]:
-        raise without_output(call_id)
+        raise missing_output_error(call_id)
     return results[call_id].popleft()
 
 
-def without_output(call_id: str) -> InvalidRequestError:
-    return refused("input", f"No tool output found for function call {call_id}.")
+def missing_output_error(call_id: str) -> InvalidRequestError:
+    return parameter_error("input", f"No tool output found for function call {call_id}.")
 
 
-def without_call(call_id: str) -> InvalidRequestError:
+def missing_call_error(call_id: str) -> InvalidRequestError:
     why = f"No tool call found for function call output with call_id {call_id}."
-    return refused("input", why)
+    return parameter_error("input", why)
 
 
-def _answers(items: Sequence[Item]) -> Iterator[list[Item]]:
+def _split_turns(items: Sequence[Item]) -> Iterator[list[Item]]:
     """Without results. Each begins with a message, or where results were before it."""
     answer: list[Item] = []
     answered = False

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
-from runward.api.responses.following import asked_by
-from runward.api.responses.log import Log
+from runward.api.responses.following import list_requests
+from runward.api.responses.log import ResponseLog
 from runward.domain.json import compact
 from runward.domain.run.calls import Call, CallOutcome, Reason
 from runward.domain.run.items import (
@@ -18,39 +18,41 @@ from runward.domain.run.items import (
     TextPart,
     ToolCall,
     ToolResult,
-    text_of,
+    join_text,
 )
 from runward.domain.run.state import RunState, SegmentKind
 
 
-def given_at_first(run: str, state: RunState) -> list[dict[str, Any]]:
+def list_initial_input(run: str, state: RunState) -> list[dict[str, Any]]:
     """The input of a run; what it goes on from stands first."""
     segments = [one for one in state.segments if one.kind is SegmentKind.INPUT][:1]
     items = [item for one in segments for item in one.items]
-    return list(_shown(run, items))
+    return list(_encode_items(run, items))
 
 
-def given_to_go_on(run: str, before: Log, state: RunState, messages: int) -> list[dict[str, Any]]:
+def list_continuation_input(
+    run: str, before: ResponseLog, state: RunState, messages: int
+) -> list[dict[str, Any]]:
     """Return the answers to the response before, by the client or somebody in its place, and then
     the `messages` that came before the run went on."""
     found: list[dict[str, Any]] = []
-    for item in asked_by(before):
+    for item in list_requests(before):
         if item["type"] == "function_call":
             call = state.calls.get(item["call_id"])
             if call is not None and call.result is not None:
                 result = ToolResult(call.id, call.result.whole)
-                found += _shown(f"{run}_{item['id'].rpartition('_')[2]}", [result])
+                found += _encode_items(f"{run}_{item['id'].rpartition('_')[2]}", [result])
         else:
             calls = state.calls.values()
             call = next((one for one in calls if _is_about(one, item["id"])), None)
             if call is not None and call.approved_digest is not None:
-                found.append(_decided(item["id"], approve=True))
+                found.append(_encode_decision(item["id"], approve=True))
             elif call is not None and _was_declined(call):
-                found.append(_decided(item["id"], approve=False))
+                found.append(_encode_decision(item["id"], approve=False))
     segments = [one.items for one in state.segments if one.kind is SegmentKind.INPUT]
     later = [item for items in segments[1:] for item in items]
-    given = later[before.received : before.received + messages]
-    return found + list(_shown(f"{run}_{before.seen}", given))
+    given = later[before.message_count : before.message_count + messages]
+    return found + list(_encode_items(f"{run}_{before.seen}", given))
 
 
 def _is_about(call: Call, approval_id: str) -> bool:
@@ -63,7 +65,7 @@ def _was_declined(call: Call) -> bool:
     return declined and result is not None and result.reason is Reason.DECLINED
 
 
-def _decided(approval_id: str, *, approve: bool) -> dict[str, Any]:
+def _encode_decision(approval_id: str, *, approve: bool) -> dict[str, Any]:
     return {
         "type": "mcp_approval_response",
         "id": approval_id.replace("apr_", "mcpr_"),
@@ -73,13 +75,13 @@ def _decided(approval_id: str, *, approve: bool) -> dict[str, Any]:
     }
 
 
-def _shown(run: str, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+def _encode_items(run: str, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
     for n, item in enumerate(items, start=1):
         match item:
             case Message(role="assistant"):
-                yield _message(f"msg_{run}_in{n}", item, [_said(item)])
+                yield _message(f"msg_{run}_in{n}", item, [_encode_output_part(item)])
             case Message(content=content):
-                yield _message(f"msg_{run}_in{n}", item, list(_parts(content)))
+                yield _message(f"msg_{run}_in{n}", item, list(_encode_input_parts(content)))
             case ToolCall():
                 yield {
                     "type": "function_call",
@@ -94,7 +96,7 @@ def _shown(run: str, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
                     "type": "function_call_output",
                     "id": f"fco_{run}_in{n}",
                     "call_id": item.call_id,
-                    "output": list(_parts(item.parts)) if item.parts else item.text,
+                    "output": list(_encode_input_parts(item.parts)) if item.parts else item.text,
                     "status": "completed",
                 }
             case Reasoning():
@@ -124,14 +126,14 @@ def _message(id_: str, item: Message, content: list[dict[str, Any]]) -> dict[str
     }
 
 
-def _said(item: Message) -> dict[str, Any]:
-    text = text_of(item.content)
+def _encode_output_part(item: Message) -> dict[str, Any]:
+    text = join_text(item.content)
     if item.refusal:
         return {"type": "refusal", "refusal": text}
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _parts(content: MessageContent) -> Iterator[dict[str, Any]]:
+def _encode_input_parts(content: MessageContent) -> Iterator[dict[str, Any]]:
     parts: Sequence[Part] = (TextPart(content),) if isinstance(content, str) else content
     for part in parts:
         match part:

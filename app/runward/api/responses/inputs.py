@@ -10,7 +10,7 @@ from runward.domain.json import JsonObject
 MAX_ITEMS: Final = 10_000
 
 
-class Theirs(RequestModel):
+class OpenAIRequestModel(RequestModel):
     """What OpenAI's clients send: with a null for everything that they lack."""
 
     @model_validator(mode="before")
@@ -22,7 +22,7 @@ class Theirs(RequestModel):
         return value
 
 
-def _kind(value: Any) -> str | None:
+def _get_item_type(value: Any) -> str | None:
     """A message needs no `type`."""
     if not isinstance(value, dict):
         return getattr(value, "type", None)
@@ -30,7 +30,7 @@ def _kind(value: Any) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-class _Item(Theirs):
+class _Item(OpenAIRequestModel):
     """`id` and `status` are those of the item's own response; nothing depends on them."""
 
     id: str | None = None
@@ -42,7 +42,7 @@ class _Item(Theirs):
 # Contents of messages and results.
 
 
-class TextIn(Theirs):
+class TextIn(OpenAIRequestModel):
     """Text."""
 
     type: Literal["input_text", "output_text"]
@@ -55,7 +55,7 @@ class TextIn(Theirs):
     """Not passed on."""
 
 
-class RefusalIn(Theirs):
+class RefusalIn(OpenAIRequestModel):
     """What an assistant said instead of an answer."""
 
     type: Literal["refusal"]
@@ -64,7 +64,7 @@ class RefusalIn(Theirs):
     """The text."""
 
 
-class ImageIn(Theirs):
+class ImageIn(OpenAIRequestModel):
     """An image, by its address or as a data URL."""
 
     type: Literal["input_image"]
@@ -75,7 +75,7 @@ class ImageIn(Theirs):
     """Only `auto`."""
 
 
-class FileIn(Theirs):
+class FileIn(OpenAIRequestModel):
     """A file, by its address or as a data URL."""
 
     type: Literal["input_file"]
@@ -213,6 +213,6 @@ ItemIn: TypeAlias = Annotated[
     | Annotated[McpApprovalRequestIn, Tag("mcp_approval_request")]
     | Annotated[McpApprovalResponseIn, Tag("mcp_approval_response")]
     | Annotated[CompactionIn, Tag("compaction")],
-    Discriminator(_kind),
+    Discriminator(_get_item_type),
 ]
 InputIn: TypeAlias = str | Annotated[list[ItemIn], Field(max_length=MAX_ITEMS)]

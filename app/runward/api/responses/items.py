@@ -29,7 +29,7 @@ class Tokens:
     reasoning: int = 0
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> "Tokens":
+    def parse(cls, data: Mapping[str, Any]) -> "Tokens":
         """From `usage.updated`."""
         return cls(
             data["input_tokens"],
@@ -47,7 +47,7 @@ class Tokens:
         )
 
     @property
-    def shown(self) -> JsonObject:
+    def usage(self) -> JsonObject:
         return {
             "input_tokens": self.input,
             "input_tokens_details": {"cached_tokens": self.cached, "cache_write_tokens": 0},
@@ -109,22 +109,22 @@ def _as_text(value: JsonValue) -> str:
 
 def reasoning(run: str, number: int, data: Mapping[str, Any]) -> OutputItem:
     """Its text, as far as the vendor shows it."""
-    texts = _thoughts(data["reasoning"])
+    texts = _find_texts(data["reasoning"])
     said = [{"type": "summary_text", "text": text} for text in texts if text]
     return {"type": "reasoning", "id": f"rs_{run}_{number}", "summary": said}
 
 
-def _thoughts(value: JsonValue) -> Iterator[str]:
+def _find_texts(value: JsonValue) -> Iterator[str]:
     """The texts in a vendor's own form of it; what is encrypted or signed is left out."""
     if isinstance(value, list):
         for one in value:
-            yield from _thoughts(one)
+            yield from _find_texts(one)
     elif isinstance(value, dict):
         for name, one in value.items():
             if name in _TEXTS and isinstance(one, str):
                 yield one
             elif isinstance(one, dict | list):
-                yield from _thoughts(one)
+                yield from _find_texts(one)
 
 
 def function_call(run: str, number: int, call_id: str, name: str, arguments: str) -> OutputItem:
@@ -154,17 +154,17 @@ def mcp_call(
     }
 
 
-def hosted(run: str, number: int, data: Mapping[str, Any]) -> OutputItem:
+def hosted_call(run: str, number: int, data: Mapping[str, Any]) -> OutputItem:
     """A call that the model's vendor ran by itself; its label is the kind of tool."""
     arguments = compact(data["arguments"])
     item = mcp_call(run, number, data["tool"], arguments, None)
     return item | {"server_label": data["hosted"]}
 
 
-def result(data: Mapping[str, Any], *, good: bool) -> OutputItem:
+def call_result(data: Mapping[str, Any], *, succeeded: bool) -> OutputItem:
     """What a call that has ended adds to its item. `data`: of its last event."""
     text = _as_text(data["output"])
-    if good:
+    if succeeded:
         return {"status": "completed", "output": text}
     content = [{"type": "text", "text": text}]
     return {
@@ -186,7 +186,7 @@ def approval_request(approval_id: str, name: str, arguments: str) -> OutputItem:
 # How an item comes, piece by piece.
 
 
-def begun(item: OutputItem) -> OutputItem:
+def strip_content(item: OutputItem) -> OutputItem:
     """As it is when it is added: without what the events after that bring."""
     match item["type"]:
         case "message":
@@ -202,11 +202,11 @@ def begun(item: OutputItem) -> OutputItem:
             return item
 
 
-def between(item: OutputItem) -> Iterator[tuple[str, OutputItem]]:
+def list_content_events(item: OutputItem) -> Iterator[tuple[str, OutputItem]]:
     """The events between its being added and done, of which each gets its id and index."""
     match item["type"]:
         case "message":
-            yield from _between_message(item)
+            yield from _list_message_events(item)
         case "function_call" | "mcp_call" as kind:
             if kind == "mcp_call":
                 yield "response.mcp_call.in_progress", {}
@@ -229,7 +229,7 @@ def between(item: OutputItem) -> Iterator[tuple[str, OutputItem]]:
             pass
 
 
-def _between_message(item: OutputItem) -> Iterator[tuple[str, OutputItem]]:
+def _list_message_events(item: OutputItem) -> Iterator[tuple[str, OutputItem]]:
     for index, part in enumerate(item["content"]):
         at = {"content_index": index}
         if part["type"] == "refusal":
@@ -255,7 +255,7 @@ def error(data: Mapping[str, Any]) -> JsonObject:
     return {"code": code, "message": f"{data['code']}: {data['message']}"}
 
 
-def incomplete(data: Mapping[str, Any]) -> JsonObject:
+def incomplete_details(data: Mapping[str, Any]) -> JsonObject:
     """`code` and `message` are Runward's own words; `reason` is one that OpenAI's clients know."""
     reason = _REASONS.get(data["reason"], "max_output_tokens")
     return {"reason": reason, "code": data["reason"], "message": data.get("message")}

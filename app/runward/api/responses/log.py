@@ -17,7 +17,15 @@ from typing import Any, Final
 
 from runward.api.responses import items
 from runward.api.responses.items import ContentPart, OutputItem
-from runward.api.responses.parts import ENDS, SETTLES, CallState, Found, Logged, SentItem, Writing
+from runward.api.responses.parts import (
+    CALL_ENDINGS,
+    RUN_ENDINGS,
+    CallState,
+    LoggedEvent,
+    OpenMessage,
+    ResponseEvent,
+    ResponseSnapshot,
+)
 from runward.domain.json import JsonObject, compact
 
 STRIDE: Final = 2**24
@@ -26,7 +34,7 @@ LIVE: Final = 2**16
 
 
 @dataclass(slots=True)
-class Log:
+class ResponseLog:
     """`shape` makes the response as clients see it. `after`: the number of the log's last event
     before it begins; `starting_after`: of the last event that the client has."""
 
@@ -34,14 +42,14 @@ class Log:
     """The digits of the run's id."""
     after: int
     background: bool
-    shape: Callable[[Found], JsonObject]
+    shape: Callable[[ResponseSnapshot], JsonObject]
     starting_after: int = -1
     ended: bool = False
-    begins: bool = False
+    begins_at_wait: bool = False
     """Whether the run waited for the client where the response is said to begin."""
     seen: int = 0
     """The number of the last event of the log that was taken in."""
-    received: int = 0
+    message_count: int = 0
     """How many messages the run has been sent until then, besides its first input."""
     _before: int = 0
     """Where in the log the response before it begins."""
@@ -51,7 +59,7 @@ class Log:
     _early: list[OutputItem] = field(default_factory=list[OutputItem])
     """What comes before its turn's message in the log, and after it in the response."""
     _hosted: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
-    _writing: Writing | None = None
+    _writing: OpenMessage | None = None
     _turn: int = 0
     """The last one that is over."""
     _used_before: items.Tokens = field(default_factory=items.Tokens)
@@ -61,11 +69,11 @@ class Log:
     _error: JsonObject | None = None
     _incomplete: JsonObject | None = None
     _position: int = 0
-    _new: list[SentItem] = field(default_factory=list[SentItem])
+    _new: list[ResponseEvent] = field(default_factory=list[ResponseEvent])
 
     @property
-    def found(self) -> Found:
-        return Found(
+    def snapshot(self) -> ResponseSnapshot:
+        return ResponseSnapshot(
             self._status,
             [item for item in self._output if item],
             self._used - self._used_before,
@@ -77,34 +85,34 @@ class Log:
         )
 
     @property
-    def number(self) -> int:
+    def event_count(self) -> int:
         """How many events of the log belong to it so far."""
         return max(0, self.seen - self.after)
 
     # Taking in.
 
-    def take(self, event: Logged) -> list[SentItem]:
+    def apply_event(self, event: LoggedEvent) -> list[ResponseEvent]:
         """What a stored event says to the client."""
         if self.ended or event.sequence <= self.seen:
             return []
         self.seen, self._position = event.sequence, 0
         if event.type == "input.received":
-            self.received += int(event.data["messages"])
+            self.message_count += int(event.data["messages"])
         if event.sequence <= self.after:
-            self._remember(event)
+            self._apply_earlier(event)
             return []
-        if self.number == 1:
+        if self.event_count == 1:
             self._begin(event)
-        self._tell(event)
+        self._dispatch(event)
         self._resume()
         new, self._new = self._new, []
         return new
 
-    def piece(self, data: Mapping[str, Any]) -> list[SentItem]:
+    def apply_delta(self, data: Mapping[str, Any]) -> list[ResponseEvent]:
         """What a piece of text says that is being written. One that does not begin where the last
         one ended is left to the message as it will be stored."""
         offset, text, turn = int(data["offset"]), str(data["text"]), int(data["turn"])
-        if self.ended or self.number == 0 or turn <= self._turn:
+        if self.ended or self.event_count == 0 or turn <= self._turn:
             return []
         writing = self._writing
         if writing is not None and writing.turn == 0:
@@ -112,10 +120,12 @@ class Log:
         if writing is None or writing.turn != turn:
             if offset or writing is not None:
                 return []
-            writing = self._write(turn, LIVE)
+            writing = self._open_message(turn, LIVE)
         if not writing.part:
             writing.part, self._position = True, LIVE + 1
-            self._send("response.content_part.added", **self._at(writing), part=items.text_part(""))
+            self._send(
+                "response.content_part.added", **self._locate(writing), part=items.text_part("")
+            )
         known = writing.text
         if offset > writing.shown or (
             known is not None and known[offset:] != text[: len(known) - offset]
@@ -126,133 +136,139 @@ class Log:
             writing.shown += len(fresh)
             writing.text = None if known is None else known + fresh
             self._position = LIVE + 1 + writing.shown
-            self._send("response.output_text.delta", **self._at(writing), delta=fresh, logprobs=[])
+            self._send(
+                "response.output_text.delta", **self._locate(writing), delta=fresh, logprobs=[]
+            )
         new, self._new = self._new, []
         return new
 
-    def _write(self, turn: int, position: int) -> Writing:
+    def _open_message(self, turn: int, position: int) -> OpenMessage:
         self._position = position
         item = items.message(self.run, turn, status="in_progress")
         index = len(self._output)
-        writing = self._writing = Writing(index, turn, part=True)
+        writing = self._writing = OpenMessage(index, turn, part=True)
         self._send("response.output_item.added", output_index=index, item=item)
-        self._send("response.content_part.added", **self._at(writing), part=items.text_part(""))
+        self._send("response.content_part.added", **self._locate(writing), part=items.text_part(""))
         return writing
 
     def _resume(self) -> None:
         """The client may have pieces of text that came after this event."""
-        shown = self.starting_after - STRIDE * self.number - LIVE
+        shown = self.starting_after - STRIDE * self.event_count - LIVE
         if 0 <= shown < STRIDE - LIVE:
-            self._writing = Writing(len(self._output), 0, max(0, shown - 1), None, part=shown > 0)
+            self._writing = OpenMessage(
+                len(self._output), 0, max(0, shown - 1), None, part=shown > 0
+            )
 
-    def _remember(self, event: Logged) -> None:
+    def _apply_earlier(self, event: LoggedEvent) -> None:
         """What came before the response, as far as it matters for it."""
         data = event.data
         match event.type:
             case (
                 "tool_call.created" | "tool_call.approval_requested" | "tool_call.approval_decided"
             ):
-                self.know(event)
+                self.on_call_changed(event)
             case "usage.updated":
-                self._used = self._used_before = items.Tokens.of(data)
-            case "run.waiting" if self._asked(data):
-                self.begins = event.sequence == self.after
-                self._before = self._before if self.begins else event.sequence
+                self._used = self._used_before = items.Tokens.parse(data)
+            case "run.waiting" if self._list_requests(data):
+                self.begins_at_wait = event.sequence == self.after
+                self._before = self._before if self.begins_at_wait else event.sequence
             case _:
                 pass
 
-    def _begin(self, event: Logged) -> None:
+    def _begin(self, event: LoggedEvent) -> None:
         self._created_at = event.created_at
         self._status = "queued" if self.background else "in_progress"
-        snapshot = self.shape(self.found)
-        self._new.append(SentItem(0, "response.created", {"response": snapshot}))
+        snapshot = self.shape(self.snapshot)
+        self._new.append(ResponseEvent(0, "response.created", {"response": snapshot}))
         if self.background:
-            self._new.append(SentItem(1, "response.queued", {"response": snapshot}))
+            self._new.append(ResponseEvent(1, "response.queued", {"response": snapshot}))
         self._status = "queued"
         self._new = [one for one in self._new if one.number > self.starting_after]
 
-    def _tell(self, event: Logged) -> None:
-        if event.type in _TOLD:
-            _TOLD[event.type](self, event)
+    def _dispatch(self, event: LoggedEvent) -> None:
+        if event.type in _HANDLERS:
+            _HANDLERS[event.type](self, event)
 
-    def works(self, event: Logged) -> None:
+    def on_started(self, event: LoggedEvent) -> None:
         del event
         if self._status == "queued":
             self._status = "in_progress"
-            self._send("response.in_progress", response=self.shape(self.found))
+            self._send("response.in_progress", response=self.shape(self.snapshot))
 
-    def thought(self, event: Logged) -> None:
+    def on_reasoning(self, event: LoggedEvent) -> None:
         self._early.append(items.reasoning(self.run, event.sequence, event.data))
 
-    def said(self, event: Logged) -> None:
-        self._message(event.data)
-        self._tell_early()
+    def on_message(self, event: LoggedEvent) -> None:
+        self._send_message(event.data)
+        self._send_early()
 
-    def created(self, event: Logged) -> None:
+    def on_call_created(self, event: LoggedEvent) -> None:
         data = event.data
         if "hosted" in data:
-            self._hosted[data["call_id"]] = items.hosted(self.run, event.sequence, data)
+            self._hosted[data["call_id"]] = items.hosted_call(self.run, event.sequence, data)
             return
         self._abandon_writing()
-        self._tell_early()
-        self.know(event)
+        self._send_early()
+        self.on_call_changed(event)
 
-    def started(self, event: Logged) -> None:
-        self._start(self._calls[event.data["call_id"]])
+    def on_call_started(self, event: LoggedEvent) -> None:
+        self._start_call(self._calls[event.data["call_id"]])
 
-    def settled(self, event: Logged) -> None:
-        data, good = event.data, SETTLES[event.type]
+    def on_call_ended(self, event: LoggedEvent) -> None:
+        data, good = event.data, CALL_ENDINGS[event.type]
         if "hosted" in data:
-            self._early.append(self._hosted.pop(data["call_id"]) | items.result(data, good=good))
+            self._early.append(
+                self._hosted.pop(data["call_id"]) | items.call_result(data, succeeded=good)
+            )
         elif "output" in data:  # else its outcome is unknown, and a person is asked
-            self._settle(data, good=good)
+            self._end_call(data, good=good)
 
-    def counted(self, event: Logged) -> None:
+    def on_usage(self, event: LoggedEvent) -> None:
         if "call_id" not in event.data:
             self._abandon_writing()
-            self._tell_early()
+            self._send_early()
             self._turn = int(event.data["turn"])
-        self._used = items.Tokens.of(event.data)
+        self._used = items.Tokens.parse(event.data)
 
     # Saying.
 
     def _send(self, type_: str, **data: Any) -> None:
-        number = STRIDE * self.number + self._position
+        number = STRIDE * self.event_count + self._position
         self._position += 1
         if number > self.starting_after:
-            self._new.append(SentItem(number, type_, data))
+            self._new.append(ResponseEvent(number, type_, data))
 
-    def _at(self, writing: Writing) -> JsonObject:
+    def _locate(self, writing: OpenMessage) -> JsonObject:
         id_ = items.message_id(self.run, writing.turn)
         return {"item_id": id_, "output_index": writing.index, "content_index": 0}
 
-    def _whole(self, item: OutputItem) -> None:
+    def _send_item(self, item: OutputItem) -> None:
         """An item that comes all at once."""
         index = len(self._output)
         self._output.append(item)
-        self._send("response.output_item.added", output_index=index, item=items.begun(item))
-        for type_, data in items.between(item):
+        self._send("response.output_item.added", output_index=index, item=items.strip_content(item))
+        for type_, data in items.list_content_events(item):
             self._send(type_, item_id=item["id"], output_index=index, **data)
         self._send("response.output_item.done", output_index=index, item=item)
 
-    def _tell_early(self) -> None:
+    def _send_early(self) -> None:
         early, self._early = self._early, []
         for item in early:
-            self._whole(item)
+            self._send_item(item)
 
-    def _message(self, data: Mapping[str, Any]) -> None:
+    def _send_message(self, data: Mapping[str, Any]) -> None:
         text, turn = str(data["text"]), int(data["turn"])
         self._turn = turn
         writing, self._writing = self._writing, None
         if data.get("refusal"):
-            self._whole(items.message(self.run, turn, items.refusal_part(text)))
+            self._send_item(items.message(self.run, turn, items.refusal_part(text)))
             return
         part = items.text_part(text)
         if writing is None:
-            self._whole(items.message(self.run, turn, part))
+            self._send_item(items.message(self.run, turn, part))
             return
         writing.turn = turn
-        at, done = self._at(writing), items.message(self.run, turn, part)
+        at, done = self._locate(writing), items.message(self.run, turn, part)
         self._output.append(done)
         if not writing.part:
             self._send("response.content_part.added", **at, part=items.text_part(""))
@@ -263,8 +279,8 @@ class Log:
             self._send("response.output_text.delta", **at, delta=rest, logprobs=[])
         self._close(writing, part, done)
 
-    def _close(self, writing: Writing, part: ContentPart, item: OutputItem) -> None:
-        at = self._at(writing)
+    def _close(self, writing: OpenMessage, part: ContentPart, item: OutputItem) -> None:
+        at = self._locate(writing)
         self._send("response.output_text.done", **at, text=part["text"], logprobs=[])
         self._send("response.content_part.done", **at, part=part)
         self._send("response.output_item.done", output_index=writing.index, item=item)
@@ -280,7 +296,7 @@ class Log:
 
     # Calls.
 
-    def know(self, event: Logged) -> None:
+    def on_call_changed(self, event: LoggedEvent) -> None:
         data = event.data
         call = self._calls.get(data["call_id"])
         if event.type == "tool_call.created":
@@ -295,30 +311,30 @@ class Log:
             if "arguments" in data:  # a person changed them
                 call.arguments = compact(data["arguments"])
 
-    def _start(self, call: CallState) -> None:
+    def _start_call(self, call: CallState) -> None:
         if call.client or call.index is not None:
             return
         call.index = len(self._output)
         item = items.mcp_call(self.run, call.number, call.tool, call.arguments, call.approval_id)
         self._output.append(item | {"status": "in_progress"})
-        begun = items.begun(item)
+        begun = items.strip_content(item)
         self._send("response.output_item.added", output_index=call.index, item=begun)
-        for type_, data in items.between(item):
+        for type_, data in items.list_content_events(item):
             self._send(type_, item_id=item["id"], output_index=call.index, **data)
 
-    def _settle(self, data: Mapping[str, Any], *, good: bool) -> None:
+    def _end_call(self, data: Mapping[str, Any], *, good: bool) -> None:
         call = self._calls[data["call_id"]]
         if call.client:
             return
-        self._start(call)
+        self._start_call(call)
         index, call.index = call.index, None
         assert index is not None
-        item = self._output[index] = self._output[index] | items.result(data, good=good)
+        item = self._output[index] = self._output[index] | items.call_result(data, succeeded=good)
         ended = "response.mcp_call.completed" if good else "response.mcp_call.failed"
         self._send(ended, item_id=item["id"], output_index=index)
         self._send("response.output_item.done", output_index=index, item=item)
 
-    def _leave_open(self) -> None:
+    def _mark_calls_incomplete(self) -> None:
         """The response ends before these calls do."""
         for call in self._calls.values():
             if call.index is not None:
@@ -330,7 +346,7 @@ class Log:
 
     # Where it ends.
 
-    def _asked(self, data: Mapping[str, Any]) -> list[OutputItem]:
+    def _list_requests(self, data: Mapping[str, Any]) -> list[OutputItem]:
         """What the client is asked; nothing where the run waits for others alone."""
         asked: list[OutputItem] = []
         for one in data["waiting_for"]:
@@ -346,46 +362,46 @@ class Log:
                 asked.append(item)
         return asked
 
-    def waits(self, event: Logged) -> None:
-        asked = self._asked(event.data)
+    def on_waiting(self, event: LoggedEvent) -> None:
+        asked = self._list_requests(event.data)
         if not asked:
             return
-        self._leave_open()
+        self._mark_calls_incomplete()
         for item in asked:
-            self._whole(item)
+            self._send_item(item)
         self._finish("completed", "response.completed", event)
 
-    def ends(self, event: Logged) -> None:
+    def on_run_ended(self, event: LoggedEvent) -> None:
         self._abandon_writing()
-        self._tell_early()
-        self._leave_open()
+        self._send_early()
+        self._mark_calls_incomplete()
         data = event.data
         output = data.get("output")
         if output is not None and not items.ends_with(self._output, output):
-            self._whole(items.final_message(self.run, output))
-        status, last = ENDS[event.type]
+            self._send_item(items.final_message(self.run, output))
+        status, last = RUN_ENDINGS[event.type]
         if status == "failed":
             self._error = items.error(data["error"])
         elif status == "incomplete":
-            self._incomplete = items.incomplete(data["incomplete_details"])
+            self._incomplete = items.incomplete_details(data["incomplete_details"])
         self._finish(status, last, event)
 
-    def _finish(self, status: str, last: str, event: Logged) -> None:
+    def _finish(self, status: str, last: str, event: LoggedEvent) -> None:
         self._status, self._ended_at, self.ended = status, event.created_at, True
-        self._send(last, response=self.shape(self.found))
+        self._send(last, response=self.shape(self.snapshot))
 
 
-_TOLD: Final[Mapping[str, Callable[[Log, Logged], None]]] = {
-    "run.started": Log.works,
-    "run.resumed": Log.works,
-    "reasoning.completed": Log.thought,
-    "message.completed": Log.said,
-    "tool_call.created": Log.created,
-    "tool_call.approval_requested": Log.know,
-    "tool_call.approval_decided": Log.know,
-    "tool_call.started": Log.started,
-    "usage.updated": Log.counted,
-    "run.waiting": Log.waits,
-    **dict.fromkeys(SETTLES, Log.settled),
-    **dict.fromkeys(ENDS, Log.ends),
+_HANDLERS: Final[Mapping[str, Callable[[ResponseLog, LoggedEvent], None]]] = {
+    "run.started": ResponseLog.on_started,
+    "run.resumed": ResponseLog.on_started,
+    "reasoning.completed": ResponseLog.on_reasoning,
+    "message.completed": ResponseLog.on_message,
+    "tool_call.created": ResponseLog.on_call_created,
+    "tool_call.approval_requested": ResponseLog.on_call_changed,
+    "tool_call.approval_decided": ResponseLog.on_call_changed,
+    "tool_call.started": ResponseLog.on_call_started,
+    "usage.updated": ResponseLog.on_usage,
+    "run.waiting": ResponseLog.on_waiting,
+    **dict.fromkeys(CALL_ENDINGS, ResponseLog.on_call_ended),
+    **dict.fromkeys(RUN_ENDINGS, ResponseLog.on_run_ended),
 }

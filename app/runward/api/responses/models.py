@@ -4,8 +4,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from runward.api.http.models import example
-from runward.api.responses.inputs import InputIn, ItemIn, Theirs
+from runward.api.http.models import with_example
+from runward.api.responses.inputs import InputIn, ItemIn, OpenAIRequestModel
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolName
 
@@ -13,7 +13,7 @@ SERVER: Final = "runward"
 """The `server_label` of tools that Runward runs."""
 
 
-class FunctionIn(Theirs):
+class FunctionIn(OpenAIRequestModel):
     """A function that the client runs."""
 
     type: Literal["function"]
@@ -28,14 +28,14 @@ class FunctionIn(Theirs):
     """Holds the model to the schema."""
 
 
-class AllowedTools(Theirs):
+class AllowedTools(OpenAIRequestModel):
     """Names, in an object."""
 
     tool_names: list[ToolName]
     """The names of registered tools."""
 
 
-class RunwardToolsIn(Theirs):
+class RunwardToolsIn(OpenAIRequestModel):
     """Registered tools, which Runward runs: an `mcp` tool whose `server_label` is `runward`."""
 
     type: Literal["mcp"]
@@ -54,7 +54,7 @@ class RunwardToolsIn(Theirs):
 ToolIn: TypeAlias = Annotated[FunctionIn | RunwardToolsIn, Field(discriminator="type")]
 
 
-class ToolChoiceIn(Theirs):
+class ToolChoiceIn(OpenAIRequestModel):
     """One tool that the model must call."""
 
     type: Literal["function", "mcp"]
@@ -65,14 +65,14 @@ class ToolChoiceIn(Theirs):
     """`runward`, for a registered tool."""
 
 
-class PlainText(Theirs):
+class PlainText(OpenAIRequestModel):
     """Any text."""
 
     type: Literal["text"]
     """`text`."""
 
 
-class JsonSchemaIn(Theirs):
+class JsonSchemaIn(OpenAIRequestModel):
     """JSON of a schema. The answer is held against it, and repaired once where it does not fit."""
 
     type: Literal["json_schema"]
@@ -87,7 +87,7 @@ class JsonSchemaIn(Theirs):
     """Shown again; the answer is always held against the schema."""
 
 
-class TextConfig(Theirs):
+class TextConfig(OpenAIRequestModel):
     """What the answer is to be."""
 
     format: Annotated[PlainText | JsonSchemaIn, Field(discriminator="type")] | None = None
@@ -96,32 +96,32 @@ class TextConfig(Theirs):
     """`model_settings.verbosity`."""
 
 
-class ReasoningConfig(Theirs):
+class ReasoningConfig(OpenAIRequestModel):
     """How much the model thinks."""
 
     effort: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     """`model_settings.reasoning.effort`."""
 
 
-class ConversationIn(Theirs):
+class ConversationIn(OpenAIRequestModel):
     """A session, in an object."""
 
     id: Annotated[str, Field(max_length=64)]
     """`sess_…`."""
 
 
-class StreamOptions(Theirs):
+class StreamOptions(OpenAIRequestModel):
     """How events are streamed."""
 
     include_obfuscation: Literal[False] = False
     """Only false."""
 
 
-class CreateResponse(Theirs):
+class CreateResponse(OpenAIRequestModel):
     """A response: a run of a registered agent or of a model."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             model="offline:rules",
             instructions="Pay what is asked for.",
             input="Please pay(amount=500)",
@@ -190,7 +190,7 @@ class CreateResponse(Theirs):
     """How events are streamed."""
 
 
-class CompactResponse(Theirs):
+class CompactResponse(OpenAIRequestModel):
     """A conversation that is to be sealed."""
 
     model: Annotated[str, Field(min_length=1, max_length=256)]

@@ -7,7 +7,7 @@ from typing import Any, Final
 from runward.api.responses.items import OutputItem, Tokens
 from runward.domain.json import JsonObject, compact
 
-SETTLES: Final[Mapping[str, bool]] = {
+CALL_ENDINGS: Final[Mapping[str, bool]] = {
     "tool_call.completed": True,
     "tool_call.failed": False,
     "tool_call.timed_out": False,
@@ -16,7 +16,7 @@ SETTLES: Final[Mapping[str, bool]] = {
     "tool_call.outcome_unknown": False,
 }
 """What ends a call, and whether it ends well."""
-ENDS: Final[Mapping[str, tuple[str, str]]] = {
+RUN_ENDINGS: Final[Mapping[str, tuple[str, str]]] = {
     "run.completed": ("completed", "response.completed"),
     "run.failed": ("failed", "response.failed"),
     "run.incomplete": ("incomplete", "response.incomplete"),
@@ -27,7 +27,7 @@ ENDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class LoggedEvent:
     """One stored event of the run."""
 
     sequence: int
@@ -37,7 +37,7 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
-class SentItem:
+class ResponseEvent:
     """One event for the client."""
 
     number: int
@@ -64,7 +64,7 @@ class CallState:
 
 
 @dataclass(slots=True)
-class Writing:
+class OpenMessage:
     """A message that is shown while the model writes it. `text`: what was shown, where this
     reader knows it; `shown`: how many characters; `part`: whether its content was opened."""
 
@@ -76,7 +76,7 @@ class Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ResponseSnapshot:
     """What of a response is known. `ended_at`: when its last event was written."""
 
     status: str

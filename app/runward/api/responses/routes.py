@@ -7,24 +7,24 @@ from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Request, Response
 
-from runward.api.events.stream import Frames, counted_stream, stream_of_new
-from runward.api.http.answers import answer
+from runward.api.events.stream import Frames, respond_with_stream, start_stream
+from runward.api.http.answers import json_response
 from runward.api.http.auth import RunsReader, RunsWriter
-from runward.api.http.idempotency import REPLAYED, IdempotentRequest
-from runward.api.http.paging import Walking, page_of
+from runward.api.http.idempotency import REPLAY_HEADERS, IdempotentRequest
+from runward.api.http.paging import Pagination, slice_page
 from runward.api.http.params import IdempotencyKey
-from runward.api.http.routes import router
-from runward.api.http.services import Using
+from runward.api.http.routes import make_router
+from runward.api.http.services import ServicesDep
 from runward.api.responses import following, reading, starting
-from runward.api.responses.conversing import conversation_of, refused
+from runward.api.responses.conversing import parameter_error, parse_conversation
 from runward.api.responses.ids import ResponseId
-from runward.api.responses.input_items import given_at_first, given_to_go_on
+from runward.api.responses.input_items import list_continuation_input, list_initial_input
 from runward.api.responses.items import Tokens
-from runward.api.responses.log import Log
+from runward.api.responses.log import ResponseLog
 from runward.api.responses.models import CompactResponse, CreateResponse
-from runward.api.responses.sealing import seal, unsealer
+from runward.api.responses.sealing import make_unseal, seal
 from runward.api.responses.shown import RESPONSE_STREAM, Compaction, InputItems, ResponseObject
-from runward.api.runs.accept import Answered, accepted_once
+from runward.api.runs.accept import AcceptResult, accept_once
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
@@ -34,7 +34,7 @@ from runward.store.ids import mint
 from runward.store.runs import queries
 from runward.wiring import Services
 
-routes = router("Responses")
+routes = make_router("Responses")
 
 HOLD_SECONDS: Final = 590.0
 """How long an answer is held that is neither streamed nor in the background; OpenAI's clients give
@@ -50,7 +50,7 @@ ResponsePath = Annotated[str, Path(max_length=64, description="The response's id
 @routes.post("/responses", response_model=ResponseObject, responses={**_STREAMED, 404: {}})
 async def create_response(
     principal: RunsWriter,
-    services: Using,
+    services: ServicesDep,
     request: Request,
     body: CreateResponse,
     idempotency_key: IdempotencyKey = None,
@@ -58,64 +58,66 @@ async def create_response(
     """Start a run, or answer one that waits, and answer with its response: when that has ended,
     with `background` at once, with `stream` as events."""
     starting.check_supported(body)
-    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
+    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
 
     async def streamed() -> Frames:
-        log, replayed = await _started(services, principal, body, what)
-        return _frames(services, principal.project_id, log), REPLAYED if replayed else {}
+        log, replayed = await _start_response(services, principal, body, what)
+        return _frames(services, principal.project_id, log), REPLAY_HEADERS if replayed else {}
 
     if body.stream:
-        return await stream_of_new(services, principal, streamed)
-    log, replayed = await _started(services, principal, body, what)
-    headers = REPLAYED if replayed else {}
+        return await start_stream(services, principal, streamed)
+    log, replayed = await _start_response(services, principal, body, what)
+    headers = REPLAY_HEADERS if replayed else {}
     if body.background:
         async with services.autocommit.connect() as tx:
-            await reading.read(tx, principal.project_id, log)
+            await reading.read_log(tx, principal.project_id, log)
     else:
-        await _held(services, principal.project_id, log)
-    return answer(log.shape(log.found), 200, headers)
+        await _wait_for_end(services, principal.project_id, log)
+    return json_response(log.shape(log.snapshot), 200, headers)
 
 
-async def _started(
+async def _start_response(
     services: Services, principal: Principal, body: CreateResponse, request_key: IdempotentRequest
-) -> tuple[Log, bool]:
+) -> tuple[ResponseLog, bool]:
     """The new response, of which nothing is read yet, and whether it was made before under the
     same key."""
     before: tuple[Item, ...] = ()
-    former: following.Former | None = None
+    former: following.PreviousResponse | None = None
     if body.previous_response_id is not None:
         shown = body.previous_response_id
-        former = await following.former_of(services, principal.project_id, shown)
-        if following.is_waited_for(former, body.input):
-            id_, made = await following.go_on(services, principal, body, former, request_key)
-            return reading.log_of(former.view, id_), "Idempotent-Replayed" in made.headers
-        before = await following.history_of(services, principal.project_id, former)
-    unseal = unsealer(services.vault, principal.project_id)
-    items = conversation_of(body.input, unseal, before)
+        former = await following.load_previous_response(services, principal.project_id, shown)
+        if following.answers_wait(former, body.input):
+            id_, made = await following.continue_run(services, principal, body, former, request_key)
+            return reading.create_log(former.view, id_), "Idempotent-Replayed" in made.headers
+        before = await following.load_history(services, principal.project_id, former)
+    unseal = make_unseal(services.vault, principal.project_id)
+    items = parse_conversation(body.input, unseal, before)
     if not items:
-        raise refused("input", "is required")
+        raise parameter_error("input", "is required")
 
-    async def start() -> Answered:
+    async def start() -> AcceptResult:
         continued_from = former.id.run_id if former else None
         return await starting.start(services, principal, body, request_key, items, continued_from)
 
-    accepted = await accepted_once(services, request_key, start)
+    accepted = await accept_once(services, request_key, start)
     run = accepted.run
-    return reading.log_of(run, ResponseId(run.id)), accepted.replayed
+    return reading.create_log(run, ResponseId(run.id)), accepted.replayed
 
 
-async def _held(services: Services, project_id: ProjectId, log: Log) -> None:
+async def _wait_for_end(services: Services, project_id: ProjectId, log: ResponseLog) -> None:
     """Until it has ended; or for so long that it is shown as it is by then."""
     try:
         async with asyncio.timeout(HOLD_SECONDS):
-            async for _ in reading.follow(services, project_id, log, pieces=False):
+            async for _ in reading.follow(services, project_id, log, deltas=False):
                 pass
     except TimeoutError:
         return
 
 
-async def _frames(services: Services, project_id: ProjectId, log: Log) -> AsyncIterator[str]:
-    async for sent in reading.follow(services, project_id, log, pieces=True):
+async def _frames(
+    services: Services, project_id: ProjectId, log: ResponseLog
+) -> AsyncIterator[str]:
+    async for sent in reading.follow(services, project_id, log, deltas=True):
         yield "".join(one.frame for one in sent) or ": still here\n\n"
     if log.ended:
         yield "data: [DONE]\n\n"
@@ -124,7 +126,7 @@ async def _frames(services: Services, project_id: ProjectId, log: Log) -> AsyncI
 @routes.get("/responses/{response_id}", response_model=ResponseObject, responses=_STREAMED)
 async def get_response(
     principal: RunsReader,
-    services: Using,
+    services: ServicesDep,
     response_id: ResponsePath,
     stream: Annotated[bool, Query(description="Answer with its events.")] = False,
     starting_after: Annotated[
@@ -137,64 +139,66 @@ async def get_response(
     if include_obfuscation:
         raise e.UnsupportedParameterError("include_obfuscation", "Events have no padding.")
     if starting_after is not None and not stream:
-        raise refused("query.starting_after", "needs stream=true")
-    view, id_, log = await reading.found_response(services, principal.project_id, response_id)
+        raise parameter_error("query.starting_after", "needs stream=true")
+    view, id_, log = await reading.load_response(services, principal.project_id, response_id)
     if not stream:
-        return answer(log.shape(log.found))
-    log = reading.log_of(view, id_, -1 if starting_after is None else starting_after)
-    return counted_stream(services, principal, _frames(services, principal.project_id, log))
+        return json_response(log.shape(log.snapshot))
+    log = reading.create_log(view, id_, -1 if starting_after is None else starting_after)
+    return respond_with_stream(services, principal, _frames(services, principal.project_id, log))
 
 
 @routes.post("/responses/{response_id}/cancel", response_model=ResponseObject)
 async def cancel_response(
-    principal: RunsWriter, services: Using, response_id: ResponsePath
+    principal: RunsWriter, services: ServicesDep, response_id: ResponsePath
 ) -> Response:
     """Cancel the run, also where it waits for the client. Cancelling twice is fine; a run that
     has ended otherwise is 409."""
-    view, id_, _ = await reading.found_response(services, principal.project_id, response_id)
+    view, id_, _ = await reading.load_response(services, principal.project_id, response_id)
     await cancel(services, principal.project_id, id_.run_id)
-    log = reading.log_of(view, id_)
+    log = reading.create_log(view, id_)
     async with services.autocommit.connect() as tx:
-        await reading.read(tx, principal.project_id, log)
-    return answer(log.shape(log.found))
+        await reading.read_log(tx, principal.project_id, log)
+    return json_response(log.shape(log.snapshot))
 
 
 @routes.get("/responses/{response_id}/input_items", response_model=InputItems)
 async def list_input_items(
-    principal: RunsReader, services: Using, response_id: ResponsePath, walk: Walking
+    principal: RunsReader, services: ServicesDep, response_id: ResponsePath, walk: Pagination
 ) -> Response:
     """What the response was given: its input behind the conversation that it goes on from, or
     what was answered to the run that waited."""
-    view, id_, log = await reading.found_response(services, principal.project_id, response_id)
+    view, id_, log = await reading.load_response(services, principal.project_id, response_id)
     async with services.autocommit.connect() as tx:
         found = await queries.load(tx, principal.project_id, id_.run_id)
-        before = await reading.response_before(tx, principal.project_id, view, log)
-        messages = await reading.messages_given(tx, principal.project_id, id_) if id_.after else 0
+        before = await reading.read_previous_response(tx, principal.project_id, view, log)
+        messages = await reading.count_messages(tx, principal.project_id, id_) if id_.after else 0
     assert found is not None
     run = id_.run_id.hex
     state = found[1]
-    shown = given_at_first(run, state)
+    shown = list_initial_input(run, state)
     if id_.after:
-        shown = given_to_go_on(run, before, state, messages)
-    return answer(page_of(shown, walk, lambda item: str(item["id"])))
+        shown = list_continuation_input(run, before, state, messages)
+    return json_response(slice_page(shown, walk, lambda item: str(item["id"])))
 
 
 @routes.post("/responses/compact", response_model=Compaction, responses={404: {}})
 async def compact_response(
-    principal: RunsWriter, services: Using, body: CompactResponse
+    principal: RunsWriter, services: ServicesDep, body: CompactResponse
 ) -> Response:
     """Seal a conversation into one item, which can be sent as input in its place. Nothing is
     summarised, and no model is asked."""
-    await starting.resolved_model(services, principal.project_id, starting.model_alone(body.model))
+    await starting.resolve_model(
+        services, principal.project_id, starting.build_model_request(body.model)
+    )
     before: tuple[Item, ...] = ()
     if body.previous_response_id is not None:
         shown = body.previous_response_id
-        former = await following.former_of(services, principal.project_id, shown)
-        before = await following.history_of(services, principal.project_id, former)
-    unseal = unsealer(services.vault, principal.project_id)
-    items = conversation_of(body.input, unseal, before)
+        former = await following.load_previous_response(services, principal.project_id, shown)
+        before = await following.load_history(services, principal.project_id, former)
+    unseal = make_unseal(services.vault, principal.project_id)
+    items = parse_conversation(body.input, unseal, before)
     if not items:
-        raise refused("input", "is required")
+        raise parameter_error("input", "is required")
     id_ = f"cmp_{mint().hex}"
     item = {
         "type": "compaction",
@@ -208,6 +212,6 @@ async def compact_response(
         "object": "response.compaction",
         "created_at": int(time.time()),
         "output": [item],
-        "usage": Tokens().shown,
+        "usage": Tokens().usage,
     }
-    return answer(shown_)
+    return json_response(shown_)

@@ -8,15 +8,15 @@ from typing import Final, cast
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from runward.api.responses.conversing import Unseal, refused
+from runward.api.responses.conversing import Unseal, parameter_error
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.items import Item, item_from_json, item_to_json
 from runward.store.access.vault import SecretUnreadableError, Vault
 
-MAX_BYTES: Final = 4_194_304
+MAX_ITEM_BYTES: Final = 4_194_304
 """Of the items of one conversation, as JSON."""
-_ROOM: Final = 4096
+_RESERVED_BYTES: Final = 4096
 """Bytes of a request that are reserved for everything but the sealed conversation."""
 _COLUMN: Final = "responses.compaction"
 _UNKNOWN: Final = "was not sealed here for this project, or was altered"
@@ -26,21 +26,23 @@ def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item], max_body_by
     """`max_body_bytes`: of a request, which must be able to hold the result. Raises
     InvalidRequestError where there are more than MAX_BYTES of items, or the result is larger."""
     text = compact([item_to_json(item) for item in items])
-    if len(text.encode()) > MAX_BYTES:
-        raise refused("input", f"is more than {MAX_BYTES} bytes, as much as can be sealed")
+    if len(text.encode()) > MAX_ITEM_BYTES:
+        raise parameter_error(
+            "input", f"is more than {MAX_ITEM_BYTES} bytes, as much as can be sealed"
+        )
     packed = base64.b64encode(zlib.compress(text.encode())).decode()
     sealed = vault.seal(packed, column=_COLUMN, project_id=project_id, row="")
     encoded = base64.b64encode(sealed).decode()
-    if len(encoded) + _ROOM > max_body_bytes:
+    if len(encoded) + _RESERVED_BYTES > max_body_bytes:
         size = f"{len(encoded)} bytes when it is sealed; the limit is {max_body_bytes} bytes"
-        raise refused("input", f"has {size}")
+        raise parameter_error("input", f"has {size}")
     return encoded
 
 
-def unsealer(vault: Vault, project_id: ProjectId) -> Unseal:
+def make_unseal(vault: Vault, project_id: ProjectId) -> Unseal:
     """Return a function that opens the items of one request. They may have MAX_BYTES in total,
     because a few sealed bytes can hold much text and can be sent many times."""
-    left = MAX_BYTES
+    left = MAX_ITEM_BYTES
 
     def unseal(sealed: str) -> Sequence[Item]:
         nonlocal left
@@ -48,11 +50,13 @@ def unsealer(vault: Vault, project_id: ProjectId) -> Unseal:
             raw = base64.b64decode(sealed, validate=True)
             packed = vault.open(raw, column=_COLUMN, project_id=project_id, row="")
         except (SecretUnreadableError, ValueError):
-            raise refused("input", f"encrypted_content {_UNKNOWN}") from None
+            raise parameter_error("input", f"encrypted_content {_UNKNOWN}") from None
         text = zlib.decompress(base64.b64decode(packed))
         left -= len(text)
         if left < 0:
-            raise refused("input", f"has compaction items of more than {MAX_BYTES} bytes in total")
+            raise parameter_error(
+                "input", f"has compaction items of more than {MAX_ITEM_BYTES} bytes in total"
+            )
         found = cast("list[JsonValue]", from_json(text))
         return [item_from_json(cast("JsonObject", one)) for one in found]
 

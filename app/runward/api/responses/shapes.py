@@ -6,12 +6,12 @@ from typing import Any, Final, cast
 
 from runward.api.responses.ids import ResponseId
 from runward.api.responses.models import SERVER, CreateResponse
-from runward.api.responses.parts import Found
+from runward.api.responses.parts import ResponseSnapshot
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact
 from runward.store.runs.views import RunView
 
-_KEPT: Final[set[str]] = {
+_KEPT_FIELDS: Final[set[str]] = {
     "background",
     "frequency_penalty",
     "max_output_tokens",
@@ -33,18 +33,18 @@ _KEPT: Final[set[str]] = {
 """What a run keeps of the request only to show it again."""
 
 
-def kept_of(body: CreateResponse) -> JsonObject:
+def select_kept_fields(body: CreateResponse) -> JsonObject:
     """Beside the run: what of the request is shown again."""
     return body.model_dump(
-        mode="json", include=_KEPT, exclude_unset=True, exclude_none=True, by_alias=True
+        mode="json", include=_KEPT_FIELDS, exclude_unset=True, exclude_none=True, by_alias=True
     )
 
 
-def shaper(view: RunView, id_: ResponseId) -> Callable[[Found], dict[str, Any]]:
+def make_shape(view: RunView, id_: ResponseId) -> Callable[[ResponseSnapshot], dict[str, Any]]:
     """The response, by what is known of it."""
-    fixed = _fixed(view, id_)
+    fixed = _list_fixed_fields(view, id_)
 
-    def shape(found: Found) -> dict[str, Any]:
+    def shape(found: ResponseSnapshot) -> dict[str, Any]:
         created, ended = found.created_at, found.ended_at
         done = ended is not None
         before = ResponseId(id_.run_id, found.before)
@@ -56,7 +56,7 @@ def shaper(view: RunView, id_: ResponseId) -> Callable[[Found], dict[str, Any]]:
             "error": found.error,
             "incomplete_details": found.incomplete,
             "output": found.output,
-            "usage": found.usage.shown if done else None,
+            "usage": found.usage.usage if done else None,
         }
 
     return shape
@@ -66,7 +66,7 @@ def _unix(at: str) -> int:
     return int(datetime.fromisoformat(at).timestamp())
 
 
-def _fixed(view: RunView, id_: ResponseId) -> dict[str, Any]:
+def _list_fixed_fields(view: RunView, id_: ResponseId) -> dict[str, Any]:
     config = cast("dict[str, Any]", view.config)
     asked: dict[str, Any] = config.get("request") or {}
     inline = view.agent is None

@@ -4,7 +4,7 @@ from typing import Any, Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from runward.api.http.models import ResponseModel, example
+from runward.api.http.models import ResponseModel, with_example
 from runward.domain.json import JsonObject
 
 RESPONSE_STREAM: Final = {"$ref": "#/components/schemas/ResponseStream"}
@@ -72,7 +72,7 @@ class ResponseObject(ResponseModel):
     """A response: a run, from its beginning or from where it waited for the client, up to where
     it waits for the client again, or ends."""
 
-    model_config = ConfigDict(json_schema_extra=example(**_EXAMPLE))
+    model_config = ConfigDict(json_schema_extra=with_example(**_EXAMPLE))
 
     id: str
     """`resp_…`, with the digits of the run's id."""
@@ -146,7 +146,7 @@ class InputItems(ResponseModel):
     """What a response was given."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             object="list",
             data=[
                 {
@@ -179,7 +179,7 @@ class Compaction(ResponseModel):
     """A sealed conversation."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             id="cmp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
             object="response.compaction",
             created_at=1793610600,

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from runward.api.http.idempotency import IdempotentRequest
-from runward.api.responses.conversing import refused
+from runward.api.responses.conversing import parameter_error
 from runward.api.responses.models import (
     ConversationIn,
     CreateResponse,
@@ -12,14 +12,14 @@ from runward.api.responses.models import (
     JsonSchemaIn,
     RunwardToolsIn,
 )
-from runward.api.responses.shapes import kept_of
+from runward.api.responses.shapes import select_kept_fields
 from runward.api.runs import accept
-from runward.api.runs.accept import Answered
+from runward.api.runs.accept import AcceptResult
 from runward.api.runs.request_models import StartRun
-from runward.api.runs.resolution import Resolved, resolve
+from runward.api.runs.resolution import ResolvedAgent, resolve_agent
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
-from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse
+from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.builtin_names import is_reserved
 from runward.domain.registry.scopes import Principal
@@ -43,14 +43,18 @@ _SETTINGS: Final = (
     "safety_identifier",
     "prompt_cache_key",
 )
-_OF_THE_AGENT: Final = (
+_AGENT_SETTINGS: Final = (
     "instructions",
     "tool_choice",
     "parallel_tool_calls",
     "reasoning",
     *_SETTINGS[:5],
 )
-_NOTHING: Final[JsonObject] = {"type": "object", "properties": {}, "additionalProperties": False}
+_EMPTY_SCHEMA: Final[JsonObject] = {
+    "type": "object",
+    "properties": {},
+    "additionalProperties": False,
+}
 
 
 def check_supported(body: CreateResponse) -> None:
@@ -66,7 +70,7 @@ def check_supported(body: CreateResponse) -> None:
     if body.top_logprobs:
         raise e.UnsupportedParameterError("top_logprobs", "There are no log probabilities.")
     if body.conversation is not None and body.previous_response_id is not None:
-        raise refused("conversation", "cannot stand beside previous_response_id")
+        raise parameter_error("conversation", "cannot stand beside previous_response_id")
 
 
 async def start(
@@ -76,23 +80,25 @@ async def start(
     request_key: IdempotentRequest,
     items: tuple[Item, ...],
     continued_from: RunId | None,
-) -> Answered:
+) -> AcceptResult:
     """After this the run and its first event are committed. Raises AppErrors."""
-    session_id = _session_of(body)
-    request = _as_run(body)
-    resolved = await resolved_model(services, principal.project_id, request)
-    resolved = _with_own(body, resolved)
-    new = accept.new_run(principal, request, resolved, items, continued_from)
+    session_id = _parse_session(body)
+    request = _build_start_request(body)
+    resolved = await resolve_model(services, principal.project_id, request)
+    resolved = _add_run_settings(body, resolved)
+    new = accept.build_new_run(principal, request, resolved, items, continued_from)
     new = request_key.with_key(replace(new, metadata=dict(body.metadata)))
     if session_id is not None:
         return await accept.accept_in_session(services, new, session_id)
-    return await accept.accept_at_once(services, new)
+    return await accept.accept_immediately(services, new)
 
 
-async def resolved_model(services: Services, project_id: ProjectId, request: StartRun) -> Resolved:
+async def resolve_model(
+    services: Services, project_id: ProjectId, request: StartRun
+) -> ResolvedAgent:
     """Raises ModelNotFoundError for an unknown agent or model."""
     try:
-        return await resolve(services, project_id, request)
+        return await resolve_agent(services, project_id, request)
     except (e.UnknownAgentError, e.UnknownModelError) as error:
         if error.errors and error.errors[0].path in ("agent", "model"):
             wrong = [FieldError("model", error.errors[0].message)]
@@ -100,21 +106,21 @@ async def resolved_model(services: Services, project_id: ProjectId, request: Sta
         raise
 
 
-def model_alone(model: str) -> StartRun:
+def build_model_request(model: str) -> StartRun:
     """A run of it and nothing else, to see whether there is such a model."""
     named = "model" if ":" in model else "agent"
     return StartRun.model_construct(None, input="", **{named: model})
 
 
-def _as_run(body: CreateResponse) -> StartRun:
+def _build_start_request(body: CreateResponse) -> StartRun:
     fields: dict[str, Any] = {"input": ""}
     if body.max_tool_calls is not None:
         fields["limits"] = Limits.model_construct(None, max_tool_calls=body.max_tool_calls)
     if ":" not in body.model:
-        _check_agent_s(body)
+        _check_agent_settings(body)
         return StartRun.model_construct(None, agent=body.model, **fields)
     fields["model"] = body.model
-    fields["tools"] = registered_of(body)
+    fields["tools"] = list_registered_tools(body)
     if body.instructions is not None:
         fields["instructions"] = body.instructions
     if body.parallel_tool_calls is not None:
@@ -126,8 +132,8 @@ def _as_run(body: CreateResponse) -> StartRun:
     return StartRun.model_construct(None, **fields)
 
 
-def _check_agent_s(body: CreateResponse) -> None:
-    for name in _OF_THE_AGENT:
+def _check_agent_settings(body: CreateResponse) -> None:
+    for name in _AGENT_SETTINGS:
         if getattr(body, name) is not None:
             why = f"belongs to the agent '{body.model}' and cannot be set beside it"
             raise e.UnsupportedParameterError(name, why)
@@ -135,18 +141,18 @@ def _check_agent_s(body: CreateResponse) -> None:
     if text is not None and (isinstance(text.format, JsonSchemaIn) or text.verbosity is not None):
         why = f"belongs to the agent '{body.model}' and cannot be set beside it"
         raise e.UnsupportedParameterError("text", why)
-    if registered_of(body):
+    if list_registered_tools(body):
         why = f"The agent '{body.model}' has its tools; only functions can be added."
         raise e.UnsupportedParameterError("tools", why)
 
 
-def registered_of(body: CreateResponse) -> tuple[str, ...]:
+def list_registered_tools(body: CreateResponse) -> tuple[str, ...]:
     """The registered tools that are asked for. Raises InvalidRequestError for more than a run
     can have."""
     named = [one.names for one in body.tools or () if isinstance(one, RunwardToolsIn)]
     found = tuple(dict.fromkeys(name for names in named for name in names))
     if len(found) > MAX_TOOLS:
-        raise refused("tools", f"must name at most {MAX_TOOLS} registered tools")
+        raise parameter_error("tools", f"must name at most {MAX_TOOLS} registered tools")
     return found
 
 
@@ -164,14 +170,14 @@ def _settings(body: CreateResponse) -> JsonObject:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def functions_in(body: CreateResponse) -> tuple[ToolSpec, ...]:
+def parse_functions(body: CreateResponse) -> tuple[ToolSpec, ...]:
     """Raises InvalidRequestError."""
     errors: list[FieldError] = []
     specs: dict[str, ToolSpec] = {}
     for n, one in enumerate(body.tools or ()):
         if not isinstance(one, FunctionIn):
             continue
-        parameters = _NOTHING if one.parameters is None else one.parameters
+        parameters = _EMPTY_SCHEMA if one.parameters is None else one.parameters
         place = f"tools.{n}.parameters"
         errors += check_schema(parameters, strict=one.strict, at=place)
         if is_reserved(one.name) or one.name in specs:
@@ -190,52 +196,54 @@ def functions_in(body: CreateResponse) -> tuple[ToolSpec, ...]:
     return tuple(specs.values())
 
 
-def _with_own(body: CreateResponse, resolved: Resolved) -> Resolved:
+def _add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> ResolvedAgent:
     """The run's config, with what only this run has."""
-    config, functions = resolved.config, functions_in(body)
+    config, functions = resolved.config, parse_functions(body)
     taken = {*config.tools, *(one.name for one in functions)}
     if len(taken) < len(config.tools) + len(functions):
-        raise refused("tools", "has a function with the name of a registered tool")
+        raise parameter_error("tools", "has a function with the name of a registered tool")
     fields: dict[str, Any] = dict(config)
     if (choice := body.tool_choice) is not None:
         if not isinstance(choice, str) and choice.name not in taken:
-            raise refused("tool_choice", "must name one of the response's tools")
+            raise parameter_error("tool_choice", "must name one of the response's tools")
         named = choice if isinstance(choice, str) else NamedTool(name=choice.name)
         fields["tool_choice"] = named
     if functions and config.limits.deadline_seconds is None:
         fields["limits"] = config.limits.model_copy(update={"deadline_seconds": DEADLINE_SECONDS})
-    fields |= {"functions": functions, "request": kept_of(body)}
+    fields |= {"functions": functions, "request": select_kept_fields(body)}
     own = RunConfig.model_construct(None, **fields)
     team = dict(resolved.team)
     if resolved.version is not None and body.model in team:
         team[body.model] = Member(own, resolved.version)
-    return Resolved(own, resolved.version, team)
+    return ResolvedAgent(own, resolved.version, team)
 
 
-def _session_of(body: CreateResponse) -> SessionId | None:
+def _parse_session(body: CreateResponse) -> SessionId | None:
     given = body.conversation
     if given is None:
         return None
-    value = parse(Prefix.SESSION, given.id if isinstance(given, ConversationIn) else given)
+    value = parse_id(Prefix.SESSION, given.id if isinstance(given, ConversationIn) else given)
     if value is None:
         raise e.SessionNotFoundError(errors=[FieldError("conversation", "is no session")])
     return SessionId(value)
 
 
-def check_goes_on(body: CreateResponse, config: RunConfig) -> None:
+def check_continuation(body: CreateResponse, config: RunConfig) -> None:
     """A run that goes on is what it was when it was started. Raises InvalidRequestError where the
     request says otherwise."""
     kept = config.request or {}
-    for name, value in kept_of(body).items():
+    for name, value in select_kept_fields(body).items():
         if name not in ("background", "previous_response_id") and kept.get(name) != value:
-            raise _differs(name)
+            raise _changed_error(name)
     if body.instructions is not None and body.instructions != config.instructions:
-        raise _differs("instructions")
+        raise _changed_error("instructions")
     registered = config.tools if ":" in body.model else ()  # an agent has its own
-    same = (functions_in(body), registered_of(body)) == (config.functions, registered)
+    same = (parse_functions(body), list_registered_tools(body)) == (config.functions, registered)
     if body.tools is not None and not same:
-        raise _differs("tools")
+        raise _changed_error("tools")
 
 
-def _differs(name: str) -> e.InvalidRequestError:
-    return refused(name, "must be left out or as in the response that this one goes on from")
+def _changed_error(name: str) -> e.InvalidRequestError:
+    return parameter_error(
+        name, "must be left out or as in the response that this one goes on from"
+    )

@@ -10,14 +10,14 @@ from sqlalchemy.exc import DBAPIError
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.runs.cancel import cancel
 from runward.api.runs.request_models import StartRun
-from runward.api.runs.resolution import Resolved, resolve
+from runward.api.runs.resolution import ResolvedAgent, resolve_agent
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, RunId, SessionId, format_id, parse
+from runward.domain.ids import Prefix, RunId, SessionId, format_id, parse_id
 from runward.domain.registry.scopes import Principal
-from runward.domain.run.bounds import bytes_of, check_room
+from runward.domain.run.bounds import check_room, count_json_bytes
 from runward.domain.run.items import Item
 from runward.domain.run.sessions import OnConflict
-from runward.domain.run.state import Changes, Place, RunState, Segment, SegmentKind, created
+from runward.domain.run.state import Changes, Place, RunState, Segment, SegmentKind, add_run_created
 from runward.domain.run.status import RunStatus
 from runward.store import codec
 from runward.store.access import idempotency
@@ -33,7 +33,7 @@ UNIQUE_VIOLATION: Final = "23505"
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AcceptResult:
     """`replayed`: the key was used before; the run is as it is now. Else its `created_by` is not
     looked up: it is who asks."""
 
@@ -43,16 +43,16 @@ class Answered:
 
 async def accept(
     services: Services, principal: Principal, body: StartRun, request_key: IdempotentRequest
-) -> Answered:
+) -> AcceptResult:
     """After this the run and its first event are committed. Raises AppErrors."""
-    return await accepted_once(
+    return await accept_once(
         services, request_key, lambda: _accept_new(services, principal, body, request_key)
     )
 
 
-async def accepted_once(
-    services: Services, request_key: IdempotentRequest, start: Callable[[], Awaitable[Answered]]
-) -> Answered:
+async def accept_once(
+    services: Services, request_key: IdempotentRequest, start: Callable[[], Awaitable[AcceptResult]]
+) -> AcceptResult:
     """`start` accepts a run and keeps the key beside it."""
     if request_key.key is not None and (kept := await _replay(services, request_key)) is not None:
         return kept
@@ -70,19 +70,19 @@ async def accepted_once(
 
 async def _accept_new(
     services: Services, principal: Principal, body: StartRun, request_key: IdempotentRequest
-) -> Answered:
-    resolved = await resolve(services, principal.project_id, body)
-    new = request_key.with_key(new_run(principal, body, resolved, body.messages()))
+) -> AcceptResult:
+    resolved = await resolve_agent(services, principal.project_id, body)
+    new = request_key.with_key(build_new_run(principal, body, resolved, body.to_messages()))
     if body.session_id is not None:
-        value = parse(Prefix.SESSION, body.session_id)
+        value = parse_id(Prefix.SESSION, body.session_id)
         if value is None:
             raise e.SessionNotFoundError
         wish = None if body.on_conflict is None else OnConflict(body.on_conflict)
         return await accept_in_session(services, new, SessionId(value), wish)
-    return await accept_at_once(services, new)
+    return await accept_immediately(services, new)
 
 
-async def accept_at_once(services: Services, new: NewRun) -> Answered:
+async def accept_immediately(services: Services, new: NewRun) -> AcceptResult:
     """A run that waits for no other. With room in this process it is leased to it at once: one
     commit less."""
     lease = services.reserve_slot()
@@ -96,48 +96,48 @@ async def accept_at_once(services: Services, new: NewRun) -> Answered:
             services.free_slot()
         raise
     if lease:
-        services.adopt(_state(new, accepted))
+        services.adopt(_build_state(new, accepted))
     else:
         services.wake_worker()
-    return Answered(_view(new, accepted), replayed=False)
+    return AcceptResult(_build_view(new, accepted), replayed=False)
 
 
-async def _nothing_else(_tx: Tx, _new: NewRun) -> None:
+async def _do_nothing(_tx: Tx, _new: NewRun) -> None:
     pass
 
 
 async def accept_in_transaction(
-    services: Services, new: NewRun, also: Callable[[Tx, NewRun], Awaitable[None]]
-) -> Answered:
-    """`also` is done in the commit that accepts the run."""
+    services: Services, new: NewRun, after_accept: Callable[[Tx, NewRun], Awaitable[None]]
+) -> AcceptResult:
+    """`after_accept` is done in the commit that accepts the run."""
     async with services.database.pool.begin() as tx:
         row = (await tx.execute(ACCEPT, accept_values([new], services.lease))).one()
-        await also(tx, new)
+        await after_accept(tx, new)
     services.wake_worker()
-    return Answered(_view(new, AcceptedRun(row.at, row.tool_versions)), replayed=False)
+    return AcceptResult(_build_view(new, AcceptedRun(row.at, row.tool_versions)), replayed=False)
 
 
 async def accept_in_session(
     services: Services,
     new: NewRun,
     session_id: SessionId,
-    wish: OnConflict | None = None,
+    on_conflict: OnConflict | None = None,
     *,
-    also: Callable[[Tx, NewRun], Awaitable[None]] = _nothing_else,
-) -> Answered:
+    after_accept: Callable[[Tx, NewRun], Awaitable[None]] = _do_nothing,
+) -> AcceptResult:
     """One run of a session at a time: this one starts, waits, is refused, or ends the others.
-    `also` is done in the commit that accepts it."""
-    for _ in range(sessions.MAX_ROUNDS):
+    `after_accept` is done in the commit that accepts it."""
+    for _ in range(sessions.MAX_CANCEL_ROUNDS):
         async with services.database.pool.begin() as tx:
-            taken = await sessions.take_place(tx, new.project_id, session_id, wish)
-            if taken.previous and await _is_kept(tx, new):
+            taken = await sessions.take_slot(tx, new.project_id, session_id, on_conflict)
+            if taken.previous and await _is_key_used(tx, new):
                 raise e.SessionBusyError  # the one in the way is this very request's run
             if not taken.previous:
                 place = Place(session_id, taken.seq)
                 new = replace(new, place=place, waits=taken.waits)
                 values = accept_values([new], services.lease)
                 row = (await tx.execute(ACCEPT, values)).one()
-                await also(tx, new)
+                await after_accept(tx, new)
                 break
         for run_id in taken.previous:
             with suppress(e.RunEndedError):
@@ -145,36 +145,36 @@ async def accept_in_session(
     else:
         raise e.SessionBusyError
     services.wake_worker()
-    return Answered(_view(new, AcceptedRun(row.at, row.tool_versions)), replayed=False)
+    return AcceptResult(_build_view(new, AcceptedRun(row.at, row.tool_versions)), replayed=False)
 
 
-async def _is_kept(tx: Tx, new: NewRun) -> bool:
+async def _is_key_used(tx: Tx, new: NewRun) -> bool:
     """Whether the request's key has been used: the session's lock has been waited for."""
     if new.idempotency is None:
         return False
     return await idempotency.read(tx, new.project_id, new.idempotency[0]) is not None
 
 
-async def _replay(services: Services, request_key: IdempotentRequest) -> Answered | None:
+async def _replay(services: Services, request_key: IdempotentRequest) -> AcceptResult | None:
     """The run that was started under the key, as it is now."""
     assert request_key.key is not None
     async with services.database.pool.begin() as tx:
         kept = await idempotency.read(tx, request_key.project_id, request_key.key)
         if kept is None:
-            await idempotency.drop_expired(tx, request_key.project_id, request_key.key)
+            await idempotency.delete_expired(tx, request_key.project_id, request_key.key)
             return None
         request_key.check(kept)
         assert kept.resource_id is not None
         run = await views.get_run(tx, request_key.project_id, RunId(kept.resource_id))
     if run is None:
         raise e.RunNotFoundError
-    return Answered(run, replayed=True)
+    return AcceptResult(run, replayed=True)
 
 
-def new_run(
+def build_new_run(
     principal: Principal,
     body: StartRun,
-    resolved: Resolved,
+    resolved: ResolvedAgent,
     items: tuple[Item, ...],
     continued_from: RunId | None = None,
 ) -> NewRun:
@@ -183,7 +183,7 @@ def new_run(
         check_room(items)
     config, changes = resolved.config, Changes()
     before = {"continued_from": format_id(Prefix.RUN, continued_from)} if continued_from else {}
-    created(changes, body.agent, config, **before)
+    add_run_created(changes, body.agent, config, **before)
     segment = Segment(SegmentKind.INPUT, 0, body.agent, items)
     changes.segments.append(segment)
     return NewRun(
@@ -201,7 +201,7 @@ def new_run(
     )
 
 
-def _state(new: NewRun, accepted: AcceptedRun) -> RunState:
+def _build_state(new: NewRun, accepted: AcceptedRun) -> RunState:
     """As the run would be loaded."""
     return RunState(
         project_id=new.project_id,
@@ -217,11 +217,11 @@ def _state(new: NewRun, accepted: AcceptedRun) -> RunState:
         team=new.team,
         created_by=new.created_by,
         seconds_left=new.config.limits.deadline_seconds,
-        stored_bytes=bytes_of(new.changes.segments),
+        stored_bytes=count_json_bytes(new.changes.segments),
     )
 
 
-def _view(new: NewRun, accepted: AcceptedRun) -> RunView:
+def _build_view(new: NewRun, accepted: AcceptedRun) -> RunView:
     return RunView(
         id=new.id,
         status=RunStatus.IN_PROGRESS if new.lease else RunStatus.QUEUED,
@@ -229,7 +229,7 @@ def _view(new: NewRun, accepted: AcceptedRun) -> RunView:
         config=codec.config_to_json(new.config),
         created_by=None,
         turn=new.turn,
-        usage=dict.fromkeys(views.USAGE, 0),
+        usage=dict.fromkeys(views.USAGE_FIELDS, 0),
         session_id=new.place.session_id if new.place else None,
         continued_from=new.continued_from,
         parent_run_id=None,

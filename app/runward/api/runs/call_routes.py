@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 from fastapi import Path, Request, Response
 
-from runward.api.http.answers import answer
+from runward.api.http.answers import json_response
 from runward.api.http.auth import ApprovalsDecider, RunsReader, RunsWriter
-from runward.api.http.idempotency import IdempotentRequest, answer_once
+from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.params import CallPath, IdempotencyKey, MaxArgumentsBytes, RunPath
-from runward.api.http.routes import router
-from runward.api.http.services import Using
+from runward.api.http.routes import make_router
+from runward.api.http.services import ServicesDep
 from runward.api.runs import render
 from runward.api.runs.models import ToolCall
 from runward.api.runs.request_models import ClientResult
@@ -24,34 +24,34 @@ from runward.store.postgres.db import Tx
 from runward.store.registry import policies
 from runward.store.runs import client_results, transitions, views
 
-routes = router("Runs")
-callbacks = router("Callbacks")
+routes = make_router("Runs")
+callbacks = make_router("Callbacks")
 
-EARLY_TRIES: Final = 50
-EARLY_SECONDS: Final = 0.1
+MAX_EARLY_ATTEMPTS: Final = 50
+EARLY_RETRY_SECONDS: Final = 0.1
 """A tool may call back before its own 202 has arrived; that is waited for, for so long."""
 
 
 @routes.get("/runs/{run_id}/tool_calls/{call_id:path}", response_model=ToolCall)
 async def get_tool_call(
     principal: RunsReader,
-    services: Using,
+    services: ServicesDep,
     run_id: RunPath,
     call_id: CallPath,
     max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> Response:
     """Show one call of a run."""
     async with services.autocommit.connect() as tx:
-        found = await views.calls_of(tx, principal.project_id, run_id, call_id=call_id)
+        found = await views.list_calls(tx, principal.project_id, run_id, call_id=call_id)
     if not found:
         raise e.CallNotFoundError
-    return answer(render.tool_call(run_id, found[0], max_arguments_bytes))
+    return json_response(render.tool_call(run_id, found[0], max_arguments_bytes))
 
 
 @routes.post("/runs/{run_id}/tool_calls/{call_id:path}/resolve", response_model=ToolCall)
 async def resolve_tool_call(
     principal: ApprovalsDecider,
-    services: Using,
+    services: ServicesDep,
     request: Request,
     run_id: RunPath,
     call_id: CallPath,
@@ -65,10 +65,12 @@ async def resolve_tool_call(
         await transitions.resolve_call(
             tx, services.vault, principal.project_id, run_id, call_id, resolution
         )
-        return await _shown_call(tx, principal.project_id, run_id, call_id)
+        return await _read_call(tx, principal.project_id, run_id, call_id)
 
-    shown = await answer_once(
-        services, IdempotentRequest.of(request, principal.project_id, idempotency_key), resolve
+    shown = await respond_once(
+        services,
+        IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
+        resolve,
     )
     services.wake_worker()
     return shown
@@ -77,7 +79,7 @@ async def resolve_tool_call(
 @routes.post("/runs/{run_id}/tool_calls/{call_id:path}/result", response_model=ToolCall)
 async def give_tool_result(
     principal: RunsWriter,
-    services: Using,
+    services: ServicesDep,
     request: Request,
     run_id: RunPath,
     call_id: CallPath,
@@ -89,32 +91,34 @@ async def give_tool_result(
 
     async def give(tx: Tx) -> ToolCall:
         policy = await policies.get_policy(tx, principal.project_id)
-        await client_results.give(
+        await client_results.submit_result(
             tx,
             services.vault,
             principal.project_id,
             run_id,
             call_id,
-            result.said(),
-            checked=policy.checks_results,
+            result.to_answer(),
+            project_has_checks=policy.checks_results,
         )
-        return await _shown_call(tx, principal.project_id, run_id, call_id)
+        return await _read_call(tx, principal.project_id, run_id, call_id)
 
-    shown = await answer_once(
-        services, IdempotentRequest.of(request, principal.project_id, idempotency_key), give
+    shown = await respond_once(
+        services,
+        IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
+        give,
     )
     services.wake_worker()
     return shown
 
 
-async def _shown_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: CallId) -> ToolCall:
-    [call] = await views.calls_of(tx, project_id, run_id, call_id=call_id)
+async def _read_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: CallId) -> ToolCall:
+    [call] = await views.list_calls(tx, project_id, run_id, call_id=call_id)
     return render.tool_call(run_id, call)
 
 
 @callbacks.post("/callbacks/{token}", response_model=Accepted, responses={410: {}})
 async def call_back(
-    services: Using,
+    services: ServicesDep,
     token: Annotated[str, Path(max_length=128, description="From the call's own body.")],
     callback: Callback,
 ) -> Response:
@@ -122,21 +126,21 @@ async def call_back(
     something. The token is the authority: no API key. The first result wins; the same again is
     fine, another is 409, and one that comes after the call has ended otherwise is kept and
     answered 410."""
-    ref = callback_tokens.read(services.vault, token)
+    ref = callback_tokens.read_token(services.vault, token)
     if ref is None:
         raise e.CallbackNotFoundError
-    for _ in range(EARLY_TRIES):
+    for _ in range(MAX_EARLY_ATTEMPTS):
         async with services.database.pool.begin() as tx:
             policy = await policies.get_policy(tx, ref.project_id)
             found = await transitions.take_callback(
-                tx, services.vault, ref, callback, checked=policy.checks_results
+                tx, services.vault, ref, callback, project_has_checks=policy.checks_results
             )
         match found:
             case None:
                 services.wake_worker()
-                return answer({"accepted": True})
-            case transitions.Late():
+                return json_response({"accepted": True})
+            case transitions.LateCallback():
                 raise e.LateCallbackError
-            case transitions.TooEarly():
-                await asyncio.sleep(EARLY_SECONDS)
+            case transitions.EarlyCallback():
+                await asyncio.sleep(EARLY_RETRY_SECONDS)
     raise e.TooEarlyError

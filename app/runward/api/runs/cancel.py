@@ -8,7 +8,7 @@ from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.status import Move
 from runward.store.runs import transitions
 
-MAX_UNREADABLE: Final = 100
+MAX_UNREADABLE_RUNS: Final = 100
 """Unreadable child runs that one request ends. The sweep of orphans ends the others."""
 
 
@@ -16,7 +16,7 @@ async def cancel(
     services: Services, project_id: ProjectId, run_id: RunId, *, after_turn: bool = False
 ) -> None:
     """Cancel the run and everything below it. Raises RunEndedError if it has ended otherwise."""
-    for _ in range(MAX_UNREADABLE):
+    for _ in range(MAX_UNREADABLE_RUNS):
         try:
             async with services.database.pool.begin() as tx:
                 closed = await transitions.cancel(tx, project_id, run_id, after_turn=after_turn)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.runs.accept import (
-    Answered,
+    AcceptResult,
     accept_in_session,
     accept_in_transaction,
-    accepted_once,
+    accept_once,
 )
-from runward.api.runs.input_models import items_of
+from runward.api.runs.input_models import build_messages
 from runward.api.runs.request_models import ContinueRun
 from runward.domain import errors as e
 from runward.domain.ids import RunId, SessionId
@@ -19,33 +19,35 @@ from runward.store.runs.queries import NewRun
 from runward.wiring import Services
 
 
-async def go_on(
+async def accept_continuation(
     services: Services,
     principal: Principal,
     run_id: RunId,
     body: ContinueRun,
     request_key: IdempotentRequest,
-) -> Answered:
+) -> AcceptResult:
     """After this the new run is committed. Raises AppErrors."""
 
-    async def start() -> Answered:
+    async def start() -> AcceptResult:
         async with services.autocommit.connect() as tx:
-            messages = () if body.input is None else items_of(body.input)
+            messages = () if body.input is None else build_messages(body.input)
             found = await continuation.prepare(
                 tx, principal.project_id, run_id, turns=body.max_turns, messages=messages
             )
         new = request_key.with_key(replace(found.run, created_by=principal.key_id))
-        accepted = await _accepted(services, new, found.session_id)
+        accepted = await _accept(services, new, found.session_id)
         return replace(accepted, run=replace(accepted.run, agent=found.agent))
 
-    return await accepted_once(services, request_key, start)
+    return await accept_once(services, request_key, start)
 
 
-async def _accepted(services: Services, new: NewRun, session_id: SessionId | None) -> Answered:
+async def _accept(services: Services, new: NewRun, session_id: SessionId | None) -> AcceptResult:
     """Raises AppErrors."""
     if session_id is None:
-        return await accept_in_transaction(services, new, continuation.copy)
+        return await accept_in_transaction(services, new, continuation.copy_history)
     try:
-        return await accept_in_session(services, new, session_id, also=continuation.copy)
+        return await accept_in_session(
+            services, new, session_id, after_accept=continuation.copy_history
+        )
     except e.SessionNotFoundError:
         raise e.ConflictError("The session of this run has been deleted.") from None

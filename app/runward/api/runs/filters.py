@@ -6,16 +6,16 @@ from uuid import UUID
 
 from fastapi import Depends, Query
 
-from runward.api.http.models import Moment
+from runward.api.http.models import UtcDatetime
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, RunId, SessionId, parse
+from runward.domain.ids import Prefix, RunId, SessionId, parse_id
 from runward.domain.run.status import RunStatus
 from runward.store.runs.search import RunFilter
 
 _ID: Final = re.compile(r"run_([0-9a-f]{8,32})")
 
 
-async def _which(
+async def _read_filter(
     status: Annotated[
         str | None,
         Query(
@@ -34,11 +34,11 @@ async def _which(
         str | None, Query(max_length=64, description="The child runs of this run.")
     ] = None,
     created_after: Annotated[
-        Moment | None,
+        UtcDatetime | None,
         Query(description="Only runs that were accepted then or later: `2026-11-02T09:30:00Z`."),
     ] = None,
     created_before: Annotated[
-        Moment | None, Query(description="Only runs that were accepted before that.")
+        UtcDatetime | None, Query(description="Only runs that were accepted before that.")
     ] = None,
     q: Annotated[
         str | None,
@@ -52,15 +52,15 @@ async def _which(
         ),
     ] = None,
 ) -> RunFilter | None:
-    parent = None if parent_run_id is None else parse(Prefix.RUN, parent_run_id)
-    session = None if session_id is None else parse(Prefix.SESSION, session_id)
+    parent = None if parent_run_id is None else parse_id(Prefix.RUN, parent_run_id)
+    session = None if session_id is None else parse_id(Prefix.SESSION, session_id)
     unknown_parent = parent_run_id is not None and parent is None
     unknown_session = session_id is not None and session is None
     if unknown_parent or unknown_session:
         return None
-    ids = None if q is None else _ids(q)
+    ids = None if q is None else _parse_id_prefix(q)
     return RunFilter(
-        statuses=[] if status is None else _statuses(status),
+        statuses=[] if status is None else _parse_statuses(status),
         agent=agent,
         parent=None if parent is None else RunId(parent),
         session=None if session is None else SessionId(session),
@@ -71,14 +71,14 @@ async def _which(
     )
 
 
-RunsThatFit = Annotated[RunFilter | None, Depends(_which)]
+RunFilterParams = Annotated[RunFilter | None, Depends(_read_filter)]
 """None: they are said to belong to what is no run or no session, so there are none."""
 
 
-def _statuses(asked: str) -> list[RunStatus]:
+def _parse_statuses(value: str) -> list[RunStatus]:
     """Raises InvalidRequestError."""
     try:
-        return [RunStatus(one) for one in asked.split(",")]
+        return [RunStatus(one) for one in value.split(",")]
     except ValueError:
         allowed = ", ".join(RunStatus)
         raise e.InvalidRequestError(
@@ -86,7 +86,7 @@ def _statuses(asked: str) -> list[RunStatus]:
         ) from None
 
 
-def _ids(q: str) -> tuple[UUID, UUID] | None:
+def _parse_id_prefix(q: str) -> tuple[UUID, UUID] | None:
     """The first and the last id that begin so; None: it is no beginning of an id."""
     found = _ID.fullmatch(q.strip().lower())
     if found is None:

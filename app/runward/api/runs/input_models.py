@@ -20,11 +20,11 @@ class InputText(RequestModel):
     text: str
     """The text itself."""
 
-    def part(self) -> Part:
+    def to_part(self) -> Part:
         return TextPart(self.text)
 
 
-class _Media(RequestModel):
+class _MediaInput(RequestModel):
     url: Url | None = None
     """Where the model's vendor fetches it from; Runward does not."""
     data: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9+/]+={0,2}$")] | None = None
@@ -33,7 +33,7 @@ class _Media(RequestModel):
     """For instance `image/png`."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _check_source(self) -> Self:
         if (self.url is None) == (self.data is None):
             raise ValueError("must have either url or data")
         if self.data is not None and self.media_type is None:
@@ -41,17 +41,17 @@ class _Media(RequestModel):
         return self
 
 
-class InputImage(_Media):
+class InputImage(_MediaInput):
     """An image, by its address or inline."""
 
     type: Literal["image"]
     """`image`."""
 
-    def part(self) -> Part:
+    def to_part(self) -> Part:
         return MediaPart("image", self.url, self.data, self.media_type)
 
 
-class InputFile(_Media):
+class InputFile(_MediaInput):
     """A file, by its address or inline."""
 
     type: Literal["file"]
@@ -59,7 +59,7 @@ class InputFile(_Media):
     filename: Annotated[str, Field(max_length=255)] | None = None
     """What the model is told that it is called."""
 
-    def part(self) -> Part:
+    def to_part(self) -> Part:
         return MediaPart("file", self.url, self.data, self.media_type, self.filename)
 
 
@@ -74,10 +74,10 @@ class InputMessage(RequestModel):
     content: str | Annotated[tuple[InputPart, ...], Field(min_length=1, max_length=256)]
     """Text, or parts: text, images, files."""
 
-    def item(self) -> Message:
+    def to_message(self) -> Message:
         if isinstance(self.content, str):
             return Message(self.role, self.content)
-        return Message(self.role, tuple(part.part() for part in self.content))
+        return Message(self.role, tuple(part.to_part() for part in self.content))
 
 
 Input: TypeAlias = (
@@ -85,7 +85,7 @@ Input: TypeAlias = (
 )
 
 
-def items_of(value: Input) -> tuple[Message, ...]:
+def build_messages(value: Input) -> tuple[Message, ...]:
     if isinstance(value, str):
         return (Message("user", value),)
-    return tuple(message.item() for message in value)
+    return tuple(message.to_message() for message in value)

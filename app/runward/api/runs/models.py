@@ -5,7 +5,15 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from runward.api.http.models import APPROVAL_ID, AT, DIGEST, KEY_ID, RUN_ID, ResponseModel, example
+from runward.api.http.models import (
+    APPROVAL_ID,
+    DIGEST,
+    EXAMPLE_TIME,
+    KEY_ID,
+    RUN_ID,
+    ResponseModel,
+    with_example,
+)
 from runward.api.runs.action_models import CallbackWait, RequiredAction
 from runward.domain.json import JsonObject
 from runward.domain.run.calls import CallOutcome, CallPhase, Reason
@@ -63,7 +71,7 @@ class Run(ResponseModel):
     """One execution of an agent, from its input to its last event."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             id=RUN_ID,
             object="run",
             status="requires_action",
@@ -96,15 +104,15 @@ class Run(ResponseModel):
                     "agent": None,
                     "arguments": {"amount": 500},
                     "digest": DIGEST,
-                    "expires_at": AT,
+                    "expires_at": EXAMPLE_TIME,
                     "allowed_decisions": ["approve", "reject", "edit", "respond"],
                     "path": [],
                 }
             ],
             waiting_for=[],
             last_sequence=6,
-            created_at=AT,
-            started_at=AT,
+            created_at=EXAMPLE_TIME,
+            started_at=EXAMPLE_TIME,
             ended_at=None,
             context=None,
             metadata={"order": "A-1017"},
@@ -168,7 +176,7 @@ class ItemPage(ResponseModel):
     of an item."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             object="list",
             data=[
                 {
@@ -210,7 +218,7 @@ class ToolCall(ResponseModel):
     """One row of a run's ledger: a call from the model's request to its result."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             id="call_019a5f1e8c537e648f3a7d9cbc5f4e82",
             object="tool_call",
             call_id="call_1",
@@ -234,10 +242,10 @@ class ToolCall(ResponseModel):
             detail=None,
             metadata=None,
             timeout_seconds=30,
-            created_at=AT,
-            started_at=AT,
+            created_at=EXAMPLE_TIME,
+            started_at=EXAMPLE_TIME,
             deadline_at=None,
-            ended_at=AT,
+            ended_at=EXAMPLE_TIME,
         )
     )
 

@@ -20,13 +20,13 @@ from runward.api.runs.models import (
 )
 from runward.domain.ids import Prefix, RunId, format_id
 from runward.domain.run.calls import CallPhase
-from runward.domain.run.large_arguments import Omitted, omit_large
+from runward.domain.run.large_arguments import LargeArgument, omit_large
 from runward.store.access import keys
 from runward.store.runs import approvals
-from runward.store.runs.views import CallView, RunView, Waiting
+from runward.store.runs.views import CallView, RunView, WaitingCall
 
 
-def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
+def run(view: RunView, waiting: Sequence[WaitingCall] = ()) -> Run:
     details, error = view.incomplete_details, view.error
     entries = [wait_entry(one) for one in waiting]
     return Run.model_construct(
@@ -57,12 +57,12 @@ def run(view: RunView, waiting: Sequence[Waiting] = ()) -> Run:
     )
 
 
-def actor(one: keys.ActingKey | None) -> Actor | None:
-    return one and Actor(id=format_id(Prefix.KEY, one.id), name=one.name)
+def actor(key: keys.ActingKey | None) -> Actor | None:
+    return key and Actor(id=format_id(Prefix.KEY, key.id), name=key.name)
 
 
-def wait_entry(waiting: Waiting) -> RequiredAction | CallbackWait:
-    run_id, path, one = format_id(Prefix.RUN, waiting.run_id), list(waiting.path), waiting.what
+def wait_entry(waiting: WaitingCall) -> RequiredAction | CallbackWait:
+    run_id, path, one = format_id(Prefix.RUN, waiting.run_id), list(waiting.path), waiting.subject
     if isinstance(one, approvals.Approval):
         return ApprovalAction(
             approval_id=format_id(Prefix.APPROVAL, one.id),
@@ -104,7 +104,7 @@ def wait_entry(waiting: Waiting) -> RequiredAction | CallbackWait:
     )
 
 
-def omitted_arguments(omitted: Sequence[Omitted]) -> list[OmittedArgument]:
+def omitted_arguments(omitted: Sequence[LargeArgument]) -> list[OmittedArgument]:
     return [OmittedArgument(name=one.name, bytes=one.size) for one in omitted]
 
 

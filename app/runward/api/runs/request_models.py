@@ -4,8 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from runward.api.http.models import Metadata, RequestModel, example
-from runward.api.runs.input_models import Input, items_of
+from runward.api.http.models import Metadata, RequestModel, with_example
+from runward.api.runs.input_models import Input, build_messages
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Guardrails, Hooks
 from runward.domain.registry.tools import ToolName
@@ -23,7 +23,7 @@ from runward.domain.run.config import (
 from runward.domain.run.items import Message
 from runward.domain.run.resolve import Answer, CallbackCompleted, CallbackFailed
 
-_OF_THE_RUN = {
+_RUN_FIELDS = {
     "agent",
     "input",
     "context",
@@ -39,7 +39,7 @@ class StartRun(RequestModel):
     """A run: either a registered `agent`, or a `model` with everything else inline."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             model="offline:rules",
             instructions="Pay what is asked for.",
             input="Please pay(amount=500)",
@@ -114,27 +114,27 @@ class StartRun(RequestModel):
     """The caller's own notes, shown again with the run: up to 64 keys and 16 KiB."""
 
     @model_validator(mode="after")
-    def _agent_or_model(self) -> Self:
+    def _check_agent_or_model(self) -> Self:
         if (self.agent is None) == (self.model is None and self.kind == "llm"):
             raise ValueError("must have either agent or model")
-        own = self.model_fields_set - _OF_THE_RUN - {"model"}
+        own = self.model_fields_set - _RUN_FIELDS - {"model"}
         if self.agent is not None and own:
             raise ValueError(f"{min(own)} belongs to the agent and cannot stand beside it")
         return self
 
-    def config(self) -> AgentConfig:
+    def to_config(self) -> AgentConfig:
         """Of an inline run, one that names a model."""
         fields = self.model_fields_set & AgentConfig.model_fields.keys()
         return AgentConfig.model_construct(None, **{name: getattr(self, name) for name in fields})
 
-    def messages(self) -> tuple[Message, ...]:
-        return items_of(self.input)
+    def to_messages(self) -> tuple[Message, ...]:
+        return build_messages(self.input)
 
 
 class SendInput(RequestModel):
     """Another message for an open run."""
 
-    model_config = ConfigDict(json_schema_extra=example(input="And send me the receipt."))
+    model_config = ConfigDict(json_schema_extra=with_example(input="And send me the receipt."))
 
     input: Input
     """A text, or messages. The model sees them with its next turn; while calls have no result
@@ -144,7 +144,7 @@ class SendInput(RequestModel):
 class ContinueRun(RequestModel):
     """How a run that was stopped by a limit goes on."""
 
-    model_config = ConfigDict(json_schema_extra=example(max_turns=5))
+    model_config = ConfigDict(json_schema_extra=with_example(max_turns=5))
 
     max_turns: Annotated[int, Field(ge=1, le=50)] | None = None
     """Model calls that are added; null: as many as the run had."""
@@ -164,7 +164,7 @@ class ClientResult(RequestModel):
     """The result of a tool that the client runs, or the answer to what a tool asks: `output` or
     `error`."""
 
-    model_config = ConfigDict(json_schema_extra=example(output={"temperature": 21.5}))
+    model_config = ConfigDict(json_schema_extra=with_example(output={"temperature": 21.5}))
 
     output: JsonValue = None
     """Any JSON, null included; the model reads text as it is, all else as JSON."""
@@ -172,12 +172,12 @@ class ClientResult(RequestModel):
     """What went wrong, for the model."""
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _check_exactly_one(self) -> Self:
         if ("output" in self.model_fields_set) == (self.error is not None):
             raise ValueError("must have either output or error")
         return self
 
-    def said(self) -> Answer:
+    def to_answer(self) -> Answer:
         if self.error is not None:
             return CallbackFailed(status="failed", message=self.error)
         return CallbackCompleted(status="completed", output=self.output)

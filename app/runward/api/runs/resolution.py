@@ -4,7 +4,7 @@ check of everything that no run could use."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from runward.api.registry.agent_checks import check_agent, check_hosted
+from runward.api.registry.agent_checks import check_agent, check_hosted_tools
 from runward.api.registry.guards import ensure_guards
 from runward.api.runs.request_models import StartRun
 from runward.domain import errors as e
@@ -12,14 +12,14 @@ from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
 from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentConfig, Limits
-from runward.domain.run.state import Member, tool_names_of
+from runward.domain.run.state import Member, list_tool_names
 from runward.store.registry import agents
 from runward.store.registry.agents import TeamTooLargeError
 from runward.wiring import Services
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedAgent:
     """`team`: everyone whom the run may be handed over to, and back to."""
 
     config: AgentConfig
@@ -27,9 +27,9 @@ class Resolved:
     team: Mapping[str, Member] = field(default_factory=dict[str, Member])
 
 
-async def resolve(services: Services, project_id: ProjectId, body: StartRun) -> Resolved:
+async def resolve_agent(services: Services, project_id: ProjectId, body: StartRun) -> ResolvedAgent:
     """Raises AppErrors for names that lead nowhere."""
-    config, version = body.config(), None
+    config, version = body.to_config(), None
     models = await services.engine.models.of(project_id)
     await ensure_guards(services, body.guardrails, body.hooks)
     async with services.autocommit.connect() as tx:
@@ -40,29 +40,31 @@ async def resolve(services: Services, project_id: ProjectId, body: StartRun) -> 
                     f"There is no agent '{body.agent}'.",
                     errors=[FieldError("agent", "is not registered")],
                 )
-            limits = merged(agent.config.limits, body.limits)
+            limits = merge_limits(agent.config.limits, body.limits)
             config = agent.config.model_copy(update={"limits": limits})
             version = agent.version
         check_agent(models, config)
         try:
             team, missing = await agents.find_team(tx, project_id, config.handoffs)
         except TeamTooLargeError:
-            wrong = f"lead to more than {agents.MAX_TEAM} agents"
+            wrong = f"lead to more than {agents.MAX_TEAM_SIZE} agents"
             raise e.InvalidRequestError(errors=[FieldError("handoffs", wrong)]) from None
-        missing += await agents.missing_of(tx, project_id, config.agents)
+        missing += await agents.find_missing(tx, project_id, config.agents)
     if missing:
         raise e.UnknownAgentError(
             f"Not registered: {', '.join(missing)}. Register an agent with POST /v1/agents.",
-            errors=[FieldError(_place(config, name), "is not registered") for name in missing],
+            errors=[
+                FieldError(_format_path(config, name), "is not registered") for name in missing
+            ],
         )
     if body.agent is not None and team:
         assert version is not None
         team[body.agent] = Member(config, version)
     await _check_tools(services, project_id, config, team)
-    return Resolved(config, version, team)
+    return ResolvedAgent(config, version, team)
 
 
-def _place(config: AgentConfig, name: str) -> str:
+def _format_path(config: AgentConfig, name: str) -> str:
     if name in config.agents:
         return f"agents.{config.agents.index(name)}"
     if name in config.handoffs:
@@ -73,8 +75,8 @@ def _place(config: AgentConfig, name: str) -> str:
 async def _check_tools(
     services: Services, project_id: ProjectId, config: AgentConfig, team: Mapping[str, Member]
 ) -> None:
-    names = [name for name in tool_names_of(config, team) if name not in BUILTINS]
-    missing = await services.toolbox.missing(project_id, names)
+    names = [name for name in list_tool_names(config, team) if name not in BUILTINS]
+    missing = await services.toolbox.list_unregistered(project_id, names)
     if missing:
         raise e.UnknownToolError(
             f"Not registered: {', '.join(missing)}. Register a tool with POST /v1/tools.",
@@ -87,9 +89,9 @@ async def _check_tools(
             ],
         )
     for member in (config, *(one.config for one in team.values())):
-        await check_hosted(services, project_id, member)
+        await check_hosted_tools(services, project_id, member)
 
 
-def merged(base: Limits, limits: Limits) -> Limits:
+def merge_limits(base: Limits, limits: Limits) -> Limits:
     """The agent's limits, with what the run itself says in their place."""
     return base.model_copy(update={name: getattr(limits, name) for name in limits.model_fields_set})

@@ -5,21 +5,28 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
-from runward.api.http.models import AT, RUN_ID, Metadata, RequestModel, ResponseModel, example
+from runward.api.http.models import (
+    EXAMPLE_TIME,
+    RUN_ID,
+    Metadata,
+    RequestModel,
+    ResponseModel,
+    with_example,
+)
 from runward.domain.json import JsonObject
-from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits
+from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits_limit
 
 SESSION_ID: Final = "sess_019a5f1e7a4d7e209c3b5d7f9a1c3e5d"
 
 
-def _fitting(state: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if not fits(state):
+def _check_state_size(state: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if not fits_limit(state):
         raise ValueError(f"must be at most {MAX_STATE_BYTES} bytes as JSON")
     return state
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-State = Annotated[dict[str, JsonValue], AfterValidator(_fitting)]
+State = Annotated[dict[str, JsonValue], AfterValidator(_check_state_size)]
 
 _ORDERS: Final[dict[str, Any]] = {
     "name": "Order A-1017",
@@ -32,7 +39,7 @@ _ORDERS: Final[dict[str, Any]] = {
 class CreateSession(RequestModel):
     """A new conversation."""
 
-    model_config = ConfigDict(json_schema_extra=example(**_ORDERS))
+    model_config = ConfigDict(json_schema_extra=with_example(**_ORDERS))
 
     name: Name | None = None
     """What people call it."""
@@ -50,7 +57,9 @@ class PatchSession(RequestModel):
     one, all others stay."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(name="Order A-1018", state={"language": None, "topic": "refund"})
+        json_schema_extra=with_example(
+            name="Order A-1018", state={"language": None, "topic": "refund"}
+        )
     )
 
     name: Name | None = None
@@ -62,7 +71,7 @@ class PatchSession(RequestModel):
     on_conflict: OnConflict = OnConflict.QUEUE
     """For runs that are started from now on."""
 
-    def given(self) -> dict[str, Any]:
+    def get_changes(self) -> dict[str, Any]:
         """What the client named, but for the state."""
         return {name: getattr(self, name) for name in self.model_fields_set - {"state"}}
 
@@ -70,7 +79,7 @@ class PatchSession(RequestModel):
 class ForkSession(RequestModel):
     """Where a fork begins."""
 
-    model_config = ConfigDict(json_schema_extra=example(run_id=RUN_ID, name="What if"))
+    model_config = ConfigDict(json_schema_extra=with_example(run_id=RUN_ID, name="What if"))
 
     run_id: Annotated[str, Field(max_length=64)] | None = None
     """The last run whose items it has; without one, all runs that have ended."""
@@ -82,13 +91,13 @@ class Session(ResponseModel):
     """A conversation across runs, of which one works at a time."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             id=SESSION_ID,
             object="session",
             **_ORDERS,
             forked_from=None,
-            created_at=AT,
-            updated_at=AT,
+            created_at=EXAMPLE_TIME,
+            updated_at=EXAMPLE_TIME,
         )
     )
 
@@ -117,7 +126,7 @@ class SessionItemPage(ResponseModel):
     each with its `id` and `run_id`."""
 
     model_config = ConfigDict(
-        json_schema_extra=example(
+        json_schema_extra=with_example(
             object="list",
             data=[
                 {

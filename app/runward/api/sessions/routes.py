@@ -5,13 +5,13 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from runward.api.http.answers import answer, nothing
+from runward.api.http.answers import json_response, no_content
 from runward.api.http.auth import RunsReader, RunsWriter
-from runward.api.http.idempotency import IdempotentRequest, answer_once
-from runward.api.http.paging import Page, PageParams, Walking, WalkingInOrder
+from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.paging import ChronologicalPagination, Page, PageParams, Pagination
 from runward.api.http.params import IdempotencyKey, SessionPath
-from runward.api.http.routes import router
-from runward.api.http.services import Using
+from runward.api.http.routes import make_router
+from runward.api.http.services import ServicesDep
 from runward.api.sessions.models import (
     CreateSession,
     ForkSession,
@@ -21,22 +21,22 @@ from runward.api.sessions.models import (
 )
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
-from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id, parse
+from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id, parse_id
 from runward.domain.json import JsonObject
 from runward.store.postgres.db import Tx
 from runward.store.runs import session_items, sessions
 from runward.wiring import Services
 
-routes = router("Sessions")
+routes = make_router("Sessions")
 
-_PLACE: Final = re.compile(r"_([0-9]{1,18})_([0-9]{1,9})")
+_ITEM_POSITION: Final = re.compile(r"_([0-9]{1,18})_([0-9]{1,9})")
 """Of an item: its run's number and its own, behind `item_` and the session's digits."""
 
 
 @routes.post("/sessions", status_code=201, response_model=Session)
 async def create_session(
     principal: RunsWriter,
-    services: Using,
+    services: ServicesDep,
     request: Request,
     session: CreateSession,
     idempotency_key: IdempotencyKey = None,
@@ -52,71 +52,82 @@ async def create_session(
             state=session.state,
             on_conflict=session.on_conflict,
         )
-        return _shown(made)
+        return _render_session(made)
 
-    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
-    return await answer_once(services, what, create, status=201, under="/v1/sessions")
+    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
+    return await respond_once(services, what, create, status=201, collection_path="/v1/sessions")
 
 
 @routes.get("/sessions", response_model=Page[Session])
-async def list_sessions(principal: RunsReader, services: Using, walk: Walking) -> Response:
+async def list_sessions(
+    principal: RunsReader, services: ServicesDep, pagination: Pagination
+) -> Response:
     """List sessions, newest first."""
     async with services.autocommit.connect() as tx:
         found = await sessions.search(
             tx,
             principal.project_id,
-            after=walk.after_id(Prefix.SESSION),
-            limit=walk.limit + 1,
-            descending=walk.descending,
+            after=pagination.after_id(Prefix.SESSION),
+            limit=pagination.limit + 1,
+            descending=pagination.descending,
         )
-    return answer(Page[Session].of(found, walk.limit, _shown, lambda session: session.id))
+    return json_response(
+        Page[Session].from_rows(
+            found, pagination.limit, _render_session, lambda session: session.id
+        )
+    )
 
 
 @routes.get("/sessions/{session_id}", response_model=Session)
-async def get_session(principal: RunsReader, services: Using, session_id: SessionPath) -> Response:
+async def get_session(
+    principal: RunsReader, services: ServicesDep, session_id: SessionPath
+) -> Response:
     """One session, with its state as it is now."""
     async with services.autocommit.connect() as tx:
         found = await sessions.get(tx, principal.project_id, session_id)
     if found is None:
         raise e.SessionNotFoundError
-    return answer(_shown(found))
+    return json_response(_render_session(found))
 
 
 @routes.patch("/sessions/{session_id}", response_model=Session)
 async def change_session(
-    principal: RunsWriter, services: Using, session_id: SessionPath, patch: PatchSession
+    principal: RunsWriter, services: ServicesDep, session_id: SessionPath, patch: PatchSession
 ) -> Response:
     """Change a session. The state is merged, also with what its runs change meanwhile."""
     async with services.database.pool.begin() as tx:
-        changed = await sessions.change(
-            tx, principal.project_id, session_id, delta=patch.state, **patch.given()
+        changed = await sessions.update_session(
+            tx, principal.project_id, session_id, delta=patch.state, **patch.get_changes()
         )
-    return answer(_shown(changed))
+    return json_response(_render_session(changed))
 
 
 @routes.delete("/sessions/{session_id}", status_code=204)
 async def delete_session(
-    principal: RunsWriter, services: Using, session_id: SessionPath
+    principal: RunsWriter, services: ServicesDep, session_id: SessionPath
 ) -> Response:
     """Delete a session with its conversation and its state; its runs stay. Refused with 409
     `session_busy` while one of them is open."""
     async with services.database.pool.begin() as tx:
         await sessions.delete(tx, principal.project_id, session_id)
-    return nothing()
+    return no_content()
 
 
 @routes.get("/sessions/{session_id}/items", response_model=SessionItemPage)
 async def list_session_items(
-    principal: RunsReader, services: Using, session_id: SessionPath, walk: WalkingInOrder
+    principal: RunsReader,
+    services: ServicesDep,
+    session_id: SessionPath,
+    pagination: ChronologicalPagination,
 ) -> Response:
     """What the session's ended runs left: what its next run goes on from."""
-    return answer(await _items(services, principal.project_id, session_id, walk))
+    return json_response(await _load_items(services, principal.project_id, session_id, pagination))
 
 
 @routes.post("/sessions/{session_id}/fork", status_code=201, response_model=Session)
 async def fork_session(
     principal: RunsWriter,
-    services: Using,
+    services: ServicesDep,
     request: Request,
     session_id: SessionPath,
     fork: ForkSession | None = None,
@@ -127,24 +138,24 @@ async def fork_session(
     asked = fork or ForkSession()
 
     async def make(tx: Tx) -> Session:
-        run_id = None if asked.run_id is None else _run_id(asked.run_id)
+        run_id = None if asked.run_id is None else _parse_run_id(asked.run_id)
         made = await sessions.fork(
             tx, principal.project_id, session_id, run_id=run_id, name=asked.name
         )
-        return _shown(made)
+        return _render_session(made)
 
-    what = IdempotentRequest.of(request, principal.project_id, idempotency_key)
-    return await answer_once(services, what, make, status=201, under="/v1/sessions")
+    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
+    return await respond_once(services, what, make, status=201, collection_path="/v1/sessions")
 
 
-async def _items(
-    services: Services, project_id: ProjectId, session_id: SessionId, walk: PageParams
+async def _load_items(
+    services: Services, project_id: ProjectId, session_id: SessionId, params: PageParams
 ) -> Page[JsonObject]:
     """Raises SessionNotFoundError, and InvalidRequestError for an `after` of another list."""
     begin = f"{Prefix.ITEM}_{session_id.hex}"
     after: tuple[int, int] | None = None
-    if walk.after is not None:
-        place = _PLACE.fullmatch(walk.after.removeprefix(begin))
+    if params.after is not None:
+        place = _ITEM_POSITION.fullmatch(params.after.removeprefix(begin))
         if place is None:
             wrong = FieldError("query.after", "must be the last_id of a page of this list")
             raise e.InvalidRequestError(errors=[wrong])
@@ -152,40 +163,42 @@ async def _items(
     async with services.autocommit.connect() as tx:
         if await sessions.get(tx, project_id, session_id) is None:
             raise e.SessionNotFoundError
-        found = await session_items.items_after(
+        found = await session_items.list_items(
             tx,
             project_id,
             session_id,
             after=after,
-            limit=walk.limit + 1,
-            descending=walk.descending,
+            limit=params.limit + 1,
+            descending=params.descending,
         )
 
-    def shown(kept: session_items.KeptItem) -> JsonObject:
+    def shown(kept: session_items.SessionItem) -> JsonObject:
         own: JsonObject = {
             "id": f"{begin}_{kept.seq}_{kept.number}",
             "run_id": format_id(Prefix.RUN, kept.run_id),
         }
         return own | kept.item
 
-    return Page[JsonObject].of(found, walk.limit, shown, lambda item: str(item["id"]))
+    return Page[JsonObject].from_rows(found, params.limit, shown, lambda item: str(item["id"]))
 
 
-def _run_id(shown: str) -> RunId:
-    value = parse(Prefix.RUN, shown)
+def _parse_run_id(shown: str) -> RunId:
+    value = parse_id(Prefix.RUN, shown)
     if value is None:
         raise e.RunNotFoundError("This session has no such run.")
     return RunId(value)
 
 
-def _shown(one: sessions.Session) -> Session:
+def _render_session(session: sessions.StoredSession) -> Session:
     return Session(
-        id=format_id(Prefix.SESSION, one.id),
-        name=one.name,
-        metadata=one.metadata,
-        state=one.state,
-        on_conflict=one.on_conflict,
-        forked_from=None if one.forked_from is None else format_id(Prefix.SESSION, one.forked_from),
-        created_at=one.created_at,
-        updated_at=one.updated_at,
+        id=format_id(Prefix.SESSION, session.id),
+        name=session.name,
+        metadata=session.metadata,
+        state=session.state,
+        on_conflict=session.on_conflict,
+        forked_from=None
+        if session.forked_from is None
+        else format_id(Prefix.SESSION, session.forked_from),
+        created_at=session.created_at,
+        updated_at=session.updated_at,
     )

@@ -5,11 +5,11 @@ from typing import Final
 READ_RESULT: Final = "read_result"
 SEARCH_HISTORY: Final = "search_history"
 SEARCH_TOOLS: Final = "search_tools"
-TRANSFER: Final = "transfer_to_"
+TRANSFER_PREFIX: Final = "transfer_to_"
 """The prefix of the tools that hand a run over to another agent."""
-RESERVED: Final = frozenset({READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS})
+RESERVED_NAMES: Final = frozenset({READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS})
 
 
 def is_reserved(name: str) -> bool:
     """Return whether no tool may be registered under the name."""
-    return name in RESERVED or name.startswith(TRANSFER)
+    return name in RESERVED_NAMES or name.startswith(TRANSFER_PREFIX)

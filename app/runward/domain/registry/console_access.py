@@ -20,7 +20,7 @@ MAX_TOKEN_CHARS: Final = 128
 _READS: Final = frozenset({"GET", "HEAD"})
 
 
-def token_of(headers: Mapping[str, str], public_url: str) -> str | None:
+def session_token(headers: Mapping[str, str], public_url: str) -> str | None:
     """The session's token. Where the installation says that its address is https, the plain name
     is not looked at: another host of the domain could have set it."""
     cookies = _cookies(headers.get("cookie", ""))
@@ -30,7 +30,7 @@ def token_of(headers: Mapping[str, str], public_url: str) -> str | None:
     return token if token and len(token) <= MAX_TOKEN_CHARS else None
 
 
-def ensure_own_page(method: str, headers: Mapping[str, str]) -> None:
+def ensure_same_origin(method: str, headers: Mapping[str, str]) -> None:
     """Raises ForbiddenError. Browsers send Sec-Fetch-Site over https, and to this machine itself
     over http too; never over http to another one."""
     if headers.get("sec-fetch-site") != "same-origin":

@@ -95,7 +95,7 @@ GuardrailVerdict: TypeAlias = Allow | Reject | Fail
 
 
 @dataclass(frozen=True, slots=True)
-class GoOn:
+class NoChange:
     """The hook leaves everything as it is."""
 
 
@@ -109,10 +109,10 @@ class Instead:
 
 
 @dataclass(frozen=True, slots=True)
-class HookFailed:
+class HookFailure:
     """The hook gave no usable answer: a before hook then stops what it stands before."""
 
     detail: str
 
 
-HookAnswer: TypeAlias = GoOn | Instead | HookFailed
+HookAnswer: TypeAlias = NoChange | Instead | HookFailure

@@ -70,7 +70,7 @@ class RefreshClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class ResolvedCredentials:
     """`Credentials` with the values of the secrets that they name."""
 
     headers: dict[str, str] = field(repr=False)
@@ -90,17 +90,17 @@ class Credentials:
             if isinstance(value, SecretRef):
                 yield f"{path}.secret", value.secret
 
-    def values_in(self) -> set[str]:
+    def literal_fields(self) -> set[str]:
         """The fields that hold a value, and so are bound to whom they were given for."""
         held = (path for path, value in self._secrets() if isinstance(value, str))
         return {path.partition(".")[0] for path in held}
 
-    def filled(self, secrets: Mapping[str, str]) -> Filled:
+    def resolve(self, secrets: Mapping[str, str]) -> ResolvedCredentials:
         """Raises KeyError for a secret that is not among them."""
         oauth = self.oauth
         headers = {name: _value(one, secrets) for name, one in self.headers.items()}
         if oauth is None:
-            return Filled(headers, None)
+            return ResolvedCredentials(headers, None)
         client = OAuthClient(
             oauth.client_id,
             None if oauth.client_secret is None else _value(oauth.client_secret, secrets),
@@ -110,7 +110,7 @@ class Credentials:
             oauth.scope,
             oauth.token_endpoint_auth_method,
         )
-        return Filled(headers, client)
+        return ResolvedCredentials(headers, client)
 
     def _secrets(self) -> Iterator[tuple[str, str | SecretRef]]:
         for name, value in self.headers.items():
@@ -145,4 +145,4 @@ def oauth_problems(client: OAuthClient) -> list[FieldError]:
 
 
 def _value(given: str | SecretRef, secrets: Mapping[str, str]) -> str:
-    return given if isinstance(given, str) else given.filled(secrets)
+    return given if isinstance(given, str) else given.resolve(secrets)

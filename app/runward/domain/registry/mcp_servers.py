@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field, JsonValue
 
 from runward.domain.errors import NameTakenError
-from runward.domain.json import MAX_DEPTH, JsonObject, compact, digest
+from runward.domain.json import MAX_DEPTH, JsonObject, compact, compute_digest
 from runward.domain.registry.builtin_names import is_reserved
 from runward.domain.registry.tools import (
     ApprovalPolicy,
@@ -85,7 +85,7 @@ class ListedTool(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedServerTool:
     """A tool of the server that cannot be one here, and why."""
 
     tool: str
@@ -95,19 +95,19 @@ class Skipped:
 @dataclass(frozen=True, slots=True)
 class OfferedTools:
     specs: tuple[ToolSpec, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedServerTool, ...]
 
 
-def offered(server: McpServerSpec, listed: Iterable[ListedTool]) -> OfferedTools:
+def offered_tools(server: McpServerSpec, listed_tools: Iterable[ListedTool]) -> OfferedTools:
     """The tools that the server's list makes. Raises NameTakenError where two of them would get
     the same name."""
     specs: dict[str, ToolSpec] = {}
-    skipped: list[Skipped] = []
-    for tool in listed:
+    skipped: list[SkippedServerTool] = []
+    for tool in listed_tools:
         if not server.tools.takes(tool.name):
             continue
         if (reason := _unusable(server, tool)) is not None:
-            skipped.append(Skipped(tool.name[:256], reason))
+            skipped.append(SkippedServerTool(tool.name[:256], reason))
             continue
         spec = _spec(server, tool)
         if (other := specs.get(spec.name)) is not None:
@@ -179,6 +179,6 @@ def _spec(server: McpServerSpec, tool: ListedTool) -> ToolSpec:
         approval=default_approval(tool) if server.approval is None else server.approval,
         metadata={"mcp": about} if about else {},
         # Of a command: another one is another version, like another url.
-        code=None if server.command is None else digest(server.target)[:64],
+        code=None if server.command is None else compute_digest(server.target)[:64],
         mcp=FromServer(server=server.name, tool=tool.name),
     )

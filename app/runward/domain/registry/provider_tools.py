@@ -15,7 +15,7 @@ from runward.domain.registry.tools import ApprovalPolicy, ExecutorKind, Hosted
 
 
 @dataclass(frozen=True, slots=True)
-class Executor:
+class ExecutorTool:
     description: str
     parameters: JsonObject
 
@@ -32,8 +32,8 @@ def _object(required: tuple[str, ...] = (), **properties: JsonObject) -> JsonObj
 _TEXT: Final[JsonObject] = {"type": "string"}
 _WHOLE: Final[JsonObject] = {"type": ["integer", "null"], "minimum": 1}
 
-EXECUTORS: Final[dict[ExecutorKind, Executor]] = {
-    "shell": Executor(
+EXECUTORS: Final[dict[ExecutorKind, ExecutorTool]] = {
+    "shell": ExecutorTool(
         "Runs shell commands, one after the other, and answers with what each wrote to standard "
         "output and standard error and how it ended.",
         _object(
@@ -43,7 +43,7 @@ EXECUTORS: Final[dict[ExecutorKind, Executor]] = {
             max_output_length=_WHOLE | {"description": "Characters kept of each output."},
         ),
     ),
-    "apply_patch": Executor(
+    "apply_patch": ExecutorTool(
         "Creates, updates or deletes one file. A diff is in the V4A format: lines that begin with "
         "a space, + or -, in sections that begin with @@.",
         _object(
@@ -65,7 +65,7 @@ EXECUTORS: Final[dict[ExecutorKind, Executor]] = {
             },
         ),
     ),
-    "computer": Executor(
+    "computer": ExecutorTool(
         "Does actions on a screen in their order (click, double_click, drag, keypress, move, "
         "screenshot, scroll, type, wait), and answers with a picture of it.",
         _object(
@@ -96,12 +96,12 @@ MCP_REQUEST: Final = _object(
 """The arguments of a call that asks whether the vendor may call a tool of a hosted MCP server."""
 
 
-def parameters_of(hosted: Hosted) -> JsonObject:
+def hosted_parameters(hosted: Hosted) -> JsonObject:
     """Only hosted MCP servers ask for anything here."""
     return MCP_REQUEST if hosted.kind == "mcp" else _object()
 
 
-def default_approval(
+def default_hosted_approval(
     *, hosted: Hosted | None = None, executes: ExecutorKind | None = None
 ) -> ApprovalPolicy:
     """What a registration that says nothing means."""

@@ -48,7 +48,7 @@ class Rule:
         self._expression = expression
         self._names = names
 
-    def decide(self, variables: "Mapping[str, JsonValue]") -> bool | RuleFailure:
+    def evaluate(self, variables: "Mapping[str, JsonValue]") -> bool | RuleFailure:
         """A variable that is missing or null is an empty object."""
         values = {name: variables.get(name) or {} for name in self._names}
         try:

@@ -23,7 +23,7 @@ _NAMES: Final[Mapping[str, Sequence[str]]] = {
     "tools": ("functions",),
     "top_p": ("topP",),
 }
-OURS: Final[Mapping[str, str]] = {
+FIELD_NAMES_BY_SYNONYM: Final[Mapping[str, str]] = {
     theirs: ours for ours, names in _NAMES.items() for theirs in names
 }
 """Runward's name of each."""

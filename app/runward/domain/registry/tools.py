@@ -39,7 +39,7 @@ class SecretRef(Frozen):
     prefix: Annotated[str, Field(max_length=64, pattern=r"^[\x20-\x7e]*$")] = ""
     """Stands before the secret's value: `Bearer ` with a space at its end."""
 
-    def filled(self, secrets: Mapping[str, str]) -> str:
+    def resolve(self, secrets: Mapping[str, str]) -> str:
         """Raises KeyError if the secret is not among `secrets`."""
         return self.prefix + secrets[self.secret]
 

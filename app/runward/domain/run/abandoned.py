@@ -12,7 +12,7 @@ _WITHOUT_ANSWER: Final = frozenset({CallOutcome.CANCELLED, CallOutcome.TIMED_OUT
 
 
 @dataclass(frozen=True, slots=True)
-class Abandoned:
+class AbandonedCall:
     project_id: ProjectId
     run_id: RunId
     agent: str | None
@@ -29,13 +29,13 @@ class Abandoned:
 class Closed:
     """What somebody outside has settled. `abandoned` are told once that is committed."""
 
-    abandoned: tuple[Abandoned, ...] = ()
+    abandoned: tuple[AbandonedCall, ...] = ()
 
 
-def abandoned(state: RunState, changes: Changes) -> tuple[Abandoned, ...]:
+def find_abandoned(state: RunState, changes: Changes) -> tuple[AbandonedCall, ...]:
     """Of the calls that this step settles. A call is settled once, so it is among them once."""
     return tuple(
-        Abandoned(state.project_id, state.id, state.agent, call)
+        AbandonedCall(state.project_id, state.id, state.agent, call)
         for call in changes.updated.values()
         if call.result is not None
         and call.result.outcome in _WITHOUT_ANSWER
@@ -44,5 +44,5 @@ def abandoned(state: RunState, changes: Changes) -> tuple[Abandoned, ...]:
     )
 
 
-def together(closed: Iterable[Closed]) -> Closed:
+def merge_closed(closed: Iterable[Closed]) -> Closed:
     return Closed(tuple(call for one in closed for call in one.abandoned))

@@ -9,12 +9,19 @@ from pydantic import Field, JsonValue
 
 from runward.domain.events.event_types import bounded_field
 from runward.domain.ids import ApprovalId, Prefix, format_id
-from runward.domain.json import JsonObject, digest
+from runward.domain.json import JsonObject, compute_digest
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
-from runward.domain.run.settle import completed, settle
-from runward.domain.run.state import Changes, Remembered, RunState
+from runward.domain.run.calls import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Reason,
+    Result,
+    compute_call_digest,
+)
+from runward.domain.run.settle import make_completed_result, settle
+from runward.domain.run.state import Changes, RememberedDecision, RunState
 from runward.domain.run.tools import CompiledTool
 
 
@@ -75,14 +82,14 @@ STATUS_AFTER: Final[Mapping[str, ApprovalStatus]] = {
 }
 
 
-def as_kept(decision: Decision) -> JsonObject:
+def encode_decision(decision: Decision) -> JsonObject:
     """What two decisions are compared by: all but the digest, an output of null included."""
     kept: JsonObject = decision.model_dump(mode="json", exclude={"digest"}, exclude_none=True)
     return kept | {"output": decision.output} if isinstance(decision, Respond) else kept
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecisionRecord:
     """What became of an approval: kept beside it, and compared when a second decision comes."""
 
     approval_id: ApprovalId
@@ -97,55 +104,64 @@ def decide(
     call: Call,
     tool: CompiledTool,
     decision: Decision,
-    by: str,
+    approver: str,
     *,
-    expired: Collection[ApprovalId] = (),
-) -> tuple[RunState, list[Decided]]:
+    expired_ids: Collection[ApprovalId] = (),
+) -> tuple[RunState, list[DecisionRecord]]:
     """`call` waits for this decision; with `remember` it covers its pending siblings too, but for
-    those whose approvals have `expired`."""
-    state, first = _decide_one(state, changes, call, tool, decision, by)
+    those whose approvals have `expired_ids`."""
+    state, first = _decide_call(state, changes, call, tool, decision, approver)
     decided = [first]
     if isinstance(decision, Approve | Reject) and decision.remember is not None:
-        memory = remembered(decision, call, state.agent)
+        memory = remember_decision(decision, call, state.agent)
         for other in state.open_calls:
-            waits = other.phase is CallPhase.AWAITING_APPROVAL and other.approval_id not in expired
+            waits = (
+                other.phase is CallPhase.AWAITING_APPROVAL and other.approval_id not in expired_ids
+            )
             if waits and _covers(memory, other):
-                state, one = _decide_one(state, changes, other, tool, decision, by)
+                state, one = _decide_call(state, changes, other, tool, decision, approver)
                 decided.append(one)
     return state, decided
 
 
-def remembered(decision: Approve | Reject, call: Call, agent: str | None) -> Remembered:
+def remember_decision(
+    decision: Approve | Reject, call: Call, agent: str | None
+) -> RememberedDecision:
     assert decision.remember is not None and call.version is not None
     exact = decision.remember.exact_arguments
-    return Remembered(
+    return RememberedDecision(
         decision=decision.decision,
         tool=call.tool,
         version=call.version,
         agent=agent,
-        arguments_digest=digest(call.arguments) if exact else None,
+        arguments_digest=compute_digest(call.arguments) if exact else None,
         message=decision.message if isinstance(decision, Reject) else None,
     )
 
 
-def _covers(memory: Remembered, call: Call) -> bool:
+def _covers(memory: RememberedDecision, call: Call) -> bool:
     same_tool = (memory.tool, memory.version) == (call.tool, call.version)
-    return same_tool and memory.arguments_digest in (None, digest(call.arguments))
+    return same_tool and memory.arguments_digest in (None, compute_digest(call.arguments))
 
 
-def _decide_one(
-    state: RunState, changes: Changes, call: Call, tool: CompiledTool, decision: Decision, by: str
-) -> tuple[RunState, Decided]:
+def _decide_call(
+    state: RunState,
+    changes: Changes,
+    call: Call,
+    tool: CompiledTool,
+    decision: Decision,
+    approver: str,
+) -> tuple[RunState, DecisionRecord]:
     assert call.approval_id is not None
     status = STATUS_AFTER[decision.decision]
-    body: JsonObject = as_kept(decision)
+    body: JsonObject = encode_decision(decision)
     about: JsonObject = {
         "approval_id": format_id(Prefix.APPROVAL, call.approval_id),
         "call_id": call.id,
         "tool": call.tool,
         "decision": decision.decision,
         "status": status,
-        "decided_by": by,
+        "decided_by": approver,
     }
     if isinstance(decision, Edit | Reject) and decision.message:
         about |= {"message": decision.message}
@@ -154,11 +170,11 @@ def _decide_one(
             call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
         case Edit():
             arguments = tool.arguments.without_nulls(decision.arguments)
-            new_digest = call_digest(call.tool, call.version, tool.spec.url, arguments)
+            new_digest = compute_call_digest(call.tool, call.version, tool.spec.url, arguments)
             call = replace(
                 call,
                 phase=CallPhase.READY,
-                original=call.asked,
+                original=call.requested_arguments,
                 arguments=arguments,
                 digest=new_digest,
                 approved_digest=new_digest,
@@ -177,14 +193,16 @@ def _decide_one(
             result = Result(CallOutcome.REJECTED, text, Reason.DECLINED)
             state = settle(state, changes, call, result)
         case Respond(output=output):
-            result = replace(completed(output, tool.spec.max_output_bytes), reason=Reason.RESPONDED)
+            result = replace(
+                make_completed_result(output, tool.spec.max_output_bytes), reason=Reason.RESPONDED
+            )
             state = settle(state, changes, call, result)
         case Approve() | Edit():
             pass
         case _:
             assert_never(decision)
     assert call.approval_id is not None
-    return state, Decided(call.approval_id, status, body, state.calls[call.id])
+    return state, DecisionRecord(call.approval_id, status, body, state.calls[call.id])
 
 
 def expire(state: RunState, changes: Changes, call: Call) -> RunState:

@@ -21,9 +21,9 @@ from runward.domain.errors import ConflictError
 from runward.domain.json import (
     MAX_VALUES,
     UnstorableError,
-    cleaned,
-    cleaned_text,
-    holds_more,
+    clean_json,
+    clean_text,
+    holds_more_than,
     is_in_range,
 )
 from runward.domain.run.calls import Result
@@ -36,7 +36,7 @@ from runward.domain.run.items import (
     Part,
     TextPart,
 )
-from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 
 MAX_RESULT_BYTES: Final = 11 * 1_048_576
@@ -75,13 +75,15 @@ def bounded_outcome(outcome: Outcome) -> Outcome:
         case Waits():
             return outcome
         case Failed(detail=detail, message=message):
-            told = None if message is None else cleaned_text(message)
-            return replace(outcome, detail=cleaned_text(detail)[:MAX_DETAIL], message=told)
+            told = None if message is None else clean_text(message)
+            return replace(outcome, detail=clean_text(detail)[:MAX_DETAIL], message=told)
         case Done():
             try:
                 return _bounded_done(outcome)
             except UnstorableError as error:
-                return Failed(Why.INVALID_RESPONSE, f"The result cannot be stored: {error}.")
+                return Failed(
+                    FailureKind.INVALID_RESPONSE, f"The result cannot be stored: {error}."
+                )
         case _:
             assert_never(outcome)
 
@@ -95,18 +97,20 @@ def bounded_result(result: Result) -> tuple[Result, int]:
             return result, len(raw)
     except ValueError:  # a lone surrogate
         pass
-    detail = None if result.detail is None else cleaned_text(result.detail)
-    result = replace(result, output=cleaned(result.output)[0], detail=detail)
-    return result, bytes_of(result)
+    detail = None if result.detail is None else clean_text(result.detail)
+    result = replace(result, output=clean_json(result.output)[0], detail=detail)
+    return result, count_json_bytes(result)
 
 
 def bounded_response(response: ModelResponse, *, stored: int = 0) -> ModelResponse:
     """Return the response as it can be stored in a run that holds `stored` bytes. Raises
     UnstorableError."""
-    if holds_more([value for one in response.output for value in _held(one)], MAX_VALUES):
+    if holds_more_than(
+        [value for one in response.output for value in _list_native_values(one)], MAX_VALUES
+    ):
         raise UnstorableError(f"it holds more than {MAX_VALUES:,} values")
     output = tuple(_bounded_output(one) for one in response.output)
-    size = bytes_of(output)
+    size = count_json_bytes(output)
     if size > MAX_RESPONSE_BYTES:
         raise UnstorableError(f"it has {size} bytes of at most {MAX_RESPONSE_BYTES}")
     if _argument_values(output) > MAX_ARGUMENT_VALUES:
@@ -125,7 +129,7 @@ def _argument_values(output: Iterable[Output]) -> int:
 
 def check_room(added: object, *, stored: int = 0) -> None:
     """Raise ConflictError if a run that holds `stored` bytes has no room for what is added."""
-    if stored + bytes_of(added) > MAX_RUN_BYTES:
+    if stored + count_json_bytes(added) > MAX_RUN_BYTES:
         raise ConflictError(f"A run may hold {MAX_RUN_BYTES} bytes; it would have more with this.")
 
 
@@ -150,7 +154,7 @@ def bounded_count(number: object) -> int:
 def bounded_name(name: str) -> str:
     """Return a tool's name as a model wrote it. A name that is too long or that cannot be stored is
     replaced by its readable beginning and a digest, so that different names stay different."""
-    if len(name) <= MAX_NAME and "\ufffd" not in cleaned_text(name):
+    if len(name) <= MAX_NAME and "\ufffd" not in clean_text(name):
         return name
     told = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:8]
     return f"{_NOT_IN_NAMES.sub('_', name)[: MAX_NAME - len(told) - 1]}_{told}"
@@ -162,7 +166,7 @@ def bounded_progress(
     """Return how far a call is, from 0 to 1, and its message."""
     if progress is not None:
         progress = min(1.0, max(0.0, progress)) if is_in_range(progress) else None
-    return progress, None if message is None else cleaned_text(message)[:MAX_MESSAGE]
+    return progress, None if message is None else clean_text(message)[:MAX_MESSAGE]
 
 
 def bounded_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
@@ -171,7 +175,7 @@ def bounded_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
     return tuple(_bounded_part(part) for part in parts)
 
 
-def bytes_of(value: object) -> int:
+def count_json_bytes(value: object) -> int:
     """Return the size of a cleaned value as JSON."""
     return len(to_json(value, inf_nan_mode="null"))
 
@@ -179,12 +183,12 @@ def bytes_of(value: object) -> int:
 def _bounded_done(done: Done) -> Done:
     kept = replace(
         done,
-        output=cleaned(done.output)[0],
+        output=clean_json(done.output)[0],
         parts=bounded_parts(done.parts),
         metadata=_object(done.metadata),
         state=_object(done.state),
     )
-    size = bytes_of((kept.output, kept.parts, kept.metadata, kept.state))
+    size = count_json_bytes((kept.output, kept.parts, kept.metadata, kept.state))
     if size > MAX_RESULT_BYTES:
         raise UnstorableError(f"it has {size} bytes of at most {MAX_RESULT_BYTES}")
     return kept
@@ -195,9 +199,9 @@ def _bounded_output(one: Output) -> Output:
         case RequestedCall():
             return replace(
                 one,
-                call_id=cleaned_text(one.call_id),
+                call_id=clean_text(one.call_id),
                 name=bounded_name(one.name),
-                arguments=cleaned_text(one.arguments),
+                arguments=clean_text(one.arguments),
                 native=_native(one.native),
             )
         case Message():
@@ -205,18 +209,18 @@ def _bounded_output(one: Output) -> Output:
         case HostedCall():
             return replace(
                 one,
-                call_id=cleaned_text(one.call_id)[:MAX_CALL_ID],
+                call_id=clean_text(one.call_id)[:MAX_CALL_ID],
                 name=bounded_name(one.name),
                 kind=bounded_name(one.kind),
                 arguments=_object(one.arguments),
-                output=cleaned(one.output)[0],
+                output=clean_json(one.output)[0],
                 data=_object(one.data),
             )
         case _:
             return replace(one, data=_object(one.data))
 
 
-def _held(one: Output) -> list[JsonValue]:
+def _list_native_values(one: Output) -> list[JsonValue]:
     """What an output holds as the provider's own JSON."""
     if isinstance(one, RequestedCall | Message):
         return [] if one.native is None else [one.native.data]
@@ -224,7 +228,7 @@ def _held(one: Output) -> list[JsonValue]:
 
 
 def _content(content: MessageContent) -> MessageContent:
-    return cleaned_text(content) if isinstance(content, str) else bounded_parts(content)
+    return clean_text(content) if isinstance(content, str) else bounded_parts(content)
 
 
 def _native(native: Native | None) -> Native | None:
@@ -232,12 +236,12 @@ def _native(native: Native | None) -> Native | None:
 
 
 def _object(value: T) -> T:
-    return cast(T, cleaned(cast(JsonValue, value))[0])
+    return cast(T, clean_json(cast(JsonValue, value))[0])
 
 
 def _bounded_part(part: Part) -> Part:
     if isinstance(part, TextPart):
-        return TextPart(cleaned_text(part.text))
+        return TextPart(clean_text(part.text))
     if part.data is not None:
         part = replace(part, data="".join(part.data.split()))
     if (problem := _problem(part)) is not None:
@@ -247,7 +251,7 @@ def _bounded_part(part: Part) -> Part:
         media_type = media_type.partition(";")[0].strip()
         media_type = media_type if _MEDIA_TYPE.fullmatch(media_type) else None
     if filename is not None:
-        filename = cleaned_text(filename)[:MAX_FILENAME]
+        filename = clean_text(filename)[:MAX_FILENAME]
     return replace(part, media_type=media_type, filename=filename)
 
 

@@ -11,8 +11,8 @@ from runward.domain.json import JsonObject, compact
 from runward.domain.registry.builtin_names import READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts, tool_search
-from runward.domain.run.config import MAX_SHOWN
-from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.config import MAX_VISIBLE_TOOLS
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.run.state import RunState
 from runward.domain.run.tools import CompiledTool, compile_tool
 
@@ -119,13 +119,13 @@ def builtin_tools(state: RunState, enabled: Mapping[str, CompiledTool]) -> dict[
 def visible_tools(
     state: RunState,
     enabled: Mapping[str, CompiledTool],
-    others: Mapping[str, CompiledTool] | None = None,
+    unregistered: Mapping[str, CompiledTool] | None = None,
 ) -> dict[str, CompiledTool]:
     """All that a model is shown in this turn: of the `enabled` registered tools those that are
-    loaded, `others` that Runward made for the agent, and the built-in ones. A searching agent is
-    shown MAX_SHOWN in all, or as many as there are of the last two."""
-    extra = {**(others or {}), **builtin_tools(state, enabled)}
-    room = max(0, MAX_SHOWN - len(extra))
+    loaded, `unregistered` that Runward made for the agent, and the built-in ones. A searching
+    agent is shown MAX_SHOWN in all, or as many as there are of the last two."""
+    extra = {**(unregistered or {}), **builtin_tools(state, enabled)}
+    room = max(0, MAX_VISIBLE_TOOLS - len(extra))
     return {**tool_search.visible_registered_tools(state, enabled, room), **extra}
 
 
@@ -187,7 +187,7 @@ def _search_tools(query: str, tools: Mapping[str, ToolSpec], limit: int) -> Outc
 
 
 def _refused(message: str) -> Failed:
-    return Failed(Why.ERROR, message, message, permanent=True)
+    return Failed(FailureKind.ERROR, message, message, permanent=True)
 
 
 def _integer(arguments: JsonObject, name: str, default: int) -> int:

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import JsonValue
 
 from runward.domain.ids import ApprovalId, CallId, RunId
-from runward.domain.json import JsonObject, digest
+from runward.domain.json import JsonObject, compute_digest
 from runward.domain.run.items import Part
 
 
@@ -102,7 +102,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class InputRequest:
     """What a tool asked the caller, for the `number`th time, and what it wants to be given back
     beside the answer. `responses`: the answer, once it is there. `attempt`: the one that asked."""
 
@@ -147,20 +147,22 @@ class Call:
     received: JsonObject | None = None
     """The answer of its callback or of the client, which guardrails or hooks may not have seen
     yet."""
-    exchange: Exchange | None = None
+    exchange: InputRequest | None = None
     """What its tool asked the caller last."""
 
     @property
-    def asked(self) -> JsonObject:
+    def requested_arguments(self) -> JsonObject:
         """The arguments as the model gave them."""
         return self.arguments if self.original is None else self.original
 
     @property
-    def tries(self) -> int:
+    def recent_attempts(self) -> int:
         """Attempts since the tool has last said anything."""
         return self.attempt - (self.exchange.attempt if self.exchange else 0)
 
 
-def call_digest(tool: str, version: int | None, url: str | None, arguments: JsonObject) -> str:
+def compute_call_digest(
+    tool: str, version: int | None, url: str | None, arguments: JsonObject
+) -> str:
     """What an approval binds to: the tool, its version, its target and the exact arguments."""
-    return digest({"tool": tool, "version": version, "url": url, "arguments": arguments})
+    return compute_digest({"tool": tool, "version": version, "url": url, "arguments": arguments})

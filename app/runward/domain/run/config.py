@@ -67,7 +67,7 @@ ModelNames: TypeAlias = (
 )
 MAX_TOOLS: Final = 1000
 """Tools that one agent may name."""
-MAX_SHOWN: Final = 64
+MAX_VISIBLE_TOOLS: Final = 64
 """Tools that a model is shown in one turn; an agent with more of them searches."""
 
 
@@ -118,5 +118,5 @@ class RunConfig(AgentConfig):
     """Of a run that POST /v1/responses started: what was asked, to be shown again."""
 
 
-def functions_of(config: AgentConfig) -> tuple[ToolSpec, ...]:
+def get_functions(config: AgentConfig) -> tuple[ToolSpec, ...]:
     return config.functions if isinstance(config, RunConfig) else ()

@@ -9,36 +9,36 @@ from runward.domain.registry.guards import Stage
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, Reason, Result
 from runward.domain.run.items import Item, Message, TextPart, ToolResult
-from runward.domain.run.plan import WARN_AT, identical_before
-from runward.domain.run.state import RunState, Segment, new_input, tool_calls_of
+from runward.domain.run.plan import WARN_AT, count_identical_before
+from runward.domain.run.state import RunState, Segment, find_new_input, list_requested_calls
 
 
-def conversation(state: RunState) -> tuple[Item, ...]:
+def build_conversation(state: RunState) -> tuple[Item, ...]:
     """Results stand directly after the response that asked for them, in the model's order,
     whenever they came."""
-    return tuple(item for item, _ in attributed(state))
+    return tuple(item for item, _ in attribute_items(state))
 
 
-def attributed(state: RunState) -> Iterator[tuple[Item, Segment]]:
+def attribute_items(state: RunState) -> Iterator[tuple[Item, Segment]]:
     """Each item with the segment that it belongs to."""
     answered: set[CallId] = set()
     for segment in state.segments:
         for item in segment.items:
             yield item, segment
-        for asked in tool_calls_of(segment):
+        for asked in list_requested_calls(segment):
             call = state.calls[asked.call_id]
             if call.result is not None:
                 yield _result(state, call, again=call.id in answered), segment
                 answered.add(call.id)
 
 
-def without_refused(state: RunState, stage: Stage | None) -> RunState:
+def remove_refused(state: RunState, stage: Stage | None) -> RunState:
     """The run without what a guardrail of that stage refused, as its session keeps it: without the
     input that the model was not shown, or without the last response's words and its calls' results.
     The calls themselves stay, since they were made."""
     match stage:
         case "run_input":
-            return _without_items(state, new_input(state))
+            return _without_items(state, find_new_input(state))
         case "run_output" if state.last_response is not None:
             return _without_answer(state, state.last_response)
         case _:
@@ -52,7 +52,7 @@ def _without_items(state: RunState, refused: Collection[Segment]) -> RunState:
 
 
 def _without_answer(state: RunState, last: Segment) -> RunState:
-    asked = tool_calls_of(last)
+    asked = list_requested_calls(last)
     items = tuple(one for one in last.items if asked and not isinstance(one, Message))
     segments = tuple(replace(one, items=items) if one is last else one for one in state.segments)
     state = replace(state, segments=segments)
@@ -73,7 +73,7 @@ def _result(state: RunState, call: Call, *, again: bool) -> ToolResult:
         notes.append(texts.STORED)
     if call.original is not None:
         notes.append(texts.edited(compact(call.arguments)))
-    if identical_before(state, call) + 1 == WARN_AT:
+    if count_identical_before(state, call) + 1 == WARN_AT:
         notes.append(texts.REPEATED_WARNING)
     if call.result.full is not None:
         notes.append(texts.cut_result(call.id))

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, assert_never
 from pydantic import JsonValue
 
 from runward.domain.ids import CallId
-from runward.domain.json import cleaned, compact, parse
+from runward.domain.json import clean_json, compact, parse
 from runward.domain.registry.guards import Stage
 from runward.domain.registry.tools import Concurrency
 from runward.domain.run.builtins import BUILTINS
@@ -21,13 +21,13 @@ from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase, Reas
 from runward.domain.run.config import FixedOutput, StopAt
 from runward.domain.run.items import Message
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.state import RunState, SegmentKind, tool_calls_of
+from runward.domain.run.state import RunState, SegmentKind, list_requested_calls
 from runward.domain.run.status import RunStatus
-from runward.domain.run.team import next_agent
-from runward.domain.run.workflow import Over, Steps, next_step
+from runward.domain.run.team import find_next_agent
+from runward.domain.run.workflow import NextSteps, WorkflowEnd, next_step
 from runward.domain.schema.validator import SchemaProblem, Validator
 
-FREE: Final = Concurrency(limit=64)
+DEFAULT_CONCURRENCY: Final = Concurrency(limit=64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ def next_action(
     is being looked at. `caps`: how many calls of each tool may be in flight. `schema`: of the
     final output, where the agent has one."""
     calls = state.turn_calls
-    stop = _must_stop(state, calls, overdue=overdue)
+    stop = _find_stop(state, calls, overdue=overdue)
     running = busy or any(call.phase is CallPhase.STARTED for call in calls)
-    if stop is None and (ready := _startable(calls, state, caps or {})):
+    if stop is None and (ready := _select_startable(calls, state, caps or {})):
         return RunTools(ready)
     if running:
         return Wait(stopping=stop is not None)
@@ -118,7 +118,7 @@ def next_action(
     return _after_results(state, calls, schema)
 
 
-def _must_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Finish | None:
+def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Finish | None:
     """Why nothing more may start, once what was sent has come back."""
     for call in calls:
         if call.result is not None and call.result.fails_run:
@@ -135,121 +135,125 @@ def _must_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
     return None
 
 
-def _startable(
+def _select_startable(
     calls: tuple[Call, ...], state: RunState, caps: Mapping[str, Concurrency]
 ) -> tuple[CallId, ...]:
     """The ready calls that fit under the caps of the run, of their tool and of its group; a
     serial call waits for all before it and holds back all after it."""
     in_flight = [call for call in calls if call.phase is CallPhase.STARTED]
-    used = Counter(_group(call, caps) for call in in_flight)
+    used = Counter(_concurrency_key(call, caps) for call in in_flight)
     room = state.config.limits.max_parallel_tool_calls - len(in_flight)
     start: list[CallId] = []
     unsettled_before = False
     for call in calls:
-        cap = caps.get(call.tool, FREE)
+        cap = caps.get(call.tool, DEFAULT_CONCURRENCY)
         if cap.serial and call.phase is not CallPhase.SETTLED:
             if call.phase is CallPhase.READY and not unsettled_before and not in_flight:
                 start.append(call.id)
             break
-        if call.phase is CallPhase.READY and room > 0 and used[_group(call, caps)] < cap.limit:
-            used[_group(call, caps)] += 1
+        if (
+            call.phase is CallPhase.READY
+            and room > 0
+            and used[_concurrency_key(call, caps)] < cap.limit
+        ):
+            used[_concurrency_key(call, caps)] += 1
             room -= 1
             start.append(call.id)
         unsettled_before |= call.phase is not CallPhase.SETTLED
     return tuple(start)
 
 
-def _group(call: Call, caps: Mapping[str, Concurrency]) -> tuple[str, str]:
-    group = caps.get(call.tool, FREE).group
+def _concurrency_key(call: Call, caps: Mapping[str, Concurrency]) -> tuple[str, str]:
+    group = caps.get(call.tool, DEFAULT_CONCURRENCY).group
     return ("tool", call.tool) if group is None else ("group", group)
 
 
 def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
     """Every call has its result: stop, answer, or ask the model again."""
-    if _refused(state, calls, Reason.REPEATED):
+    if _was_refused(state, calls, Reason.REPEATED):
         return _incomplete("repeated_calls", "The model repeated the same call five times.")
     if state.config.kind != "llm":
-        return _next_step(state, schema)
-    return _go_on(state, calls, schema)
+        return _decide_for_workflow(state, schema)
+    return _decide_for_agent(state, calls, schema)
 
 
-def _go_on(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
+def _decide_for_agent(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
     """Of an agent with a model."""
     own = calls if _has_last_word(state) else ()
-    if (escalated := _escalation(own)) is not None:
-        return _finish_with(state, state.last_text or escalated.whole, schema)
-    if (agent := next_agent(state)) is not None:
+    if (escalated := _find_escalation(own)) is not None:
+        return _finish_or_repair(state, state.last_text or escalated.whole, schema)
+    if (agent := find_next_agent(state)) is not None:
         return HandOver(agent)
-    if (stopped := _stopping_result(state, own)) is not None:
-        return _finish_with(state, stopped.whole, schema)
+    if (stopped := _find_stopping_result(state, own)) is not None:
+        return _finish_or_repair(state, stopped.whole, schema)
     if _has_answered(state):
-        return _answer(state, schema)
-    if _refused(state, calls, Reason.LIMIT):
+        return _finish_with_answer(state, schema)
+    if _was_refused(state, calls, Reason.LIMIT):
         return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
     return _ask_within_limits(state)
 
 
-def _escalation(calls: tuple[Call, ...]) -> Result | None:
+def _find_escalation(calls: tuple[Call, ...]) -> Result | None:
     """The first result whose tool said that this agent is done."""
     results = (call.result for call in calls if call.result is not None)
     return next((result for result in results if result.escalate), None)
 
 
-def _next_step(state: RunState, schema: Validator | None) -> Action:
+def _decide_for_workflow(state: RunState, schema: Validator | None) -> Action:
     """Of a workflow."""
-    if any(_because(call, Reason.LIMIT) for call in state.turn_calls):
+    if any(_has_reason(call, Reason.LIMIT) for call in state.turn_calls):
         return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
     step = next_step(state)
     match step:
-        case Steps(response=response):
-            return _spent(state) or Delegate(response)
-        case Over(failed=str(failed)):
+        case NextSteps(response=response):
+            return _check_budget(state) or Delegate(response)
+        case WorkflowEnd(error=str(failed)):
             return Finish(RunStatus.FAILED, code="step_failed", message=failed)
-        case Over():
-            return _end_of_workflow(step, schema)
+        case WorkflowEnd():
+            return _finish_workflow(step, schema)
         case _:
             assert_never(step)
 
 
-def _end_of_workflow(over: Over, schema: Validator | None) -> Finish:
+def _finish_workflow(over: WorkflowEnd, schema: Validator | None) -> Finish:
     """Nobody can be asked for a better output."""
-    parsed, problems = _parsed(over.output, schema)
+    parsed, problems = _parse_output(over.output, schema)
     if problems:
-        return _misfit(over.output, problems)
+        return _fail_schema(over.output, problems)
     return Finish(RunStatus.COMPLETED, over.output, parsed=parsed, code=over.reason)
 
 
-def _answer(state: RunState, schema: Validator | None) -> Action:
+def _finish_with_answer(state: RunState, schema: Validator | None) -> Action:
     """The model answered without asking for calls."""
     text = state.last_text
     if any(isinstance(item, Message) and item.refusal for item in state.segments[-1].items):
         return Finish(RunStatus.INCOMPLETE, text, code="refusal", message="The model refused.")
     if state.turn > state.config.limits.max_turns:  # the closing summary
         return Finish(RunStatus.COMPLETED, text, code="max_turns")
-    return _finish_with(state, text, schema)
+    return _finish_or_repair(state, text, schema)
 
 
-def _finish_with(state: RunState, output: JsonValue, schema: Validator | None) -> Action:
+def _finish_or_repair(state: RunState, output: JsonValue, schema: Validator | None) -> Action:
     """Complete with `output`, or ask for a better one where the schema refuses it."""
     if schema is None:
         return Finish(RunStatus.COMPLETED, output)
-    parsed, problems = _parsed(output, schema)
+    parsed, problems = _parse_output(output, schema)
     if not problems:
         return Finish(RunStatus.COMPLETED, _as_text(output), parsed=parsed)
-    if _repairs(state) >= state.config.repair_attempts:
-        return _misfit(output, problems)
+    if _count_repairs(state) >= state.config.repair_attempts:
+        return _fail_schema(output, problems)
     limited = _ask_within_limits(state)
     return AskModel(repair=problems) if limited == AskModel() else limited
 
 
-def _repairs(state: RunState) -> int:
+def _count_repairs(state: RunState) -> int:
     """How often the agent that has the run now was asked for a better output since it has it."""
     said = [one for one in state.segments if one.kind is not SegmentKind.INPUT]
     own = takewhile(lambda one: one.agent == state.agent, reversed(said))
     return sum(one.kind is SegmentKind.REPAIR for one in own)
 
 
-def _parsed(
+def _parse_output(
     output: JsonValue, schema: Validator | None
 ) -> tuple[JsonValue, tuple[SchemaProblem, ...]]:
     """`output` as the schema's value, and what is wrong with it. What PostgreSQL cannot hold is
@@ -257,13 +261,13 @@ def _parsed(
     if schema is None:
         return None, ()
     try:
-        parsed = cleaned(parse(output))[0] if isinstance(output, str) else output
+        parsed = clean_json(parse(output))[0] if isinstance(output, str) else output
     except ValueError as error:
         return None, (SchemaProblem("output", f"is not JSON: {error}"),)
     return parsed, tuple(schema.problems(parsed))
 
 
-def _misfit(output: JsonValue, problems: tuple[SchemaProblem, ...]) -> Finish:
+def _fail_schema(output: JsonValue, problems: tuple[SchemaProblem, ...]) -> Finish:
     wrong = f"The output does not match the schema: {problems[0].path} {problems[0].message}"
     return _incomplete("output_schema", wrong, output)
 
@@ -271,7 +275,7 @@ def _misfit(output: JsonValue, problems: tuple[SchemaProblem, ...]) -> Finish:
 def _ask_within_limits(state: RunState) -> Action:
     config = state.config
     limits = config.limits
-    if (spent := _spent(state)) is not None:
+    if (spent := _check_budget(state)) is not None:
         return spent
     if state.turn < limits.max_turns:
         return AskModel()
@@ -289,7 +293,7 @@ def _ask_within_limits(state: RunState) -> Action:
             assert_never(config.on_max_turns)
 
 
-def _spent(state: RunState) -> Finish | None:
+def _check_budget(state: RunState) -> Finish | None:
     """Whether a budget is used up that is not counted in turns or calls."""
     limits, usage = state.config.limits, state.usage
     if limits.max_tokens is not None and usage.total >= limits.max_tokens:
@@ -299,7 +303,7 @@ def _spent(state: RunState) -> Finish | None:
     return None
 
 
-def _stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
+def _find_stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
     """The result that ends the run by `tool_use_behavior`: the first good one, in call order. That
     of a built-in tool is for the model, unless `stop_at` names the tool."""
     match state.config.tool_use_behavior:
@@ -328,17 +332,17 @@ def _has_last_word(state: RunState) -> bool:
 
 def _has_answered(state: RunState) -> bool:
     """The last word is the model's, and it asked for nothing."""
-    return _has_last_word(state) and not tool_calls_of(state.segments[-1])
+    return _has_last_word(state) and not list_requested_calls(state.segments[-1])
 
 
-def _refused(state: RunState, calls: tuple[Call, ...], reason: Reason) -> bool:
+def _was_refused(state: RunState, calls: tuple[Call, ...], reason: Reason) -> bool:
     """Not where somebody has said something since, or has continued the run: then the model is
     asked once more, which reads that its call was refused."""
     heard = bool(state.segments) and state.segments[-1].kind is SegmentKind.INPUT
-    return not heard and any(_because(call, reason) for call in calls)
+    return not heard and any(_has_reason(call, reason) for call in calls)
 
 
-def _because(call: Call, reason: Reason) -> bool:
+def _has_reason(call: Call, reason: Reason) -> bool:
     return call.result is not None and call.result.reason is reason
 
 

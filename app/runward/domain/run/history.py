@@ -24,9 +24,9 @@ from runward.domain.run.items import (
     TextPart,
     ToolCall,
     ToolResult,
-    text_of,
+    join_text,
 )
-from runward.domain.run.settle import cut
+from runward.domain.run.settle import truncate
 
 BYTES_A_TOKEN: Final = 4
 MEDIA_BYTES: Final = 4_000
@@ -48,11 +48,11 @@ _BEFORE: Final = 120
 """Characters of an excerpt that stand before what was found."""
 
 
-def to_keep(items: Sequence[Item], output: JsonValue, kind: RunKind) -> tuple[Item, ...]:
+def select_history(items: Sequence[Item], output: JsonValue, kind: RunKind) -> tuple[Item, ...]:
     """What of an ended run later runs can see: each call with one result; of a workflow, whose
     inner conversations are its child runs' own, what it was asked and what it answered."""
     if kind == "llm":
-        return tuple(_paired(items))
+        return tuple(_pair_calls(items))
     asked = tuple(takewhile(lambda item: isinstance(item, Message), items))
     text = output if isinstance(output, str) else compact(output)
     answered = (Message("assistant", text),) if output is not None and text else ()
@@ -65,37 +65,39 @@ def trimmed_history(
     """What a model reads before the run's own conversation, whose calls have the ids `taken`.
     System messages are always among it; no call is without its result, no result without its
     call, and no id is there twice."""
-    items = list(_distinct((_paired(run) for run in history), taken))
+    items = list(_make_ids_distinct((_pair_calls(run) for run in history), taken))
     if policy.trim_tool_outputs is not None:
-        items = [_trimmed(item, policy.trim_tool_outputs) for item in items]
-    begins = [n for n, item in enumerate(items) if _is(item, "user")]
+        items = [_trim(item, policy.trim_tool_outputs) for item in items]
+    begins = [n for n, item in enumerate(items) if _has_role(item, "user")]
     first = 0
     if policy.max_turns == 0:
         first = len(items)
     elif policy.max_turns is not None and policy.max_turns < len(begins):
         first = begins[-policy.max_turns]
     if policy.max_tokens is not None:
-        first = max(first, _fitting(items, begins, policy.max_tokens * BYTES_A_TOKEN))
-    return tuple(item for n, item in enumerate(items) if n >= first or _is(item, "system"))
+        first = max(first, _find_first_fitting(items, begins, policy.max_tokens * BYTES_A_TOKEN))
+    return tuple(item for n, item in enumerate(items) if n >= first or _has_role(item, "system"))
 
 
-def _fitting(items: Sequence[Item], begins: Sequence[int], budget: int) -> int:
+def _find_first_fitting(items: Sequence[Item], begins: Sequence[int], budget: int) -> int:
     """Where the newest turns begin that fit together, beside all system messages."""
-    left = budget - sum(_bytes(item) for item in items if _is(item, "system"))
+    left = budget - sum(_estimate_bytes(item) for item in items if _has_role(item, "system"))
     first, end = len(items), len(items)
     for begin in reversed([0, *begins]):
-        left -= sum(_bytes(item) for item in items[begin:end] if not _is(item, "system"))
+        left -= sum(
+            _estimate_bytes(item) for item in items[begin:end] if not _has_role(item, "system")
+        )
         if left < 0:
             break
         first, end = begin, begin
     return first
 
 
-def _is(item: Item, role: str) -> bool:
+def _has_role(item: Item, role: str) -> bool:
     return isinstance(item, Message) and item.role == role
 
 
-def _paired(items: Iterable[Item]) -> Iterator[Item]:
+def _pair_calls(items: Iterable[Item]) -> Iterator[Item]:
     """Without calls that have no result in their turn, and with one result for each."""
     whole = tuple(items)
     waiting: dict[CallId, int] = {}
@@ -117,10 +119,12 @@ def _paired(items: Iterable[Item]) -> Iterator[Item]:
             yield item
 
 
-def _distinct(history: Iterable[Iterable[Item]], taken: Iterable[CallId]) -> Iterator[Item]:
+def _make_ids_distinct(
+    history: Iterable[Iterable[Item]], used_ids: Iterable[CallId]
+) -> Iterator[Item]:
     """An id is the model's own and unique in its run alone: where a later run has it again, it
     is made another one."""
-    used = set(taken)
+    used = set(used_ids)
     counts: Counter[CallId] = Counter()
     for run in history:
         here: dict[CallId, CallId] = {}
@@ -144,17 +148,17 @@ def _unused(call_id: CallId, used: set[CallId], counts: Counter[CallId]) -> Call
     return unique
 
 
-def _trimmed(item: Item, max_bytes: int) -> Item:
+def _trim(item: Item, max_bytes: int) -> Item:
     if not isinstance(item, ToolResult):
         return item
     if item.parts and sum(map(_part_bytes, item.parts)) > max_bytes:
         item = replace(item, parts=())
     if max_bytes < 2 and (size := len(item.text.encode())) > max_bytes:  # no head, no tail
         return replace(item, output=f"… {size} bytes left out …")
-    return replace(item, output=cut(item.output, max_bytes)[0])
+    return replace(item, output=truncate(item.output, max_bytes)[0])
 
 
-def _bytes(item: Item) -> int:
+def _estimate_bytes(item: Item) -> int:
     """Roughly, of what a vendor is sent."""
     match item:
         case Message(content=content):
@@ -184,7 +188,7 @@ def _part_bytes(part: Part) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Match:
     runs_ago: int
     role: str
     text: str
@@ -205,25 +209,25 @@ def search(history: Sequence[Sequence[Item]], query: str, limit: int) -> JsonVal
     return {"results": results, "found": len(whole or found)}
 
 
-def _matches(history: Sequence[Sequence[Item]], words: Sequence[str]) -> Iterator[_Found]:
+def _matches(history: Sequence[Sequence[Item]], words: Sequence[str]) -> Iterator[_Match]:
     left = MAX_SEARCHED
     for runs_ago, run in enumerate(reversed(history), start=1):
         for item in reversed(run):
-            role, text = _searched(item)
+            role, text = _read_searchable(item)
             if len(text) > left:
                 return
             left -= len(text)
             lowered = text.lower()
             places = [at for word in words if (at := lowered.find(word)) >= 0]
             if places:
-                yield _Found(runs_ago, role, text, len(places), min(places))
+                yield _Match(runs_ago, role, text, len(places), min(places))
 
 
-def _searched(item: Item) -> tuple[str, str]:
+def _read_searchable(item: Item) -> tuple[str, str]:
     """Who says it, and what; a vendor's reasoning is not for others."""
     match item:
         case Message(role=role, content=content):
-            return role, text_of(content)
+            return role, join_text(content)
         case ToolCall(name=name, arguments=arguments):
             return "tool_call", f"{name} {arguments}"
         case ToolResult():
@@ -236,7 +240,7 @@ def _searched(item: Item) -> tuple[str, str]:
             assert_never(item)
 
 
-def _excerpt(found: _Found) -> str:
+def _excerpt(found: _Match) -> str:
     """At most MAX_EXCERPT characters, with what was found in them."""
     if len(found.text) <= MAX_EXCERPT:
         return found.text

@@ -104,7 +104,7 @@ class HostedCall:
 Item: TypeAlias = Message | ToolCall | ToolResult | Reasoning | HostedCall
 
 
-def text_of(content: MessageContent) -> str:
+def join_text(content: MessageContent) -> str:
     if isinstance(content, str):
         return content
     return "".join(part.text for part in content if isinstance(part, TextPart))

@@ -10,20 +10,20 @@ MAX_NAME_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Omitted:
+class LargeArgument:
     """One argument and the size of its JSON; `name` is None for all further ones together."""
 
     name: str | None
     size: int
 
 
-def omit_large(arguments: JsonObject, limit: int | None) -> tuple[JsonObject, list[Omitted]]:
+def omit_large(arguments: JsonObject, limit: int | None) -> tuple[JsonObject, list[LargeArgument]]:
     """Return the arguments that fit into `limit` bytes of JSON together, in order, and the others.
     At most MAX_NAMED of the others are named. None: nothing is left out."""
     if limit is None:
         return arguments, []
     kept: JsonObject = {}
-    named: list[Omitted] = []
+    named: list[LargeArgument] = []
     unnamed = 0
     for name, value in arguments.items():
         size = len(compact(value).encode())
@@ -33,7 +33,7 @@ def omit_large(arguments: JsonObject, limit: int | None) -> tuple[JsonObject, li
             continue
         limit += cost
         if len(named) < MAX_NAMED and len(name) <= MAX_NAME_CHARACTERS:
-            named.append(Omitted(name, size))
+            named.append(LargeArgument(name, size))
         else:
             unnamed += size
-    return kept, [*named, Omitted(None, unnamed)] if unnamed else named
+    return kept, [*named, LargeArgument(None, unnamed)] if unnamed else named

@@ -10,7 +10,7 @@ from runward.domain.json import JsonObject
 from runward.domain.run.items import Part
 
 
-class Why(StrEnum):
+class FailureKind(StrEnum):
     NOT_SENT = "not_sent"  # surely: DNS, connect, TLS, a refused address
     UNKNOWN = "unknown"  # sent, and no complete answer
     TIMEOUT = "timeout"  # sent or not, our clock ran out
@@ -40,7 +40,7 @@ class Failed:
     """`message`, where the tool itself sent one meant for the model; `detail` is for operators
     (no secrets); `status` the HTTP status; `retry_after` in seconds."""
 
-    why: Why
+    why: FailureKind
     detail: str
     message: str | None = None
     status: int | None = None

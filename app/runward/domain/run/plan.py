@@ -10,32 +10,39 @@ from runward.domain.json import (
     JsonObject,
     UnstorableError,
     canonical,
-    cleaned_text,
+    clean_text,
     compact,
-    digest,
-    same,
+    compute_digest,
+    is_same_json,
 )
 from runward.domain.registry.guards import Fail, GuardrailVerdict, Reject
 from runward.domain.run import texts
-from runward.domain.run.bounds import MAX_CALL_ID, bounded_name, bounded_response, bytes_of
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result, call_digest
+from runward.domain.run.bounds import MAX_CALL_ID, bounded_name, bounded_response, count_json_bytes
+from runward.domain.run.calls import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Reason,
+    Result,
+    compute_call_digest,
+)
 from runward.domain.run.items import HostedCall, Item, Message, Native, ToolCall
-from runward.domain.run.outcomes import Failed, Why
+from runward.domain.run.outcomes import Failed, FailureKind
 from runward.domain.run.response import ModelResponse, RequestedCall
-from runward.domain.run.settle import guarded, settle
+from runward.domain.run.settle import make_guardrail_result, settle
 from runward.domain.run.state import (
     ALL_DECISIONS,
-    YES_OR_NO,
+    APPROVE_OR_REJECT,
     ApprovalRequest,
     Changes,
-    Remembered,
+    RememberedDecision,
     RunState,
     Segment,
     SegmentKind,
-    use,
+    add_usage,
 )
-from runward.domain.run.team import take_handoff
-from runward.domain.run.tools import CompiledTool, RequestedArguments, asked, needs_approval
+from runward.domain.run.team import accept_handoff
+from runward.domain.run.tools import CompiledTool, RequestKey, make_request_key, needs_approval
 from runward.domain.schema.validator import parse_arguments
 
 WARN_AT, STOP_AT = 3, 5
@@ -59,12 +66,10 @@ class Turn:
     mint: Callable[[], UUID]
     shown: int | None = None
     """How many segments of the conversation; None: all that there are."""
-    answered: Mapping[RequestedArguments, bool] = field(
-        default_factory=dict[RequestedArguments, bool]
-    )
+    answered: Mapping[RequestKey, bool] = field(default_factory=dict[RequestKey, bool])
     """The answers of rules and of plugins' functions about calls."""
-    verdicts: Mapping[RequestedArguments, GuardrailVerdict] = field(
-        default_factory=dict[RequestedArguments, GuardrailVerdict]
+    verdicts: Mapping[RequestKey, GuardrailVerdict] = field(
+        default_factory=dict[RequestKey, GuardrailVerdict]
     )
     """Of guardrails that are asked before a person is."""
     hidden: frozenset[str] = frozenset()
@@ -72,7 +77,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ParsedCall:
     id: CallId
     name: str
     arguments: JsonObject
@@ -91,31 +96,33 @@ def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple
         message = f"The model's response cannot be stored: {error}."
         raise UnusableResponseError("model_invalid_response", message) from None
     number = state.turn + 1
-    asked = list(_read_calls(state, response, turn))
+    asked = list(_parse_calls(state, response, turn))
     changes = Changes(progress=True)
     shown = len(state.segments) if turn.shown is None else turn.shown
-    items = _items(response, asked)
-    segment = Segment(SegmentKind.RESPONSE, number, state.agent, items, seen=shown)
+    items = _build_items(response, asked)
+    segment = Segment(SegmentKind.RESPONSE, number, state.agent, items, segments_before=shown)
     changes.segments.append(segment)
-    _tell(changes, state, response, number)
+    _add_response_events(changes, state, response, number)
     after = replace(
         state,
         turn=number,
         segments=(*state.segments[:shown], segment, *state.segments[shown:]),
-        stored_bytes=state.stored_bytes + bytes_of(response.output),
+        stored_bytes=state.stored_bytes + count_json_bytes(response.output),
     )
     for position, one in enumerate(asked):
         if one.id not in state.calls:
-            after = _enter(after, changes, one, position, turn)
-    return use(after, changes, response.usage), changes
+            after = _enter_call(after, changes, one, position, turn)
+    return add_usage(after, changes, response.usage), changes
 
 
-def _tell(changes: Changes, state: RunState, response: ModelResponse, turn: int) -> None:
+def _add_response_events(
+    changes: Changes, state: RunState, response: ModelResponse, turn: int
+) -> None:
     for reasoning in response.reasoning:
         changes.add("reasoning.completed", turn=turn, agent=state.agent, reasoning=reasoning.data)
     for one in response.output:
         if isinstance(one, HostedCall):
-            _tell_hosted(changes, state, one, turn)
+            _add_hosted_events(changes, state, one, turn)
     text = response.text if response.refusal is None else response.refusal
     if text or not response.calls:
         changes.add(
@@ -127,7 +134,7 @@ def _tell(changes: Changes, state: RunState, response: ModelResponse, turn: int)
         )
 
 
-def _tell_hosted(changes: Changes, state: RunState, one: HostedCall, turn: int) -> None:
+def _add_hosted_events(changes: Changes, state: RunState, one: HostedCall, turn: int) -> None:
     """The vendor ran it: both ends are told at once, and the ledger has no part in it."""
     about: JsonObject = {"call_id": one.call_id, "tool": one.name, "hosted": one.kind}
     arguments = bounded_field("arguments", one.arguments)
@@ -136,7 +143,7 @@ def _tell_hosted(changes: Changes, state: RunState, one: HostedCall, turn: int) 
     changes.add(ended, **about, **bounded_field("output", one.output))
 
 
-def _items(response: ModelResponse, asked: list[_Asked]) -> tuple[Item, ...]:
+def _build_items(response: ModelResponse, asked: list[_ParsedCall]) -> tuple[Item, ...]:
     """In the model's order. It always says something, if only nothing, or asks for calls; a
     refusal stands instead of what else it said."""
     calls = {one.nth: one for one in asked}
@@ -161,11 +168,11 @@ def _items(response: ModelResponse, asked: list[_Asked]) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def _read_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterator[_Asked]:
+def _parse_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterator[_ParsedCall]:
     """The calls with ids and parsed arguments; the same call asked for twice comes once."""
     seen: dict[CallId, str] = {}
     for nth, requested in enumerate(response.calls):
-        one = _read(requested, turn, nth)
+        one = _parse_call(requested, turn, nth)
         what = canonical([one.name, one.arguments, one.raw])
         if one.id in seen:
             if seen[one.id] != what:
@@ -176,7 +183,8 @@ def _read_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterato
         seen[one.id] = what
         known = state.calls.get(one.id)
         if known is not None and not (
-            (known.tool, known.raw) == (one.name, one.raw) and same(known.asked, one.arguments)
+            (known.tool, known.raw) == (one.name, one.raw)
+            and is_same_json(known.requested_arguments, one.arguments)
         ):
             raise UnusableResponseError(
                 "call_id_reused",
@@ -185,24 +193,28 @@ def _read_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterato
         yield one
 
 
-def _read(requested: RequestedCall, turn: Turn, nth: int) -> _Asked:
-    shown = cleaned_text(requested.call_id)
+def _parse_call(requested: RequestedCall, turn: Turn, nth: int) -> _ParsedCall:
+    shown = clean_text(requested.call_id)
     if not shown or len(shown) > MAX_CALL_ID:
         shown = format_id(Prefix.CALL, turn.mint())
     name = bounded_name(requested.name)
     parsed = parse_arguments(requested.arguments)
     if isinstance(parsed, dict) and name in turn.tools:
         parsed = turn.tools[name].arguments.without_nulls(parsed)
-    cut_off = _failed(Reason.TRUNCATED, texts.TRUNCATED) if requested.truncated else None
+    cut_off = (
+        _make_failed_result(Reason.TRUNCATED, texts.TRUNCATED) if requested.truncated else None
+    )
     if isinstance(parsed, dict):
-        return _Asked(CallId(shown), name, parsed, None, cut_off, nth, requested.native)
+        return _ParsedCall(CallId(shown), name, parsed, None, cut_off, nth, requested.native)
     text = texts.invalid_arguments(name, [(p.path, p.message) for p in parsed])
-    invalid = _failed(Reason.INVALID_ARGUMENTS, text)
-    raw = cleaned_text(requested.arguments)
-    return _Asked(CallId(shown), name, {}, raw, cut_off or invalid, nth, requested.native)
+    invalid = _make_failed_result(Reason.INVALID_ARGUMENTS, text)
+    raw = clean_text(requested.arguments)
+    return _ParsedCall(CallId(shown), name, {}, raw, cut_off or invalid, nth, requested.native)
 
 
-def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: Turn) -> RunState:
+def _enter_call(
+    state: RunState, changes: Changes, one: _ParsedCall, position: int, turn: Turn
+) -> RunState:
     """The call enters the ledger: ready, waiting for a person, or settled without having run."""
     tool = turn.tools.get(one.name)
     version = tool.version if tool else None
@@ -215,7 +227,7 @@ def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: 
         tool=one.name,
         version=version,
         arguments=one.arguments,
-        digest=call_digest(one.name, version, url, one.arguments),
+        digest=compute_call_digest(one.name, version, url, one.arguments),
         phase=CallPhase.READY,
         raw=one.raw,
     )
@@ -231,46 +243,46 @@ def _enter(state: RunState, changes: Changes, one: _Asked, position: int, turn: 
         **bounded_field("arguments", call.arguments),
         **(bounded_field("arguments_text", one.raw) if one.raw is not None else {}),
     )
-    refused = _why_not(state, call, tool, one, turn)
+    refused = _find_refusal(state, call, tool, one, turn)
     if refused is not None:
         return settle(state, changes, call, refused)
     assert tool is not None
     if tool.spec.type == "handoff":
         assert tool.spec.agent is not None
-        return settle(state, changes, call, take_handoff(state, tool.spec.agent))
+        return settle(state, changes, call, accept_handoff(state, tool.spec.agent))
     if not needs_approval(tool, call.arguments, turn.answered):
         return state.with_call(call)
-    verdict = turn.verdicts.get(asked(call.tool, call.arguments))
+    verdict = turn.verdicts.get(make_request_key(call.tool, call.arguments))
     if isinstance(verdict, Reject | Fail):
-        return settle(state, changes, call, _refused(verdict))
+        return settle(state, changes, call, _make_rejected_result(verdict))
     return require_approval(state, changes, call, tool, turn.mint)
 
 
-def _why_not(
-    state: RunState, call: Call, tool: CompiledTool | None, one: _Asked, turn: Turn
+def _find_refusal(
+    state: RunState, call: Call, tool: CompiledTool | None, one: _ParsedCall, turn: Turn
 ) -> Result | None:
     """Why the call cannot run, in the order in which it is checked."""
     if len(state.calls) >= state.config.limits.max_tool_calls:
-        return _failed(Reason.LIMIT, texts.TOO_MANY_CALLS)
+        return _make_failed_result(Reason.LIMIT, texts.TOO_MANY_CALLS)
     if tool is None or not _is_callable(tool, one):
         fails = state.config.on_unknown_tool == "fail_run"
         hidden = call.tool in turn.hidden
         text = (
             texts.search_first(call.tool) if hidden else texts.unknown_tool(call.tool, turn.tools)
         )
-        return replace(_failed(Reason.UNKNOWN_TOOL, text), fails_run=fails)
+        return replace(_make_failed_result(Reason.UNKNOWN_TOOL, text), fails_run=fails)
     problem = one.problem
     if problem is None and (problems := tool.arguments.problems(call.arguments)):
         text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])
-        problem = _failed(Reason.INVALID_ARGUMENTS, text)
+        problem = _make_failed_result(Reason.INVALID_ARGUMENTS, text)
     if problem is not None:
         return replace(problem, fails_run=tool.spec.on_error == "fail_run")
-    if state.config.kind == "llm" and identical_before(state, call) + 1 >= STOP_AT:
-        return _failed(Reason.REPEATED, texts.REPEATED)
+    if state.config.kind == "llm" and count_identical_before(state, call) + 1 >= STOP_AT:
+        return _make_failed_result(Reason.REPEATED, texts.REPEATED)
     return None
 
 
-def _is_callable(tool: CompiledTool, one: _Asked) -> bool:
+def _is_callable(tool: CompiledTool, one: _ParsedCall) -> bool:
     """What a vendor runs by itself is no function, even if the model thinks so; but a vendor may
     ask whether it may call a server's tool."""
     hosted = tool.spec.hosted
@@ -281,11 +293,11 @@ def require_approval(
     state: RunState, changes: Changes, call: Call, tool: CompiledTool, mint: Callable[[], UUID]
 ) -> RunState:
     """Ask a person, unless a decision was made that covers this call too."""
-    if _declined_before(state, call):
+    if _was_declined_before(state, call):
         text = texts.DECLINED_BEFORE
         declined = Result(CallOutcome.REJECTED, text, Reason.DECLINED_BEFORE)
         return settle(state, changes, call, declined)
-    remembered = covering(state.remembered, call, state.agent)
+    remembered = find_remembered_decision(state.remembered, call, state.agent)
     if remembered is not None and remembered.decision == "reject":
         text = remembered.message or tool.spec.reject_message or texts.NOT_APPROVED
         return settle(state, changes, call, Result(CallOutcome.REJECTED, text, Reason.DECLINED))
@@ -306,7 +318,7 @@ def require_approval(
             state.agent,
             tool.spec.url,
             tool.spec.approval_expires_seconds,
-            allowed=ALL_DECISIONS if tool.spec.hosted is None else YES_OR_NO,
+            allowed_decisions=ALL_DECISIONS if tool.spec.hosted is None else APPROVE_OR_REJECT,
         )
     )
     changes.add(
@@ -322,18 +334,18 @@ def require_approval(
     return state.with_call(call)
 
 
-def covering(
-    remembered: tuple[Remembered, ...], call: Call, agent: str | None
-) -> Remembered | None:
+def find_remembered_decision(
+    remembered: tuple[RememberedDecision, ...], call: Call, agent: str | None
+) -> RememberedDecision | None:
     """The latest remembered decision that covers `call`, if one does."""
     for one in reversed(remembered):
         same = (one.tool, one.version, one.agent) == (call.tool, call.version, agent)
-        if same and one.arguments_digest in (None, digest(call.arguments)):
+        if same and one.arguments_digest in (None, compute_digest(call.arguments)):
             return one
     return None
 
 
-def identical_before(state: RunState, call: Call) -> int:
+def count_identical_before(state: RunState, call: Call) -> int:
     """How many calls of the run before this one had the same name and arguments."""
     return sum(
         (other.turn, other.position) < (call.turn, call.position)
@@ -349,10 +361,10 @@ def _same_arguments(one: Call, other: Call) -> bool:
     edited = one.original is not None or other.original is not None
     if one.version == other.version and not edited:
         return one.digest == other.digest
-    return same(one.asked, other.asked)
+    return is_same_json(one.requested_arguments, other.requested_arguments)
 
 
-def _declined_before(state: RunState, call: Call) -> bool:
+def _was_declined_before(state: RunState, call: Call) -> bool:
     return any(
         other.digest == call.digest
         and other.result is not None
@@ -361,10 +373,10 @@ def _declined_before(state: RunState, call: Call) -> bool:
     )
 
 
-def _refused(verdict: Reject | Fail) -> Result:
-    return guarded(
+def _make_rejected_result(verdict: Reject | Fail) -> Result:
+    return make_guardrail_result(
         Failed(
-            Why.GUARDRAIL,
+            FailureKind.GUARDRAIL,
             verdict.detail or "",
             message=verdict.message,
             fails_run=isinstance(verdict, Fail),
@@ -372,7 +384,7 @@ def _refused(verdict: Reject | Fail) -> Result:
     )
 
 
-def requests_of(
+def parse_requests(
     response: ModelResponse, tools: Mapping[str, CompiledTool]
 ) -> list[tuple[str, JsonObject]]:
     """The names and arguments of the calls in a response that can be read at all."""
@@ -385,5 +397,5 @@ def requests_of(
     return found
 
 
-def _failed(reason: Reason, text: str) -> Result:
+def _make_failed_result(reason: Reason, text: str) -> Result:
     return Result(CallOutcome.FAILED, text, reason)

@@ -7,26 +7,32 @@ from typing import Annotated, Final, Literal, TypeAlias, assert_never
 from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
 from runward.domain.events.event_types import bounded_field
-from runward.domain.json import JsonObject, compact, same
+from runward.domain.json import JsonObject, compact, is_same_json
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Exchange, Reason, Result
-from runward.domain.run.outcomes import Done, Failed, Why
-from runward.domain.run.settle import Disposition, classify_outcome, completed, conclude, settle
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Reason, Result
+from runward.domain.run.outcomes import Done, Failed, FailureKind
+from runward.domain.run.settle import (
+    Disposition,
+    classify_outcome,
+    conclude,
+    make_completed_result,
+    settle,
+)
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.tools import CompiledTool
 
-MAX_ROUNDS: Final = 20
+MAX_INPUT_REQUESTS: Final = 20
 """Times that one call may ask the caller."""
 MAX_INPUT_BYTES: Final = 65_536
 """Of what a tool asks, and of what it wants to be given back, each."""
-ANSWERABLE: Final = frozenset(
+ANSWERABLE_PHASES: Final = frozenset(
     {CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT}
 )
 """What somebody outside may say the result in."""
 
 
-def _small(value: JsonValue) -> JsonValue:
+def _check_size(value: JsonValue) -> JsonValue:
     if len(compact(value).encode()) > MAX_INPUT_BYTES:
         raise ValueError(f"must have at most {MAX_INPUT_BYTES} bytes as JSON")
     return value
@@ -73,8 +79,8 @@ class InputRequired(Frozen):
     """The tool needs to know more, from whoever started the run."""
 
     status: Literal["input_required"]
-    requests: Annotated[JsonValue, AfterValidator(_small)]
-    state: Annotated[JsonValue, AfterValidator(_small)] = None
+    requests: Annotated[JsonValue, AfterValidator(_check_size)]
+    state: Annotated[JsonValue, AfterValidator(_check_size)] = None
 
 
 Answer: TypeAlias = CallbackCompleted | CallbackFailed
@@ -83,12 +89,14 @@ Callback: TypeAlias = Annotated[
 ]
 
 
-def resolve(
+def apply_resolution(
     state: RunState, changes: Changes, call: Call, tool: CompiledTool, resolution: Resolution
 ) -> RunState:
     match resolution:
         case ResolvedCompleted(output=output):
-            result = replace(completed(output, tool.spec.max_output_bytes), reason=Reason.RESOLVED)
+            result = replace(
+                make_completed_result(output, tool.spec.max_output_bytes), reason=Reason.RESOLVED
+            )
             return settle(state, changes, call, result)
         case ResolvedFailed(message=message):
             failed = Result(CallOutcome.FAILED, message or texts.TOOL_ERROR, Reason.RESOLVED)
@@ -101,14 +109,14 @@ def resolve(
             assert_never(resolution)
 
 
-def call_back(
+def apply_callback(
     state: RunState, changes: Changes, call: Call, tool: CompiledTool, callback: Callback
 ) -> RunState:
     match callback:
         case CallbackCompleted() | CallbackFailed():
-            return conclude(state, changes, call, _verdict(call, tool, callback))
+            return conclude(state, changes, call, _classify_answer(call, tool, callback))
         case InputRequired():
-            return _ask_caller(state, changes, call, callback)
+            return _request_input(state, changes, call, callback)
         case Progress():
             changes.add(
                 "tool_call.progress",
@@ -122,23 +130,25 @@ def call_back(
             assert_never(callback)
 
 
-def _ask_caller(state: RunState, changes: Changes, call: Call, said: InputRequired) -> RunState:
-    number = rounds(call) + 1
-    exchange = Exchange(number, call.attempt, said.requests, said.state)
+def _request_input(
+    state: RunState, changes: Changes, call: Call, request: InputRequired
+) -> RunState:
+    number = count_input_requests(call) + 1
+    exchange = InputRequest(number, call.attempt, request.requests, request.state)
     asking = replace(call, phase=CallPhase.AWAITING_INPUT, exchange=exchange)
     changes.put(asking)
     changes.progress = True
-    about = bounded_field("requests", said.requests)
+    about = bounded_field("requests", request.requests)
     changes.add("tool_call.progress", call_id=call.id, status="input_required", **about)
     return state.with_call(asking)
 
 
-def rounds(call: Call) -> int:
+def count_input_requests(call: Call) -> int:
     """How often its tool has asked the caller."""
     return call.exchange.number if call.exchange else 0
 
 
-def was_asked(call: Call, callback: Callback, attempt: int) -> bool:
+def is_repeated_request(call: Call, callback: Callback, attempt: int) -> bool:
     """Whether the call has asked just that already: it waits for the answer, or `attempt`, which
     says so, is the one that has asked."""
     asked = call.exchange
@@ -146,22 +156,24 @@ def was_asked(call: Call, callback: Callback, attempt: int) -> bool:
         isinstance(callback, InputRequired)
         and asked is not None
         and (call.phase is CallPhase.AWAITING_INPUT or attempt <= asked.attempt)
-        and same([asked.requests, asked.state], [callback.requests, callback.state])
+        and is_same_json([asked.requests, asked.state], [callback.requests, callback.state])
     )
 
 
-def give_result(
+def apply_client_result(
     state: RunState, changes: Changes, call: Call, tool: CompiledTool, answer: Answer
 ) -> RunState:
     """The client has run its tool, or will not answer what a tool asks."""
     kept = replace(call, received=answer.model_dump(mode="json"))
-    return conclude(state, changes, kept, _verdict(call, tool, answer))
+    return conclude(state, changes, kept, _classify_answer(call, tool, answer))
 
 
-def give_input(state: RunState, changes: Changes, call: Call, said: CallbackCompleted) -> RunState:
+def apply_client_input(
+    state: RunState, changes: Changes, call: Call, answer: CallbackCompleted
+) -> RunState:
     """The answer to what the tool asked: it is sent again, with that."""
     assert call.exchange is not None
-    exchange = replace(call.exchange, answered=True, responses=said.output)
+    exchange = replace(call.exchange, answered=True, responses=answer.output)
     ready = replace(call, phase=CallPhase.READY, exchange=exchange)
     changes.put(ready)
     changes.progress = True
@@ -169,13 +181,15 @@ def give_input(state: RunState, changes: Changes, call: Call, said: CallbackComp
     return state.with_call(ready)
 
 
-def given_before(call: Call, answer: Answer) -> bool | None:
+def compare_with_earlier_answer(call: Call, answer: Answer) -> bool | None:
     """Whether the client has said just that, or something else (False), or nothing yet (None)."""
     if call.received is not None:
-        return same(call.received, answer.model_dump(mode="json"))
+        return is_same_json(call.received, answer.model_dump(mode="json"))
     if call.exchange is None or not call.exchange.answered:
         return None
-    return isinstance(answer, CallbackCompleted) and same(call.exchange.responses, answer.output)
+    return isinstance(answer, CallbackCompleted) and is_same_json(
+        call.exchange.responses, answer.output
+    )
 
 
 def checks_results(state: RunState, tool: CompiledTool) -> bool:
@@ -187,44 +201,44 @@ def checks_results(state: RunState, tool: CompiledTool) -> bool:
     )
 
 
-def keep(changes: Changes, call: Call, answer: Answer) -> None:
+def keep_answer(changes: Changes, call: Call, answer: Answer) -> None:
     """The answer is here, and waits for the loop to show it to guardrails and hooks."""
     changes.put(replace(call, received=answer.model_dump(mode="json")))
     changes.add("tool_call.progress", call_id=call.id, status="received")
 
 
-def says_the_same(call: Call, tool: CompiledTool, answer: Answer) -> bool:
+def matches_result(call: Call, tool: CompiledTool, answer: Answer) -> bool:
     """Whether it would have given the settled call the very result that it has; where that was
     shown to guardrails and hooks first, whether it is what they were shown."""
     if call.received is not None:
-        return same(call.received, answer.model_dump(mode="json"))
-    verdict, result = _verdict(call, tool, answer), call.result
+        return is_same_json(call.received, answer.model_dump(mode="json"))
+    verdict, result = _classify_answer(call, tool, answer), call.result
     return (
         result is not None
         and isinstance(verdict, Result)
         and (verdict.outcome, verdict.reason) == (result.outcome, result.reason)
-        and same([verdict.output, verdict.full], [result.output, result.full])
+        and is_same_json([verdict.output, verdict.full], [result.output, result.full])
     )
 
 
-_SAID: Final = TypeAdapter[Answer](Annotated[Answer, Field(discriminator="status")])
+_ANSWER_ADAPTER: Final = TypeAdapter[Answer](Annotated[Answer, Field(discriminator="status")])
 
 
-def outcome_of_callback(received: JsonObject) -> Done | Failed:
+def parse_kept_answer(answer: JsonObject) -> Done | Failed:
     """Of an answer that was kept until the loop looks at it."""
-    return _outcome(_SAID.validate_python(received))
+    return _read_answer(_ANSWER_ADAPTER.validate_python(answer))
 
 
-def _outcome(answer: Answer) -> Done | Failed:
+def _read_answer(answer: Answer) -> Done | Failed:
     match answer:
         case CallbackCompleted(output=output):
             return Done(output)
         case CallbackFailed(message=message):
-            return Failed(Why.ERROR, "Whoever ran the tool said so.", message)
+            return Failed(FailureKind.ERROR, "Whoever ran the tool said so.", message)
         case _:
             assert_never(answer)
 
 
-def _verdict(call: Call, tool: CompiledTool, answer: Answer) -> Disposition:
+def _classify_answer(call: Call, tool: CompiledTool, answer: Answer) -> Disposition:
     """Never to try again: there is no time left for that."""
-    return classify_outcome(tool, call, _outcome(answer), seconds_left=0, jitter=0)
+    return classify_outcome(tool, call, _read_answer(answer), seconds_left=0, jitter=0)

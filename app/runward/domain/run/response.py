@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from runward.domain.run.items import HostedCall, Message, Native, Reasoning, text_of
+from runward.domain.run.items import HostedCall, Message, Native, Reasoning, join_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a model was not told of a request. `what` names the part as the API does, `why` is a
+    """What a model was not told of a request. `part` names the part as the API does, `reason` is a
     sentence for people."""
 
-    what: str
-    why: str
+    part: str
+    reason: str
 
 
 Output: TypeAlias = Message | Reasoning | HostedCall | RequestedCall
@@ -87,12 +87,12 @@ class ModelResponse:
 
     @property
     def text(self) -> str:
-        return "".join(text_of(one.content) for one in self._messages if not one.refusal)
+        return "".join(join_text(one.content) for one in self._messages if not one.refusal)
 
     @property
     def refusal(self) -> str | None:
         """What it said instead of an answer."""
-        refusals = [text_of(one.content) for one in self._messages if one.refusal]
+        refusals = [join_text(one.content) for one in self._messages if one.refusal]
         return "".join(refusals) if refusals else None
 
     @property

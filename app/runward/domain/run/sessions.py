@@ -19,12 +19,12 @@ class OnConflict(StrEnum):
     CANCEL_PREVIOUS = "cancel_previous"  # ends those before it
 
 
-def merged(state: JsonObject, delta: JsonObject) -> JsonObject:
+def merge_delta(state: JsonObject, delta: JsonObject) -> JsonObject:
     """`state` with the top-level keys of `delta` in place of its own; null removes one."""
     after = {**state, **delta}
     return {key: value for key, value in after.items() if key not in delta or value is not None}
 
 
-def fits(state: JsonObject) -> bool:
+def fits_limit(state: JsonObject) -> bool:
     """Whether a session may keep so much."""
     return len(to_json(state)) <= MAX_STATE_BYTES

@@ -11,14 +11,19 @@ from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.registry.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
 from runward.domain.run import texts
-from runward.domain.run.bounds import MAX_RUN_BYTES, bounded_outcome, bounded_result, bytes_of
+from runward.domain.run.bounds import (
+    MAX_RUN_BYTES,
+    bounded_outcome,
+    bounded_result,
+    count_json_bytes,
+)
 from runward.domain.run.calls import ENDING_EVENTS, Call, CallOutcome, CallPhase, Reason, Result
-from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
-from runward.domain.run.sessions import merged
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
+from runward.domain.run.sessions import merge_delta
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.tools import CompiledTool
 
-_HARMLESS: Final = frozenset({"agent", "builtin", "client", "hosted"})
+_REPEATABLE_TYPES: Final = frozenset({"agent", "builtin", "client", "hosted"})
 """Types of tools that have done nothing before their result, their child run, or that they wait
 for their client, is committed; a vendor's call is made after that."""
 
@@ -64,7 +69,7 @@ def classify_outcome(
     outcome = bounded_outcome(outcome)
     match outcome:
         case Done():
-            return _finished(tool, outcome)
+            return _classify_output(tool, outcome)
         case Waits(on="child"):
             return StartChild()
         case Waits(on="client"):
@@ -75,28 +80,28 @@ def classify_outcome(
             delay = _retry_delay(tool.spec, call, outcome, jitter)
             if delay is not None and delay < seconds_left:
                 return TryAgain(delay)
-            return _gave_up(tool.spec, call, outcome)
+            return _classify_failure(tool.spec, call, outcome)
         case _:
             assert_never(outcome)
 
 
-def _finished(tool: CompiledTool, done: Done) -> Result:
+def _classify_output(tool: CompiledTool, done: Done) -> Result:
     output = done.output
     if tool.output is not None and (problems := tool.output.problems(output)):
         first = problems[0]
         detail = f"The output does not match output_schema: {first.path} {first.message}"
-        return _on_failure(
+        return _apply_failure_policy(
             tool.spec.on_error,
             Result(
                 CallOutcome.FAILED, texts.INVALID_RESPONSE, Reason.INVALID_OUTPUT, detail=detail
             ),
         )
-    return completed(output, tool.spec.max_output_bytes, done)
+    return make_completed_result(output, tool.spec.max_output_bytes, done)
 
 
-def completed(output: JsonValue, max_bytes: int, done: Done | None = None) -> Result:
+def make_completed_result(output: JsonValue, max_bytes: int, done: Done | None = None) -> Result:
     """A good result, cut to `max_bytes` of UTF-8 for the model."""
-    shown, full = cut(output, max_bytes)
+    shown, full = truncate(output, max_bytes)
     return Result(
         CallOutcome.COMPLETED,
         shown,
@@ -110,55 +115,62 @@ def completed(output: JsonValue, max_bytes: int, done: Done | None = None) -> Re
 
 def _retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) -> float | None:
     """Seconds until the next attempt; None: there must be none."""
-    if failed.permanent or call.tries >= spec.retry.max_attempts:
+    if failed.permanent or call.recent_attempts >= spec.retry.max_attempts:
         return None
     match failed.why:
-        case Why.NOT_SENT:
+        case FailureKind.NOT_SENT:
             allowed = True
-        case Why.UNKNOWN:
+        case FailureKind.UNKNOWN:
             allowed = spec.idempotent
-        case Why.UNAVAILABLE | Why.ERROR:
+        case FailureKind.UNAVAILABLE | FailureKind.ERROR:
             temporary = failed.status in RETRYABLE_STATUSES
             allowed = (spec.idempotent and temporary) or failed.status in spec.retry.on
-        case Why.TIMEOUT | Why.INVALID_RESPONSE | Why.GUARDRAIL | Why.WITHHELD:
+        case (
+            FailureKind.TIMEOUT
+            | FailureKind.INVALID_RESPONSE
+            | FailureKind.GUARDRAIL
+            | FailureKind.WITHHELD
+        ):
             allowed = False
         case _:
             assert_never(failed.why)
     if not allowed:
         return None
-    ceiling = min(spec.retry.max_seconds, spec.retry.initial_seconds * 2 ** (call.tries - 1))
+    ceiling = min(
+        spec.retry.max_seconds, spec.retry.initial_seconds * 2 ** (call.recent_attempts - 1)
+    )
     return max(ceiling * jitter, failed.retry_after or 0.0)
 
 
-def _gave_up(spec: ToolSpec, call: Call, failed: Failed) -> Disposition:
+def _classify_failure(spec: ToolSpec, call: Call, failed: Failed) -> Disposition:
     match failed.why:
-        case Why.TIMEOUT:
-            return timed_out(spec, call, failed.detail)
-        case Why.UNKNOWN:
-            return unknown(spec, failed.detail)
-        case Why.GUARDRAIL | Why.WITHHELD:
-            return guarded(failed)
-        case Why.NOT_SENT:
+        case FailureKind.TIMEOUT:
+            return classify_timeout(spec, call, failed.detail)
+        case FailureKind.UNKNOWN:
+            return classify_unknown_outcome(spec, failed.detail)
+        case FailureKind.GUARDRAIL | FailureKind.WITHHELD:
+            return make_guardrail_result(failed)
+        case FailureKind.NOT_SENT:
             before = call.exchange is not None  # it was sent, and asked for more
             before |= call.attempt > 1 and bool(spec.idempotent or spec.retry.on)  # it may have
             text = texts.NOT_REACHED if before else texts.NOT_SENT
             result = Result(CallOutcome.FAILED, text, Reason.NOT_SENT)
-        case Why.INVALID_RESPONSE:
+        case FailureKind.INVALID_RESPONSE:
             result = Result(CallOutcome.FAILED, texts.INVALID_RESPONSE, Reason.INVALID_RESPONSE)
-        case Why.UNAVAILABLE | Why.ERROR:
+        case FailureKind.UNAVAILABLE | FailureKind.ERROR:
             text = failed.message or texts.TOOL_ERROR
-            result = Result(CallOutcome.FAILED, cut(text, 4096)[0], Reason.TOOL_ERROR)
+            result = Result(CallOutcome.FAILED, truncate(text, 4096)[0], Reason.TOOL_ERROR)
         case _:
             assert_never(failed.why)
-    return _on_failure(spec.on_error, replace(result, detail=failed.detail))
+    return _apply_failure_policy(spec.on_error, replace(result, detail=failed.detail))
 
 
-def guarded(failed: Failed) -> Result:
+def make_guardrail_result(failed: Failed) -> Result:
     """A guardrail's word, which no policy of the tool changes. Only a call that was never sent is
     called rejected."""
-    text = cut(failed.message or texts.GUARDED, 4096)[0]
+    text = truncate(failed.message or texts.GUARDED, 4096)[0]
     return Result(
-        CallOutcome.FAILED if failed.why is Why.WITHHELD else CallOutcome.REJECTED,
+        CallOutcome.FAILED if failed.why is FailureKind.WITHHELD else CallOutcome.REJECTED,
         text,
         Reason.GUARDRAIL,
         detail=failed.detail,
@@ -166,14 +178,16 @@ def guarded(failed: Failed) -> Result:
     )
 
 
-def timed_out(spec: ToolSpec, call: Call, detail: str) -> Result | AwaitResolution:
+def classify_timeout(spec: ToolSpec, call: Call, detail: str) -> Result | AwaitResolution:
     if spec.on_unknown == "ask" and not spec.idempotent:
         return AwaitResolution(detail)
     text = texts.timed_out(call.tool, call.timeout_seconds or 0, idempotent=spec.idempotent)
-    return _on_failure(spec.on_timeout, Result(CallOutcome.TIMED_OUT, text, detail=detail))
+    return _apply_failure_policy(
+        spec.on_timeout, Result(CallOutcome.TIMED_OUT, text, detail=detail)
+    )
 
 
-def unknown(spec: ToolSpec, detail: str) -> Result | AwaitResolution:
+def classify_unknown_outcome(spec: ToolSpec, detail: str) -> Result | AwaitResolution:
     """The call was sent and no complete answer came: it may have taken effect."""
     result = Result(CallOutcome.OUTCOME_UNKNOWN, texts.INTERRUPTED, detail=detail)
     match spec.on_unknown:
@@ -187,7 +201,7 @@ def unknown(spec: ToolSpec, detail: str) -> Result | AwaitResolution:
             assert_never(spec.on_unknown)
 
 
-def _on_failure(policy: OnFailure, result: Result) -> Result:
+def _apply_failure_policy(policy: OnFailure, result: Result) -> Result:
     match policy:
         case "return_error":
             return result
@@ -199,12 +213,12 @@ def _on_failure(policy: OnFailure, result: Result) -> Result:
             assert_never(policy)
 
 
-def conclude(state: RunState, changes: Changes, call: Call, verdict: Disposition) -> RunState:
+def conclude(state: RunState, changes: Changes, call: Call, disposition: Disposition) -> RunState:
     """Write a verdict down. `TryAgain` writes nothing: the next attempt's start will; neither does
     `StartChild`, which `runward.domain.run.team.start_child` writes."""
-    match verdict:
+    match disposition:
         case Result():
-            return settle(state, changes, call, verdict)
+            return settle(state, changes, call, disposition)
         case TryAgain() | StartChild():
             return state
         case AwaitCallback():
@@ -224,7 +238,7 @@ def conclude(state: RunState, changes: Changes, call: Call, verdict: Disposition
                 detail=detail,
             )
         case _:
-            assert_never(verdict)
+            assert_never(disposition)
     changes.put(waiting)
     changes.progress = True
     return state.with_call(waiting)
@@ -232,9 +246,9 @@ def conclude(state: RunState, changes: Changes, call: Call, verdict: Disposition
 
 def merge_state(state: RunState, changes: Changes, call: Call, delta: JsonObject) -> RunState:
     """A call changed the shared state: written with the call's result, or not at all."""
-    changes.shared |= delta
+    changes.shared_state |= delta
     changes.add("state.updated", call_id=call.id, **bounded_field("changes", delta))
-    return replace(state, shared=merged(state.shared, delta))
+    return replace(state, shared=merge_delta(state.shared, delta))
 
 
 def settle(state: RunState, changes: Changes, call: Call, result: Result) -> RunState:
@@ -245,11 +259,11 @@ def settle(state: RunState, changes: Changes, call: Call, result: Result) -> Run
         detail = f"The result has {size} bytes; the run may hold {MAX_RUN_BYTES} altogether."
         reason = Reason.INVALID_RESPONSE
         result = Result(CallOutcome.FAILED, texts.INVALID_RESPONSE, reason, detail=detail)
-        size = bytes_of(result)
+        size = count_json_bytes(result)
     settled = replace(call, phase=CallPhase.SETTLED, result=result)
     changes.put(settled)
     changes.progress = True
-    shown, full = cut(result.output, MAX_VALUE_BYTES)
+    shown, full = truncate(result.output, MAX_VALUE_BYTES)
     data: JsonObject = {
         "call_id": call.id,
         "tool": call.tool,
@@ -302,19 +316,21 @@ def put_back(state: RunState, changes: Changes, call: Call) -> RunState:
 
 
 def recover(
-    state: RunState, changes: Changes, tool_of: Callable[[Call], CompiledTool | None]
+    state: RunState, changes: Changes, find_tool: Callable[[Call], CompiledTool | None]
 ) -> RunState:
     """Calls that were in flight when their worker was lost: an idempotent one is ready again,
     any other may have taken effect and is not repeated."""
     for call in state.open_calls:
         if call.phase is not CallPhase.STARTED or call.fence == state.fence:
             continue
-        tool = tool_of(call)
-        if tool is not None and (tool.spec.idempotent or tool.spec.type in _HARMLESS):
+        tool = find_tool(call)
+        if tool is not None and (tool.spec.idempotent or tool.spec.type in _REPEATABLE_TYPES):
             state = put_back(state, changes, call)
         else:
             detail = "The worker was lost while the call was in flight."
-            verdict = unknown(tool.spec, detail) if tool else AwaitResolution(detail)
+            verdict = (
+                classify_unknown_outcome(tool.spec, detail) if tool else AwaitResolution(detail)
+            )
             state = conclude(state, changes, call, verdict)
     return state
 
@@ -336,7 +352,7 @@ def close_open_calls(state: RunState, changes: Changes, reason: Reason) -> RunSt
     return state
 
 
-def cut(output: JsonValue, max_bytes: int) -> tuple[JsonValue, JsonValue]:
+def truncate(output: JsonValue, max_bytes: int) -> tuple[JsonValue, JsonValue]:
     """`(shown, full)`: head and tail of what is longer than `max_bytes`; `full` is None where
     nothing was cut."""
     text = output if isinstance(output, str) else compact(output)

@@ -11,13 +11,13 @@ from pydantic import JsonValue
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.run.calls import Call, CallPhase
-from runward.domain.run.config import AgentConfig, functions_of
+from runward.domain.run.config import AgentConfig, get_functions
 from runward.domain.run.items import Item, Message, ToolCall
 from runward.domain.run.response import Usage
 from runward.domain.run.status import TERMINAL, RunStatus
 
 ALL_DECISIONS: Final = ("approve", "reject", "edit", "respond")
-YES_OR_NO: Final = ("approve", "reject")
+APPROVE_OR_REJECT: Final = ("approve", "reject")
 """Where a vendor carries the call out: it can be allowed or not, but not be changed."""
 
 
@@ -36,7 +36,7 @@ class Segment:
     turn: int
     agent: str | None
     items: tuple[Item, ...]
-    seen: int | None = None
+    segments_before: int | None = None
     """Of a response: how many segments the model had been shown. What came in meanwhile stands
     after it, since it did not know of it."""
 
@@ -63,7 +63,7 @@ class Child:
     escalated: bool = False
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.status in TERMINAL
 
 
@@ -88,7 +88,7 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RememberedDecision:
     """A decision that also covers later calls of the same tool version."""
 
     decision: str
@@ -118,7 +118,7 @@ class RunState:
     usage: Usage = field(default_factory=Usage)
     segments: tuple[Segment, ...] = ()
     calls: Mapping[CallId, Call] = field(default_factory=dict[CallId, Call])
-    remembered: tuple[Remembered, ...] = ()
+    remembered: tuple[RememberedDecision, ...] = ()
     team: Mapping[str, Member] = field(default_factory=dict[str, Member])
     """Everyone that the run may be handed over to, by name."""
     created_by: UUID | None = None
@@ -144,7 +144,7 @@ class RunState:
     def open_children(self) -> tuple[Call, ...]:
         return tuple(c for c in self.calls.values() if c.phase is CallPhase.AWAITING_CHILD)
 
-    def handed_to(self, name: str) -> "RunState":
+    def with_agent(self, name: str) -> "RunState":
         """The run goes on as another agent, within the limits that it was started with."""
         config = self.team[name].config
         limits = {"limits": self.config.limits}
@@ -191,7 +191,7 @@ class ApprovalRequest:
     agent: str | None
     url: str | None
     expires_seconds: float
-    allowed: tuple[str, ...] = ALL_DECISIONS
+    allowed_decisions: tuple[str, ...] = ALL_DECISIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class Changes:
     approvals: list[ApprovalRequest] = field(default_factory=list[ApprovalRequest])
     closed_approvals: dict[ApprovalId, str] = field(default_factory=dict[ApprovalId, str])
     children: list[ChildRun] = field(default_factory=list[ChildRun])
-    shared: JsonObject = field(default_factory=dict[str, JsonValue])
+    shared_state: JsonObject = field(default_factory=dict[str, JsonValue])
     """What calls changed of the shared state; null for what they removed."""
     progress: bool = False
     """A response or a result: the run is not stuck in a crash loop."""
@@ -243,7 +243,7 @@ class Changes:
             list(self.approvals),
             dict(self.closed_approvals),
             list(self.children),
-            dict(self.shared),
+            dict(self.shared_state),
             self.progress,
         )
 
@@ -251,28 +251,30 @@ class Changes:
     def only_events(self) -> bool:
         """Nothing, or nothing but what the log is to say."""
         rows = self.segments or self.inserted or self.updated or self.children
-        return not (rows or self.approvals or self.closed_approvals or self.shared)
+        return not (rows or self.approvals or self.closed_approvals or self.shared_state)
 
     @property
     def empty(self) -> bool:
         return not self.events and self.only_events
 
 
-def created(changes: Changes, agent: str | None, config: AgentConfig, **about: JsonValue) -> None:
+def add_run_created(
+    changes: Changes, agent: str | None, config: AgentConfig, **data: JsonValue
+) -> None:
     """The first event of a run."""
     models: list[JsonValue] = list(config.models)
     model = models[0] if len(models) == 1 else models or None
-    tools: list[JsonValue] = [*config.tools, *(one.name for one in functions_of(config))]
-    changes.add("run.created", agent=agent, model=model, tools=tools, **about)
+    tools: list[JsonValue] = [*config.tools, *(one.name for one in get_functions(config))]
+    changes.add("run.created", agent=agent, model=model, tools=tools, **data)
 
 
-def use(state: RunState, changes: Changes, usage: Usage, **about: JsonValue) -> RunState:
+def add_usage(state: RunState, changes: Changes, usage: Usage, **data: JsonValue) -> RunState:
     """Count what a model request or a child run has used."""
     total = state.usage + usage
     changes.add(
         "usage.updated",
         turn=state.turn,
-        **about,
+        **data,
         input_tokens=total.input,
         output_tokens=total.output,
         cached_tokens=total.cached_input,
@@ -283,22 +285,22 @@ def use(state: RunState, changes: Changes, usage: Usage, **about: JsonValue) -> 
     return replace(state, usage=total)
 
 
-def tool_names_of(config: AgentConfig, team: Mapping[str, Member]) -> tuple[str, ...]:
+def list_tool_names(config: AgentConfig, team: Mapping[str, Member]) -> tuple[str, ...]:
     """The registered tools that a run may use, whoever of its team carries it on."""
     named = [config.tools, *(member.config.tools for member in team.values())]
     return tuple(dict.fromkeys(name for names in named for name in names))
 
 
-def new_input(state: RunState) -> tuple[Segment, ...]:
+def find_new_input(state: RunState) -> tuple[Segment, ...]:
     """The input that came in since the model was asked last."""
     shown = 0
     for number, segment in enumerate(state.segments):
         if segment.kind is SegmentKind.RESPONSE:
-            shown = number if segment.seen is None else segment.seen
+            shown = number if segment.segments_before is None else segment.segments_before
     return tuple(one for one in state.segments[shown:] if one.kind is SegmentKind.INPUT)
 
 
-def tool_calls_of(segment: Segment) -> tuple[ToolCall, ...]:
+def list_requested_calls(segment: Segment) -> tuple[ToolCall, ...]:
     """Those that the run's own model asked for. Calls among the input are somebody else's, have
     their results beside them, and are in no ledger."""
     if segment.kind is SegmentKind.INPUT:

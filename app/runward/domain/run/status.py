@@ -29,7 +29,7 @@ TERMINAL: Final = frozenset(
         RunStatus.EXPIRED,
     }
 )
-SETTLED: Final = TERMINAL | {RunStatus.REQUIRES_ACTION}
+WAIT_ENDING: Final = TERMINAL | {RunStatus.REQUIRES_ACTION}
 """Where `?wait` stops holding."""
 
 
@@ -68,6 +68,6 @@ MOVES: Final[Mapping[Move, Edge]] = {
 }
 
 
-def ending_event(status: RunStatus) -> str:
+def format_ending_event(status: RunStatus) -> str:
     """`run.completed` and so on: the last event of a run that ends in `status`."""
     return f"run.{status}"

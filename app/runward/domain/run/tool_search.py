@@ -15,7 +15,7 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.builtin_names import SEARCH_TOOLS
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.calls import Call
-from runward.domain.run.config import MAX_SHOWN, NamedTool
+from runward.domain.run.config import MAX_VISIBLE_TOOLS, NamedTool
 from runward.domain.run.state import RunState
 from runward.domain.run.tools import CompiledTool
 
@@ -51,7 +51,7 @@ def search(query: str, tools: Mapping[str, ToolSpec], limit: int) -> list[JsonOb
     scores = dict.fromkeys(tools, 0.0)
     for term in islice(dict.fromkeys(_stems(query[:MAX_QUERY])), MAX_TERMS):
         hits = {name: row.counts[term] for name, row in words.items() if term in row.counts}
-        hits = hits or _beginning(term, words)
+        hits = hits or _match_prefix(term, words)
         rarity = math.log(1 + (len(tools) - len(hits) + 0.5) / (len(hits) + 0.5))
         for name, count in hits.items():
             scores[name] += rarity * count / (count + _SATURATION)
@@ -59,15 +59,15 @@ def search(query: str, tools: Mapping[str, ToolSpec], limit: int) -> list[JsonOb
         if name in scores:
             scores[name] += _EXACT
     best = sorted((name for name in scores if scores[name] > 0), key=lambda name: -scores[name])
-    return [_shown(tools[name]) for name in best[: min(limit, MAX_FOUND)]]
+    return [_describe_tool(tools[name]) for name in best[: min(limit, MAX_FOUND)]]
 
 
 def must_search(state: RunState, enabled: Collection[str]) -> bool:
     """Whether the run's agent has to search: it has more tools than are shown, or asked for it."""
-    return len(enabled) > MAX_SHOWN or SEARCH_TOOLS in state.config.tools
+    return len(enabled) > MAX_VISIBLE_TOOLS or SEARCH_TOOLS in state.config.tools
 
 
-def loaded_tools(state: RunState) -> tuple[str, ...]:
+def list_loaded_tools(state: RunState) -> tuple[str, ...]:
     """The tools that a searching agent is shown, the latest first: the one that it is made to
     call, and those that it has found or called in this run."""
     names: dict[str, None] = {}
@@ -75,24 +75,24 @@ def loaded_tools(state: RunState) -> tuple[str, ...]:
         names[choice.name] = None
     for call in sorted(state.calls.values(), key=lambda one: (-one.turn, one.position)):
         if call.tool == SEARCH_TOOLS:
-            names |= dict.fromkeys(_found_by(call))
+            names |= dict.fromkeys(_read_found_names(call))
         elif call.version is not None:
             names[call.tool] = None
     return tuple(names)
 
 
 def visible_registered_tools(
-    state: RunState, enabled: Mapping[str, CompiledTool], room: int = MAX_SHOWN - 1
+    state: RunState, enabled: Mapping[str, CompiledTool], room: int = MAX_VISIBLE_TOOLS - 1
 ) -> dict[str, CompiledTool]:
     """Of the enabled tools those that the model is shown in this turn: all, or the latest `room`
     that are loaded. In the agent's order, whatever was found last: caches of prompts live on it."""
     if not must_search(state, enabled):
         return dict(enabled)
-    kept = frozenset([name for name in loaded_tools(state) if name in enabled][:room])
+    kept = frozenset([name for name in list_loaded_tools(state) if name in enabled][:room])
     return {name: tool for name, tool in enabled.items() if name in kept}
 
 
-def _found_by(call: Call) -> Iterator[str]:
+def _read_found_names(call: Call) -> Iterator[str]:
     """The names in a result of a search, the best first."""
     output = call.result.output if call.result is not None else None
     match output:
@@ -130,7 +130,7 @@ def _index(name: str, properties: str, description: str) -> _Words:
     return _Words(counts, sorted(counts))
 
 
-def _beginning(term: str, words: Mapping[str, _Words]) -> dict[str, float]:
+def _match_prefix(term: str, words: Mapping[str, _Words]) -> dict[str, float]:
     """For a term that is nobody's: what begins with it, at half its weight."""
     found: dict[str, float] = {}
     for name, row in words.items():
@@ -155,7 +155,7 @@ def _properties(spec: ToolSpec) -> list[str]:
     return list(properties) if isinstance(properties, dict) else []
 
 
-def _shown(spec: ToolSpec) -> JsonObject:
+def _describe_tool(spec: ToolSpec) -> JsonObject:
     text = " ".join(spec.description[:MAX_SEARCHED].split())
     short = text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1] + "…"
     names: list[JsonValue] = [name[:MAX_PROPERTY] for name in _properties(spec)[:MAX_PROPERTIES]]

@@ -7,12 +7,12 @@ from typing import Final, TypeAlias
 
 from runward.domain.json import JsonObject, canonical
 from runward.domain.registry.tools import ByCallable, ToolSpec, When
-from runward.domain.schema.validator import Refusal, Validator, stored_validator
+from runward.domain.schema.validator import RefusedSchema, Validator, stored_validator
 
-RequestedArguments: TypeAlias = tuple[str, str]
+RequestKey: TypeAlias = tuple[str, str]
 """A call by its tool's name and its arguments' canonical form."""
-_NOBODY: Final[Mapping[str, bool]] = MappingProxyType({})
-_NOTHING: Final[Mapping[RequestedArguments, bool]] = MappingProxyType({})
+_NO_TOOLS: Final[Mapping[str, bool]] = MappingProxyType({})
+_NO_REQUESTS: Final[Mapping[RequestKey, bool]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +35,20 @@ def compile_tool(spec: ToolSpec, version: int) -> CompiledTool:
     output = None
     if spec.output_schema is not None:
         output = stored_validator(spec.output_schema, at="output")
-        if isinstance(output, Refusal):  # its result could not be checked
+        if isinstance(output, RefusedSchema):  # its result could not be checked
             arguments = output
     return CompiledTool(spec, version, arguments, output)
 
 
-def is_enabled(tool: CompiledTool, answered: Mapping[str, bool] = _NOBODY) -> bool:
-    """Whether the model sees the tool. `answered`: the answers of tools' rules and callables, by
+def is_enabled(tool: CompiledTool, answers: Mapping[str, bool] = _NO_TOOLS) -> bool:
+    """Whether the model sees the tool. `answers`: the answers of tools' rules and callables, by
     the tool's name. A tool whose rule or callable was not asked is hidden."""
     if isinstance(tool.spec.enabled, When | ByCallable):
-        return answered.get(tool.name, False)
+        return answers.get(tool.name, False)
     return tool.spec.enabled
 
 
-def asked(tool: str, arguments: JsonObject) -> RequestedArguments:
+def make_request_key(tool: str, arguments: JsonObject) -> RequestKey:
     """The key of what a callable answered about a call."""
     return tool, canonical(arguments)
 
@@ -56,16 +56,16 @@ def asked(tool: str, arguments: JsonObject) -> RequestedArguments:
 def needs_approval(
     tool: CompiledTool,
     arguments: JsonObject,
-    answered: Mapping[RequestedArguments, bool] = _NOTHING,
+    answers: Mapping[RequestKey, bool] = _NO_REQUESTS,
 ) -> bool:
-    """Whether a call needs a person's approval. `answered`: the answers of rules and callables
+    """Whether a call needs a person's approval. `answers`: the answers of rules and callables
     about calls. A call about which none was asked needs one."""
     if isinstance(tool.spec.approval, When | ByCallable):
-        return answered.get(asked(tool.name, arguments), True)
+        return answers.get(make_request_key(tool.name, arguments), True)
     return tool.spec.approval == "always"
 
 
-def rule_values(tool: CompiledTool, arguments: JsonObject) -> JsonObject:
+def build_rule_values(tool: CompiledTool, arguments: JsonObject) -> JsonObject:
     """The values of the variables that differ from rule to rule."""
     about: JsonObject = {
         "name": tool.name,

@@ -9,66 +9,68 @@ from pydantic import JsonValue
 from runward.domain.json import compact
 from runward.domain.run import texts
 from runward.domain.run.calls import Call
-from runward.domain.run.items import Message, text_of
+from runward.domain.run.items import Message, join_text
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.state import RunState, SegmentKind
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class NextSteps:
     """The agents that run next, as if a model had asked for them."""
 
     response: ModelResponse
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class WorkflowEnd:
     """The workflow is done. `failed` says why it failed, `reason` why it stopped early."""
 
     output: JsonValue
-    failed: str | None = None
+    error: str | None = None
     reason: str | None = None
 
 
-def next_step(state: RunState) -> Steps | Over:
+def next_step(state: RunState) -> NextSteps | WorkflowEnd:
     """Every call so far has its result."""
     agents = state.config.agents
     match state.config.kind:
         case "parallel":
-            return _parallel(state, agents)
+            return _next_parallel(state, agents)
         case "loop":
-            return _one_by_one(state, agents, rounds=state.config.max_iterations)
+            return _next_sequential(state, agents, rounds=state.config.max_iterations)
         case "call":
-            return _one_call(state)
+            return _next_single_call(state)
         case _:
-            return _one_by_one(state, agents, rounds=1)
+            return _next_sequential(state, agents, rounds=1)
 
 
-def _one_by_one(state: RunState, agents: tuple[str, ...], *, rounds: int) -> Steps | Over:
+def _next_sequential(
+    state: RunState, agents: tuple[str, ...], *, rounds: int
+) -> NextSteps | WorkflowEnd:
     """Each gets the output of the one before it, the first one the run's input."""
-    calls = _steps(state)
+    calls = _list_step_calls(state)
     done = len(calls)
     result = calls[-1].result if calls else None
-    if calls and (failed := _failure(calls[-1])) is not None:
-        return Over(None, failed=failed)
-    text = opening_text(state) if result is None else _text(result.whole)
+    if calls and (failed := _find_failure(calls[-1])) is not None:
+        return WorkflowEnd(None, error=failed)
+    text = join_input_text(state) if result is None else _text(result.whole)
     if result is not None and result.escalate:
-        return Over(text)
+        return WorkflowEnd(text)
     if done >= len(agents) * rounds:
         over_the_limit = state.config.kind == "loop"
-        return Over(text, reason="max_iterations" if over_the_limit else None)
-    return Steps(_calls(done, (agents[done % len(agents)],), text))
+        return WorkflowEnd(text, reason="max_iterations" if over_the_limit else None)
+    return NextSteps(_request_agents(done, (agents[done % len(agents)],), text))
 
 
-def _parallel(state: RunState, agents: tuple[str, ...]) -> Steps | Over:
+def _next_parallel(state: RunState, agents: tuple[str, ...]) -> NextSteps | WorkflowEnd:
     """All get the run's input; the output is an object with each one's, by name. Where an agent
     stands twice, its later runs are `name_2` and so on."""
-    calls = _steps(state)
+    calls = _list_step_calls(state)
     if not calls:
-        return Steps(_calls(0, agents, opening_text(state)))
-    failures = [failed for call in calls if (failed := _failure(call)) is not None]
+        return NextSteps(_request_agents(0, agents, join_input_text(state)))
+    failures = [failed for call in calls if (failed := _find_failure(call)) is not None]
     if len(failures) == len(calls):
-        return Over(None, failed=failures[0])
+        return WorkflowEnd(None, error=failures[0])
     outputs: dict[str, JsonValue] = {}
     for call in calls:
         before = sum(other.tool == call.tool for other in calls[: calls.index(call)])
@@ -76,22 +78,22 @@ def _parallel(state: RunState, agents: tuple[str, ...]) -> Steps | Over:
         assert call.result is not None
         error: JsonValue = {"error": call.result.output}
         outputs[name] = error if call.result.is_error else call.result.whole
-    return Over(outputs)
+    return WorkflowEnd(outputs)
 
 
-def _one_call(state: RunState) -> Steps | Over:
+def _next_single_call(state: RunState) -> NextSteps | WorkflowEnd:
     """The arguments are the run's input; what is said to it later changes nothing."""
-    calls = _steps(state)
+    calls = _list_step_calls(state)
     if not calls:
-        arguments = opening_text(replace(state, segments=state.segments[:1]))
+        arguments = join_input_text(replace(state, segments=state.segments[:1]))
         requested = RequestedCall("call_1", state.config.tools[0], arguments)
-        return Steps(ModelResponse((requested,)))
+        return NextSteps(ModelResponse((requested,)))
     [call] = calls
     assert call.result is not None
-    return Over(call.result.whole, failed=_failure(call))
+    return WorkflowEnd(call.result.whole, error=_find_failure(call))
 
 
-def _steps(state: RunState) -> list[Call]:
+def _list_step_calls(state: RunState) -> list[Call]:
     """The workflow's own calls: a run that was handed over to it has others before them."""
     turns = {
         one.turn
@@ -101,7 +103,7 @@ def _steps(state: RunState) -> list[Call]:
     return [call for call in state.calls.values() if call.turn in turns]
 
 
-def _calls(first: int, agents: tuple[str, ...], text: str) -> ModelResponse:
+def _request_agents(first: int, agents: tuple[str, ...], text: str) -> ModelResponse:
     arguments = compact({"input": text})
     return ModelResponse.of(
         "",
@@ -112,16 +114,16 @@ def _calls(first: int, agents: tuple[str, ...], text: str) -> ModelResponse:
     )
 
 
-def _failure(call: Call) -> str | None:
+def _find_failure(call: Call) -> str | None:
     if call.result is None or not call.result.is_error:
         return None
     return texts.step_failed(call.tool, _text(call.result.output))
 
 
-def opening_text(state: RunState) -> str:
+def join_input_text(state: RunState) -> str:
     """The text of the run's input: of its messages by a user, a line break between them."""
     said = [
-        text_of(item.content)
+        join_text(item.content)
         for segment in state.segments
         if segment.kind is SegmentKind.INPUT
         for item in segment.items

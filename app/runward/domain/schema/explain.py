@@ -62,12 +62,12 @@ class Explanation:
 
     def explain(self, value: JsonValue, path: str) -> list[FieldError]:
         """Return what is wrong with a value that is not valid: at least one problem."""
-        self.look(value, path)
+        self.collect(value, path)
         if not self.problems:  # its mistake is behind the parts that were looked at
             self.problems.append(FieldError(path, _NO_MATCH))
         return self.problems
 
-    def look(self, value: JsonValue, path: str, pointer: Pointer = ()) -> None:
+    def collect(self, value: JsonValue, path: str, pointer: Pointer = ()) -> None:
         self._effort.step()
         if self._is_enough() or not self._effort.compare(value):
             return
@@ -91,7 +91,7 @@ class Explanation:
                 pass
         all_of = schema.get("allOf")
         for i in range(len(all_of) if isinstance(all_of, list) else 0):
-            self.look(value, path, (*pointer, "allOf", str(i)))
+            self.collect(value, path, (*pointer, "allOf", str(i)))
         for keyword in ("anyOf", "oneOf"):
             branches = schema.get(keyword)
             if isinstance(branches, list):
@@ -128,11 +128,11 @@ class Explanation:
                 return
             at = f"{path}.{_short(name)}"
             if name in properties:
-                self.look(item, at, (*pointer, "properties", name))
+                self.collect(item, at, (*pointer, "properties", name))
             elif other is False and "patternProperties" not in schema:
                 self._add(at, f"is not a known property; known are: {known}")
             elif isinstance(other, dict) and "patternProperties" not in schema:
-                self.look(item, at, (*pointer, "additionalProperties"))
+                self.collect(item, at, (*pointer, "additionalProperties"))
 
     def _items(
         self, value: list[JsonValue], path: str, pointer: Pointer, schema: JsonObject
@@ -141,9 +141,9 @@ class Explanation:
         count = len(first) if isinstance(first, list) else 0
         for i, item in enumerate(value):
             if i < count:
-                self.look(item, f"{path}.{i}", (*pointer, "prefixItems", str(i)))
+                self.collect(item, f"{path}.{i}", (*pointer, "prefixItems", str(i)))
             elif isinstance(schema.get("items"), dict):
-                self.look(item, f"{path}.{i}", (*pointer, "items"))
+                self.collect(item, f"{path}.{i}", (*pointer, "items"))
 
     def _union(self, value: JsonValue, path: str, branches: list[Pointer]) -> None:
         valid = sum(self._is_valid(branch, value) for branch in branches)
@@ -151,9 +151,9 @@ class Explanation:
             self._add(path, f"must match one of {len(branches)} alternatives, and matches {valid}")
         if valid:
             return
-        plausible = self._parts.plausible(branches, value, self._effort)
+        plausible = self._parts.plausible_branches(branches, value, self._effort)
         if len(plausible) == 1:
-            self.look(value, path, plausible[0])
+            self.collect(value, path, plausible[0])
             return
         choices = dict.fromkeys(self._summary(branch) for branch in plausible or branches)
         self._add(path, f"must be {_short(' or '.join(choices), 3 * MAX_SHOWN)}", value)

@@ -5,7 +5,7 @@ properties. So a registered schema has two readings:
 
 - `strict_form`, shown to the model: objects closed, every property required, those that were
   optional may be null, `oneOf` written as `anyOf`.
-- `closed`, what calls are checked against: the registered schema with its objects closed.
+- `close_objects`, what calls are checked against: the registered schema with its objects closed.
 
 Between them stands `NullRemover`: a null for an optional property that may not be null is the
 same as leaving it out, and is left out before the call is checked, shown, digested and sent. A
@@ -18,9 +18,9 @@ from typing import Final
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
-from runward.domain.schema.subschemas import Effort, Pointer, Subschemas, rebuilt, walk
+from runward.domain.schema.subschemas import Effort, Pointer, Subschemas, map_children, walk
 
-NOT_STRICT: Final = (
+KEYWORDS_NOT_STRICT: Final = (
     *("not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies"),
     *("patternProperties", "propertyNames", "unevaluatedProperties", "unevaluatedItems"),
 )
@@ -42,7 +42,7 @@ def strict_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
 
 
 def _keyword_problems(node: JsonObject) -> Iterator[tuple[str, str]]:
-    for keyword in NOT_STRICT:
+    for keyword in KEYWORDS_NOT_STRICT:
         if keyword in node:
             yield keyword, "is not possible in a strict schema; leave it out"
     all_of = node.get("allOf")
@@ -74,7 +74,7 @@ def strict_form(schema: JsonObject) -> JsonObject:
     return form
 
 
-def closed(schema: JsonObject) -> JsonObject:
+def close_objects(schema: JsonObject) -> JsonObject:
     """`schema` with a missing `additionalProperties` as false."""
     form = _closed(schema)
     assert isinstance(form, dict)
@@ -84,7 +84,7 @@ def closed(schema: JsonObject) -> JsonObject:
 def _strict(schema: JsonValue) -> JsonValue:
     if not isinstance(schema, dict):
         return schema
-    node = rebuilt(schema, _strict)
+    node = map_children(schema, _strict)
     if "oneOf" in node:
         node["anyOf"] = node.pop("oneOf")
     all_of = node.get("allOf")
@@ -108,7 +108,7 @@ def _strict(schema: JsonValue) -> JsonValue:
 def _closed(schema: JsonValue) -> JsonValue:
     if not isinstance(schema, dict):
         return schema
-    node = rebuilt(schema, _closed)
+    node = map_children(schema, _closed)
     if _is_object(schema):
         node["additionalProperties"] = False
     return node
@@ -174,7 +174,7 @@ class NullRemover:
         return value
 
     def _through(self, branches: list[Pointer], value: JsonValue) -> JsonValue:
-        for branch in self._parts.plausible(branches, value, self._effort):
+        for branch in self._parts.plausible_branches(branches, value, self._effort):
             candidate = self.clean(value, branch)
             if not self._effort.compare(value):
                 return value

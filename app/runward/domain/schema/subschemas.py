@@ -51,7 +51,7 @@ _ONES: Final = (
 )
 
 
-def below(schema: JsonValue) -> Iterator[tuple[Pointer, JsonValue]]:
+def child_schemas(schema: JsonValue) -> Iterator[tuple[Pointer, JsonValue]]:
     """The subschemas directly inside `schema`; not what is data (`enum`, `const`, `default`)."""
     if not isinstance(schema, dict):
         return
@@ -69,7 +69,7 @@ def below(schema: JsonValue) -> Iterator[tuple[Pointer, JsonValue]]:
             yield (keyword,), child
 
 
-def rebuilt(schema: JsonObject, change: Callable[[JsonValue], JsonValue]) -> JsonObject:
+def map_children(schema: JsonObject, change: Callable[[JsonValue], JsonValue]) -> JsonObject:
     """A copy in which each subschema directly inside is what `change` makes of it."""
     node: JsonObject = {}
     for keyword, value in schema.items():
@@ -88,7 +88,7 @@ def walk(schema: JsonValue, pointer: Pointer = ()) -> Iterator[tuple[Pointer, Js
     """Every subschema that is an object, the root first."""
     if isinstance(schema, dict):
         yield pointer, schema
-    for step, child in below(schema):
+    for step, child in child_schemas(schema):
         yield from walk(child, pointer + step)
 
 
@@ -102,7 +102,7 @@ def pointer_of(reference: str) -> Pointer | None:
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 
 
-def follow(root: JsonValue, pointer: Pointer) -> JsonValue:
+def resolve_pointer(root: JsonValue, pointer: Pointer) -> JsonValue:
     """Raises LookupError."""
     at = root
     for step in pointer:
@@ -119,7 +119,7 @@ class LongChainError(ValueError):
     """References lead to references more than MAX_CHAIN times."""
 
 
-def expansion(root: JsonObject, patterns: Patterns) -> int:
+def expanded_size(root: JsonObject, patterns: Patterns) -> int:
     """How many subschemas the schema would have with every reference replaced by its target,
     recursion counted once. Long constants, and patterns of names, count as several. Work and
     memory of a validation can grow with it. Raises LongChainError, and LookupError."""
@@ -140,7 +140,7 @@ class _Expansion:
         reference = schema.get("$ref")
         if isinstance(reference, str):
             total += self._of(reference)
-        for step, child in below(schema):
+        for step, child in child_schemas(schema):
             if step[0] not in DEFINITIONS:
                 total += self.size(child)
         return total
@@ -161,7 +161,9 @@ class _Expansion:
                 raise LongChainError
             self._sizes[reference] = 1  # what a recursion finds
             self._chain += 1
-            self._sizes[reference] = self.size(follow(self._root, pointer_of(reference) or ()))
+            self._sizes[reference] = self.size(
+                resolve_pointer(self._root, pointer_of(reference) or ())
+            )
             self._chain -= 1
         return self._sizes[reference]
 
@@ -242,15 +244,15 @@ class Subschemas:
     def resolve(self, pointer: Pointer) -> tuple[Pointer, JsonValue]:
         """The subschema at `pointer`, its reference followed where it is nothing but one."""
         for _ in range(32):
-            schema = follow(self.root, pointer)
+            schema = resolve_pointer(self.root, pointer)
             reference = schema.get("$ref") if isinstance(schema, dict) else None
             target = pointer_of(reference) if isinstance(reference, str) else None
             if target is None:
                 break
             pointer = target
-        return pointer, follow(self.root, pointer)
+        return pointer, resolve_pointer(self.root, pointer)
 
-    def plausible(
+    def plausible_branches(
         self, branches: Iterable[Pointer], value: JsonValue, effort: Effort
     ) -> list[Pointer]:
         """Those of `branches` that `value` seems meant for: its type, and the constants that
@@ -271,7 +273,7 @@ class Subschemas:
         """`pointer`, or where it leads if it is a reference and nothing else: those that refer to
         the same part share what is compiled."""
         for _ in range(MAX_CHAIN):
-            schema = follow(self.root, pointer)
+            schema = resolve_pointer(self.root, pointer)
             if not isinstance(schema, dict) or schema.keys() != {"$ref"}:
                 break
             pointer = pointer_of(str(schema["$ref"])) or ()
@@ -281,7 +283,7 @@ class Subschemas:
         self, key: tuple[Pointer, str], part: JsonObject, value: JsonValue, effort: Effort
     ) -> bool:
         if key not in self._compiled:
-            text = compact(follow(self.root, key[0]))
+            text = compact(resolve_pointer(self.root, key[0]))
             size = len(text) + ('"$ref"' in text) * self._characters
             if not effort.compile(size):
                 return False

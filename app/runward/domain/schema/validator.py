@@ -13,20 +13,20 @@ import jsonschema_rs
 from pydantic import JsonValue
 
 from runward.domain.errors import FieldError
-from runward.domain.json import JsonObject, UnstorableError, cleaned, compact, parse
+from runward.domain.json import JsonObject, UnstorableError, clean_json, compact, parse
 from runward.domain.schema.explain import MAX_PROBLEMS, MAX_SHOWN, Explanation, preview
 from runward.domain.schema.patterns import PatternError, Patterns, refuse_remote
-from runward.domain.schema.strict import NullRemover, closed, strict_form, strict_problems
+from runward.domain.schema.strict import NullRemover, close_objects, strict_form, strict_problems
 from runward.domain.schema.subschemas import (
     MAX_CHAIN,
     Effort,
     LongChainError,
     Pointer,
     Subschemas,
-    expansion,
-    follow,
+    expanded_size,
     is_excessive,
     pointer_of,
+    resolve_pointer,
     walk,
 )
 
@@ -106,7 +106,7 @@ class Validator:
 
     def __init__(self, schema: JsonObject, *, strict: bool = False, at: str = "arguments") -> None:
         schema = {key: value for key, value in schema.items() if key != "$id"}
-        self._schema = closed(schema) if strict else schema
+        self._schema = close_objects(schema) if strict else schema
         self._strict = strict
         self._at = at
         self._patterns = Patterns()
@@ -135,7 +135,7 @@ class Validator:
         return [] if is_valid else Explanation(self._parts, Effort(value)).explain(value, self._at)
 
 
-class Refusal(Validator):
+class RefusedSchema(Validator):
     """Stands for a schema that was registered before it went beyond a limit."""
 
     def __init__(self, reason: str, at: str) -> None:
@@ -154,7 +154,7 @@ def stored_validator(schema: JsonObject, *, strict: bool = False, at: str) -> Va
     try:
         return Validator(schema, strict=strict, at=at)
     except SchemaError as error:
-        return Refusal(f"the registered schema is not accepted any more: {error}", at)
+        return RefusedSchema(f"the registered schema is not accepted any more: {error}", at)
 
 
 def parse_arguments(raw: str) -> JsonObject | list[SchemaProblem]:
@@ -174,7 +174,7 @@ def parse_arguments(raw: str) -> JsonObject | list[SchemaProblem]:
     if _depth(value) > MAX_ARGUMENTS_DEPTH:
         return [SchemaProblem(at, f"must not be nested deeper than {MAX_ARGUMENTS_DEPTH} levels")]
     try:
-        return cast(JsonObject, cleaned(value)[0])
+        return cast(JsonObject, clean_json(value)[0])
     except UnstorableError as error:
         return [SchemaProblem(at, f"cannot be stored: {error}")]
 
@@ -192,7 +192,7 @@ def _compile(schema: JsonObject, patterns: Patterns) -> jsonschema_rs.Validator:
 
 def _size(schema: JsonObject, patterns: Patterns) -> int:
     try:
-        return expansion(schema, patterns)
+        return expanded_size(schema, patterns)
     except LongChainError:
         text = f"it refers through more than {MAX_CHAIN} references in a row; refer directly"
     except LookupError as error:
@@ -239,7 +239,7 @@ def _reference_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
             )
             continue
         try:
-            follow(schema, target)
+            resolve_pointer(schema, target)
         except LookupError:
             yield (*pointer, "$ref"), f"points to {_shortened(reference)}, which does not exist"
 

@@ -42,7 +42,7 @@ def words(text: str) -> list[str]:
     return [_stem(word) for word in found if word not in _FILLER]
 
 
-def fill(
+def fill_arguments(
     schema: JsonObject, text: str, *, known: frozenset[str] = frozenset(), force: bool = False
 ) -> JsonObject | None:
     """The arguments, or None if the text lacks a required one; `force` invents it then.

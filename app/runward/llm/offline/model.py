@@ -14,10 +14,10 @@ from typing import Final
 
 from runward.domain.json import JsonObject, compact
 from runward.domain.registry.tools import ToolSpec
-from runward.domain.run.items import Item, Message, ToolCall, ToolResult, text_of
+from runward.domain.run.items import Item, Message, ToolCall, ToolResult, join_text
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import Abilities, ArgumentsDelta, ModelRequest, OnDelta, TextDelta
-from runward.llm.offline.arguments import fill, words
+from runward.llm.offline.arguments import fill_arguments, words
 from runward.llm.offline.calls import only_calls, written_calls
 from runward.llm.settings import all_settings
 
@@ -33,7 +33,7 @@ _PIECE: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")
 _CALL_ID: Final = re.compile(r"call_(\d{1,9})")
 
 
-class Offline:
+class OfflineModel:
     """Implements Model. Usage counts words as tokens."""
 
     @property
@@ -42,7 +42,7 @@ class Offline:
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
         since = _since_user(request.items)
-        said = text_of(since[0].content)[:MAX_TEXT] if isinstance(since[0], Message) else ""
+        said = join_text(since[0].content)[:MAX_TEXT] if isinstance(since[0], Message) else ""
         made = [item for item in since if isinstance(item, ToolCall)]
         wanted = _wanted(request, said, made)
         if not request.parallel_tool_calls:
@@ -110,7 +110,7 @@ def _guess(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | Non
     for spec in _ranked(heard, tools)[:MAX_GUESSES]:
         if _score(heard, spec) < SENSIBLE_SCORE:
             return None
-        arguments = fill(spec.parameters, said, known=frozenset(words(spec.name)))
+        arguments = fill_arguments(spec.parameters, said, known=frozenset(words(spec.name)))
         if arguments is not None:
             return spec.name, arguments
     return None
@@ -119,7 +119,7 @@ def _guess(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | Non
 def _forced(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject]:
     spec = _ranked(frozenset(words(said)), tools)[0]
     known = frozenset(words(spec.name))
-    return spec.name, fill(spec.parameters, said, known=known, force=True) or {}
+    return spec.name, fill_arguments(spec.parameters, said, known=known, force=True) or {}
 
 
 def _ranked(heard: frozenset[str], tools: Sequence[ToolSpec]) -> list[ToolSpec]:
@@ -182,14 +182,14 @@ def _introduction(said: str, tools: Sequence[ToolSpec]) -> str:
 
 
 def _example(spec: ToolSpec) -> str:
-    invented = fill(spec.parameters, "", force=True) or {}
+    invented = fill_arguments(spec.parameters, "", force=True) or {}
     arguments = ", ".join(f"{name}={compact(value)}" for name, value in invented.items())
     return f"{spec.name}({arguments})"
 
 
 def _structured(schema: JsonObject, text: str) -> str:
     """An object of the schema in which the first text that is asked for is the answer."""
-    filled = fill(schema, text, force=True) or {}
+    filled = fill_arguments(schema, text, force=True) or {}
     for name, value in filled.items():
         if value == "" or (isinstance(value, str) and value in text):
             return compact({**filled, name: text})
@@ -205,7 +205,7 @@ def _usage(request: ModelRequest, output: int) -> Usage:
     for item in request.items:
         match item:
             case Message():
-                heard += len(text_of(item.content).split())
+                heard += len(join_text(item.content).split())
             case ToolCall():
                 heard += len(item.arguments.split())
             case ToolResult():

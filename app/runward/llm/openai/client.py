@@ -24,14 +24,14 @@ from runward.llm import failures
 from runward.llm.base import ModelError
 from runward.llm.failures import MAX_RESPONSE_BYTES
 from runward.llm.frames import EventLines
-from runward.llm.providers.bounds import ENCODINGS, bound
+from runward.llm.providers.bounds import ENCODINGS, limit_body
 from runward.llm.shared_clients import close_with
 
 if TYPE_CHECKING:
     import httpx2
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
-NO_KEY: Final = "none"
+PLACEHOLDER_KEY: Final = "none"
 """Sent where no key is configured: servers on one's own machine ask for none."""
 
 CONNECT_SECONDS: Final = 10.0
@@ -42,10 +42,10 @@ PAUSE_BYTES: Final = 64 * 1024
 """Read from a stream before the event loop gets its turn."""
 
 
-Transports: TypeAlias = Callable[[], "httpx2.AsyncBaseTransport"]
+TransportFactory: TypeAlias = Callable[[], "httpx2.AsyncBaseTransport"]
 
 
-class Merging(Protocol):
+class ResponseMerger(Protocol):
     """An answer in the making. `feed` takes the data of a stream's events in order, `result` is
     for its end, `whole` for a body that came in one piece. All raise ModelError."""
 
@@ -67,7 +67,7 @@ class _Open:
     address_errors: tuple[type[Exception], ...]
 
 
-class OpenAILine:
+class OpenAIConnection:
     """`path` behind the base URL. `api_key` None: a placeholder is sent. `base_url` None: OpenAI's
     own. `checked` makes the transport where the address is not the operator's: it connects where
     it may. Raises ValueError for a key that cannot stand in a header."""
@@ -77,11 +77,11 @@ class OpenAILine:
         path: str,
         api_key: str | None,
         base_url: str | None = None,
-        checked: Transports | None = None,
+        checked_transport: TransportFactory | None = None,
     ) -> None:
         self._path = path
-        self._checked = checked
-        self._api_key = (api_key or "").strip() or NO_KEY
+        self._checked = checked_transport
+        self._api_key = (api_key or "").strip() or PLACEHOLDER_KEY
         if not (self._api_key.isascii() and self._api_key.isprintable()):
             raise ValueError("The model vendor's API key holds characters that no key has.")
         self._base_url = base_url or DEFAULT_BASE_URL
@@ -99,7 +99,9 @@ class OpenAILine:
         if line is not None:
             await line.http.aclose()
 
-    async def ask(self, body: JsonObject, merge: Merging, *, seconds: float) -> ModelResponse:
+    async def ask(
+        self, body: JsonObject, merge: ResponseMerger, *, seconds: float
+    ) -> ModelResponse:
         """One request, first byte to last within `seconds`. Raises ModelError."""
         line = await self._opened()
         try:
@@ -108,7 +110,7 @@ class OpenAILine:
         except TimeoutError:
             raise failures.timed_out(seconds) from None
         except ModelError as error:  # reported in a stream, or with 200
-            if self._api_key != NO_KEY:
+            if self._api_key != PLACEHOLDER_KEY:
                 error.message = without_secret(error.message, self._api_key)
                 error.args = (error.message,)
             raise
@@ -124,7 +126,7 @@ class OpenAILine:
                     self._line = line
         return self._line
 
-    async def _ask(self, line: _Open, body: JsonObject, merge: Merging) -> ModelResponse:
+    async def _ask(self, line: _Open, body: JsonObject, merge: ResponseMerger) -> ModelResponse:
         stream = body.get("stream") is True
         content = to_json(body, inf_nan_mode="null")
         sent = line.http.build_request("POST", line.url, headers=line.headers, content=content)
@@ -137,7 +139,7 @@ class OpenAILine:
         try:
             if response.status_code >= 300:
                 raise await self._refused(line, response)
-            await bound(response)
+            await limit_body(response)
             kind = response.headers.get("content-type", "")
             if "event-stream" in kind or (stream and "json" not in kind):
                 return await _merge(response, merge)
@@ -152,17 +154,17 @@ class OpenAILine:
         """The status decides, also where the body that explains it never arrives."""
         body = b""
         with suppress(*line.network_errors, ModelError):
-            await bound(response)
+            await limit_body(response)
             body = await _read(response, MAX_ERROR_BYTES, cut=True)
         return failures.http_failure(
             response.status_code,
             response.headers,
             body,
-            secret="" if self._api_key == NO_KEY else self._api_key,
+            secret="" if self._api_key == PLACEHOLDER_KEY else self._api_key,
         )
 
 
-async def _merge(response: "httpx2.Response", merge: Merging) -> ModelResponse:
+async def _merge(response: "httpx2.Response", merge: ResponseMerger) -> ModelResponse:
     """Chunks that are here already come without a pause, so the event loop gets one now and then:
     deadlines are seen, and other runs go on."""
     lines, size, paused_at = EventLines(), 0, 0
@@ -217,7 +219,7 @@ def _headers(given: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def _open(path: str, api_key: str, base_url: str, checked: Transports | None) -> _Open:
+def _open(path: str, api_key: str, base_url: str, checked: TransportFactory | None) -> _Open:
     """The loader of the `openai` SDK and its transport, imported only where a model of it is
     used."""
     import aiohttp  # noqa: PLC0415

@@ -13,20 +13,20 @@ from runward.domain.run.response import Loss
 from runward.domain.schema.validator import strict_form
 from runward.llm.base import ModelRequest
 from runward.llm.strict_modes import STRICT_MODES
-from runward.llm.strict_subset import UnenforceableError, enforced
+from runward.llm.strict_subset import UnenforceableError, enforceable_schema
 
 OUTPUT_NAME: Final = "output"
 MAX_FUNCTIONS: Final = 4096
-MODE: Final = STRICT_MODES["openai"]
+STRICT_MODE: Final = STRICT_MODES["openai"]
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`why_not`: why the model is not made to keep to the parameters of a strict tool; None: it
-    is, or the tool is not strict."""
+    """`not_strict_reason`: why the model is not made to keep to the parameters of a strict tool;
+    None: it is, or the tool is not strict."""
 
-    said: JsonObject
-    why_not: str | None = None
+    definition: JsonObject
+    not_strict_reason: str | None = None
 
 
 class Functions:
@@ -38,13 +38,13 @@ class Functions:
         self._wrap = wrap
         self._kept: dict[int, tuple[ToolSpec, Function]] = {}  # the spec keeps its id taken
 
-    def of(self, spec: ToolSpec) -> JsonObject:
-        return self._written(spec).said
+    def definition(self, spec: ToolSpec) -> JsonObject:
+        return self._written(spec).definition
 
     def losses(self, tools: Iterable[ToolSpec]) -> Iterator[Loss]:
         """Strict tools that are not sent as such."""
         for spec in tools:
-            if (why := self._written(spec).why_not) is not None:
+            if (why := self._written(spec).not_strict_reason) is not None:
                 text = f"OpenAI's strict mode cannot express its parameters: {why}."
                 yield Loss(f"tools.{spec.name}.strict", f"{text} The arguments are validated.")
 
@@ -54,20 +54,20 @@ class Functions:
             return kept[1]
         if len(self._kept) >= MAX_FUNCTIONS:
             self._kept.clear()
-        written = function(spec)
-        written = Function(self._wrap(written.said), written.why_not)
+        written = build_function(spec)
+        written = Function(self._wrap(written.definition), written.not_strict_reason)
         self._kept[id(spec)] = spec, written
         return written
 
 
-def function(spec: ToolSpec) -> Function:
+def build_function(spec: ToolSpec) -> Function:
     said: JsonObject = {"name": spec.name}
     if spec.description:
         said["description"] = spec.description
     if not spec.strict:
         return Function({**said, "parameters": spec.parameters})
     try:
-        parameters = enforced(strict_form(spec.parameters), MODE)
+        parameters = enforceable_schema(strict_form(spec.parameters), STRICT_MODE)
     except UnenforceableError as error:
         return Function({**said, "parameters": spec.parameters, "strict": False}, str(error))
     return Function({**said, "parameters": parameters, "strict": True})
@@ -82,11 +82,11 @@ class OutputFormat:
     instructions: str = ""
     loss: Loss | None = None
 
-    def beside(self, instructions: str) -> str:
+    def extend_instructions(self, instructions: str) -> str:
         return "\n\n".join(text for text in (instructions, self.instructions) if text)
 
 
-def losses(request: ModelRequest, functions: Functions) -> tuple[Loss, ...]:
+def strictness_losses(request: ModelRequest, functions: Functions) -> tuple[Loss, ...]:
     """What OpenAI's models are not made to keep to. `request.tools` holds functions alone."""
     output = None if request.output_schema is None else output_format(request.output_schema).loss
     return (*functions.losses(request.tools), *([] if output is None else [output]))
@@ -101,7 +101,7 @@ def output_format(schema: JsonObject) -> OutputFormat:
     try:
         if not is_strict(schema):
             raise UnenforceableError((), "has optional or unknown properties")
-        strict = enforced(strict_form(schema), MODE)
+        strict = enforceable_schema(strict_form(schema), STRICT_MODE)
     except UnenforceableError as error:
         why = f"OpenAI's strict mode cannot express it: {error}. The answer is validated."
         return OutputFormat({"name": OUTPUT_NAME, "schema": schema}, loss=_lost(why))

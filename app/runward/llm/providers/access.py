@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-VendorName: TypeAlias = Literal["anthropic", "gemini", "bedrock"]
+ProviderName: TypeAlias = Literal["anthropic", "gemini", "bedrock"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class AwsKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ProviderAccess:
     """How a vendor is reached. `key`: the API key; at Bedrock a bearer token, or none where there
     is an `aws` key. `base_url` None: the vendor's own. `region`: of Bedrock."""
 

@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError
 from botocore.session import Session
 from botocore.tokens import FrozenAuthToken
 
-from runward.llm.providers.access import Access
+from runward.llm.providers.access import ProviderAccess
 
 __all__ = ["MAX_CONNECTIONS", "BotoCoreError", "bedrock_client"]
 
@@ -19,7 +19,7 @@ MAX_CONNECTIONS: Final = 256
 """Each open answer holds one, and one of the process's threads while it is read."""
 
 
-def bedrock_client(access: Access, *, agent: str, connect: float, read: float) -> Any:
+def bedrock_client(access: ProviderAccess, *, agent: str, connect: float, read: float) -> Any:
     """`connect` and `read`: seconds. A bearer token comes before a pair of keys; boto3 sends one
     over HTTPS only."""
     config: dict[str, Any] = {

@@ -14,7 +14,7 @@ PIECE_BYTES: Final = 65_536
 _GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
 
 
-async def bound(response: httpx2.Response) -> None:
+async def limit_body(response: httpx2.Response) -> None:
     """Replace the body by one that is never larger than MAX_RESPONSE_BYTES, decompressed here.
     Raises ModelError for a body that is compressed in another way or more than once: a few bytes of
     it can keep the event loop busy for a minute."""

@@ -19,15 +19,15 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.bedrock import BedrockModelProfile, BedrockProvider
 from pydantic_ai.providers.google import GoogleProvider
 
-from runward.llm.providers.access import Access, VendorName
+from runward.llm.providers.access import ProviderAccess, ProviderName
 from runward.llm.providers.aws import MAX_CONNECTIONS, bedrock_client
-from runward.llm.providers.bounds import ENCODINGS, bound
+from runward.llm.providers.bounds import ENCODINGS, limit_body
 
 CONNECT_SECONDS: Final = 10.0
 READ_SECONDS: Final = 3600.0
 """Between bytes, in libraries that must have a number; the request's own limit is shorter."""
 AGENT: Final = "runward"
-NO_KEY: Final = "none"
+PLACEHOLDER_KEY: Final = "none"
 """Sent where only an address is configured."""
 GEMINI_EXTRA: Final = "runward_extra_body"
 """The setting that our own Gemini model reads, see below."""
@@ -40,7 +40,7 @@ _UNKNOWN: Final = BedrockModelProfile(
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenProvider:
     """`threads`: how many it may keep busy at once."""
 
     model: Callable[[str], Model]
@@ -73,19 +73,19 @@ class _Gemini(GoogleModel):
         return contents, config
 
 
-def _anthropic(access: Access) -> Opened:
+def _anthropic(access: ProviderAccess) -> OpenProvider:
     http = _http()
     client = _Anthropic(
-        api_key=access.key or NO_KEY,
+        api_key=access.key or PLACEHOLDER_KEY,
         base_url=access.base_url or "https://api.anthropic.com",
         max_retries=0,
         http_client=http,
     )
     provider = AnthropicProvider(anthropic_client=client)
-    return Opened(lambda name: AnthropicModel(name, provider=provider), http.aclose)
+    return OpenProvider(lambda name: AnthropicModel(name, provider=provider), http.aclose)
 
 
-def _gemini(access: Access) -> Opened:
+def _gemini(access: ProviderAccess) -> OpenProvider:
     logging.getLogger("google_genai.types").setLevel(logging.ERROR)  # it warns of calls in answers
     http = _http()
     options = HttpOptions(
@@ -93,12 +93,14 @@ def _gemini(access: Access) -> Opened:
         httpx_async_client=http,
         timeout=int(READ_SECONDS * 1000),
     )
-    client = genai.Client(vertexai=False, api_key=access.key or NO_KEY, http_options=options)
+    client = genai.Client(
+        vertexai=False, api_key=access.key or PLACEHOLDER_KEY, http_options=options
+    )
     provider = GoogleProvider(client=client)
-    return Opened(lambda name: _Gemini(name, provider=provider), http.aclose)
+    return OpenProvider(lambda name: _Gemini(name, provider=provider), http.aclose)
 
 
-def _bedrock(access: Access) -> Opened:
+def _bedrock(access: ProviderAccess) -> OpenProvider:
     client = bedrock_client(access, agent=AGENT, connect=CONNECT_SECONDS, read=READ_SECONDS)
 
     async def close() -> None:
@@ -112,7 +114,7 @@ def _bedrock(access: Access) -> Opened:
         known = provider.model_profile(name) is not None
         return BedrockConverseModel(name, provider=provider, profile=None if known else _UNKNOWN)
 
-    return Opened(model, close, MAX_CONNECTIONS)
+    return OpenProvider(model, close, MAX_CONNECTIONS)
 
 
 def _http() -> httpx2.AsyncClient:
@@ -122,11 +124,11 @@ def _http() -> httpx2.AsyncClient:
         timeout=timeout,
         headers={"user-agent": AGENT, "accept-encoding": ENCODINGS},
         follow_redirects=False,
-        event_hooks={"response": [bound]},
+        event_hooks={"response": [limit_body]},
     )
 
 
-OPEN: Final[dict[VendorName, Callable[[Access], Opened]]] = {
+CLIENT_FACTORIES: Final[dict[ProviderName, Callable[[ProviderAccess], OpenProvider]]] = {
     "anthropic": _anthropic,
     "gemini": _gemini,
     "bedrock": _bedrock,

@@ -16,14 +16,14 @@ from runward.domain.run.response import Loss
 from runward.domain.run.response import ModelResponse as Answer
 from runward.llm.base import ModelError, ModelRequest, OnDelta
 from runward.llm.failures import broken_stream, invalid_response
-from runward.llm.providers.access import Access, VendorName
-from runward.llm.providers.clients import OPEN, Opened
+from runward.llm.providers.access import ProviderAccess, ProviderName
+from runward.llm.providers.clients import CLIENT_FACTORIES, OpenProvider
 from runward.llm.providers.failures import model_error, refuses_strict
-from runward.llm.providers.limits import room_left
-from runward.llm.providers.parameters import Plan, planned
+from runward.llm.providers.limits import remaining_tokens
+from runward.llm.providers.parameters import Plan, plan_request
 from runward.llm.providers.request import messages
-from runward.llm.providers.response import StreamedDeltas, answered, ended, first_call_only
-from runward.llm.providers.tools import Definitions
+from runward.llm.providers.response import DeltaStream, has_ended, keep_first_call, read_answers
+from runward.llm.providers.tools import ToolDefinitions
 
 MAX_MODELS: Final = 256
 """Models of one vendor that are kept ready, by name."""
@@ -32,12 +32,12 @@ MAX_PAUSES: Final = 16
 
 
 class ProviderConnection:
-    def __init__(self, vendor: VendorName, access: Access) -> None:
-        self._vendor: VendorName = vendor
+    def __init__(self, provider: ProviderName, access: ProviderAccess) -> None:
+        self._vendor: ProviderName = provider
         self._secret = access.secret
-        self._opened: Opened = OPEN[vendor](access)
+        self._opened: OpenProvider = CLIENT_FACTORIES[provider](access)
         self._models: dict[str, Model] = {}
-        self._definitions = Definitions()
+        self._definitions = ToolDefinitions()
         _warm_up()
 
     async def aclose(self) -> None:
@@ -54,8 +54,14 @@ class ProviderConnection:
         said, standing = messages(request.items, model, self._vendor)
         strict, room, losses = True, None, list[Loss]()
         while True:
-            plan = planned(
-                request, model, self._vendor, self._definitions, standing, strict=strict, room=room
+            plan = plan_request(
+                request,
+                model,
+                self._vendor,
+                self._definitions,
+                standing,
+                strict=strict,
+                max_output_tokens=room,
             )
             plan.losses += losses
             try:
@@ -75,23 +81,23 @@ class ProviderConnection:
         plan: Plan,
         on_delta: OnDelta,
     ) -> Answer:
-        shown = StreamedDeltas(on_delta, one_call=plan.one_call)
+        shown = DeltaStream(on_delta, one_call=plan.one_call)
         once = _streamed if request.settings.get("stream") is not False else _whole
         try:
             answers = await _all_of(once, model, messages, plan, shown)
-            answer = answered(answers, request.tools, self._vendor)
+            answer = read_answers(answers, request.tools, self._vendor)
         except ModelError:
             raise
         except Exception as error:
             strict = any(tool.strict for tool in plan.parameters.function_tools)
             if strict and refuses_strict(error):
                 raise _StrictRefusedError from error
-            if plan.own_limit and (room := room_left(str(error))) is not None:
+            if plan.own_limit and (room := remaining_tokens(str(error))) is not None:
                 raise _NoRoomError(room) from error
-            raise model_error(error, self._vendor, self._secret, begun=shown.begun) from error
+            raise model_error(error, self._vendor, self._secret, has_output=shown.begun) from error
         losses = [*plan.losses]
         if plan.one_call:
-            answer, dropped = first_call_only(answer)
+            answer, dropped = keep_first_call(answer)
             if dropped:
                 why = f"{self._vendor} asked for {dropped + 1} calls at once; the first is kept."
                 losses.append(Loss("parallel_tool_calls", why))
@@ -115,11 +121,11 @@ class _NoRoomError(Exception):
         self.room = room
 
 
-_Once = Callable[[Model, list[ModelMessage], Plan, StreamedDeltas], Awaitable[ModelResponse]]
+_Once = Callable[[Model, list[ModelMessage], Plan, DeltaStream], Awaitable[ModelResponse]]
 
 
 async def _all_of(
-    once: _Once, model: Model, messages: list[ModelMessage], plan: Plan, shown: StreamedDeltas
+    once: _Once, model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
 ) -> list[ModelResponse]:
     """The answer, and what follows where the vendor paused in it."""
     answers: list[ModelResponse] = []
@@ -132,7 +138,7 @@ async def _all_of(
 
 
 async def _streamed(
-    model: Model, messages: list[ModelMessage], plan: Plan, shown: StreamedDeltas
+    model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
 ) -> ModelResponse:
     async with model_request_stream(
         model,
@@ -144,13 +150,13 @@ async def _streamed(
         async for event in stream:
             shown.feed(event)  # pyright: ignore[reportArgumentType]
         answer = stream.get()
-    if not ended(answer):
+    if not has_ended(answer):
         raise broken_stream()
     return answer
 
 
 async def _whole(
-    model: Model, messages: list[ModelMessage], plan: Plan, shown: StreamedDeltas
+    model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
 ) -> ModelResponse:
     answer = await model_request(
         model,
@@ -159,7 +165,7 @@ async def _whole(
         model_request_parameters=plan.parameters,
         instrument=False,
     )
-    if not ended(answer):
+    if not has_ended(answer):
         raise invalid_response("it does not say why it ends")
     return answer
 

@@ -21,10 +21,10 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_core import to_json
 
-from runward.domain.json import cleaned_text
+from runward.domain.json import clean_text
 from runward.llm import failures
 from runward.llm.base import ModelError
-from runward.llm.providers.access import VendorName
+from runward.llm.providers.access import ProviderName
 from runward.llm.providers.aws import BotoCoreError
 
 log = structlog.get_logger()
@@ -43,7 +43,7 @@ _BAD_ADDRESS: Final = (
     httpx2.LocalProtocolError,
 )
 _ABOUT_STRICT: Final = ("schema", "strict", "grammar")
-_BASE_URLS: Final[dict[VendorName, str]] = {
+_BASE_URLS: Final[dict[ProviderName, str]] = {
     "anthropic": "ANTHROPIC_BASE_URL",
     "gemini": "GEMINI_BASE_URL",
     "bedrock": "BEDROCK_BASE_URL",
@@ -59,12 +59,14 @@ def refuses_strict(error: Exception) -> bool:
     return isinstance(error, ModelRequestRejectedError)
 
 
-def model_error(error: Exception, vendor: VendorName, secret: str, *, begun: bool) -> ModelError:
-    """`begun`: something of the answer had come. `secret` is struck out of what is told."""
+def model_error(
+    error: Exception, provider: ProviderName, secret: str, *, has_output: bool
+) -> ModelError:
+    """`has_output`: something of the answer had come. `secret` is struck out of what is told."""
     own = (one for one in _causes(error) if isinstance(one, ModelError))
     if (found := next(own, None)) is not None:
         return found
-    lost = TRANSPORT | (ModelAPIError if begun else ModelConnectionError)
+    lost = TRANSPORT | (ModelAPIError if has_output else ModelConnectionError)
     match error:
         case ModelHTTPError():
             return _http_failure(error, secret)
@@ -72,13 +74,13 @@ def model_error(error: Exception, vendor: VendorName, secret: str, *, begun: boo
             text = f"The request cannot be sent to this model: {_told(str(error), secret)}"
             return ModelError("model_refused_request", text, transient=False)
         case _ if any(isinstance(one, _BAD_ADDRESS) for one in _causes(error)):
-            return failures.misconfigured(_BASE_URLS[vendor])
+            return failures.misconfigured(_BASE_URLS[provider])
         case _ if isinstance(error, _AGAIN):
             return failures.reported_failure({"message": _told(error.message, secret)})
         case _ if isinstance(error, lost):
-            return failures.broken_stream() if begun else failures.unreachable()
+            return failures.broken_stream() if has_output else failures.unreachable()
         case _:  # whatever three libraries raise where an answer is not shaped as they expect
-            log.warning("model_answer_unreadable", vendor=vendor, error=type(error).__name__)
+            log.warning("model_answer_unreadable", vendor=provider, error=type(error).__name__)
             what = str(error) if isinstance(error, AgentRunError) else repr(error)
             return failures.invalid_response(_told(what, secret))
 
@@ -126,4 +128,4 @@ def _message(body: object) -> str:
 def _told(message: str, secret: str) -> str:
     if secret:
         message = message.replace(secret, "***")
-    return cleaned_text(message)[: failures.MAX_REASON]
+    return clean_text(message)[: failures.MAX_REASON]

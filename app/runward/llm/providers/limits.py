@@ -6,7 +6,7 @@ from typing import Final
 from pydantic_ai.models import Model
 from pydantic_ai.profiles.anthropic import ANTHROPIC_THINKING_BUDGET_MAP
 
-from runward.llm.providers.access import VendorName
+from runward.llm.providers.access import ProviderName
 
 _MAX_OUTPUT: Final = (
     ("claude-3-7-sonnet", 64_000),
@@ -25,11 +25,11 @@ _AFTER_THOUGHT: Final = 4_096
 _NO_ROOM: Final = re.compile(r"exceed context limit: (\d+) \+ \d+ > (\d+)")
 
 
-def default_max_tokens(model: Model, vendor: VendorName, thinking: object) -> int | None:
+def default_max_tokens(model: Model, provider: ProviderName, thinking: object) -> int | None:
     """What is sent where the request names no limit. None: the vendor's own default, which is
     the most. `thinking`: the effort, which some models get as a budget within the limit."""
     known = model.profile.get("anthropic_max_output_tokens")
-    if isinstance(known, int) or vendor != "anthropic":
+    if isinstance(known, int) or provider != "anthropic":
         return known if isinstance(known, int) else None
     for beginning, tokens in _MAX_OUTPUT:
         if model.model_name.startswith(beginning):
@@ -38,7 +38,7 @@ def default_max_tokens(model: Model, vendor: VendorName, thinking: object) -> in
     return max(UNKNOWN_MODEL, budgets.get(thinking, 0) + _AFTER_THOUGHT)
 
 
-def room_left(message: str) -> int | None:
+def remaining_tokens(message: str) -> int | None:
     """The tokens that an answer can still have, of Anthropic's refusal: "input length and
     `max_tokens` exceed context limit: 190000 + 64000 > 200000"."""
     if (found := _NO_ROOM.search(message)) is None:

@@ -9,13 +9,13 @@ from pydantic_ai import BinaryContent, DocumentUrl, ImageUrl, UploadedFile
 
 from runward.domain.run.items import MediaPart
 from runward.llm.base import ModelError
-from runward.llm.providers.access import VendorName
+from runward.llm.providers.access import ProviderName
 
 SentMedia: TypeAlias = BinaryContent | ImageUrl | DocumentUrl | UploadedFile
 
-PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+IMAGE_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 PDF: Final = "application/pdf"
-DOCUMENTS: Final = frozenset(
+DOCUMENT_TYPES: Final = frozenset(
     {
         PDF,
         "text/plain",
@@ -28,16 +28,16 @@ DOCUMENTS: Final = frozenset(
         "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     }
 )
-_TAKEN: Final[dict[VendorName, frozenset[str] | None]] = {
-    "anthropic": PICTURES | {PDF, "text/plain"},
+_TAKEN: Final[dict[ProviderName, frozenset[str] | None]] = {
+    "anthropic": IMAGE_TYPES | {PDF, "text/plain"},
     "gemini": None,
-    "bedrock": PICTURES | DOCUMENTS,
+    "bedrock": IMAGE_TYPES | DOCUMENT_TYPES,
 }
 """Media types by vendor; None: it says itself what it does not take."""
 _PLAIN: Final = ("text/", "application/json", "application/xml", "application/yaml")
 
 
-def sent(part: MediaPart, vendor: VendorName) -> SentMedia | str:
+def media_content(part: MediaPart, provider: ProviderName) -> SentMedia | str:
     """The text that stands for it, where the vendor does not take it. Raises ModelError for data
     that is not base64."""
     url, data, media_type = part.url, part.data, part.media_type
@@ -46,18 +46,18 @@ def sent(part: MediaPart, vendor: VendorName) -> SentMedia | str:
         media_type, url = head.removeprefix("data:").partition(";")[0] or media_type, None
     media_type = media_type or guess_type(part.filename or url or "")[0]
     if data is None:
-        return _linked(part, url or "", media_type, vendor)
+        return _linked(part, url or "", media_type, provider)
     media_type = media_type or ("image/png" if part.type == "image" else "application/octet-stream")
-    taken = _TAKEN[vendor]
+    taken = _TAKEN[provider]
     if taken is not None and media_type not in taken and media_type.startswith(_PLAIN):
         media_type = "text/plain"
     if taken is not None and media_type not in taken:
-        return f"({part.type} {part.filename or ''}: {media_type}, which {vendor} does not take)"
+        return f"({part.type} {part.filename or ''}: {media_type}, which {provider} does not take)"
     return BinaryContent(_decoded(data), media_type=media_type)
 
 
 def _linked(
-    part: MediaPart, url: str, media_type: str | None, vendor: VendorName
+    part: MediaPart, url: str, media_type: str | None, vendor: ProviderName
 ) -> SentMedia | str:
     match vendor:
         case "anthropic" if part.type == "image":
@@ -66,9 +66,9 @@ def _linked(
             return DocumentUrl(url, media_type=PDF)
         case "gemini" if media_type and url.startswith("https://"):
             return UploadedFile(file_id=url, provider_name="google", media_type=media_type)
-        case "bedrock" if url.startswith("s3://") and media_type in PICTURES:
+        case "bedrock" if url.startswith("s3://") and media_type in IMAGE_TYPES:
             return ImageUrl(url, media_type=media_type)
-        case "bedrock" if url.startswith("s3://") and media_type in DOCUMENTS:
+        case "bedrock" if url.startswith("s3://") and media_type in DOCUMENT_TYPES:
             return DocumentUrl(url, media_type=media_type)
         case _:
             return f"({part.type} {part.filename or ''}: {url})"

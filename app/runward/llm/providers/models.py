@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 from runward.domain.run.response import ModelResponse
 from runward.llm import failures
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
-from runward.llm.providers.access import Access, VendorName
+from runward.llm.providers.access import ProviderAccess, ProviderName
 from runward.llm.shared_clients import close_with
 
 if TYPE_CHECKING:
     from runward.llm.providers.connection import ProviderConnection
 
 _COMMON: Final = frozenset({"temperature", "top_p", "max_output_tokens", "stop", "reasoning"})
-ABILITIES: Final[dict[VendorName, Abilities]] = {
+ABILITIES: Final[dict[ProviderName, Abilities]] = {
     "anthropic": Abilities(
         "anthropic",
         _COMMON | {"user", "service_tier"},
@@ -41,13 +41,13 @@ def is_installed() -> bool:
     return find_spec("pydantic_ai") is not None
 
 
-class VendorModel:
+class ProviderModel:
     """Nothing is imported or opened before it is used."""
 
-    def __init__(self, vendor: VendorName, access: Access) -> None:
+    def __init__(self, provider: ProviderName, access: ProviderAccess) -> None:
         if not (access.secret.isascii() and access.secret.isprintable()):
             raise ValueError("The model vendor's API key holds characters that no key has.")
-        self._vendor: VendorName = vendor
+        self._vendor: ProviderName = provider
         self._access = access
         self._link: ProviderConnection | None = None
         self._opening = asyncio.Lock()
@@ -85,17 +85,19 @@ class VendorModel:
         return self._link
 
 
-def _load(vendor: VendorName, access: Access) -> "ProviderConnection":
+def _load(vendor: ProviderName, access: ProviderAccess) -> "ProviderConnection":
     """The loader of pydantic-ai and the vendors' own libraries."""
     try:
         from runward.llm.providers.connection import ProviderConnection  # noqa: PLC0415  # comes with the extra `vendors`
     except ImportError as error:
-        raise ModelError("model_misconfigured", missing_extra(vendor), transient=False) from error
+        raise ModelError(
+            "model_misconfigured", missing_extra_message(vendor), transient=False
+        ) from error
     return ProviderConnection(vendor, access)
 
 
-def missing_extra(vendor: str) -> str:
+def missing_extra_message(provider: str) -> str:
     return (
-        f"Models of {vendor} need libraries that are not installed here: "
+        f"Models of {provider} need libraries that are not installed here: "
         "pip install 'runward[vendors]'"
     )

@@ -17,10 +17,10 @@ from runward.domain.registry.tools import Hosted
 from runward.domain.run.items import ToolCall
 from runward.domain.run.response import Loss
 from runward.llm.base import ModelError, ModelRequest
-from runward.llm.providers.access import VendorName
+from runward.llm.providers.access import ProviderName
 from runward.llm.providers.clients import GEMINI_EXTRA
 from runward.llm.providers.limits import default_max_tokens
-from runward.llm.providers.tools import Definitions, enforced_by, reduced
+from runward.llm.providers.tools import ToolDefinitions, enforce_schema, reduce_for_gemini
 from runward.llm.strict_subset import UnenforceableError
 
 EFFORTS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
@@ -34,7 +34,7 @@ _RENAMED: Final = {
     "presence_penalty": "presence_penalty",
     "frequency_penalty": "frequency_penalty",
 }
-_EXTRA: Final[dict[VendorName, str]] = {
+_EXTRA: Final[dict[ProviderName, str]] = {
     "anthropic": "extra_body",
     "gemini": GEMINI_EXTRA,
     "bedrock": "bedrock_additional_model_requests_fields",
@@ -42,7 +42,7 @@ _EXTRA: Final[dict[VendorName, str]] = {
 _SAMPLING: Final = ("temperature", "top_p")
 _ALWAYS: Final[dict[str, Any]] = {"framing_announcement": "never"}
 """pydantic-ai puts no words of its own before the instructions."""
-_CACHED: Final[dict[VendorName, dict[str, Any]]] = {
+_CACHED: Final[dict[ProviderName, dict[str, Any]]] = {
     "anthropic": {
         "anthropic_cache_tool_definitions": True,
         "anthropic_cache_instructions": True,
@@ -75,39 +75,41 @@ class Plan:
         return cast(ModelSettings, self.settings)
 
 
-def planned(
+def plan_request(
     request: ModelRequest,
     model: Model,
-    vendor: VendorName,
-    definitions: Definitions,
-    standing: list[str],
+    provider: ProviderName,
+    definitions: ToolDefinitions,
+    system_texts: list[str],
     *,
     strict: bool,
-    room: int | None = None,
+    max_output_tokens: int | None = None,
 ) -> Plan:
-    """`standing`: the system's texts at the beginning of the conversation. `strict` False: no
+    """`system_texts`: the system's texts at the beginning of the conversation. `strict` False: no
     schema is given as strict. `room`: the most tokens that fit behind the conversation, where the
     vendor said so. Raises ModelError for a hosted tool's settings that do not exist."""
-    texts = [text for text in (request.instructions, *standing) if text]
+    texts = [text for text in (request.instructions, *system_texts) if text]
     parameters = ModelRequestParameters(
         instruction_parts=[InstructionPart(text) for text in texts] or None
     )
-    plan = Plan({**_ALWAYS, **_CACHED[vendor]}, parameters)
-    maker = _Maker(request, model, vendor, plan)
+    plan = Plan({**_ALWAYS, **_CACHED[provider]}, parameters)
+    maker = _Maker(request, model, provider, plan)
     maker.add_settings()
     maker.add_tools(definitions, strict=strict)
     maker.add_output()
     maker.settle()
-    maker.add_limit(room)
+    maker.add_limit(max_output_tokens)
     return plan
 
 
 class _Maker:
-    def __init__(self, request: ModelRequest, model: Model, vendor: VendorName, plan: Plan) -> None:
+    def __init__(
+        self, request: ModelRequest, model: Model, vendor: ProviderName, plan: Plan
+    ) -> None:
         self._request = request
         self._model = model
         self._profile = cast(dict[str, Any], model.profile)
-        self._vendor: VendorName = vendor
+        self._vendor: ProviderName = vendor
         self._plan = plan
         self._name = f"{vendor}:{request.model}"
 
@@ -157,16 +159,16 @@ class _Maker:
         else:
             self._lose(what, f"has no effort '{effort}'")
 
-    def add_tools(self, definitions: Definitions, *, strict: bool) -> None:
+    def add_tools(self, definitions: ToolDefinitions, *, strict: bool) -> None:
         request, parameters = self._request, self._plan.parameters
         for spec in request.tools:
             if spec.hosted is not None:
                 parameters.native_tools.append(_native_tool(spec.hosted, self._vendor))
                 continue
-            definition, lost = definitions.of(spec, self._vendor, strict=strict)
+            definition, lost = definitions.definition(spec, self._vendor, strict=strict)
             parameters.function_tools.append(definition)
             for loss in lost:
-                self._lose(loss.what, loss.why)
+                self._lose(loss.part, loss.reason)
         if parameters.function_tools:
             self._add_choice()
         elif not parameters.native_tools and self._vendor != "gemini":
@@ -228,12 +230,12 @@ class _Maker:
             self._lose("output_schema", _NOT_TOLD)
             return
         if self._vendor == "gemini":
-            told, lost = reduced(schema)
+            told, lost = reduce_for_gemini(schema)
             if lost:
                 self._lose("output_schema", f"is not told of {', '.join(lost)} in it")
         else:
             try:
-                told = enforced_by(self._vendor, schema)
+                told = enforce_schema(self._vendor, schema)
             except UnenforceableError as error:
                 self._lose("output_schema", f"cannot enforce it: {error}; it {_NOT_TOLD}")
                 return
@@ -267,7 +269,7 @@ class _Maker:
         self._plan.losses.append(Loss(what, f"{self._name} {why}."))
 
 
-def _native_tool(hosted: Hosted, vendor: VendorName) -> AbstractNativeTool:
+def _native_tool(hosted: Hosted, vendor: ProviderName) -> AbstractNativeTool:
     names = {
         "web_search": ("user_location", "blocked_domains", "allowed_domains", "max_uses"),
     }.get(hosted.kind, ())

@@ -24,7 +24,7 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.items import HostedCall, Native, Reasoning
-from runward.llm.providers.access import VendorName
+from runward.llm.providers.access import ProviderName
 
 _PARTS: Final = TypeAdapter(list[ModelResponsePart])
 _CITATIONS: Final = TypeAdapter(list[Citation])
@@ -32,7 +32,7 @@ KINDS: Final = {"web_search": "web_search", "code_execution": "code_interpreter"
 """Of hosted tools, by pydantic-ai's names."""
 
 
-def reasoning(part: ThinkingPart, vendor: VendorName) -> Reasoning:
+def reasoning(part: ThinkingPart, provider: ProviderName) -> Reasoning:
     said: JsonObject = {
         "text": part.content,
         "signature": part.signature,
@@ -40,20 +40,20 @@ def reasoning(part: ThinkingPart, vendor: VendorName) -> Reasoning:
         "details": cast(JsonValue, part.provider_details),
     }
     kept: JsonObject = {name: value for name, value in said.items() if value}
-    return Reasoning(vendor, kept)
+    return Reasoning(provider, kept)
 
 
-def thinking_part(item: Reasoning, model: Model, vendor: VendorName) -> ThinkingPart | None:
+def thinking_part(item: Reasoning, model: Model, provider: ProviderName) -> ThinkingPart | None:
     """None: it does not go back. Anthropic and Bedrock take none without a signature, and Bedrock
     none at all for some models; pydantic-ai would send them as text."""
     match item.data:
         case {"signature": str(signature)}:
             pass
-        case _ if vendor != "gemini":
+        case _ if provider != "gemini":
             return None
         case _:
             signature = None
-    if vendor == "bedrock" and not model.profile.get("bedrock_send_back_thinking_parts", False):
+    if provider == "bedrock" and not model.profile.get("bedrock_send_back_thinking_parts", False):
         return None
     text, told_id, details = (item.data.get(name) for name in ("text", "id", "details"))
     return ThinkingPart(
@@ -65,39 +65,43 @@ def thinking_part(item: Reasoning, model: Model, vendor: VendorName) -> Thinking
     )
 
 
-def native(part: ModelResponsePart, vendor: VendorName) -> Native | None:
+def native(part: ModelResponsePart, provider: ProviderName) -> Native | None:
     details = cast(JsonValue, getattr(part, "provider_details", None))
     kept: JsonObject = {"details": details} if details else {}
     if isinstance(part, TextPart) and part.citations:
         kept["citations"] = _CITATIONS.dump_python(part.citations, mode="json")
-    return Native(vendor, kept) if kept else None
+    return Native(provider, kept) if kept else None
 
 
-def text_part(content: str, kept: Native | None, model: Model, vendor: VendorName) -> TextPart:
-    if kept is None or kept.vendor != vendor:
+def text_part(
+    content: str, native_data: Native | None, model: Model, provider: ProviderName
+) -> TextPart:
+    if native_data is None or native_data.vendor != provider:
         return TextPart(content)
     citations = None
     with suppress(ValidationError):
-        citations = _CITATIONS.validate_python(kept.data.get("citations") or [])
+        citations = _CITATIONS.validate_python(native_data.data.get("citations") or [])
     return TextPart(
         content,
         provider_name=model.system,
-        provider_details=details_of(kept, vendor),
+        provider_details=provider_details_of(native_data, provider),
         citations=citations or None,
     )
 
 
-def details_of(kept: Native | None, vendor: VendorName) -> dict[str, JsonValue] | None:
-    if kept is None or kept.vendor != vendor:
+def provider_details_of(
+    native_data: Native | None, provider: ProviderName
+) -> dict[str, JsonValue] | None:
+    if native_data is None or native_data.vendor != provider:
         return None
-    details = kept.data.get("details")
+    details = native_data.data.get("details")
     return details if isinstance(details, dict) else None
 
 
 def hosted_calls(
     parts: Iterable[NativeToolCallPart | NativeToolReturnPart],
     tools: Iterable[ToolSpec],
-    vendor: VendorName,
+    provider: ProviderName,
 ) -> list[HostedCall]:
     """Of parts that stand next to each other. A result is that of its call, wherever in the answer
     it stands; `parts` may begin with one whose call was in an earlier answer."""
@@ -110,7 +114,7 @@ def hosted_calls(
         if isinstance(part, NativeToolReturnPart):
             returned[part.tool_call_id] = part
         groups[-1].append(part)
-    return [_hosted_call(group, returned, names, vendor) for group in groups]
+    return [_hosted_call(group, returned, names, provider) for group in groups]
 
 
 def hosted_parts(item: HostedCall) -> list[ModelResponsePart]:
@@ -125,7 +129,7 @@ def _hosted_call(
     group: list[NativeToolCallPart | NativeToolReturnPart],
     returned: dict[str, NativeToolReturnPart],
     names: dict[str, str],
-    vendor: VendorName,
+    vendor: ProviderName,
 ) -> HostedCall:
     first = group[0]
     kind = KINDS.get(first.tool_name, first.tool_name)

@@ -40,29 +40,29 @@ from runward.domain.run.items import (
     ToolResult,
 )
 from runward.domain.run.items import TextPart as Text
-from runward.llm.providers.access import VendorName
-from runward.llm.providers.media import sent
-from runward.llm.providers.parts import details_of, hosted_parts, text_part, thinking_part
+from runward.llm.providers.access import ProviderName
+from runward.llm.providers.media import media_content
+from runward.llm.providers.parts import hosted_parts, provider_details_of, text_part, thinking_part
 
 EMPTY: Final = "(empty)"
 """Where a vendor takes no empty text, and something must be said."""
 
 
 def messages(
-    items: Iterable[Item], model: Model, vendor: VendorName
+    items: Iterable[Item], model: Model, provider: ProviderName
 ) -> tuple[list[ModelMessage], list[str]]:
     """And the system's texts at the beginning, which are instructions to these vendors."""
-    writer = _Writer(model, vendor)
+    writer = _Writer(model, provider)
     for item in items:
         writer.add(item)
     return writer.finished(), writer.standing
 
 
 class _Writer:
-    def __init__(self, model: Model, vendor: VendorName) -> None:
+    def __init__(self, model: Model, vendor: ProviderName) -> None:
         self.standing: list[str] = []
         self._model = model
-        self._vendor: VendorName = vendor
+        self._vendor: ProviderName = vendor
         self._inline_system = model.profile.get("supports_inline_system_prompts", False)
         self._messages: list[ModelMessage] = []
         self._said: list[ModelResponsePart] = []
@@ -119,7 +119,7 @@ class _Writer:
                         item.arguments,
                         item.call_id,
                         provider_name=self._provider_of(item.native),
-                        provider_details=details_of(item.native, self._vendor),
+                        provider_details=provider_details_of(item.native, self._vendor),
                     )
                 )
             case HostedCall(vendor=self._vendor):
@@ -132,7 +132,7 @@ class _Writer:
                 raise AssertionError(item)
 
     def _add_answer(self, message: Message) -> None:
-        details = details_of(message.native, self._vendor)
+        details = provider_details_of(message.native, self._vendor)
         if isinstance(message.content, str):
             if message.content or details:
                 part = text_part(message.content, message.native, self._model, self._vendor)
@@ -143,7 +143,7 @@ class _Writer:
                 if part.text:
                     self._said.append(TextPart(part.text))
                 continue
-            media = sent(part, self._vendor)
+            media = media_content(part, self._vendor)
             if isinstance(media, str):
                 self._said.append(TextPart(media))
             elif self._vendor == "gemini" and isinstance(media, BinaryContent):
@@ -216,7 +216,7 @@ class _Writer:
     def _pieces(self, content: Iterable[Text | MediaPart]) -> list[UserContent]:
         pieces: list[UserContent] = []
         for part in content:
-            piece = part.text if isinstance(part, Text) else sent(part, self._vendor)
+            piece = part.text if isinstance(part, Text) else media_content(part, self._vendor)
             if piece:
                 pieces.append(piece)
         return pieces

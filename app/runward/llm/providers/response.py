@@ -24,7 +24,7 @@ from pydantic_ai import (
 )
 from pydantic_ai.messages import ModelResponseStreamEvent
 
-from runward.domain.json import cleaned_text, compact
+from runward.domain.json import clean_text, compact
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import MediaPart, Message
 from runward.domain.run.response import ModelResponse as Answer
@@ -39,7 +39,7 @@ from runward.llm.failures import (
     too_many_calls,
     too_many_items,
 )
-from runward.llm.providers.access import VendorName
+from runward.llm.providers.access import ProviderName
 from runward.llm.providers.parts import hosted_calls, native, reasoning
 
 CUT_OFF: Final = frozenset({"length", "content_filter"})
@@ -53,7 +53,7 @@ _REFUSALS: Final = frozenset({"refusal", "guardrail_intervened"})
 _REFUSED: Final = "The model refused to answer"
 
 
-class StreamedDeltas:
+class DeltaStream:
     """Those who watch see the answer grow. `one_call`: only its first call is kept. A thought or a
     search that begins is a sign of life, also where nothing of it is to be seen for minutes."""
 
@@ -106,11 +106,11 @@ class StreamedDeltas:
     def _say(self, text: str) -> None:
         if text:
             self._count(text)
-            self._on_delta(TextDelta(cleaned_text(text)))
+            self._on_delta(TextDelta(clean_text(text)))
 
     def _think(self, text: str) -> None:
         self._count(text)
-        self._on_delta(ReasoningDelta(cleaned_text(text)))
+        self._on_delta(ReasoningDelta(clean_text(text)))
 
     def _count(self, text: str) -> None:
         self._characters += len(text)
@@ -122,7 +122,7 @@ class StreamedDeltas:
         self._count(text)
         if call.position and self._one_call:
             return
-        self._on_delta(ArgumentsDelta(call.position, call.id, call.name, cleaned_text(text)))
+        self._on_delta(ArgumentsDelta(call.position, call.id, call.name, clean_text(text)))
 
 
 @dataclass(slots=True)
@@ -132,18 +132,18 @@ class _Call:
     name: str
 
 
-def ended(answer: ModelResponse) -> bool:
+def has_ended(answer: ModelResponse) -> bool:
     """Whether the vendor said why it stopped."""
     details = answer.provider_details or {}
     return bool(details.get("finish_reason") or details.get("block_reason"))
 
 
-def answered(
-    answers: Iterable[ModelResponse], tools: Iterable[ToolSpec], vendor: VendorName
+def read_answers(
+    answers: Iterable[ModelResponse], tools: Iterable[ToolSpec], provider: ProviderName
 ) -> Answer:
     """`answers`: more than one where the vendor paused in its answer and went on. Raises ModelError
     for a call that the vendor itself could not read."""
-    reader = _Reader(tuple(tools), vendor)
+    reader = _Reader(tuple(tools), provider)
     usage, last = Usage(), ModelResponse([])
     for last in answers:
         reader.read(last.parts)
@@ -167,7 +167,7 @@ def answered(
     return Answer(tuple(output), finish, usage)
 
 
-def first_call_only(answer: Answer) -> tuple[Answer, int]:
+def keep_first_call(answer: Answer) -> tuple[Answer, int]:
     """And how many calls are left out; what the model said behind its first call goes with them."""
     dropped = len(answer.calls) - 1
     if dropped < 1:
@@ -180,7 +180,7 @@ def first_call_only(answer: Answer) -> tuple[Answer, int]:
 @dataclass(slots=True)
 class _Reader:
     tools: tuple[ToolSpec, ...]
-    vendor: VendorName
+    vendor: ProviderName
     output: list[Output] = field(default_factory=list[Output])
     _pieces: list[str] = field(default_factory=list[str])
     """Of one text that is still being read."""
@@ -226,16 +226,16 @@ class _Reader:
     def _read(self, part: ModelResponsePart) -> None:
         kept = native(part, self.vendor)
         if isinstance(part, TextPart) and kept is None:
-            self._pieces.append(cleaned_text(part.content))
+            self._pieces.append(clean_text(part.content))
             return
         self.end_text()
         match part:
             case TextPart():
-                self.output.append(Message("assistant", cleaned_text(part.content), native=kept))
+                self.output.append(Message("assistant", clean_text(part.content), native=kept))
             case ThinkingPart():
                 self.output.append(reasoning(part, self.vendor))
             case ToolCallPart():
-                call_id, name = cleaned_text(part.tool_call_id), cleaned_text(part.tool_name)
+                call_id, name = clean_text(part.tool_call_id), clean_text(part.tool_name)
                 call = RequestedCall(call_id, name, _written(part.args) or "{}", native=kept)
                 self.output.append(call)
             case FilePart(content=content):

@@ -9,11 +9,11 @@ from pydantic_ai import ToolDefinition
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.response import Loss
-from runward.domain.schema.strict import closed
-from runward.domain.schema.subschemas import rebuilt
-from runward.llm.providers.access import VendorName
+from runward.domain.schema.strict import close_objects
+from runward.domain.schema.subschemas import map_children
+from runward.llm.providers.access import ProviderName
 from runward.llm.strict_modes import STRICT_MODES
-from runward.llm.strict_subset import UnenforceableError, enforced
+from runward.llm.strict_subset import UnenforceableError, enforceable_schema
 
 MAX_DEFINITIONS: Final = 4096
 MAX_PARTS: Final = 10_000
@@ -27,15 +27,15 @@ _MAPS: Final = frozenset({"$defs", "properties"})
 _SCHEMAS: Final = frozenset({"additionalProperties", "anyOf", "items", "oneOf", "prefixItems"})
 
 
-class Definitions:
+class ToolDefinitions:
     """Strict is asked for where the tool is; models that have no strict tools are not told. The
     arguments are validated here in any case."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, bool], tuple[ToolSpec, ToolDefinition, list[Loss]]] = {}
 
-    def of(
-        self, spec: ToolSpec, vendor: VendorName, *, strict: bool
+    def definition(
+        self, spec: ToolSpec, provider: ProviderName, *, strict: bool
     ) -> tuple[ToolDefinition, list[Loss]]:
         """And what the model is not told, or not held to; `why` is the end of a sentence."""
         key = id(spec), strict  # the spec is kept, so its id stays taken
@@ -45,13 +45,13 @@ class Definitions:
             self._kept.clear()
         parameters, lost, what = spec.parameters, list[Loss](), f"tools.{spec.name}"
         strict = spec.strict and strict
-        if vendor == "gemini":
-            parameters, words = reduced(parameters)
+        if provider == "gemini":
+            parameters, words = reduce_for_gemini(parameters)
             if words:
                 lost.append(Loss(what, f"is not told of {', '.join(words)} in its parameters"))
         elif strict:
             try:
-                parameters = enforced_by(vendor, closed(parameters))
+                parameters = enforce_schema(provider, close_objects(parameters))
             except UnenforceableError as error:
                 strict = False
                 why = f"cannot enforce its parameters: {error}; the arguments are validated"
@@ -66,19 +66,19 @@ class Definitions:
         return made, lost
 
 
-def enforced_by(vendor: VendorName, schema: JsonObject) -> JsonObject:
+def enforce_schema(provider: ProviderName, schema: JsonObject) -> JsonObject:
     """The schema as the vendor's strict mode takes it. Raises UnenforceableError."""
-    told = enforced(schema, STRICT_MODES[vendor])
-    return one_type_each(told) if vendor == "anthropic" else told
+    told = enforceable_schema(schema, STRICT_MODES[provider])
+    return split_types(told) if provider == "anthropic" else told
 
 
-def reduced(schema: JsonObject) -> tuple[JsonObject, list[str]]:
+def reduce_for_gemini(schema: JsonObject) -> tuple[JsonObject, list[str]]:
     """The schema in the words that Gemini reads, and those that it does not."""
     lost: set[str] = set()
     return cast(JsonObject, _reduced(schema, lost)), sorted(lost)
 
 
-def one_type_each(schema: JsonObject) -> JsonObject:
+def split_types(schema: JsonObject) -> JsonObject:
     """As the `anthropic` library, which prepares schemas that are enforced, takes them: several
     types are alternatives. Raises UnenforceableError for more than MAX_PARTS parts, because lists
     of types inside lists of types multiply."""
@@ -107,7 +107,7 @@ def _one_type_each(schema: JsonValue, parts: _Parts) -> JsonValue:
         told = {word: schema[word] for word in schema.keys() & {"description", "title", "$defs"}}
         rest = {word: value for word, value in schema.items() if word not in told}
         return {**told, "anyOf": [_of_kind(rest, kind, parts) for kind in kinds]}
-    return rebuilt(schema, lambda child: _one_type_each(child, parts))
+    return map_children(schema, lambda child: _one_type_each(child, parts))
 
 
 def _of_kind(schema: JsonObject, kind: JsonValue, parts: _Parts) -> JsonValue:

@@ -10,9 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from runward.domain.registry.scopes import Principal
 from runward.store.postgres.db import Tx
 
-REMEMBERED_SECONDS: Final = 2.0
+CACHE_SECONDS: Final = 2.0
 """What was revoked works for at most so long in a process that has just seen it."""
-MAX_REMEMBERED: Final = 10_000
+MAX_CACHED: Final = 10_000
 
 
 class Authenticator:
@@ -34,7 +34,7 @@ class Authenticator:
         digest = self._digest(token)
         known = self._known.get(digest)
         now = time.monotonic()
-        if known is not None and now - known[0] < REMEMBERED_SECONDS:
+        if known is not None and now - known[0] < CACHE_SECONDS:
             return known[1]
         async with self._pool.begin() as tx:
             principal = await self._find(tx, digest)
@@ -43,7 +43,7 @@ class Authenticator:
             return None
         self._known[digest] = (now, principal)
         self._known.move_to_end(digest)
-        if len(self._known) > MAX_REMEMBERED:
+        if len(self._known) > MAX_CACHED:
             self._known.popitem(last=False)
         return principal
 

@@ -18,10 +18,10 @@ from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import api_keys, console_sessions, projects
 
 LIFETIME: Final = timedelta(hours=12)
-MAX_OF_A_KEY: Final = 100
+MAX_PER_KEY: Final = 100
 """A key's oldest session ends when one more is opened."""
 
-_kept, _key = console_sessions.c, api_keys.c
+_session, _key = console_sessions.c, api_keys.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ConsoleSession:
     expires_at: datetime
 
 
-def new_token() -> str:
+def make_token() -> str:
     """256 random bits."""
     return secrets.token_urlsafe(32)
 
@@ -40,15 +40,15 @@ def new_token() -> str:
 async def open_session(tx: Tx, principal: Principal, digest: bytes) -> None:
     """Also takes away the project's sessions that are over."""
     surplus = (
-        select(_kept.token_hmac)
-        .where(_kept.project_id == principal.project_id, _kept.key_id == principal.key_id)
-        .order_by(_kept.created_at.desc())
-        .offset(MAX_OF_A_KEY - 1)
+        select(_session.token_hmac)
+        .where(_session.project_id == principal.project_id, _session.key_id == principal.key_id)
+        .order_by(_session.created_at.desc())
+        .offset(MAX_PER_KEY - 1)
     )
     await tx.execute(
         delete(console_sessions).where(
-            _kept.project_id == principal.project_id,
-            (_kept.expires_at <= func.clock_timestamp()) | _kept.token_hmac.in_(surplus),
+            _session.project_id == principal.project_id,
+            (_session.expires_at <= func.clock_timestamp()) | _session.token_hmac.in_(surplus),
         )
     )
     await tx.execute(
@@ -70,12 +70,12 @@ async def get_session(tx: Tx, digest: bytes) -> ConsoleSession | None:
             _key.scopes,
             _key.name.label("key_name"),
             projects.c.name.label("project_name"),
-            _kept.expires_at.label("session_ends"),
+            _session.expires_at.label("session_ends"),
             _key.expires_at.label("key_ends"),
         )
         .join_from(console_sessions, api_keys)
         .join(projects, projects.c.id == _key.project_id)
-        .where(_kept.token_hmac == digest, _kept.expires_at > func.clock_timestamp())
+        .where(_session.token_hmac == digest, _session.expires_at > func.clock_timestamp())
         .where(_key.revoked_at.is_(None))
         .where(_key.expires_at.is_(None) | (_key.expires_at > func.clock_timestamp()))
     )
@@ -97,4 +97,4 @@ async def authenticate(tx: Tx, digest: bytes) -> Principal | None:
 
 
 async def close_session(tx: Tx, digest: bytes) -> None:
-    await tx.execute(delete(console_sessions).where(_kept.token_hmac == digest))
+    await tx.execute(delete(console_sessions).where(_session.token_hmac == digest))

@@ -18,12 +18,12 @@ from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import idempotency_keys
 
-KEPT_FOR: Final = timedelta(hours=24)
+RETENTION: Final = timedelta(hours=24)
 _COLUMN: Final = "idempotency_keys.answer"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class IdempotencyRecord:
     """`resource_id` is the run that was started; every other route keeps its `answer`."""
 
     route: str
@@ -33,7 +33,7 @@ class Kept:
     answer: bytes | None
 
 
-async def read(tx: Tx, project_id: ProjectId, key: str) -> Kept | None:
+async def read(tx: Tx, project_id: ProjectId, key: str) -> IdempotencyRecord | None:
     query = select(idempotency_keys).where(
         idempotency_keys.c.project_id == project_id,
         idempotency_keys.c.key == key,
@@ -42,10 +42,10 @@ async def read(tx: Tx, project_id: ProjectId, key: str) -> Kept | None:
     row = (await tx.execute(query)).one_or_none()
     if row is None:
         return None
-    return Kept(row.route, row.body_digest, row.resource_id, row.status, row.answer)
+    return IdempotencyRecord(row.route, row.body_digest, row.resource_id, row.status, row.answer)
 
 
-async def drop_expired(tx: Tx, project_id: ProjectId, key: str) -> None:
+async def delete_expired(tx: Tx, project_id: ProjectId, key: str) -> None:
     """So that the key may be used again."""
     await tx.execute(
         delete(idempotency_keys).where(
@@ -64,7 +64,7 @@ async def reserve(tx: Tx, project_id: ProjectId, key: str, route: str, body_dige
         key=key,
         route=route,
         body_digest=body_digest,
-        expires_at=func.clock_timestamp() + KEPT_FOR,
+        expires_at=func.clock_timestamp() + RETENTION,
     )
     taken = made.on_conflict_do_update(
         index_elements=[idempotency_keys.c.project_id, idempotency_keys.c.key],
@@ -82,7 +82,7 @@ async def reserve(tx: Tx, project_id: ProjectId, key: str, route: str, body_dige
     return row.one_or_none() is not None
 
 
-async def keep(
+async def store_answer(
     tx: Tx, vault: Vault, project_id: ProjectId, key: str, status: int, answer: str
 ) -> None:
     sealed = vault.seal(answer, column=_COLUMN, project_id=project_id, row=key)
@@ -93,5 +93,5 @@ async def keep(
     )
 
 
-def opened(vault: Vault, project_id: ProjectId, key: str, sealed: bytes) -> str:
+def open_answer(vault: Vault, project_id: ProjectId, key: str, sealed: bytes) -> str:
     return vault.open(sealed, column=_COLUMN, project_id=project_id, row=key)

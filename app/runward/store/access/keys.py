@@ -51,7 +51,7 @@ class Project:
     created_at: datetime
 
 
-def new_secret() -> str:
+def make_secret() -> str:
     """`rw_` + 43 characters of base64url (256 bits) + 8 of CRC-32, which lets a scanner tell a
     key from noise without asking us."""
     body = secrets.token_urlsafe(32)
@@ -155,10 +155,10 @@ async def add_key(
         expires_at=expires_at,
     )
     row = (await tx.execute(made.returning(api_keys))).one()
-    return _key(row)
+    return _key_from_row(row)
 
 
-async def ensure_key(tx: Tx, vault: Vault, *, name: str, secret: str) -> None:
+async def ensure_bootstrap_key(tx: Tx, vault: Vault, *, name: str, secret: str) -> None:
     """The bootstrap key: all scopes, in the project `default`; made once."""
     await ensure_default_project(tx)
     made = upsert(api_keys).values(
@@ -178,13 +178,13 @@ async def list_keys(
     if after is not None:
         query = query.where(api_keys.c.id < after if descending else api_keys.c.id > after)
     order = api_keys.c.id.desc() if descending else api_keys.c.id
-    return [_key(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+    return [_key_from_row(row) for row in await tx.execute(query.order_by(order).limit(limit))]
 
 
 async def get_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
     query = select(api_keys).where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
     row = (await tx.execute(query)).one_or_none()
-    return None if row is None else _key(row)
+    return None if row is None else _key_from_row(row)
 
 
 async def revoke_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
@@ -196,15 +196,15 @@ async def revoke_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
         .returning(api_keys)
     )
     row = (await tx.execute(revoked)).one_or_none()
-    return None if row is None else _key(row)
+    return None if row is None else _key_from_row(row)
 
 
-def starter_columns(of: FromClause) -> tuple[ColumnElement[Any], ...]:
-    """Of a run of the table `of`; for `starter_from_row`."""
+def starter_columns(table: FromClause) -> tuple[ColumnElement[Any], ...]:
+    """Of a run of the table `table`; for `starter_from_row`."""
     name = select(api_keys.c.name).where(
-        api_keys.c.project_id == of.c.project_id, api_keys.c.id == of.c.created_by
+        api_keys.c.project_id == table.c.project_id, api_keys.c.id == table.c.created_by
     )
-    return of.c.created_by, name.correlate(of).scalar_subquery().label("created_by_name")
+    return table.c.created_by, name.correlate(table).scalar_subquery().label("created_by_name")
 
 
 def starter_from_row(row: Any) -> ActingKey | None:
@@ -213,7 +213,7 @@ def starter_from_row(row: Any) -> ActingKey | None:
     return ActingKey(row.created_by, row.created_by_name)
 
 
-def _key(row: Any) -> Key:
+def _key_from_row(row: Any) -> Key:
     return Key(
         row.id,
         row.name,

@@ -15,7 +15,7 @@ from runward.store.postgres.tables import secrets
 
 VALUE_COLUMN: Final = "secrets.value"
 
-_ABOUT: Final = (
+_PUBLIC_COLUMNS: Final = (
     secrets.c.name,
     secrets.c.version,
     secrets.c.created_at,
@@ -51,18 +51,18 @@ async def put_secret(
                 "version": secrets.c.version + 1,
                 "updated_at": func.clock_timestamp(),
             },
-        ).returning(*_ABOUT)
+        ).returning(*_PUBLIC_COLUMNS)
     )
-    await _tell(tx, project_id)
-    return _secret(row.one())
+    await _notify_tools(tx, project_id)
+    return _secret_from_row(row.one())
 
 
 async def get_secret(tx: Tx, project_id: ProjectId, name: str) -> StoredSecret | None:
     row = await tx.execute(
-        select(*_ABOUT).where(secrets.c.project_id == project_id, secrets.c.name == name)
+        select(*_PUBLIC_COLUMNS).where(secrets.c.project_id == project_id, secrets.c.name == name)
     )
     found = row.one_or_none()
-    return None if found is None else _secret(found)
+    return None if found is None else _secret_from_row(found)
 
 
 async def list_secrets(
@@ -70,11 +70,11 @@ async def list_secrets(
 ) -> list[StoredSecret]:
     """By name."""
     name = secrets.c.name
-    query = select(*_ABOUT).where(secrets.c.project_id == project_id)
+    query = select(*_PUBLIC_COLUMNS).where(secrets.c.project_id == project_id)
     if after is not None:
         query = query.where(name < after if descending else name > after)
     query = query.order_by(name.desc() if descending else name).limit(limit)
-    return [_secret(row) for row in await tx.execute(query)]
+    return [_secret_from_row(row) for row in await tx.execute(query)]
 
 
 async def read_secrets(
@@ -101,14 +101,14 @@ async def delete_secret(tx: Tx, project_id: ProjectId, name: str) -> bool:
         .where(secrets.c.project_id == project_id, secrets.c.name == name)
         .returning(secrets.c.name)
     )
-    await _tell(tx, project_id)
+    await _notify_tools(tx, project_id)
     return gone.one_or_none() is not None
 
 
-async def _tell(tx: Tx, project_id: ProjectId) -> None:
+async def _notify_tools(tx: Tx, project_id: ProjectId) -> None:
     """Processes forget what they made of the project's secrets."""
     await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
 
 
-def _secret(row: Any) -> StoredSecret:
+def _secret_from_row(row: Any) -> StoredSecret:
     return StoredSecret(row.name, row.version, row.created_at, row.updated_at)

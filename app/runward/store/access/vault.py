@@ -40,13 +40,17 @@ class Vault:
 
     def seal(self, secret: str, *, column: str, project_id: UUID, row: str) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, secret.encode(), _where(column, project_id, row))
+        return nonce + self._cipher.encrypt(
+            nonce, secret.encode(), _associated_data(column, project_id, row)
+        )
 
     def open(self, sealed: bytes, *, column: str, project_id: UUID, row: str) -> str:
         """Raises SecretUnreadableError."""
         nonce, box = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
         try:
-            return self._cipher.decrypt(nonce, box, _where(column, project_id, row)).decode()
+            return self._cipher.decrypt(
+                nonce, box, _associated_data(column, project_id, row)
+            ).decode()
         except (InvalidTag, ValueError):
             raise SecretUnreadableError(f"{column} of '{row}' cannot be decrypted") from None
 
@@ -58,11 +62,11 @@ class Vault:
         """HMAC-SHA-256 of a console session's token."""
         return hmac.digest(self._sessions, token.encode(), "sha256")
 
-    def callback_mac(self, what: bytes) -> bytes:
+    def make_callback_mac(self, what: bytes) -> bytes:
         """128 bits that only this instance can make."""
         return hmac.digest(self._callbacks, what, "sha256")[:16]
 
-    def guard_secret(self, project_id: UUID, generation: int) -> str:
+    def derive_guard_secret(self, project_id: UUID, generation: int) -> str:
         """`whsec_…`: signs what the guardrails and hooks of a project's agents, and its own, are
         asked. Derived, so that nothing of it has to be stored."""
         what = f"guards\0{project_id.hex}\0{generation}".encode()
@@ -73,5 +77,5 @@ class Vault:
         return HKDF(SHA256(), 32, salt=None, info=b"runward " + purpose).derive(self._root)
 
 
-def _where(column: str, project_id: UUID, row: str) -> bytes:
+def _associated_data(column: str, project_id: UUID, row: str) -> bytes:
     return hashlib.sha256(f"{column}\0{project_id.hex}\0{row}".encode()).digest()

@@ -38,7 +38,7 @@ _MARKS: Final = text(
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SeenVersion:
     """The fence and version of a run that its worker has seen."""
 
     project_id: ProjectId
@@ -47,18 +47,18 @@ class Known:
     version: int
 
 
-async def changed_runs(tx: Tx, known: Sequence[Known]) -> list[UUID]:
+async def find_changed_runs(tx: Tx, versions: Sequence[SeenVersion]) -> list[UUID]:
     """Return the IDs of the runs whose fence or version has changed."""
     values = {
-        "projects": [one.project_id for one in known],
-        "ids": [one.run_id for one in known],
-        "fences": [one.fence for one in known],
-        "versions": [one.version for one in known],
+        "projects": [one.project_id for one in versions],
+        "ids": [one.run_id for one in versions],
+        "fences": [one.fence for one in versions],
+        "versions": [one.version for one in versions],
     }
     return list((await tx.execute(_CHANGED_RUNS, values)).scalars())
 
 
-async def marks(tx: Tx, projects: Sequence[UUID]) -> Mapping[UUID, str]:
+async def read_project_marks(tx: Tx, projects: Sequence[UUID]) -> Mapping[UUID, str]:
     """Return a mark for each project. The mark changes when the project's tools, agents, secrets,
     policy or MCP servers change."""
     rows = await tx.execute(_MARKS, {"projects": list(projects)})

@@ -19,27 +19,27 @@ FLUSH_SECONDS: Final = 0.03
 """Between two pieces of one run; the first one goes out at once."""
 RESTARTED: Final = "message.restarted"
 
-Stamp: TypeAlias = tuple[int, int, int]
+DeltaVersion: TypeAlias = tuple[int, int, int]
 """Turn, fence and attempt: a later one makes void what was shown of an earlier one."""
-Strand: TypeAlias = tuple[str, int]
+DeltaKey: TypeAlias = tuple[str, int]
 """The type of its events, and which one of that type."""
 
 
 @dataclass(slots=True)
-class Piece:
+class Delta:
     """`offset` counts characters."""
 
     run_id: UUID
-    stamp: Stamp
-    strand: Strand
+    version: DeltaVersion
+    key: DeltaKey
     offset: int
     text: str
-    about: JsonObject
+    context: JsonObject
     _json: str = ""
 
     @property
     def type(self) -> str:
-        return self.strand[0]
+        return self.key[0]
 
     @property
     def end(self) -> int:
@@ -49,14 +49,14 @@ class Piece:
     def json(self) -> str:
         """The event, encoded once for all who read the whole piece."""
         if not self._json:
-            data: JsonObject = {"turn": self.stamp[0], **self.about}
+            data: JsonObject = {"turn": self.version[0], **self.context}
             if self.type != RESTARTED:
                 data |= {"text": self.text, "offset": self.offset}
             run_id = ids.format_id(Prefix.RUN, self.run_id)
             self._json = compact({"type": self.type, "run_id": run_id, "data": data})
         return self._json
 
-    def since(self, offset: int) -> "Piece":
+    def trim_before(self, offset: int) -> "Delta":
         """Without what comes before `offset`."""
         if offset <= self.offset:
             return self
@@ -64,16 +64,16 @@ class Piece:
 
 
 @dataclass(slots=True)
-class _Said:
-    about: JsonObject
+class _DraftText:
+    context: JsonObject
     sent: list[str] = field(default_factory=list[str])
     sent_length: int = 0
-    fresh: list[str] = field(default_factory=list[str])
+    unsent: list[str] = field(default_factory=list[str])
     is_new: bool = True
 
 
 class Draft:
-    """One turn of one run. `show` gets the pieces, but only while `wanted` says that somebody
+    """One turn of one run. `send` gets the pieces, but only while `is_wanted` says that somebody
     watches; `close` it when the turn is over."""
 
     def __init__(
@@ -83,25 +83,25 @@ class Draft:
         turn: int,
         fence: int,
         agent: str | None,
-        show: Callable[[Piece], None],
-        wanted: Callable[[UUID], bool],
+        send: Callable[[Delta], None],
+        is_wanted: Callable[[UUID], bool],
     ) -> None:
         self._run_id = run_id
-        self._stamp: Stamp = (turn, fence, 0)
+        self._stamp: DeltaVersion = (turn, fence, 0)
         self._agent = agent
-        self._show = show
-        self._wanted = wanted
-        self._strands: dict[Strand, _Said] = {}
+        self._show = send
+        self._wanted = is_wanted
+        self._strands: dict[DeltaKey, _DraftText] = {}
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._next_flush = 0.0
 
-    def add(self, type_: str, text: str, index: int = 0, about: JsonObject | None = None) -> None:
+    def add(self, type_: str, text: str, index: int = 0, context: JsonObject | None = None) -> None:
         said = self._strands.get((type_, index))
         if said is None:
-            said = _Said({"agent": self._agent, **(about or {})})
+            said = _DraftText({"agent": self._agent, **(context or {})})
             self._strands[type_, index] = said
-        said.fresh.append(text)
+        said.unsent.append(text)
         if self._timer is None and self._wanted(self._run_id):
             left = self._next_flush - self._loop.time()
             if left <= 0:
@@ -116,7 +116,7 @@ class Draft:
         self._strands.clear()
         if self._wanted(self._run_id):
             about: JsonObject = {"agent": self._agent}
-            self._show(Piece(self._run_id, self._stamp, (RESTARTED, 0), 0, "", about))
+            self._show(Delta(self._run_id, self._stamp, (RESTARTED, 0), 0, "", about))
 
     def flush(self) -> None:
         """Show what was not shown yet."""
@@ -125,10 +125,10 @@ class Draft:
             self._timer = None
         self._next_flush = self._loop.time() + FLUSH_SECONDS
         for strand, said in self._strands.items():
-            if not said.fresh:
+            if not said.unsent:
                 continue
-            text = "".join(said.fresh)
-            said.fresh.clear()
+            text = "".join(said.unsent)
+            said.unsent.clear()
             if not text and not said.is_new:
                 continue
             said.is_new = False
@@ -136,7 +136,7 @@ class Draft:
             said.sent.append(text)
             said.sent_length += len(text)
 
-    def whole(self) -> list[Piece]:
+    def snapshot(self) -> list[Delta]:
         """All that was shown so far, one piece for each strand."""
         return [
             self._piece(strand, said, 0, "".join(said.sent))
@@ -150,38 +150,38 @@ class Draft:
         elif self._timer is not None:
             self._timer.cancel()
 
-    def _piece(self, strand: Strand, said: _Said, offset: int, text: str) -> Piece:
-        return Piece(self._run_id, self._stamp, strand, offset, text, said.about)
+    def _piece(self, strand: DeltaKey, said: _DraftText, offset: int, text: str) -> Delta:
+        return Delta(self._run_id, self._stamp, strand, offset, text, said.context)
 
 
-class Heard:
+class DeltaCursor:
     """How much one reader has had of each run's draft."""
 
     def __init__(self) -> None:
-        self._stamps: dict[UUID, Stamp] = {}
-        self._ends: dict[UUID, dict[Strand, int]] = {}
+        self._stamps: dict[UUID, DeltaVersion] = {}
+        self._ends: dict[UUID, dict[DeltaKey, int]] = {}
 
-    def unheard(self, piece: Piece) -> list[Piece] | None:
+    def select_unseen(self, piece: Delta) -> list[Delta] | None:
         """What of it is news, after a word that what was shown before is void, where it is. None:
         something before it is missing."""
         run_id = piece.run_id
         stamp = self._stamps.get(run_id)
-        if stamp is not None and piece.stamp < stamp:
+        if stamp is not None and piece.version < stamp:
             return []
-        news: list[Piece] = []
-        if stamp != piece.stamp:
+        news: list[Delta] = []
+        if stamp != piece.version:
             told_before = bool(self._ends.get(run_id)) and stamp is not None
-            self._stamps[run_id], self._ends[run_id] = piece.stamp, {}
-            if told_before and stamp is not None and stamp[0] == piece.stamp[0]:
-                about: JsonObject = {"agent": piece.about["agent"]}
-                news.append(Piece(run_id, piece.stamp, (RESTARTED, 0), 0, "", about))
+            self._stamps[run_id], self._ends[run_id] = piece.version, {}
+            if told_before and stamp is not None and stamp[0] == piece.version[0]:
+                about: JsonObject = {"agent": piece.context["agent"]}
+                news.append(Delta(run_id, piece.version, (RESTARTED, 0), 0, "", about))
         if piece.type == RESTARTED:
             return news
         ends = self._ends[run_id]
-        end = ends.get(piece.strand)
+        end = ends.get(piece.key)
         if piece.offset > (end or 0):
             return None
         if end is None or piece.end > end:
-            ends[piece.strand] = piece.end
-            news.append(piece.since(end or 0))
+            ends[piece.key] = piece.end
+            news.append(piece.trim_before(end or 0))
         return news

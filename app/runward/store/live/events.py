@@ -11,10 +11,10 @@ from sqlalchemy import text
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import compact
 from runward.domain.run.state import NewEvent
-from runward.domain.run.status import TERMINAL, ending_event
+from runward.domain.run.status import TERMINAL, format_ending_event
 from runward.store.postgres.db import Tx
 
-LAST: Final = frozenset(ending_event(status) for status in TERMINAL)
+ENDING_TYPES: Final = frozenset(format_ending_event(status) for status in TERMINAL)
 """The types of a run's last event."""
 
 
@@ -29,7 +29,7 @@ class StoredEvent:
 
     @property
     def is_last(self) -> bool:
-        return self.type in LAST
+        return self.type in ENDING_TYPES
 
 
 def encode_event(run_id: UUID, sequence: int, type_: str, at: datetime, data: str) -> StoredEvent:
@@ -40,11 +40,11 @@ def encode_event(run_id: UUID, sequence: int, type_: str, at: datetime, data: st
         sequence,
         type_,
         f'{{"id":"{Prefix.EVENT}_{run_id.hex}_{sequence}","type":"{type_}","sequence":{sequence},'
-        f'"run_id":"{run}","created_at":"{utc(at)}","data":{data}}}',
+        f'"run_id":"{run}","created_at":"{format_utc(at)}","data":{data}}}',
     )
 
 
-def shown_now(
+def encode_committed(
     run_id: RunId, last_seq: int, at: datetime, events: Sequence[NewEvent]
 ) -> tuple[StoredEvent, ...]:
     """Events that were just committed, the last of them as number `last_seq`."""
@@ -55,7 +55,7 @@ def shown_now(
     )
 
 
-def utc(at: datetime) -> str:
+def format_utc(at: datetime) -> str:
     """RFC 3339 in UTC, with `Z`."""
     return at.isoformat().replace("+00:00", "Z")
 

@@ -19,7 +19,7 @@ SETTLED_SECONDS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Relative:
+class FamilyRun:
     """The run, or one below it. `long_ended`: no run that ended earlier can come to light."""
 
     last_seq: int
@@ -33,7 +33,7 @@ class FamilyPage:
 
     status: RunStatus
     events: tuple[StoredEvent, ...]
-    relatives: Mapping[UUID, Relative]
+    runs: Mapping[UUID, FamilyRun]
     floor: datetime
     """What ended up to then is `long_ended`."""
     more: bool
@@ -104,12 +104,12 @@ async def read_family_after(
             key=lambda row: (row.at, row.id, row.seq),
         )
     ]
-    events = _gapless(run_id, found, seen, whole=len(found) < count)
+    events = _drop_gaps(run_id, found, seen, whole=len(found) < count)
     return FamilyPage(
         status=RunStatus(heads[run_id].status),
         events=tuple(events),
-        relatives={
-            id_: Relative(row.last_seq, row.ended_at, bool(row.long_ended))
+        runs={
+            id_: FamilyRun(row.last_seq, row.ended_at, bool(row.long_ended))
             for id_, row in heads.items()
         },
         floor=heads[run_id].floor,
@@ -117,7 +117,7 @@ async def read_family_after(
     )
 
 
-def _gapless(
+def _drop_gaps(
     run_id: RunId, found: list[StoredEvent], seen: Mapping[UUID, int], *, whole: bool
 ) -> list[StoredEvent]:
     """The last event of `run_id` comes last: once it was given, nobody asks for more."""

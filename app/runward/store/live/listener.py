@@ -15,7 +15,7 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import structlog
 
 from runward.domain.ids import ProjectId, RunId
-from runward.store.live.drafts import Draft, Heard, Piece
+from runward.store.live.drafts import Delta, DeltaCursor, Draft
 from runward.store.live.events import StoredEvent
 from runward.store.live.relay import Relay
 from runward.store.postgres.addresses import read_url
@@ -58,7 +58,7 @@ class Follower:
         self.run_id = run_id
         self._woken = False
         self._waiter: asyncio.Future[None] | None = None
-        self._heard = Heard()
+        self._heard = DeltaCursor()
         self.live = False
         """Drafts are wanted too."""
         self.adrift = True
@@ -67,9 +67,9 @@ class Follower:
         """Something may have happened that was not pushed: it is to be read."""
         self.seen = 0
         """The number of the last event that the reader has had."""
-        self.pushed: deque[StoredEvent | Piece] = deque()
+        self.pushed: deque[StoredEvent | Delta] = deque()
 
-    def has(self, run_id: UUID, sequence: int) -> bool:
+    def has_seen(self, run_id: UUID, sequence: int) -> bool:
         """Whether the reader has had this event of the run."""
         return self.seen >= sequence
 
@@ -77,35 +77,35 @@ class Follower:
     def runs(self) -> Iterable[UUID]:
         return (self.run_id,)
 
-    def news(self, piece: Piece) -> list[Piece]:
+    def select_unseen(self, piece: Delta) -> list[Delta]:
         """What of it the reader has not had. Where some before it is missing, that is asked for
         once the reader has read what is stored."""
-        news = self._heard.unheard(piece)
+        news = self._heard.select_unseen(piece)
         if news is None:
             self.adrift = True
             self.wake()
             return []
         return news
 
-    def push(self, what: StoredEvent | Piece) -> None:
+    def push(self, item: StoredEvent | Delta) -> None:
         if len(self.pushed) >= MAX_PUSHED:
             self.pushed.clear()
             self.hinted = self.adrift = True
-        self.pushed.append(what)
+        self.pushed.append(item)
         self._woken = True
-        self._go_on()
+        self._resolve_waiter()
 
-    def catch_up(self, pieces: Sequence[Piece]) -> None:
+    def push_draft(self, pieces: Sequence[Delta]) -> None:
         """Push all pieces of the answer so far, even more than MAX_PUSHED. If some were dropped,
         the reader would request all of them again and again."""
         if pieces:
             self.pushed.extend(pieces)
             self._woken = True
-            self._go_on()
+            self._resolve_waiter()
 
     def wake(self) -> None:
         self._woken = self.hinted = True
-        self._go_on()
+        self._resolve_waiter()
 
     async def wait(self, seconds: float) -> bool:
         """Until there may be something new, at most `seconds`. False: nothing came. For one task
@@ -113,7 +113,7 @@ class Follower:
         if not self._woken:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
-            timer = loop.call_later(seconds, self._go_on)
+            timer = loop.call_later(seconds, self._resolve_waiter)
             try:
                 await self._waiter
             finally:
@@ -121,7 +121,7 @@ class Follower:
         woken, self._woken = self._woken, False
         return woken
 
-    def _go_on(self) -> None:
+    def _resolve_waiter(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -135,13 +135,13 @@ class FamilyFollower(Follower):
         self,
         project_id: ProjectId,
         run_id: UUID,
-        more: Callable[[UUID, "FamilyFollower"], None],
+        on_run_added: Callable[[UUID, "FamilyFollower"], None],
     ) -> None:
         super().__init__(project_id, run_id)
-        self._more = more
+        self._more = on_run_added
         self._last: dict[UUID, int] = {}
 
-    def follow(self, last: Mapping[UUID, int]) -> None:
+    def add_runs(self, last: Mapping[UUID, int]) -> None:
         """These are the runs now, with the number of the last event that was looked for."""
         for run_id in last.keys() - self._last.keys():
             self._more(run_id, self)
@@ -172,7 +172,7 @@ class Feed:
         try:
             yield follower
         finally:
-            self._leave(run_id, follower)
+            self._remove(run_id, follower)
 
     @contextmanager
     def follow_family(self, project_id: ProjectId, run_id: RunId) -> Generator[FamilyFollower]:
@@ -180,31 +180,31 @@ class Feed:
         follower = FamilyFollower(
             project_id, run_id, lambda id_, one: self._followers[id_].append(one)
         )
-        follower.follow({run_id: 0})
+        follower.add_runs({run_id: 0})
         try:
             yield follower
         finally:
             for one in follower.runs:
-                self._leave(one, follower)
+                self._remove(one, follower)
 
-    def _leave(self, run_id: UUID, follower: Follower) -> None:
+    def _remove(self, run_id: UUID, follower: Follower) -> None:
         rest = self._followers[run_id]
         rest.remove(follower)
         if not rest:
             del self._followers[run_id]
 
-    def followed(self, run_id: RunId) -> bool:
+    def is_followed(self, run_id: RunId) -> bool:
         return run_id in self._followers
 
-    def behind(self, last: Mapping[UUID, int]) -> None:
+    def wake_outdated(self, last: Mapping[UUID, int]) -> None:
         """Wake the readers of those runs whose last event they have not had."""
         for run_id, sequence in last.items():
             for follower in self._followers.get(run_id, ()):
-                if not follower.has(run_id, sequence):
+                if not follower.has_seen(run_id, sequence):
                     follower.wake()
 
     @property
-    def runs(self) -> list[tuple[ProjectId, UUID]]:
+    def followed_runs(self) -> list[tuple[ProjectId, UUID]]:
         """Those that somebody follows here."""
         return [(readers[0].project_id, run_id) for run_id, readers in self._followers.items()]
 
@@ -214,7 +214,7 @@ class Feed:
                 follower.push(event)
 
     @contextmanager
-    def carrying(self, run_id: UUID) -> Generator[None]:
+    def carry(self, run_id: UUID) -> Generator[None]:
         """The run's drafts are written here."""
         self._carried.add(run_id)
         try:
@@ -223,10 +223,17 @@ class Feed:
             self._carried.discard(run_id)
 
     @contextmanager
-    def draft(self, run_id: RunId, *, turn: int, fence: int, agent: str | None) -> Generator[Draft]:
+    def open_draft(
+        self, run_id: RunId, *, turn: int, fence: int, agent: str | None
+    ) -> Generator[Draft]:
         """What a model says in this turn."""
         draft = Draft(
-            run_id, turn=turn, fence=fence, agent=agent, show=self._show, wanted=self._wanted
+            run_id,
+            turn=turn,
+            fence=fence,
+            agent=agent,
+            send=self._publish_delta,
+            is_wanted=self._is_wanted,
         )
         self._drafts[run_id] = draft
         try:
@@ -243,16 +250,16 @@ class Feed:
             draft = self._drafts.get(run_id)
             if draft is not None:
                 draft.flush()
-                follower.catch_up(draft.whole())
+                follower.push_draft(draft.snapshot())
             elif run_id not in self._carried:
-                self._relay.ask(run_id)
+                self._relay.request_draft(run_id)
         follower.adrift = False
 
-    async def relay(self) -> None:
+    async def run_relay(self) -> None:
         """To other processes, until cancelled."""
-        await self._relay.run(self._carried_elsewhere)
+        await self._relay.run(self._list_remote_runs)
 
-    def _carried_elsewhere(self) -> list[UUID]:
+    def _list_remote_runs(self) -> list[UUID]:
         """The runs whose drafts somebody follows here, and that are not carried here."""
         return [
             run_id
@@ -260,34 +267,34 @@ class Feed:
             if run_id not in self._carried and any(one.live for one in readers)
         ]
 
-    def asked(self, payload: str) -> None:
+    def receive_follow(self, payload: str) -> None:
         """Somebody elsewhere follows runs."""
-        for run_id in self._relay.heard_follow(payload):
+        for run_id in self._relay.receive_follow(payload):
             if (draft := self._drafts.get(run_id)) is not None:
                 draft.flush()
-                for piece in draft.whole():
+                for piece in draft.snapshot():
                     self._relay.send(piece)
 
-    def relayed(self, payload: str) -> None:
+    def receive_deltas(self, payload: str) -> None:
         """Pieces of drafts that are written elsewhere."""
-        for piece in self._relay.heard_pieces(payload):
-            self._push(piece)
+        for piece in self._relay.decode_deltas(payload):
+            self._push_delta(piece)
 
-    def _show(self, piece: Piece) -> None:
-        self._push(piece)
-        if self._relay.wanted(piece.run_id):
+    def _publish_delta(self, piece: Delta) -> None:
+        self._push_delta(piece)
+        if self._relay.is_wanted(piece.run_id):
             self._relay.send(piece)
 
-    def _push(self, piece: Piece) -> None:
+    def _push_delta(self, piece: Delta) -> None:
         for follower in self._followers.get(piece.run_id, ()):
             if follower.live:
                 follower.push(piece)
 
-    def _wanted(self, run_id: UUID) -> bool:
+    def _is_wanted(self, run_id: UUID) -> bool:
         followers = self._followers.get(run_id, ())
-        return any(one.live for one in followers) or self._relay.wanted(run_id)
+        return any(one.live for one in followers) or self._relay.is_wanted(run_id)
 
-    def hint(self, run_id: UUID | None) -> None:
+    def notify_changed(self, run_id: UUID | None) -> None:
         """The run changed; None: any may have."""
         if run_id is not None:
             for follower in self._followers.get(run_id, ()):
@@ -304,7 +311,7 @@ def _ignore(payload: str) -> None:
 
 class Listener:
     """Turns NOTIFY into calls: `on_run(id or None)`, `on_work()`, `on_tools(project)`, and what the
-    relay sends. What the backends in `own` send is not passed on: this process knows it
+    relay sends. What the backends in `own_backends` send is not passed on: this process knows it
     already."""
 
     def __init__(
@@ -314,7 +321,7 @@ class Listener:
         on_run: Callable[[UUID | None], None],
         on_work: Callable[[], None],
         on_tools: Callable[[UUID | None], None],
-        own: Set[int],
+        own_backends: Set[int],
         on_follow: Callable[[str], None] = _ignore,
         on_deltas: Callable[[str], None] = _ignore,
         keepalive: float = KEEPALIVE_SECONDS,
@@ -326,7 +333,7 @@ class Listener:
         self._on_tools = on_tools
         self._on_follow = on_follow
         self._on_deltas = on_deltas
-        self._own = own
+        self._own = own_backends
 
     async def run(self) -> None:
         """Listen until cancelled. After each connect all readers are woken, because notifications
@@ -357,17 +364,17 @@ class Listener:
         try:
             connection.add_termination_listener(lost)
             for channel in CHANNELS:
-                await connection.add_listener(channel, self._received)
+                await connection.add_listener(channel, self._dispatch)
             self._on_run(None)
             self._on_work()
             self._on_tools(None)
-            while not await _within(self._keepalive, closed):
+            while not await _wait_within(self._keepalive, closed):
                 await connection.execute("SELECT 1")
             log.warning("listen_lost", error="closed")
         finally:
             connection.terminate()
 
-    def _received(self, _: object, sender: int, channel: str, payload: object) -> None:
+    def _dispatch(self, _: object, sender: int, channel: str, payload: object) -> None:
         if sender in self._own:
             return
         if channel == "runward_work":
@@ -380,11 +387,11 @@ class Listener:
             self._on_follow(str(payload))
             return
         tell = self._on_tools if channel == "runward_tools" else self._on_run
-        for named in _named(str(payload)):
+        for named in _parse_ids(str(payload)):
             tell(named)
 
 
-def _named(hint: str) -> list[UUID | None]:
+def _parse_ids(hint: str) -> list[UUID | None]:
     """The ids in a hint; where it says `*`, or what nobody understands, any may be meant."""
     try:
         return [UUID(shown) for shown in hint.split(",")]
@@ -392,7 +399,7 @@ def _named(hint: str) -> list[UUID | None]:
         return [None]
 
 
-async def _within(seconds: float, event: asyncio.Event) -> bool:
+async def _wait_within(seconds: float, event: asyncio.Event) -> bool:
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

@@ -18,7 +18,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import Prefix, format_id
-from runward.store.live.drafts import Piece
+from runward.store.live.drafts import Delta
 from runward.store.postgres.db import DATABASE_ERRORS, log_fields
 
 log = structlog.get_logger()
@@ -30,11 +30,11 @@ MAX_PAYLOAD_BYTES: Final = 7_900
 """PostgreSQL takes less than 8,000."""
 MAX_BATCH_BYTES: Final = MAX_PAYLOAD_BYTES - 32
 """Of the pieces in one payload, without the sender."""
-MAX_PIECE: Final = 1_000
+MAX_DELTA_CHARACTERS: Final = 1_000
 """Characters; JSON makes up to six bytes of one."""
-MAX_WAITING: Final = 10_000
+MAX_QUEUED: Final = 10_000
 """Pieces that the database has not taken yet; beyond that they are dropped, and asked for again."""
-IDS_A_PAYLOAD: Final = 200
+IDS_PER_PAYLOAD: Final = 200
 
 _NOTIFY: Final = text(
     "SELECT pg_notify(channel, payload) FROM unnest(CAST(:channels AS text[]),"
@@ -43,33 +43,33 @@ _NOTIFY: Final = text(
 
 
 class Relay:
-    """`run` sends until cancelled; `wanted` answers for those who carry runs."""
+    """`run` sends until cancelled; `is_wanted` answers for those who carry runs."""
 
     def __init__(self, autocommit: AsyncEngine) -> None:
         self._engine = autocommit
         self._me = secrets.token_hex(4)
         self._followed: dict[UUID, float] = {}
-        self._pieces: list[Piece] = []
+        self._pieces: list[Delta] = []
         self._asks: set[UUID] = set()
         self._wake = asyncio.Event()
 
-    def wanted(self, run_id: UUID) -> bool:
+    def is_wanted(self, run_id: UUID) -> bool:
         """Whether somebody follows the run elsewhere."""
         until = self._followed.get(run_id)
         return until is not None and until > _now()
 
-    def send(self, piece: Piece) -> None:
-        if len(self._pieces) >= MAX_WAITING:
+    def send(self, piece: Delta) -> None:
+        if len(self._pieces) >= MAX_QUEUED:
             self._pieces.clear()
         self._pieces.append(piece)
         self._wake.set()
 
-    def ask(self, run_id: UUID) -> None:
+    def request_draft(self, run_id: UUID) -> None:
         """For what was said so far, and what follows."""
         self._asks.add(run_id)
         self._wake.set()
 
-    def heard_follow(self, payload: str) -> list[UUID]:
+    def receive_follow(self, payload: str) -> list[UUID]:
         """Takes note. The runs of which all is asked for; none where it is this process's own."""
         sender, _, rest = payload.partition(" ")
         if sender == self._me or not rest:
@@ -79,14 +79,14 @@ class Relay:
         except ValueError:
             return []
         now = _now()
-        if len(self._followed) > MAX_WAITING:
+        if len(self._followed) > MAX_QUEUED:
             self._followed = {id_: until for id_, until in self._followed.items() if until > now}
         self._followed.update(dict.fromkeys(run_ids, now + FOLLOWED_SECONDS))
         return run_ids if rest[0] == "?" else []
 
-    def heard_pieces(self, payload: str) -> list[Piece]:
+    def decode_deltas(self, payload: str) -> list[Delta]:
         sender, _, rest = payload.partition(" ")
-        return [] if sender == self._me else list(_decoded(rest))
+        return [] if sender == self._me else list(_decode(rest))
 
     async def run(self, followed: Callable[[], Iterable[UUID]]) -> None:
         """Until cancelled. `followed`: the runs that are followed here and carried elsewhere."""
@@ -107,11 +107,11 @@ class Relay:
             asks, self._asks = self._asks, set()
             await self._send(pieces, {"?": list(asks)})
 
-    async def _send(self, pieces: list[Piece], runs: dict[str, list[UUID]]) -> None:
-        payloads = [("runward_deltas", f"{self._me} {one}") for one in _encoded(pieces)]
+    async def _send(self, pieces: list[Delta], runs: dict[str, list[UUID]]) -> None:
+        payloads = [("runward_deltas", f"{self._me} {one}") for one in _encode_batches(pieces)]
         for mark, run_ids in runs.items():
-            for start in range(0, len(run_ids), IDS_A_PAYLOAD):
-                shown = ",".join(one.hex for one in run_ids[start : start + IDS_A_PAYLOAD])
+            for start in range(0, len(run_ids), IDS_PER_PAYLOAD):
+                shown = ",".join(one.hex for one in run_ids[start : start + IDS_PER_PAYLOAD])
                 payloads.append(("runward_follow", f"{self._me} {mark}{shown}"))
         if not payloads:
             return
@@ -123,13 +123,13 @@ class Relay:
             log.warning("relay_failed", **log_fields(error), lost=len(pieces))
 
 
-def _encoded(pieces: Iterable[Piece]) -> Iterator[str]:
+def _encode_batches(pieces: Iterable[Delta]) -> Iterator[str]:
     """JSON arrays of pieces, each short enough for one notification."""
     batch: list[bytes] = []
     size = 0
     for piece in pieces:
-        for part in _parts(piece):
-            one = _shown(part)
+        for part in _split(piece):
+            one = _encode(part)
             if one is None:
                 log.warning(
                     "relay_piece_skipped", run=format_id(Prefix.RUN, part.run_id), type=part.type
@@ -144,9 +144,9 @@ def _encoded(pieces: Iterable[Piece]) -> Iterator[str]:
         yield f"[{b','.join(batch).decode()}]"
 
 
-def _shown(piece: Piece) -> bytes | None:
+def _encode(piece: Delta) -> bytes | None:
     """Return the piece as JSON, or None if no notification can hold it."""
-    said = [piece.run_id.hex, piece.stamp, piece.strand, piece.offset, piece.text, piece.about]
+    said = [piece.run_id.hex, piece.version, piece.key, piece.offset, piece.text, piece.context]
     try:
         one = to_json(said)
     except ValueError:
@@ -154,24 +154,29 @@ def _shown(piece: Piece) -> bytes | None:
     return one if len(one) <= MAX_BATCH_BYTES else None
 
 
-def _parts(piece: Piece) -> Iterator[Piece]:
+def _split(piece: Delta) -> Iterator[Delta]:
     """It, in lengths that fit a notification."""
-    yield Piece(
-        piece.run_id, piece.stamp, piece.strand, piece.offset, piece.text[:MAX_PIECE], piece.about
+    yield Delta(
+        piece.run_id,
+        piece.version,
+        piece.key,
+        piece.offset,
+        piece.text[:MAX_DELTA_CHARACTERS],
+        piece.context,
     )
-    for at in range(MAX_PIECE, len(piece.text), MAX_PIECE):
-        rest = piece.text[at : at + MAX_PIECE]
-        yield Piece(piece.run_id, piece.stamp, piece.strand, piece.offset + at, rest, piece.about)
+    for at in range(MAX_DELTA_CHARACTERS, len(piece.text), MAX_DELTA_CHARACTERS):
+        rest = piece.text[at : at + MAX_DELTA_CHARACTERS]
+        yield Delta(piece.run_id, piece.version, piece.key, piece.offset + at, rest, piece.context)
 
 
-def _decoded(payload: str) -> Iterator[Piece]:
+def _decode(payload: str) -> Iterator[Delta]:
     """Another version's pieces, which nobody here understands, are none."""
     try:
         found = cast("list[Any]", from_json(payload))
         for run_id, stamp, strand, offset, said, about in found:
             turn, fence, attempt = stamp
             kind, index = strand
-            yield Piece(UUID(run_id), (turn, fence, attempt), (kind, index), offset, said, about)
+            yield Delta(UUID(run_id), (turn, fence, attempt), (kind, index), offset, said, about)
     except (TypeError, ValueError):
         log.warning("relay_not_understood", payload=payload[:200])
 

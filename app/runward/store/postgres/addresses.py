@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 from runward.domain.errors import OperatorError
 
 CONNECT_SECONDS: Final = 10.0
-EXAMPLE: Final = "postgresql://user:password@host:5432/runward"
+EXAMPLE_URL: Final = "postgresql://user:password@host:5432/runward"
 _DRIVER: Final = (
     *("host", "port", "dbname", "database", "user", "password", "passfile", "service"),
     *("sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslpassword", "sslnegotiation"),
@@ -33,10 +33,10 @@ class DatabaseUrlError(OperatorError):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """`dsn` is for asyncpg. `place` names the server and the database without credentials."""
+    """`dsn` is for asyncpg. `location` names the server and the database without credentials."""
 
     dsn: str
-    place: str
+    location: str
     user: str
     seconds: float = CONNECT_SECONDS
     """How long a connection may take."""
@@ -47,10 +47,10 @@ def read_url(url: str, name: str = "DATABASE_URL") -> DatabaseAddress:
     """Raises DatabaseUrlError. Its message begins with `name`, the variable that holds the URL."""
     try:
         parts = _split(url)
-        query = _parameters(parts)
+        query = _parse_query(parts)
         settings = {key: query.pop(key) for key in _SERVER if key in query}
-        seconds = _seconds(query.pop("connect_timeout", "0"))
-        for problem in _unsupported(query):
+        seconds = _parse_timeout(query.pop("connect_timeout", "0"))
+        for problem in _find_unsupported(query):
             raise DatabaseUrlError(problem)
     except DatabaseUrlError as error:
         raise DatabaseUrlError(f"{name} {error}") from None
@@ -62,14 +62,14 @@ def read_url(url: str, name: str = "DATABASE_URL") -> DatabaseAddress:
         dsn=parts._replace(
             netloc=(before if credentials else "") + hosts, query=urlencode(query)
         ).geturl(),
-        place=_place(hosts, unquote(parts.path.lstrip("/")) or user, query),
+        location=_describe_location(hosts, unquote(parts.path.lstrip("/")) or user, query),
         user=user or query.get("user", ""),
         seconds=seconds,
         server_settings=settings,
     )
 
 
-def _place(hosts: str, database: str, query: dict[str, str]) -> str:
+def _describe_location(hosts: str, database: str, query: dict[str, str]) -> str:
     host, port = query.get("host") or hosts or "localhost", query.get("port", "5432")
     if "," not in host and host.rpartition("]")[2].count(":") == 1:
         host, _, port = host.rpartition(":")
@@ -93,7 +93,7 @@ def _split(url: str) -> SplitResult:
     return parts
 
 
-def _parameters(parts: SplitResult) -> dict[str, str]:
+def _parse_query(parts: SplitResult) -> dict[str, str]:
     try:
         query = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
     except ValueError:
@@ -118,14 +118,14 @@ def _is_port(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536
 
 
-def _seconds(text: str) -> float:
+def _parse_timeout(text: str) -> float:
     """`connect_timeout`, where 0 means the default: no wait is without a limit."""
     if not (text.isascii() and text.isdigit() and len(text) <= 4):
         raise DatabaseUrlError("has a connect_timeout that is not a number of seconds.")
     return float(text) or CONNECT_SECONDS
 
 
-def _unsupported(query: dict[str, str]) -> Iterator[str]:
+def _find_unsupported(query: dict[str, str]) -> Iterator[str]:
     """Problems; takes optional parameters out of `query`."""
     for key, harmless in _OPTIONAL.items():
         if key in query and (value := query.pop(key)) not in harmless:
@@ -141,4 +141,4 @@ def _unsupported(query: dict[str, str]) -> Iterator[str]:
 
 
 def _refuse(problem: str) -> NoReturn:
-    raise DatabaseUrlError(f"{problem}. Write it as {EXAMPLE}")
+    raise DatabaseUrlError(f"{problem}. Write it as {EXAMPLE_URL}")

@@ -23,19 +23,19 @@ metadata: Final = MetaData(
     }
 )
 NOW: Final = text("clock_timestamp()")
-AT: Final = DateTime(timezone=True)
+TIMESTAMP: Final = DateTime(timezone=True)
 
 
-def one_of(column: str, values: Iterable[str]) -> CheckConstraint:
+def enum_check(column: str, values: Iterable[str]) -> CheckConstraint:
     listed = ", ".join(f"'{value}'" for value in sorted(values))
     return CheckConstraint(f"{column} IN ({listed})", name=f"{column}_known")
 
 
-def project() -> Column[object]:
+def project_column() -> Column[object]:
     return Column("project_id", Uuid, nullable=False)
 
 
-def of_run() -> ForeignKeyConstraint:
+def run_foreign_key() -> ForeignKeyConstraint:
     return ForeignKeyConstraint(
         ["project_id", "run_id"], ["runs.project_id", "runs.id"], ondelete="CASCADE"
     )

@@ -31,7 +31,9 @@ class DatabaseRefusedError(OperatorError):
 
 
 @contextmanager
-def explaining(address: DatabaseAddress, name: str = "DATABASE_URL") -> Generator[None]:
+def explain_connection_errors(
+    address: DatabaseAddress, name: str = "DATABASE_URL"
+) -> Generator[None]:
     """Raise errors of the connection as OperatorError, and all others as they are. `name` is the
     variable that holds the address."""
     try:
@@ -39,18 +41,18 @@ def explaining(address: DatabaseAddress, name: str = "DATABASE_URL") -> Generato
     except OperatorError:
         raise
     except Exception as error:
-        for cause in reversed(list(_causes(error))):
+        for cause in reversed(list(_list_causes(error))):
             if isinstance(cause, driver.ClientConfigurationError):
                 problem = " ".join(str(cause).split()).rstrip(".")
                 raise DatabaseUrlError(f"{name}: {problem}.") from error
-            if (problem := _refusal(cause, address, name)) is not None:
-                raise DatabaseRefusedError(f"{address.place} {problem}") from error
-            if (problem := _outage(cause, address, name)) is not None:
-                raise DatabaseUnreachableError(f"{address.place} {problem}") from error
+            if (problem := _explain_refusal(cause, address, name)) is not None:
+                raise DatabaseRefusedError(f"{address.location} {problem}") from error
+            if (problem := _explain_outage(cause, address, name)) is not None:
+                raise DatabaseUnreachableError(f"{address.location} {problem}") from error
         raise
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
     """The error, what SQLAlchemy wrapped, and what the driver raised, which says it best."""
     seen: BaseException | None = error
     while seen is not None:
@@ -58,7 +60,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen = getattr(seen, "orig", None) or seen.__cause__
 
 
-def _refusal(error: BaseException, address: DatabaseAddress, name: str) -> str | None:
+def _explain_refusal(error: BaseException, address: DatabaseAddress, name: str) -> str | None:
     match error:
         case ssl.SSLCertVerificationError():
             reason = error.verify_message.rstrip(".")
@@ -75,11 +77,11 @@ def _refusal(error: BaseException, address: DatabaseAddress, name: str) -> str |
         case _ if "unsupported startup parameter" in str(error):
             return f"seems to be PgBouncer: {error}. Set RUNWARD_PGBOUNCER=true."
         case _:
-            refusal = _REFUSALS.get(_state(error))
+            refusal = _REFUSALS.get(_read_sqlstate(error))
             return refusal and refusal.format(error=error, name=name, user=address.user)
 
 
-def _outage(error: BaseException, address: DatabaseAddress, name: str) -> str | None:
+def _explain_outage(error: BaseException, address: DatabaseAddress, name: str) -> str | None:
     match error:
         case socket.gaierror():
             return f"cannot be found: {error.strerror}. Correct the host in {name}."
@@ -92,11 +94,11 @@ def _outage(error: BaseException, address: DatabaseAddress, name: str) -> str | 
             return f"refuses connections. Start it, or correct the host and the port in {name}."
         case OSError() if error.errno in _UNREACHABLE or isinstance(error, ConnectionError):
             return f"cannot be reached: {error.strerror or error}"
-        case _ if _state(error) in _BUSY:
+        case _ if _read_sqlstate(error) in _BUSY:
             return f"takes no connections now: {error}"
         case _:
             return None
 
 
-def _state(error: BaseException) -> str:
+def _read_sqlstate(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", None) or "")

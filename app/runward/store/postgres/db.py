@@ -20,14 +20,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from runward.domain.errors import OperatorError
 from runward.domain.json import compact
 from runward.store.postgres.addresses import CONNECT_SECONDS, read_url
-from runward.store.postgres.connection_errors import explaining
+from runward.store.postgres.connection_errors import explain_connection_errors
 
 Tx: TypeAlias = AsyncConnection
 """An open transaction. Query functions take it and never commit: its owner does."""
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS: Final = 0.5
+OUTAGE_RETRY_SECONDS: Final = 0.5
 """Between two reads while PostgreSQL is away."""
 STATEMENT_TIMEOUT: Final = timedelta(seconds=30)
 DRIVER: Final = "postgresql+asyncpg://"
@@ -40,7 +40,7 @@ pool came free."""
 UNREADABLE: Final = {"unreadable": "This value cannot be read back."}
 """Stands for a stored JSON value that is nested too deeply, or has a number that is too long."""
 READ_ONLY: Final = "25006"
-_LOST: Final = (
+_CONNECTION_ERRORS: Final = (
     InterfaceError,
     InternalClientError,
     TargetServerAttributeNotMatched,
@@ -50,7 +50,7 @@ _LOST: Final = (
 """Errors without an SQLSTATE. InternalClientError: the connection broke in the middle of a message,
 which the driver does not understand. TargetServerAttributeNotMatched: the address asks for a
 primary, and during a failover no host is one."""
-_OUTAGE: Final = ("08", "40", "53", "55", "57", "58", READ_ONLY)
+_OUTAGE_CLASSES: Final = ("08", "40", "53", "55", "57", "58", READ_ONLY)
 """SQLSTATE classes: connection, rollback, resources, lock not available, operator, system; and
 "read only", which the old primary says after a failover."""
 
@@ -133,7 +133,7 @@ def _read_json(value: str) -> Any:
 async def check_safety(database: Database) -> None:
     """A 202 is a promise, so refuse a server that does not keep it. Raises UnsafeDatabaseError, and
     another OperatorError if no connection can be made."""
-    with explaining(read_url(database.url)):
+    with explain_connection_errors(read_url(database.url)):
         async with database.pool.connect() as tx:
             row = (
                 await tx.execute(
@@ -157,7 +157,7 @@ async def check_address(url: str, variable: str) -> None:
     """Check that `url` leads to a database that lets this process in. Raises OperatorError."""
     address = read_url(url, variable)
     connect = cast("Any", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
-    with explaining(address, variable):
+    with explain_connection_errors(address, variable):
         connection = await connect(
             address.dsn, timeout=address.seconds, server_settings=address.server_settings
         )
@@ -199,12 +199,12 @@ def is_outage(error: BaseException) -> bool:
                 or any(is_outage(one) for one in causes)
             )
         case _ if isinstance(state := getattr(error, "sqlstate", None), str):
-            return state.startswith(_OUTAGE)
+            return state.startswith(_OUTAGE_CLASSES)
         case _:
-            return isinstance(error, _LOST) and not isinstance(error, ValueError)
+            return isinstance(error, _CONNECTION_ERRORS) and not isinstance(error, ValueError)
 
 
-def gave_up(error: BaseException) -> bool:
+def is_statement_timeout(error: BaseException) -> bool:
     """Whether a statement took too long, for example because somebody held a lock: it is an outage
     of that statement, and others may work."""
     if isinstance(error, DBAPIError):
@@ -221,9 +221,9 @@ async def retry_on_outage(read: Callable[[], Awaitable[T]]) -> T:
         except DATABASE_ERRORS as error:
             if not is_outage(error):
                 raise
-        await asyncio.sleep(PATIENCE_SECONDS)
+        await asyncio.sleep(OUTAGE_RETRY_SECONDS)
 
 
-async def backend_pid(tx: Tx) -> int:
+async def read_backend_pid(tx: Tx) -> int:
     """The server process behind the connection: what its NOTIFYs are marked with."""
     return (await tx.execute(text("SELECT pg_backend_pid()"))).scalar_one()

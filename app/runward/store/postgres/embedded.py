@@ -32,11 +32,11 @@ from runward.store.postgres.embedded_home import (
     PORT,
     ROOT_FOLDER,
     EmbeddedError,
-    Say,
+    ReportProgress,
+    choose_socket_folder,
+    ensure_service_account,
     find_programs,
     make_home,
-    service_account,
-    socket_folder,
     socket_path,
 )
 
@@ -78,7 +78,7 @@ def default_data_dir() -> Path:
     return ROOT_FOLDER if os.geteuid() == 0 else Path(".runward").absolute()
 
 
-def data_dir_of(given: Path | None) -> Path:
+def resolve_data_dir(given: Path | None) -> Path:
     """RUNWARD_DATA_DIR, where `~` is the user's home, or the default. Raises EmbeddedError."""
     try:
         return default_data_dir() if given is None else given.expanduser().absolute()
@@ -86,12 +86,12 @@ def data_dir_of(given: Path | None) -> Path:
         raise EmbeddedError(f"RUNWARD_DATA_DIR: {error}") from error
 
 
-async def start(data_dir: Path, *, say: Say) -> "EmbeddedServer":
+async def start(data_dir: Path, *, report: ReportProgress) -> "EmbeddedServer":
     """Start the server of this data folder, or join the one that runs there.
 
-    `say` gets a line for each slow step. Raises EmbeddedError.
+    `report` gets a line for each slow step. Raises EmbeddedError.
     """
-    opening = asyncio.ensure_future(asyncio.to_thread(open_server, data_dir, say=say))
+    opening = asyncio.ensure_future(asyncio.to_thread(open_server, data_dir, report=report))
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
@@ -101,18 +101,18 @@ async def start(data_dir: Path, *, say: Say) -> "EmbeddedServer":
         raise
 
 
-def open_server(data_dir: Path, *, say: Say) -> "EmbeddedServer":
+def open_server(data_dir: Path, *, report: ReportProgress) -> "EmbeddedServer":
     """`start` for a caller without an event loop."""
     data_dir = data_dir.expanduser().resolve()
-    account = service_account()
-    programs = find_programs(account, say)  # first: without the wheel, no folder matters
+    account = ensure_service_account()
+    programs = find_programs(account, report)  # first: without the wheel, no folder matters
     home = make_home(data_dir, account)
-    cluster = Cluster(home, socket_folder(home, account), programs, account)
+    cluster = Cluster(home, choose_socket_folder(home, account), programs, account)
     with _setup_lock(data_dir):
         in_use = os.open(data_dir / "in-use.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(in_use, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            cluster.ensure_running(say)
+            cluster.ensure_running(report)
         except BaseException:
             os.close(in_use)
             raise
@@ -168,31 +168,31 @@ class Cluster:
         url = URL.create("postgresql+asyncpg", ACCOUNT, database="postgres", query=where)
         return url.render_as_string(hide_password=False)
 
-    def ensure_running(self, say: Say) -> None:
+    def ensure_running(self, report: ReportProgress) -> None:
         version = self.data / "PG_VERSION"
         if not version.exists():
-            say(f"Making a PostgreSQL {MAJOR} database in {self.home}")
-            self._make()
+            report(f"Making a PostgreSQL {MAJOR} database in {self.home}")
+            self._create()
         if (found := version.read_text().strip()) != MAJOR:
             raise EmbeddedError(
                 f"{self.data} was made by PostgreSQL {found}, and this is PostgreSQL {MAJOR}. "
                 "Set RUNWARD_DATA_DIR to another folder, or DATABASE_URL to a server of your own."
             )
-        if self._is_ready():
-            say("PostgreSQL is running already: joining it")
+        if self._wait_until_ready():
+            report("PostgreSQL is running already: joining it")
         else:
-            say("Starting PostgreSQL")
+            report("Starting PostgreSQL")
             self._start()
 
     def stop(self) -> None:
         for mode in ("fast", "immediate"):
-            if self._pg_ctl("stop", "--mode", mode).returncode == 0 or self._pid() is None:
+            if self._pg_ctl("stop", "--mode", mode).returncode == 0 or self._read_pid() is None:
                 return
         raise EmbeddedError(f"PostgreSQL did not stop. Its log is {self.log}.")
 
     # PostgreSQL's programs hand paths to a shell, so those of the data folder are relative to it.
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         unfinished = self.home / "data.new"
         shutil.rmtree(unfinished, ignore_errors=True)
         options = ["--username", ACCOUNT, "--auth", "trust", "--no-instructions"]
@@ -200,7 +200,7 @@ class Cluster:
         options += ["--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
         done = self._run("initdb", "--pgdata", unfinished.name, *options)
         if done.returncode != 0:
-            raise EmbeddedError(initdb_problem(self.home, done.stderr))
+            raise EmbeddedError(explain_initdb_failure(self.home, done.stderr))
         unfinished.rename(self.data)
 
     def _start(self) -> None:
@@ -214,44 +214,44 @@ class Cluster:
             done := self._pg_ctl("start", "--log", self.log.name, "--options", options)
         ).returncode:
             # The children of a postmaster that was killed need a moment to notice.
-            orphans = "is still in use" in self._end_of_log(lines=3)
+            orphans = "is still in use" in self._read_log_end(lines=3)
             if not orphans or time.monotonic() - begun > ORPHAN_SECONDS:
                 raise EmbeddedError(
                     f"PostgreSQL did not start: {done.stderr.strip()}\n"
-                    f"The end of {self.log}:\n{self._end_of_log(lines=15)}"
+                    f"The end of {self.log}:\n{self._read_log_end(lines=15)}"
                 )
             time.sleep(POLL_SECONDS)
 
-    def _is_ready(self) -> bool:
+    def _wait_until_ready(self) -> bool:
         """False: no server runs on this data. Waits for one that is starting or stopping."""
         begun = heard = time.monotonic()
         while (now := time.monotonic()) - begun < PROGRAM_SECONDS:
-            if self._answers():
-                if self._says_ready():
+            if self._accepts_connections():
+                if self._reports_ready():
                     return True
                 heard = now
-            elif self._pid() is None:
+            elif self._read_pid() is None:
                 break
             elif now - heard > UNREACHABLE_SECONDS and not _COMMANDS.exists():
                 break  # it may be another program's
             time.sleep(POLL_SECONDS)
         else:
-            raise EmbeddedError(f"PostgreSQL (pid {self._pid()}) neither starts nor stops.")
+            raise EmbeddedError(f"PostgreSQL (pid {self._read_pid()}) neither starts nor stops.")
         # PostgreSQL would take any process with that pid for the owner, a zombie too.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
         Path(f"{socket_path(self.socket_folder)}.lock").unlink(missing_ok=True)
         return False
 
-    def _pid_file(self) -> list[str]:
+    def _read_pid_file(self) -> list[str]:
         """Its first line is the pid, its eighth the state: starting, ready, stopping."""
         try:
             return (self.data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
             return []
 
-    def _pid(self) -> int | None:
+    def _read_pid(self) -> int | None:
         """The pid in the pid file, if that process lives and, where one can ask, is a server."""
-        lines = self._pid_file()
+        lines = self._read_pid_file()
         if not lines or not lines[0].isdigit():
             return None
         pid = int(lines[0])
@@ -265,11 +265,11 @@ class Cluster:
             return None
         return pid if os.fsencode(self.data) in command else None
 
-    def _says_ready(self) -> bool:
-        lines = self._pid_file()
+    def _reports_ready(self) -> bool:
+        lines = self._read_pid_file()
         return len(lines) >= 8 and lines[7].strip() == "ready"
 
-    def _answers(self) -> bool:
+    def _accepts_connections(self) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.settimeout(UNREACHABLE_SECONDS)
             try:
@@ -278,7 +278,7 @@ class Cluster:
                 return False
             return True
 
-    def _end_of_log(self, lines: int) -> str:
+    def _read_log_end(self, lines: int) -> str:
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
@@ -332,7 +332,7 @@ def _try_lock(lock: int) -> bool:
     return True
 
 
-def initdb_problem(home: Path, output: str) -> str:
+def explain_initdb_failure(home: Path, output: str) -> str:
     """Return why PostgreSQL could not make its data folder in `home`. `output`: its standard
     error."""
     if os.strerror(errno.ENOSPC) in output:

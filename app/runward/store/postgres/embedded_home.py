@@ -29,14 +29,14 @@ MAX_SOCKET_BYTES = 103
 """A socket's path: sockaddr_un has 104 bytes on macOS, 108 on Linux, the ending NUL included."""
 COMMAND_SECONDS = 30
 
-Say = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
 class EmbeddedError(OperatorError):
     """The embedded PostgreSQL cannot run here. The message tells the operator what to do."""
 
 
-def service_account() -> pwd.struct_passwd | None:
+def ensure_service_account() -> pwd.struct_passwd | None:
     if os.geteuid() != 0:
         return None
     with suppress(KeyError):
@@ -107,7 +107,7 @@ def socket_path(folder: Path) -> str:
     return str(folder / f".s.PGSQL.{PORT}")
 
 
-def socket_folder(home: Path, account: pwd.struct_passwd | None) -> Path:
+def choose_socket_folder(home: Path, account: pwd.struct_passwd | None) -> Path:
     """The home itself, or a closed folder in /tmp if the socket's path would be too long, or has
     a character that separates folders in PostgreSQL's settings."""
     path = socket_path(home)
@@ -126,19 +126,19 @@ def socket_folder(home: Path, account: pwd.struct_passwd | None) -> Path:
     return folder
 
 
-def find_programs(account: pwd.struct_passwd | None, say: Say) -> Path:
+def find_programs(account: pwd.struct_passwd | None, report: ReportProgress) -> Path:
     """Where initdb, pg_ctl and postgres are. The wheel is found without its slow import."""
-    package = installed_package()
+    package = find_package()
     if package is None:
         raise EmbeddedError(
             "The embedded PostgreSQL is not installed. Run `pip install 'runward[embedded]'`, "
             "or set DATABASE_URL to a PostgreSQL server."
         )
-    installed = package if account is None else _copy(package, say)
+    installed = package if account is None else _copy(package, report)
     return installed / f"pginstall{MAJOR}" / "bin"
 
 
-def installed_package() -> Path | None:
+def find_package() -> Path | None:
     """The folder of the wheel that ships PostgreSQL, where that is installed."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
@@ -146,13 +146,13 @@ def installed_package() -> Path | None:
     return Path(spec.submodule_search_locations[0])
 
 
-def _copy(package: Path, say: Say) -> Path:
+def _copy(package: Path, report: ReportProgress) -> Path:
     """The wheel may lie in a folder that only root can read, so the account gets a copy."""
     version = importlib.metadata.version(PACKAGE.replace("_", "-"))
     target = ROOT_FOLDER / f"pg{MAJOR}" / version
     if target.exists():
         return target / PACKAGE
-    say(f"Copying PostgreSQL {MAJOR} to {target}")
+    report(f"Copying PostgreSQL {MAJOR} to {target}")
     for folder in (ROOT_FOLDER, target.parent):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)

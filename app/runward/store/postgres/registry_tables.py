@@ -19,14 +19,14 @@ from sqlalchemy import (
     text,
 )
 
-from runward.store.postgres.columns import AT, NOW, metadata, project
+from runward.store.postgres.columns import NOW, TIMESTAMP, metadata, project_column
 
 projects = Table(
     "projects",
     metadata,
     Column("id", Uuid, primary_key=True),
     Column("name", Text, nullable=False),
-    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
 )
 
 api_keys = Table(
@@ -37,10 +37,10 @@ api_keys = Table(
     Column("name", Text, nullable=False),
     Column("secret_hmac", LargeBinary, nullable=False),
     Column("scopes", ARRAY(Text), nullable=False),
-    Column("created_at", AT, nullable=False, server_default=NOW),
-    Column("expires_at", AT),
-    Column("revoked_at", AT),
-    Column("last_used_at", AT),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("expires_at", TIMESTAMP),
+    Column("revoked_at", TIMESTAMP),
+    Column("last_used_at", TIMESTAMP),
     PrimaryKeyConstraint("project_id", "id"),
     # The one look-up that comes before the project is known.
     Index("api_keys_secret", "secret_hmac", unique=True),
@@ -49,11 +49,11 @@ api_keys = Table(
 console_sessions = Table(
     "console_sessions",
     metadata,
-    project(),
+    project_column(),
     Column("token_hmac", LargeBinary, nullable=False),
     Column("key_id", Uuid, nullable=False),
-    Column("created_at", AT, nullable=False, server_default=NOW),
-    Column("expires_at", AT, nullable=False),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("expires_at", TIMESTAMP, nullable=False),
     PrimaryKeyConstraint("project_id", "token_hmac"),
     ForeignKeyConstraint(
         ["project_id", "key_id"], ["api_keys.project_id", "api_keys.id"], ondelete="CASCADE"
@@ -69,8 +69,8 @@ secrets = Table(
     Column("name", Text, nullable=False),
     Column("value", LargeBinary, nullable=False),
     Column("version", Integer, nullable=False),
-    Column("created_at", AT, nullable=False, server_default=NOW),
-    Column("updated_at", AT, nullable=False, server_default=NOW),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "name"),
 )
 
@@ -83,23 +83,23 @@ tools = Table(
     Column("version", Integer, nullable=False),
     Column("secret", LargeBinary, nullable=False),
     Column("former_secret", LargeBinary),
-    Column("former_secret_until", AT),
+    Column("former_secret_until", TIMESTAMP),
     # What a project changed of a plugin's own policy.
     Column("overrides", JSON),
-    Column("created_at", AT, nullable=False, server_default=NOW),
-    Column("updated_at", AT, nullable=False, server_default=NOW),
-    Column("deleted_at", AT),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("deleted_at", TIMESTAMP),
     PrimaryKeyConstraint("project_id", "name"),
 )
 
 tool_versions = Table(
     "tool_versions",
     metadata,
-    project(),
+    project_column(),
     Column("name", Text, nullable=False),
     Column("version", Integer, nullable=False),
     Column("spec", JSON, nullable=False),
-    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "name", "version"),
     ForeignKeyConstraint(["project_id", "name"], ["tools.project_id", "tools.name"]),
 )
@@ -111,20 +111,20 @@ agents = Table(
     Column("name", Text, nullable=False),
     Column("version", Integer, nullable=False),
     Column("spec", JSON, nullable=False),
-    Column("created_at", AT, nullable=False, server_default=NOW),
-    Column("updated_at", AT, nullable=False, server_default=NOW),
-    Column("deleted_at", AT),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("deleted_at", TIMESTAMP),
     PrimaryKeyConstraint("project_id", "name"),
 )
 
 agent_versions = Table(
     "agent_versions",
     metadata,
-    project(),
+    project_column(),
     Column("name", Text, nullable=False),
     Column("version", Integer, nullable=False),
     Column("spec", JSON, nullable=False),
-    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "name", "version"),
     ForeignKeyConstraint(["project_id", "name"], ["agents.project_id", "agents.name"]),
 )
@@ -143,12 +143,12 @@ mcp_servers = Table(
     # happened, and until when one process alone may ask for the next.
     Column("refresh_token", LargeBinary),
     Column("refreshes", Integer, nullable=False, server_default=text("0")),
-    Column("refresh_claimed_until", AT),
+    Column("refresh_claimed_until", TIMESTAMP),
     # Its tools as it listed them last.
     Column("listed", JSON, nullable=False),
-    Column("listed_at", AT, nullable=False, server_default=NOW),
-    Column("created_at", AT, nullable=False, server_default=NOW),
-    Column("updated_at", AT, nullable=False, server_default=NOW),
+    Column("listed_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "name"),
 )
 
@@ -159,7 +159,7 @@ project_policies = Table(
     Column("hooks", JSON, nullable=False, server_default=text("'[]'")),
     Column("guardrails", JSON, nullable=False, server_default=text("'[]'")),
     Column("secret_generation", Integer, nullable=False, server_default=text("1")),
-    Column("rotated_at", AT),
+    Column("rotated_at", TIMESTAMP),
     Column("version", Integer, nullable=False, server_default=text("0")),
-    Column("updated_at", AT, nullable=False, server_default=NOW),
+    Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
 )

@@ -32,7 +32,14 @@ from runward.domain.run.calls import CallPhase
 from runward.domain.run.sessions import OnConflict
 from runward.domain.run.state import SegmentKind
 from runward.domain.run.status import TERMINAL, RunStatus
-from runward.store.postgres.columns import AT, NOW, metadata, of_run, one_of, project
+from runward.store.postgres.columns import (
+    NOW,
+    TIMESTAMP,
+    enum_check,
+    metadata,
+    project_column,
+    run_foreign_key,
+)
 from runward.store.postgres.registry_tables import (
     agent_versions,
     agents,
@@ -82,21 +89,21 @@ sessions = Table(
     Column("on_conflict", Text, nullable=False, server_default=text("'queue'")),
     Column("last_seq", BigInteger, nullable=False, server_default=text("0")),
     Column("forked_from", Uuid),
-    Column("created_at", AT, nullable=False, server_default=NOW),
-    Column("updated_at", AT, nullable=False, server_default=NOW),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "id"),
-    one_of("on_conflict", OnConflict),
+    enum_check("on_conflict", OnConflict),
 )
 
 session_items = Table(
     "session_items",
     metadata,
-    project(),
+    project_column(),
     Column("session_id", Uuid, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("run_id", Uuid, nullable=False),
     Column("items", JSON, nullable=False),
-    Column("created_at", AT, nullable=False, server_default=NOW),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "session_id", "seq"),
     ForeignKeyConstraint(
         ["project_id", "session_id"], ["sessions.project_id", "sessions.id"], ondelete="CASCADE"
@@ -133,15 +140,15 @@ runs = Table(
     Column("shared", JSON),
     # The lease.
     Column("fence", BigInteger, nullable=False, server_default=text("0")),
-    Column("lease_expires_at", AT),
+    Column("lease_expires_at", TIMESTAMP),
     Column("claims", SmallInteger, nullable=False, server_default=text("0")),
     Column("lost_leases", SmallInteger, nullable=False, server_default=text("0")),
-    Column("available_at", AT, nullable=False, server_default=NOW),
+    Column("available_at", TIMESTAMP, nullable=False, server_default=NOW),
     # What others changed, and the log.
     Column("version", BigInteger, nullable=False, server_default=text("0")),
     Column("last_seq", Integer, nullable=False, server_default=text("0")),
     Column("last_write_id", Uuid),
-    Column("cancel_requested_at", AT),
+    Column("cancel_requested_at", TIMESTAMP),
     # Counters.
     Column("turn", Integer, nullable=False, server_default=text("0")),
     Column("input_tokens", BigInteger, nullable=False, server_default=text("0")),
@@ -154,12 +161,12 @@ runs = Table(
     Column("output_parsed", JSON),
     Column("error", JSON),
     Column("incomplete_details", JSON),
-    Column("deadline_at", AT),
-    Column("created_at", AT, nullable=False, server_default=NOW),
-    Column("started_at", AT),
-    Column("ended_at", AT),
+    Column("deadline_at", TIMESTAMP),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("started_at", TIMESTAMP),
+    Column("ended_at", TIMESTAMP),
     PrimaryKeyConstraint("project_id", "id"),
-    one_of("status", RunStatus),
+    enum_check("status", RunStatus),
     CheckConstraint(
         "(status = 'in_progress') = (lease_expires_at IS NOT NULL)", name="leased_iff_in_progress"
     ),
@@ -211,21 +218,21 @@ runs = Table(
 run_events = Table(
     "run_events",
     metadata,
-    project(),
+    project_column(),
     Column("run_id", Uuid, nullable=False),
     Column("seq", Integer, nullable=False),
     Column("type", Text, nullable=False),
     Column("data", JSON, nullable=False),
-    Column("created_at", AT, nullable=False),
+    Column("created_at", TIMESTAMP, nullable=False),
     PrimaryKeyConstraint("project_id", "run_id", "seq"),
-    of_run(),
+    run_foreign_key(),
     CheckConstraint("seq > 0", name="seq_from_one"),
 )
 
 run_items = Table(
     "run_items",
     metadata,
-    project(),
+    project_column(),
     Column("run_id", Uuid, nullable=False),
     Column("seq", Integer, nullable=False),
     Column("kind", Text, nullable=False),
@@ -235,14 +242,14 @@ run_items = Table(
     # Of a response: how many segments the model had been shown.
     Column("seen", Integer),
     PrimaryKeyConstraint("project_id", "run_id", "seq"),
-    of_run(),
-    one_of("kind", SegmentKind),
+    run_foreign_key(),
+    enum_check("kind", SegmentKind),
 )
 
 tool_calls = Table(
     "tool_calls",
     metadata,
-    project(),
+    project_column(),
     Column("run_id", Uuid, nullable=False),
     Column("call_id", Text, nullable=False),
     Column("id", Uuid, nullable=False),
@@ -266,13 +273,13 @@ tool_calls = Table(
     Column("child_run_id", Uuid),
     Column("received", JSON),
     Column("exchange", JSON),
-    Column("created_at", AT, nullable=False),
-    Column("started_at", AT),
-    Column("deadline_at", AT),
-    Column("ended_at", AT),
+    Column("created_at", TIMESTAMP, nullable=False),
+    Column("started_at", TIMESTAMP),
+    Column("deadline_at", TIMESTAMP),
+    Column("ended_at", TIMESTAMP),
     PrimaryKeyConstraint("project_id", "run_id", "call_id"),
-    of_run(),
-    one_of("phase", CallPhase),
+    run_foreign_key(),
+    enum_check("phase", CallPhase),
     CheckConstraint("(phase = 'settled') = (result IS NOT NULL)", name="result_iff_settled"),
     CheckConstraint("phase <> 'started' OR attempt > 0", name="attempt_counted"),
     Index("tool_calls_tool", "project_id", "tool", "id"),
@@ -300,7 +307,7 @@ tool_calls = Table(
 approvals = Table(
     "approvals",
     metadata,
-    project(),
+    project_column(),
     Column("id", Uuid, nullable=False),
     Column("run_id", Uuid, nullable=False),
     Column("call_id", Text, nullable=False),
@@ -312,14 +319,14 @@ approvals = Table(
     Column("digest", Text, nullable=False),
     Column("status", Text, nullable=False),
     Column("allowed_decisions", ARRAY(Text), nullable=False),
-    Column("requested_at", AT, nullable=False),
-    Column("expires_at", AT, nullable=False),
-    Column("decided_at", AT),
+    Column("requested_at", TIMESTAMP, nullable=False),
+    Column("expires_at", TIMESTAMP, nullable=False),
+    Column("decided_at", TIMESTAMP),
     Column("decided_by", Text),
     Column("decision", JSON),
     PrimaryKeyConstraint("project_id", "id"),
-    of_run(),
-    one_of("status", ApprovalStatus),
+    run_foreign_key(),
+    enum_check("status", ApprovalStatus),
     CheckConstraint("(status = 'pending') = (decided_at IS NULL)", name="decided_iff_not_pending"),
     Index("approvals_run", "project_id", "run_id"),
     Index("approvals_inbox", "project_id", "id", postgresql_where=text("status = 'pending'")),
@@ -329,7 +336,7 @@ approvals = Table(
 remembered_decisions = Table(
     "remembered_decisions",
     metadata,
-    project(),
+    project_column(),
     Column("id", Uuid, nullable=False),
     Column("run_id", Uuid, nullable=False),
     # Where it covers the session's later runs too.
@@ -340,10 +347,10 @@ remembered_decisions = Table(
     Column("agent", Text),
     Column("arguments_digest", Text),
     Column("message", Text),
-    Column("created_at", AT, nullable=False, server_default=NOW),
-    Column("expires_at", AT),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("expires_at", TIMESTAMP),
     PrimaryKeyConstraint("project_id", "id"),
-    of_run(),
+    run_foreign_key(),
     Index("remembered_decisions_run", "project_id", "run_id"),
     Index(
         "remembered_decisions_session",
@@ -356,29 +363,29 @@ remembered_decisions = Table(
 late_callbacks = Table(
     "late_callbacks",
     metadata,
-    project(),
+    project_column(),
     Column("id", Uuid, nullable=False),
     Column("run_id", Uuid, nullable=False),
     Column("call_id", Text, nullable=False),
     Column("body", JSON, nullable=False),
-    Column("received_at", AT, nullable=False, server_default=NOW),
+    Column("received_at", TIMESTAMP, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "id"),
-    of_run(),
+    run_foreign_key(),
     Index("late_callbacks_run", "project_id", "run_id"),
 )
 
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
-    project(),
+    project_column(),
     Column("key", Text, nullable=False),
     Column("route", Text, nullable=False),
     Column("body_digest", Text, nullable=False),
     Column("resource_id", Uuid),
     Column("status", SmallInteger),
     Column("answer", LargeBinary),
-    Column("created_at", AT, nullable=False, server_default=NOW),
-    Column("expires_at", AT, nullable=False),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("expires_at", TIMESTAMP, nullable=False),
     PrimaryKeyConstraint("project_id", "key"),
     Index("idempotency_keys_expiry", "expires_at"),
 )

@@ -16,7 +16,7 @@ from runward.store.codec import config_from_json, config_to_json
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import agent_versions, agents
 
-MAX_TEAM: Final = 64
+MAX_TEAM_SIZE: Final = 64
 """Agents that one run may be handed over to, at first or later."""
 
 
@@ -85,8 +85,8 @@ async def put_agent(
             created_at=row.updated_at,
         )
     )
-    await _tell(tx, project_id)
-    return _agent(row)
+    await _notify_tools(tx, project_id)
+    return _agent_from_row(row)
 
 
 _AGENT: Final = select(agents).where(
@@ -99,7 +99,7 @@ _AGENT: Final = select(agents).where(
 
 async def get_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent | None:
     row = (await tx.execute(_AGENT, {"project_id": project_id, "name": name})).one_or_none()
-    return None if row is None else _agent(row)
+    return None if row is None else _agent_from_row(row)
 
 
 async def list_agents(
@@ -110,7 +110,7 @@ async def list_agents(
     if after is not None:
         query = query.where(agents.c.name < after if descending else agents.c.name > after)
     order = agents.c.name.desc() if descending else agents.c.name
-    return [_agent(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+    return [_agent_from_row(row) for row in await tx.execute(query.order_by(order).limit(limit))]
 
 
 async def delete_agent(tx: Tx, project_id: ProjectId, name: str) -> bool:
@@ -122,11 +122,11 @@ async def delete_agent(tx: Tx, project_id: ProjectId, name: str) -> bool:
         .returning(agents.c.name)
     )
     gone = (await tx.execute(query)).one_or_none() is not None
-    await _tell(tx, project_id)
+    await _notify_tools(tx, project_id)
     return gone
 
 
-async def _tell(tx: Tx, project_id: ProjectId) -> None:
+async def _notify_tools(tx: Tx, project_id: ProjectId) -> None:
     await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
 
 
@@ -134,7 +134,7 @@ async def lock_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgen
     """As it stays until the transaction ends."""
     row = await tx.execute(_AGENT.with_for_update(), {"project_id": project_id, "name": name})
     found = row.one_or_none()
-    return None if found is None else _agent(found)
+    return None if found is None else _agent_from_row(found)
 
 
 async def list_versions(
@@ -148,7 +148,7 @@ async def list_versions(
     if before is not None:
         query = query.where(agent_versions.c.version < before)
     query = query.order_by(agent_versions.c.version.desc()).limit(limit)
-    return [_agent(row) for row in await tx.execute(query)]
+    return [_agent_from_row(row) for row in await tx.execute(query)]
 
 
 _AGENTS: Final = select(agents).where(
@@ -158,7 +158,7 @@ _AGENTS: Final = select(agents).where(
 )
 
 
-async def all_names(tx: Tx, project_id: ProjectId) -> set[str]:
+async def list_agent_names(tx: Tx, project_id: ProjectId) -> set[str]:
     query = select(agents.c.name).where(
         agents.c.project_id == project_id, agents.c.deleted_at.is_(None)
     )
@@ -168,7 +168,7 @@ async def all_names(tx: Tx, project_id: ProjectId) -> set[str]:
 async def find_agents(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[RegisteredAgent]:
     """Those that there are."""
     rows = await tx.execute(_AGENTS, {"project_id": project_id, "names": list(names)})
-    return [_agent(row) for row in rows]
+    return [_agent_from_row(row) for row in rows]
 
 
 async def find_team(
@@ -181,18 +181,18 @@ async def find_team(
     wanted = list(dict.fromkeys(handoffs))
     while wanted:
         rows = await tx.execute(_AGENTS, {"project_id": project_id, "names": wanted})
-        found = {row.name: _agent(row) for row in rows}
+        found = {row.name: _agent_from_row(row) for row in rows}
         missing += [name for name in wanted if name not in found]
         for name, agent in found.items():
-            team[name] = member_of(agent)
-        if len(team) > MAX_TEAM:
+            team[name] = make_member(agent)
+        if len(team) > MAX_TEAM_SIZE:
             raise TeamTooLargeError
         onwards = [name for agent in found.values() for name in agent.config.handoffs]
         wanted = [name for name in dict.fromkeys(onwards) if name not in (*team, *missing)]
     return team, missing
 
 
-async def missing_of(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[str]:
+async def find_missing(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[str]:
     """The names under which no agent is registered."""
     if not names:
         return []
@@ -201,11 +201,11 @@ async def missing_of(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> lis
     return [name for name in dict.fromkeys(names) if name not in found]
 
 
-def member_of(agent: RegisteredAgent) -> Member:
+def make_member(agent: RegisteredAgent) -> Member:
     return Member(agent.config, agent.version, agent.description)
 
 
-def _agent(row: Any) -> RegisteredAgent:
+def _agent_from_row(row: Any) -> RegisteredAgent:
     return RegisteredAgent(
         name=row.name,
         description=row.spec["description"],

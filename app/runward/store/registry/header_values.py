@@ -31,7 +31,7 @@ def seal_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
         box = vault.seal(value, column=_COLUMN, project_id=project_id, row=f"{spec.name}/{name}")
         return Sealed(sealed=base64.b64encode(box).decode())
 
-    return _changed(spec, {name: seal(name, value) for name, value in spec.headers.items()})
+    return _replace_headers(spec, {name: seal(name, value) for name, value in spec.headers.items()})
 
 
 def open_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
@@ -44,8 +44,8 @@ def open_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
         box = base64.b64decode(value.sealed)
         return vault.open(box, column=_COLUMN, project_id=project_id, row=row)
 
-    return _changed(spec, {name: read(name, value) for name, value in spec.headers.items()})
+    return _replace_headers(spec, {name: read(name, value) for name, value in spec.headers.items()})
 
 
-def _changed(spec: ToolSpec, headers: Mapping[str, HeaderValue]) -> ToolSpec:
+def _replace_headers(spec: ToolSpec, headers: Mapping[str, HeaderValue]) -> ToolSpec:
     return spec.model_copy(update={"headers": headers}) if headers else spec

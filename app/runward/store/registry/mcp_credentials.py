@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from runward.domain.errors import McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
-from runward.domain.registry.mcp_auth import Credentials, Filled, OAuth, RefreshClaim
+from runward.domain.registry.mcp_auth import Credentials, OAuth, RefreshClaim, ResolvedCredentials
 from runward.domain.registry.tools import SecretRef
 from runward.store.access.secrets import read_secrets
 from runward.store.access.vault import Vault
@@ -25,7 +25,7 @@ from runward.store.postgres.tables import mcp_servers
 HEADERS_COLUMN: Final = "mcp_servers.secret_headers"
 OAUTH_COLUMN: Final = "mcp_servers.oauth"
 REFRESH_COLUMN: Final = "mcp_servers.refresh_token"
-CLAIM: Final = timedelta(seconds=20)
+CLAIM_DURATION: Final = timedelta(seconds=20)
 """Longer than an authorization server is waited for."""
 
 _HEADERS: Final = TypeAdapter[dict[str, str | SecretRef]](dict[str, str | SecretRef])
@@ -39,7 +39,7 @@ class SealedCredentials:
     headers: bytes | None = None
     oauth: bytes | None = None
 
-    def opened(self, vault: Vault, project_id: ProjectId, name: str) -> Credentials:
+    def open(self, vault: Vault, project_id: ProjectId, name: str) -> Credentials:
         headers: dict[str, str | SecretRef] = {}
         oauth: OAuth | None = None
         if self.headers is not None:
@@ -51,7 +51,7 @@ class SealedCredentials:
         return Credentials(headers, oauth)
 
 
-def seal(
+def seal_credentials(
     vault: Vault, project_id: ProjectId, name: str, credentials: Credentials
 ) -> SealedCredentials:
     headers = oauth = None
@@ -72,9 +72,9 @@ def seal_refresh(
     return vault.seal(text, column=REFRESH_COLUMN, project_id=project_id, row=name)
 
 
-async def fill(
+async def fill_secrets(
     tx: Tx, vault: Vault, project_id: ProjectId, name: str, credentials: Credentials
-) -> Filled:
+) -> ResolvedCredentials:
     """With the secrets as they are now. Raises McpUnreachableError that names one that is not
     there."""
     wanted = {secret for _, secret in credentials.references()}
@@ -84,7 +84,7 @@ async def fill(
             f"MCP server '{name}': there is no secret '{missing[0]}' any more; "
             f"PUT /v1/secrets/{missing[0]} makes it again."
         )
-    return credentials.filled(found)
+    return credentials.resolve(found)
 
 
 class StoredRefreshTokens:
@@ -101,18 +101,18 @@ class StoredRefreshTokens:
         self._name = name
         self._id = id_
 
-    async def claim(self, given: str) -> RefreshClaim | None:
+    async def claim(self, initial_token: str) -> RefreshClaim | None:
         """None: another process has it now. Raises UnavailableError."""
         try:
             async with self._pool.begin() as tx:
-                row = await _claim(tx, self._project_id, self._id)
+                row = await _claim_row(tx, self._project_id, self._id)
         except DATABASE_ERRORS as error:
             if not is_outage(error):
                 raise
             raise UnavailableError("The database cannot be reached.") from error
         if row is None:
             return None
-        token = given
+        token = initial_token
         if row.refresh_token is not None:
             text = self._vault.open(
                 row.refresh_token,
@@ -121,12 +121,12 @@ class StoredRefreshTokens:
                 row=self._name,
             )
             replaced = _REPLACED.validate_python(from_json(text))
-            token = replaced["token"] if replaced["of"] == _digest(given) else given
+            token = replaced["token"] if replaced["of"] == _digest(initial_token) else initial_token
         return RefreshClaim(row.refreshes, token)
 
-    async def replace(self, claim: RefreshClaim, given: str, token: str) -> None:
+    async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None:
         """Keep the new one, unless another process has kept a newer one meanwhile."""
-        sealed = seal_refresh(self._vault, self._project_id, self._name, given, token)
+        sealed = seal_refresh(self._vault, self._project_id, self._name, initial_token, token)
         await self._end(claim, refresh_token=sealed, refreshes=claim.version + 1)
 
     async def release(self, claim: RefreshClaim) -> None:
@@ -141,13 +141,13 @@ class StoredRefreshTokens:
         await retry_on_outage(write)  # written twice it is the same
 
 
-async def _claim(tx: Tx, project_id: ProjectId, id_: UUID) -> Any:
+async def _claim_row(tx: Tx, project_id: ProjectId, id_: UUID) -> Any:
     until = mcp_servers.c.refresh_claimed_until
     claimed = await tx.execute(
         update(mcp_servers)
         .where(mcp_servers.c.project_id == project_id, mcp_servers.c.id == id_)
         .where(or_(until.is_(None), until < func.clock_timestamp()))
-        .values(refresh_claimed_until=func.clock_timestamp() + CLAIM)
+        .values(refresh_claimed_until=func.clock_timestamp() + CLAIM_DURATION)
         .returning(mcp_servers.c.refresh_token, mcp_servers.c.refreshes)
     )
     return claimed.one_or_none()

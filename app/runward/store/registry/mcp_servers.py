@@ -16,9 +16,9 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from runward.domain.errors import NameTakenError
 from runward.domain.ids import ProjectId
-from runward.domain.json import JsonObject, same
+from runward.domain.json import JsonObject, is_same_json
 from runward.domain.registry.mcp_auth import Credentials
-from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, offered
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, offered_tools
 from runward.domain.registry.tools import ToolSpec
 from runward.store.access.vault import Vault
 from runward.store.ids import mint
@@ -26,11 +26,11 @@ from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import mcp_servers
 from runward.store.registry import tool_registry
 from runward.store.registry.mcp_credentials import SealedCredentials
-from runward.store.registry.plugin_sync import Row, put_rows, stored_form
+from runward.store.registry.plugin_sync import ToolRow, put_tool_rows, spec_to_json
 
 _LISTED: Final = TypeAdapter[tuple[ListedTool, ...]](tuple[ListedTool, ...])
 
-_ITS_TOOLS: Final = text(
+_LOCK_SERVER_TOOLS: Final = text(
     "SELECT t.name, t.version, t.deleted_at IS NOT NULL AS deleted, t.overrides, v.spec"
     " FROM tools t JOIN tool_versions v ON v.project_id = t.project_id"
     "   AND v.name = t.name AND v.version = t.version"
@@ -56,7 +56,7 @@ class RegisteredServer:
     updated_at: datetime
 
     def credentials(self, vault: Vault) -> Credentials:
-        return self.sealed.opened(vault, self.project_id, self.spec.name)
+        return self.sealed.open(vault, self.project_id, self.spec.name)
 
 
 async def add_server(
@@ -74,17 +74,17 @@ async def add_server(
         name=spec.name,
         id=mint(),
         version=1,
-        spec=_shown(spec),
+        spec=_spec_to_json(spec),
         secret_headers=sealed.headers,
         oauth=sealed.oauth,
         refresh_token=refresh_token,
-        listed=_plain(listed),
+        listed=_list_to_json(listed),
     )
     row = await tx.execute(made.on_conflict_do_nothing().returning(mcp_servers))
     found = row.one_or_none()
     if found is None:
         raise NameTakenError(f"There is an MCP server '{spec.name}' already; PATCH changes it.")
-    return _server(found)
+    return _server_from_row(found)
 
 
 async def get_server(
@@ -95,7 +95,7 @@ async def get_server(
         mcp_servers.c.project_id == project_id, mcp_servers.c.name == name
     )
     row = (await tx.execute(query.with_for_update() if lock else query)).one_or_none()
-    return None if row is None else _server(row)
+    return None if row is None else _server_from_row(row)
 
 
 async def list_servers(
@@ -107,10 +107,10 @@ async def list_servers(
     if after is not None:
         query = query.where(name < after if descending else name > after)
     query = query.order_by(name.desc() if descending else name).limit(limit)
-    return [_server(row) for row in await tx.execute(query)]
+    return [_server_from_row(row) for row in await tx.execute(query)]
 
 
-async def change_server(
+async def update_server(
     tx: Tx,
     former: RegisteredServer,
     spec: McpServerSpec,
@@ -128,23 +128,23 @@ async def change_server(
         former,
         **replaced,
         version=former.version + 1,
-        spec=_shown(spec),
+        spec=_spec_to_json(spec),
         secret_headers=sealed.headers,
         oauth=sealed.oauth,
-        listed=_plain(listed),
+        listed=_list_to_json(listed),
         listed_at=func.clock_timestamp(),
         updated_at=func.clock_timestamp(),
     )
 
 
-async def put_list(
+async def store_list(
     tx: Tx, former: RegisteredServer, listed: Sequence[ListedTool]
 ) -> RegisteredServer:
     """What the server lists now. The caller has locked it."""
-    return await _update(tx, former, listed=_plain(listed), listed_at=func.clock_timestamp())
+    return await _update(tx, former, listed=_list_to_json(listed), listed_at=func.clock_timestamp())
 
 
-async def take_list(
+async def store_session_list(
     tx: Tx,
     vault: Vault,
     key: tuple[ProjectId, str, UUID, int],
@@ -158,7 +158,7 @@ async def take_list(
     former = await get_server(tx, project_id, name, lock=True)
     if former is None or (former.id, former.version) != (id_, version):
         return 0
-    server = await put_list(tx, former, listed)
+    server = await store_list(tx, former, listed)
     if server.listed == former.listed:
         return 0
     return await sync_tools(tx, vault, server, make_secret)
@@ -174,9 +174,9 @@ async def delete_server(tx: Tx, project_id: ProjectId, name: str) -> bool:
     )
     if gone.one_or_none() is None:
         return False
-    for row in await _its_tools(tx, project_id, name, ()):
+    for row in await _lock_server_tools(tx, project_id, name, ()):
         await tool_registry.delete_tool(tx, project_id, row.name)
-    await _tell(tx, project_id)
+    await _notify_tools(tx, project_id)
     return True
 
 
@@ -186,35 +186,35 @@ async def sync_tools(
     """Make the project's tools what the server lists; how many are new or changed. A difference
     is a tool's next version. The caller has locked the server. Raises NameTakenError where a name
     belongs to something else."""
-    specs = {spec.name: spec for spec in offered(server.spec, server.listed).specs}
-    found = await _its_tools(tx, server.project_id, server.spec.name, list(specs))
+    specs = {spec.name: spec for spec in offered_tools(server.spec, server.listed).specs}
+    found = await _lock_server_tools(tx, server.project_id, server.spec.name, list(specs))
     rows = {row.name: row for row in found}
     changed = [
         one
         for one in (
-            *(_offered(server, spec, rows.get(name)) for name, spec in specs.items()),
-            *(_vanished(server, row) for name, row in rows.items() if name not in specs),
+            *(_changed_row(server, spec, rows.get(name)) for name, spec in specs.items()),
+            *(_disabled_row(server, row) for name, row in rows.items() if name not in specs),
         )
         if one is not None
     ]
     if changed:
-        await put_rows(tx, vault, changed, make_secret)
-    await _tell(tx, server.project_id)
+        await put_tool_rows(tx, vault, changed, make_secret)
+    await _notify_tools(tx, server.project_id)
     return len(changed)
 
 
-def code_of(server: RegisteredServer | None, spec: ToolSpec) -> ToolSpec:
+def find_listed_spec(server: RegisteredServer | None, spec: ToolSpec) -> ToolSpec:
     """What the server's list says of its tool, or the tool as it is where it is listed no more."""
     if server is None:
         return spec
-    listed = offered(server.spec, server.listed).specs
+    listed = offered_tools(server.spec, server.listed).specs
     return next((one for one in listed if one.name == spec.name), spec)
 
 
-def _offered(server: RegisteredServer, spec: ToolSpec, row: Any) -> Row | None:
+def _changed_row(server: RegisteredServer, spec: ToolSpec, row: Any) -> ToolRow | None:
     if row is None or row.deleted:
-        return Row(
-            server.project_id, spec.name, stored_form(spec), None if row is None else row.version
+        return ToolRow(
+            server.project_id, spec.name, spec_to_json(spec), None if row is None else row.version
         )
     theirs: JsonObject = row.spec
     from_server = theirs.get("mcp")
@@ -226,23 +226,23 @@ def _offered(server: RegisteredServer, spec: ToolSpec, row: Any) -> Row | None:
             f"The server's tool '{spec.mcp.tool}' would be named '{spec.name}', and that is a "
             f"{whose} of this project; choose another prefix, or leave it out with tools.deny."
         )
-    wanted: JsonObject = {**stored_form(spec), **(row.overrides or {})}
-    if same(wanted, theirs):
+    wanted: JsonObject = {**spec_to_json(spec), **(row.overrides or {})}
+    if is_same_json(wanted, theirs):
         return None
-    return Row(server.project_id, spec.name, wanted, row.version)
+    return ToolRow(server.project_id, spec.name, wanted, row.version)
 
 
-def _vanished(server: RegisteredServer, row: Any) -> Row | None:
+def _disabled_row(server: RegisteredServer, row: Any) -> ToolRow | None:
     if row.deleted or row.spec.get("enabled") is False:
         return None
-    return Row(server.project_id, row.name, {**row.spec, "enabled": False}, row.version)
+    return ToolRow(server.project_id, row.name, {**row.spec, "enabled": False}, row.version)
 
 
-async def _its_tools(
+async def _lock_server_tools(
     tx: Tx, project_id: ProjectId, server: str, names: Sequence[str]
 ) -> Sequence[Any]:
     found = await tx.execute(
-        _ITS_TOOLS, {"project_id": project_id, "names": list(names), "server": server}
+        _LOCK_SERVER_TOOLS, {"project_id": project_id, "names": list(names), "server": server}
     )
     return found.all()
 
@@ -256,22 +256,22 @@ async def _update(tx: Tx, former: RegisteredServer, **values: Any) -> Registered
         .values(**values)
         .returning(mcp_servers)
     )
-    return _server(changed.one())
+    return _server_from_row(changed.one())
 
 
-async def _tell(tx: Tx, project_id: ProjectId) -> None:
+async def _notify_tools(tx: Tx, project_id: ProjectId) -> None:
     await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
 
 
-def _shown(spec: McpServerSpec) -> JsonObject:
+def _spec_to_json(spec: McpServerSpec) -> JsonObject:
     return spec.model_dump(mode="json", exclude_defaults=True)
 
 
-def _plain(listed: Sequence[ListedTool]) -> list[JsonObject]:
+def _list_to_json(listed: Sequence[ListedTool]) -> list[JsonObject]:
     return [one.model_dump(mode="json", exclude_defaults=True) for one in listed]
 
 
-def _server(row: Any) -> RegisteredServer:
+def _server_from_row(row: Any) -> RegisteredServer:
     return RegisteredServer(
         id=row.id,
         project_id=row.project_id,

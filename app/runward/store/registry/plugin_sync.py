@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from sqlalchemy import func, insert, select, text, update
 
 from runward.domain.ids import ProjectId
-from runward.domain.json import JsonObject, compact, same
+from runward.domain.json import JsonObject, compact, is_same_json
 from runward.domain.registry.tools import ToolSpec
 from runward.store.access.keys import ensure_default_project
 from runward.store.access.vault import Vault
@@ -67,13 +67,13 @@ _PUT: Final = text(
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ToolRow:
     """`seen`: the version that is replaced; None: there is no such tool yet."""
 
     project_id: UUID
     name: str
     spec: JsonObject
-    seen: int | None
+    replaced_version: int | None
 
 
 async def sync_plugins(
@@ -90,26 +90,26 @@ async def sync_plugins(
     if project_id is None:
         await ensure_default_project(tx)
         await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK_KEY})
-    code = {spec.name: stored_form(spec) for spec in specs}
+    code = {spec.name: spec_to_json(spec) for spec in specs}
     wanted = {
         "names": list(code),
         "specs": [compact(spec) for spec in code.values()],
         "project_id": project_id,
     }
-    rows = list(_changed(code, (await tx.execute(_DIFFERENT, wanted)).all()))
+    rows = list(_find_changes(code, (await tx.execute(_DIFFERENT, wanted)).all()))
     for start in range(0, len(rows), ROWS_AT_ONCE):
-        await put_rows(tx, vault, rows[start : start + ROWS_AT_ONCE], make_secret)
+        await put_tool_rows(tx, vault, rows[start : start + ROWS_AT_ONCE], make_secret)
     if rows:
         await tx.execute(text("SELECT pg_notify('runward_tools', '*')"))
         log.info("plugins_synced", changed=len(rows))
     return len(rows)
 
 
-async def override(
+async def override_policy(
     tx: Tx,
     project_id: ProjectId,
     code: ToolSpec,
-    given: Mapping[str, JsonValue],
+    policy: Mapping[str, JsonValue],
 ) -> RegisteredTool | None:
     """Set policy of a plugin's tool over the code's own, for one project; null: the code's own
     again. None: there is no such tool. The caller has locked it. Makes its next version."""
@@ -121,7 +121,7 @@ async def override(
     row = (await tx.execute(found)).one_or_none()
     if row is None:
         return None
-    overrides: JsonObject = {**(row.overrides or {}), **given}
+    overrides: JsonObject = {**(row.overrides or {}), **policy}
     overrides = {key: value for key, value in overrides.items() if value is not None}
     version = row.version + 1
     await tx.execute(
@@ -129,7 +129,7 @@ async def override(
             project_id=project_id,
             name=code.name,
             version=version,
-            spec={**stored_form(code), **overrides},
+            spec={**spec_to_json(code), **overrides},
         )
     )
     await tx.execute(
@@ -145,28 +145,28 @@ async def override(
     return await tool_registry.get_tool(tx, project_id, code.name)
 
 
-def stored_form(spec: ToolSpec) -> JsonObject:
+def spec_to_json(spec: ToolSpec) -> JsonObject:
     """As it is stored."""
     return spec.model_dump(mode="json", exclude_defaults=True)
 
 
-def _changed(code: Mapping[str, JsonObject], found: Sequence[Any]) -> Iterable[Row]:
+def _find_changes(code: Mapping[str, JsonObject], found: Sequence[Any]) -> Iterable[ToolRow]:
     hidden: dict[str, int] = {}
     for row in found:
         if row.version is None or row.deleted:
-            yield Row(row.project_id, row.name, code[row.name], row.version)
+            yield ToolRow(row.project_id, row.name, code[row.name], row.version)
         elif row.spec.get("type") != "plugin":
             hidden[row.name] = hidden.get(row.name, 0) + 1
         else:
             spec: JsonObject = {**code[row.name], **(row.overrides or {})}
-            if not same(spec, row.spec):
-                yield Row(row.project_id, row.name, spec, row.version)
+            if not is_same_json(spec, row.spec):
+                yield ToolRow(row.project_id, row.name, spec, row.version)
     for name, projects in hidden.items():
         log.warning("plugin_hidden_by_projects_own_tool", tool=name, projects=projects)
 
 
-async def put_rows(
-    tx: Tx, vault: Vault, rows: Sequence[Row], make_secret: Callable[[], str]
+async def put_tool_rows(
+    tx: Tx, vault: Vault, rows: Sequence[ToolRow], make_secret: Callable[[], str]
 ) -> None:
     secrets = [
         vault.seal(
@@ -183,6 +183,6 @@ async def put_rows(
         "ids": [mint() for _ in rows],
         "secrets": secrets,
         "specs": [compact(row.spec) for row in rows],
-        "seen": [row.seen for row in rows],
+        "seen": [row.replaced_version for row in rows],
     }
     await tx.execute(_PUT, values)

@@ -51,7 +51,7 @@ async def get_policy(tx: Tx, project_id: ProjectId) -> StoredPolicy:
             )
         )
     ).one_or_none()
-    return StoredPolicy() if row is None else _policy(row)
+    return StoredPolicy() if row is None else _policy_from_row(row)
 
 
 async def put_policy(
@@ -59,8 +59,8 @@ async def put_policy(
 ) -> StoredPolicy:
     made = upsert(project_policies).values(
         project_id=project_id,
-        hooks=[_shown(one) for one in hooks],
-        guardrails=[_shown(one) for one in guardrails],
+        hooks=[_to_json(one) for one in hooks],
+        guardrails=[_to_json(one) for one in guardrails],
         version=1,
     )
     await tx.execute(
@@ -74,7 +74,7 @@ async def put_policy(
             },
         )
     )
-    await _tell(tx, project_id)
+    await _notify_tools(tx, project_id)
     return await get_policy(tx, project_id)
 
 
@@ -92,20 +92,20 @@ async def rotate_guard_secret(tx: Tx, project_id: ProjectId) -> int:
             },
         ).returning(project_policies.c.secret_generation)
     )
-    await _tell(tx, project_id)
+    await _notify_tools(tx, project_id)
     return generation.scalar_one()
 
 
-async def _tell(tx: Tx, project_id: ProjectId) -> None:
+async def _notify_tools(tx: Tx, project_id: ProjectId) -> None:
     """Workers forget what they keep of the project."""
     await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
 
 
-def _shown(one: BaseModel) -> Any:
+def _to_json(one: BaseModel) -> Any:
     return one.model_dump(mode="json")
 
 
-def _policy(row: Any) -> StoredPolicy:
+def _policy_from_row(row: Any) -> StoredPolicy:
     newest, left = row.secret_generation, row.former_seconds
     return StoredPolicy(
         hooks=_HOOKS.validate_python(row.hooks, strict=False),

@@ -11,7 +11,7 @@ from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.calls import CallOutcome, CallPhase, Reason
 from runward.store.postgres.db import Tx
 
-LAST: Final = 100
+MAX_COUNTED: Final = 100
 """Calls that the figures are of."""
 MESSAGE_CHARACTERS: Final = 500
 
@@ -31,7 +31,7 @@ class PastCall:
     attempt: int
     outcome: CallOutcome | None
     reason: Reason | None
-    said: str | None
+    message: str | None
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
@@ -39,7 +39,7 @@ class PastCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ToolFigures:
     """Of the LAST newest calls: all, failed ones, and those that were sent and have ended, with the
     times of their last attempts in milliseconds; None where there are none."""
 
@@ -73,11 +73,11 @@ SELECT count(*) AS calls,
   percentile_cont(0.5) WITHIN GROUP (ORDER BY ms) AS p50,
   percentile_cont(0.95) WITHIN GROUP (ORDER BY ms) AS p95
 FROM (SELECT c.result ->> 'outcome' AS outcome, {_MS} AS ms FROM {_CALLS}
-  ORDER BY c.id DESC LIMIT {LAST}) AS newest"""
+  ORDER BY c.id DESC LIMIT {MAX_COUNTED}) AS newest"""
 )
 
 
-async def calls_of_tool(
+async def list_past_calls(
     tx: Tx, project_id: ProjectId, tool: str, *, after: UUID | None, limit: int, descending: bool
 ) -> list[PastCall]:
     """In the order in which models asked for them."""
@@ -88,15 +88,15 @@ async def calls_of_tool(
     values: dict[str, Any] = {"project_id": project_id, "tool": tool, "limit": limit}
     if after is not None:
         values["after"] = after
-    return [_past(row) for row in await tx.execute(text(query), values)]
+    return [_call_from_row(row) for row in await tx.execute(text(query), values)]
 
 
-async def figures_of_tool(tx: Tx, project_id: ProjectId, tool: str) -> Figures:
+async def read_figures(tx: Tx, project_id: ProjectId, tool: str) -> ToolFigures:
     row = (await tx.execute(_FIGURES, {"project_id": project_id, "tool": tool})).one()
-    return Figures(row.calls, row.failed, row.timed, row.p50, row.p95)
+    return ToolFigures(row.calls, row.failed, row.timed, row.p50, row.p95)
 
 
-def _past(row: Any) -> PastCall:
+def _call_from_row(row: Any) -> PastCall:
     return PastCall(
         id=row.id,
         run_id=RunId(row.run_id),
@@ -107,7 +107,7 @@ def _past(row: Any) -> PastCall:
         attempt=row.attempt,
         outcome=None if row.outcome is None else CallOutcome(row.outcome),
         reason=None if row.reason is None else Reason(row.reason),
-        said=row.said,
+        message=row.said,
         created_at=row.created_at,
         started_at=row.started_at,
         ended_at=row.ended_at,

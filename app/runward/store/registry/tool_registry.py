@@ -85,7 +85,7 @@ async def get_tool(tx: Tx, project_id: ProjectId, name: str) -> RegisteredTool |
     row = (
         await tx.execute(_TOOL.where(tools.c.project_id == project_id, tools.c.name == name))
     ).one_or_none()
-    return None if row is None else _tool(row)
+    return None if row is None else _tool_from_row(row)
 
 
 async def lock_tool(tx: Tx, project_id: ProjectId, name: str) -> RegisteredTool | None:
@@ -103,10 +103,10 @@ async def list_tools(
     if after is not None:
         query = query.where(tools.c.name < after if descending else tools.c.name > after)
     order = tools.c.name.desc() if descending else tools.c.name
-    return [_tool(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+    return [_tool_from_row(row) for row in await tx.execute(query.order_by(order).limit(limit))]
 
 
-async def names_of_types(tx: Tx, project_id: ProjectId, types: Sequence[str]) -> set[str]:
+async def list_names_by_type(tx: Tx, project_id: ProjectId, types: Sequence[str]) -> set[str]:
     """The names of all tools of these types that are not disabled."""
     type_, enabled = (tool_versions.c.spec[one].as_string() for one in ("type", "enabled"))
     query = (
@@ -122,29 +122,29 @@ async def names_of_types(tx: Tx, project_id: ProjectId, types: Sequence[str]) ->
 async def find_tools(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[RegisteredTool]:
     """Those that there are."""
     query = _TOOL.where(tools.c.project_id == project_id, tools.c.name.in_(names))
-    return [_tool(row) for row in await tx.execute(query)]
+    return [_tool_from_row(row) for row in await tx.execute(query)]
 
 
-async def change_tool(
+async def update_tool(
     tx: Tx, vault: Vault, project_id: ProjectId, former: RegisteredTool, spec: ToolSpec
 ) -> RegisteredTool | None:
     """The caller has locked the tool."""
     version = former.version + 1
     await _add_version(tx, vault, project_id, spec, version)
-    await _touch(tx, project_id, spec.name, version=version)
+    await _update_row(tx, project_id, spec.name, version=version)
     return await get_tool(tx, project_id, spec.name)
 
 
 async def delete_tool(tx: Tx, project_id: ProjectId, name: str) -> bool:
     """False: there is none. Its versions stay for the runs that used them."""
-    return await _touch(tx, project_id, name, deleted_at=func.clock_timestamp())
+    return await _update_row(tx, project_id, name, deleted_at=func.clock_timestamp())
 
 
 async def rotate_secret(
     tx: Tx, vault: Vault, project_id: ProjectId, name: str, secret: str
 ) -> bool:
     """False: there is no such tool. The former secret goes on signing for a while."""
-    return await _touch(
+    return await _update_row(
         tx,
         project_id,
         name,
@@ -154,7 +154,7 @@ async def rotate_secret(
     )
 
 
-async def _touch(tx: Tx, project_id: ProjectId, name: str, **values: Any) -> bool:
+async def _update_row(tx: Tx, project_id: ProjectId, name: str, **values: Any) -> bool:
     changed = await tx.execute(
         update(tools)
         .where(tools.c.project_id == project_id, tools.c.name == name)
@@ -162,7 +162,7 @@ async def _touch(tx: Tx, project_id: ProjectId, name: str, **values: Any) -> boo
         .values(updated_at=func.clock_timestamp(), **values)
         .returning(tools.c.name)
     )
-    await _tell(tx, project_id)
+    await _notify_tools(tx, project_id)
     return changed.one_or_none() is not None
 
 
@@ -176,14 +176,14 @@ async def _add_version(
             project_id=project_id, name=spec.name, version=version, spec=shown
         )
     )
-    await _tell(tx, project_id)
+    await _notify_tools(tx, project_id)
 
 
-async def _tell(tx: Tx, project_id: ProjectId) -> None:
+async def _notify_tools(tx: Tx, project_id: ProjectId) -> None:
     await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
 
 
-def _tool(row: Any) -> RegisteredTool:
+def _tool_from_row(row: Any) -> RegisteredTool:
     spec = ToolSpec.model_validate(row.spec, strict=False)
     return RegisteredTool(row.id, spec, row.version, row.created_at, row.updated_at)
 
@@ -231,7 +231,7 @@ async def read_versions(
     return found
 
 
-async def current_kinds(
+async def read_hosted_kinds(
     tx: Tx, project_id: ProjectId, names: Sequence[str]
 ) -> dict[str, HostedKind | None]:
     """Of the tools that there are: what a vendor knows it as, if a vendor runs it."""
@@ -244,7 +244,9 @@ async def current_kinds(
     return {row.name: row.kind for row in rows}
 
 
-async def current_versions(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> dict[str, int]:
+async def read_current_versions(
+    tx: Tx, project_id: ProjectId, names: Sequence[str]
+) -> dict[str, int]:
     rows = await tx.execute(
         select(tools.c.name, tools.c.version)
         .where(tools.c.project_id == project_id, tools.c.name.in_(names))

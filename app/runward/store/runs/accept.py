@@ -58,7 +58,7 @@ class AcceptWriter:
             rows = await self._connection.execute(ACCEPT_TOGETHER, values)
         except (*DATABASE_ERRORS, ValueError) as error:  # ValueError: no JSON can say it
             if isinstance(error, DBAPIError) and sqlstate(error) == _LOCK_NOT_AVAILABLE:
-                return await self._apart(batch)
+                return await self._write_separately(batch)
             if is_outage(error) and not was_rolled_back(error):
                 await self.close()
                 return [error] * len(batch)
@@ -68,7 +68,9 @@ class AcceptWriter:
         accepted = {row.id: AcceptedRun(row.at, row.tool_versions) for row in rows}
         return [accepted[new.id] for new in batch]
 
-    async def _apart(self, batch: Sequence[NewRun]) -> Sequence[FlushResult[AcceptedRun]]:
+    async def _write_separately(
+        self, batch: Sequence[NewRun]
+    ) -> Sequence[FlushResult[AcceptedRun]]:
         """One of the keys is held by another transaction: each run with a key goes alone, and no
         other run waits for it."""
         free = [new for new in batch if new.idempotency is None]
@@ -76,9 +78,9 @@ class AcceptWriter:
         if 0 < len(free) < len(batch):
             written = await self.write(free)
             results = {new.id: result for new, result in zip(free, written, strict=True)}
-        return [results.get(new.id) or asyncio.create_task(self._alone(new)) for new in batch]
+        return [results.get(new.id) or asyncio.create_task(self._write_one(new)) for new in batch]
 
-    async def _alone(self, new: NewRun) -> AcceptedRun:
+    async def _write_one(self, new: NewRun) -> AcceptedRun:
         async with self._engine.connect() as tx:
             row = (await tx.execute(ACCEPT, accept_values([new], self._lease))).one()
         return AcceptedRun(row.at, row.tool_versions)

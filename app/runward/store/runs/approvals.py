@@ -26,8 +26,8 @@ from sqlalchemy import (
 
 from runward.domain.ids import ApprovalId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
-from runward.domain.run.approvals import ApprovalStatus, Decided, DecisionKind, Remember
-from runward.domain.run.state import Remembered
+from runward.domain.run.approvals import ApprovalStatus, DecisionKind, DecisionRecord, Remember
+from runward.domain.run.state import RememberedDecision
 from runward.store.access.keys import ActingKey, starter_columns, starter_from_row
 from runward.store.ids import mint
 from runward.store.postgres.db import Tx
@@ -35,7 +35,7 @@ from runward.store.postgres.tables import api_keys, approvals, remembered_decisi
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class RootRun:
     """The run that somebody started: the one whose call it is, or the first one above it. `input`
     is the text of the last message that a user gave it, and no more than INPUT_CHARACTERS of it;
     None where there is none."""
@@ -74,19 +74,19 @@ class Approval:
     decision: JsonObject | None
     expired: bool
     path: tuple[str, ...]
-    run: Started | None = None
+    run: RootRun | None = None
     decider_name: str | None = None
     model_message: str | None = None
 
 
-INPUT_CHARACTERS: Final = 2_000
+MAX_INPUT_CHARACTERS: Final = 2_000
 
 _top: Final = runs.alias("top")
 _INPUT: Final[ColumnElement[str | None]] = literal_column(
     f"""(SELECT left(CASE json_typeof(m.item -> 'content') WHEN 'string' THEN m.item ->> 'content'
     ELSE (SELECT string_agg(part ->> 'text', '' ORDER BY p)
       FROM json_array_elements(m.item -> 'content') WITH ORDINALITY AS parts(part, p)) END,
-    {INPUT_CHARACTERS})
+    {MAX_INPUT_CHARACTERS})
   FROM run_items i, json_array_elements(i.items) WITH ORDINALITY AS m(item, n)
   WHERE i.project_id = top.project_id AND i.run_id = top.id AND i.kind = 'input'
     AND m.item ->> 'role' = 'user'
@@ -97,15 +97,15 @@ _MODEL_MESSAGE: Final[ColumnElement[str | None]] = literal_column(
     WHEN 'string' THEN m.item ->> 'content'
     ELSE (SELECT string_agg(part ->> 'text', '' ORDER BY p)
       FROM json_array_elements(m.item -> 'content') WITH ORDINALITY AS parts(part, p)) END,
-    E'\\n' ORDER BY m.n), {INPUT_CHARACTERS})
+    E'\\n' ORDER BY m.n), {MAX_INPUT_CHARACTERS})
   FROM tool_calls c JOIN run_items i ON i.project_id = c.project_id AND i.run_id = c.run_id
       AND i.turn = c.turn AND i.kind = 'response',
     json_array_elements(i.items) WITH ORDINALITY AS m(item, n)
   WHERE c.project_id = approvals.project_id AND c.run_id = approvals.run_id
     AND c.call_id = approvals.call_id AND m.item ->> 'role' = 'assistant')"""
 )
-_HEX: Final = func.substr(approvals.c.decided_by, len("key_") + 1)
-_OF_ITS_RUN: Final = (runs.c.project_id == approvals.c.project_id) & (
+_DECIDER_ID: Final = func.substr(approvals.c.decided_by, len("key_") + 1)
+_RUN_OF_APPROVAL: Final = (runs.c.project_id == approvals.c.project_id) & (
     runs.c.id == approvals.c.run_id
 )
 
@@ -115,14 +115,14 @@ _DECIDER_NAME: Final = (
     .where(
         api_keys.c.project_id == approvals.c.project_id,
         api_keys.c.id
-        == case((approvals.c.decided_by.like("key~_%", escape="~"), cast(_HEX, Uuid))),
+        == case((approvals.c.decided_by.like("key~_%", escape="~"), cast(_DECIDER_ID, Uuid))),
     )
     .correlate(approvals)
     .scalar_subquery()
 )
 
 
-def _query(project_id: ProjectId) -> Select[Any]:
+def _select_approvals(project_id: ProjectId) -> Select[Any]:
     overdue = approvals.c.expires_at <= func.clock_timestamp()
     first = func.coalesce(runs.c.ancestors[1], runs.c.id)
     above = (_top.c.project_id == runs.c.project_id) & (_top.c.id == first)
@@ -139,17 +139,19 @@ def _query(project_id: ProjectId) -> Select[Any]:
             _MODEL_MESSAGE.label("model_message"),
             _DECIDER_NAME.label("decider_name"),
         )
-        .select_from(approvals.join(runs, _OF_ITS_RUN).join(_top, above))
+        .select_from(approvals.join(runs, _RUN_OF_APPROVAL).join(_top, above))
         .where(approvals.c.project_id == project_id)
     )
 
 
 async def get(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval | None:
-    row = (await tx.execute(_query(project_id).where(approvals.c.id == approval_id))).one_or_none()
-    return None if row is None else _with_run(row)
+    row = (
+        await tx.execute(_select_approvals(project_id).where(approvals.c.id == approval_id))
+    ).one_or_none()
+    return None if row is None else _approval_with_run(row)
 
 
-async def expired_of(tx: Tx, project_id: ProjectId, run_id: RunId) -> frozenset[ApprovalId]:
+async def list_expired(tx: Tx, project_id: ProjectId, run_id: RunId) -> frozenset[ApprovalId]:
     """The run's approvals whose time has passed, though nobody has swept them up yet."""
     query = select(approvals.c.id).where(
         approvals.c.project_id == project_id,
@@ -172,21 +174,21 @@ async def search(
     descending: bool = False,
 ) -> list[Approval]:
     """In the order in which they were requested. `run_id`: of that run and of all below it."""
-    query = _query(project_id)
+    query = _select_approvals(project_id)
     if status is not None:
         query = query.where(approvals.c.status == status)
     if run_id is not None:
-        query = query.where(approvals.c.run_id.in_(_family(project_id, run_id)))
+        query = query.where(approvals.c.run_id.in_(_select_family(project_id, run_id)))
     if tool is not None:
         query = query.where(approvals.c.tool == tool)
     if after is not None:
         query = query.where(approvals.c.id < after if descending else approvals.c.id > after)
     order = approvals.c.id.desc() if descending else approvals.c.id
     rows = await tx.execute(query.order_by(order).limit(limit))
-    return [_with_run(row) for row in rows]
+    return [_approval_with_run(row) for row in rows]
 
 
-def _family(project_id: ProjectId, run_id: RunId) -> CompoundSelect[Any]:
+def _select_family(project_id: ProjectId, run_id: RunId) -> CompoundSelect[Any]:
     below = runs.alias("below")
     return union_all(
         select(literal(run_id, Uuid)),
@@ -198,14 +200,16 @@ def _family(project_id: ProjectId, run_id: RunId) -> CompoundSelect[Any]:
     )
 
 
-def closed_rows(run_id: RunId, decided: Sequence[Decided], by: str) -> list[dict[str, Any]]:
+def decisions_to_rows(
+    run_id: RunId, decided: Sequence[DecisionRecord], approver: str
+) -> list[dict[str, Any]]:
     """For `runs.change`: what was decided, and by whom."""
     return [
         {
             "run": run_id,
             "id": one.approval_id,
             "status": one.status,
-            "decided_by": by,
+            "decided_by": approver,
             "decision": one.decision,
         }
         for one in decided
@@ -229,24 +233,24 @@ async def remember(
     tx: Tx,
     project_id: ProjectId,
     run_id: RunId,
-    what: Remembered,
-    how: Remember,
+    decision: RememberedDecision,
+    options: Remember,
     session_id: SessionId | None,
 ) -> None:
     """Of a session it covers the later runs too, where the person said so."""
-    seconds = how.expires_seconds
+    seconds = options.expires_seconds
     await tx.execute(
         insert(remembered_decisions).values(
             project_id=project_id,
             id=mint(),
             run_id=run_id,
-            session_id=session_id if how.scope == "session" else None,
-            decision=what.decision,
-            tool=what.tool,
-            tool_version=what.version,
-            agent=what.agent,
-            arguments_digest=what.arguments_digest,
-            message=what.message,
+            session_id=session_id if options.scope == "session" else None,
+            decision=decision.decision,
+            tool=decision.tool,
+            tool_version=decision.version,
+            agent=decision.agent,
+            arguments_digest=decision.arguments_digest,
+            message=decision.message,
             expires_at=None
             if seconds is None
             else func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds),
@@ -254,8 +258,8 @@ async def remember(
     )
 
 
-def _with_run(row: Any) -> Approval:
-    run = Started(
+def _approval_with_run(row: Any) -> Approval:
+    run = RootRun(
         id=RunId(row.top_id),
         agent=row.top_agent,
         created_by=starter_from_row(row),

@@ -14,8 +14,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.run.state import RunState
-from runward.store.postgres.db import DATABASE_ERRORS, Tx, gave_up, is_outage, log_fields
-from runward.store.runs.queries import STATE, load, state_from
+from runward.store.postgres.db import (
+    DATABASE_ERRORS,
+    Tx,
+    is_outage,
+    is_statement_timeout,
+    log_fields,
+)
+from runward.store.runs.queries import STATE, load, parse_state
 
 log = structlog.get_logger()
 
@@ -53,7 +59,7 @@ CLAIM: Final = text(
     WHERE b.project_id = r.project_id AND b.id = r.id) AS consistent
 FROM r"""
 )
-CLAIM_UNREAD: Final = text(_CLAIM + " SELECT project_id, id, fence FROM r")
+CLAIM_WITHOUT_STATE: Final = text(_CLAIM + " SELECT project_id, id, fence FROM r")
 _GIVE_BACK: Final = text(
     """
 WITH l AS (
@@ -68,7 +74,7 @@ FROM l WHERE r.project_id = l.project_id AND r.id = l.id RETURNING r.id"""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldLease:
     """A lease: the fence is the number of the claim."""
 
     project_id: ProjectId
@@ -77,11 +83,11 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedRuns:
     """The runs of one claim. Nobody can work on the unreadable ones, so they must be ended."""
 
     states: list[RunState] = field(default_factory=list[RunState])
-    unreadable: list[Held] = field(default_factory=list[Held])
+    unreadable: list[HeldLease] = field(default_factory=list[HeldLease])
 
 
 def make_mark() -> UUID:
@@ -90,15 +96,15 @@ def make_mark() -> UUID:
     return UUID(int=randbits(64))
 
 
-async def claim(tx: Tx, count: int, lease: timedelta, mark: UUID | None = None) -> Claimed:
+async def claim(tx: Tx, count: int, lease: timedelta, mark: UUID | None = None) -> ClaimedRuns:
     """Claim up to `count` runs, oldest first, under a new fence, and load them. `mark`: for
-    `give_back`."""
+    `return_claims`."""
     rows = (await tx.execute(CLAIM, _claim_values(count, lease, mark))).mappings().all()
-    claimed = Claimed()
+    claimed = ClaimedRuns()
     for row in rows:
-        held = Held(ProjectId(row["project_id"]), RunId(row["id"]), row["fence"])
+        held = HeldLease(ProjectId(row["project_id"]), RunId(row["id"]), row["fence"])
         try:
-            state = state_from(row) if row["consistent"] else await _load_held(tx, held)
+            state = parse_state(row) if row["consistent"] else await _load_if_leased(tx, held)
         except e.RunUnreadableError:
             claimed.unreadable.append(held)
             continue
@@ -107,7 +113,7 @@ async def claim(tx: Tx, count: int, lease: timedelta, mark: UUID | None = None) 
     return claimed
 
 
-async def give_back(tx: Tx, marks: Sequence[UUID]) -> list[UUID]:
+async def return_claims(tx: Tx, marks: Sequence[UUID]) -> list[UUID]:
     """Queue the runs of claims whose answers were lost, and take these claims back. Nobody works
     on the runs, and nobody has lost a worker."""
     return list((await tx.execute(_GIVE_BACK, {"marks": list(marks)})).scalars())
@@ -115,22 +121,22 @@ async def give_back(tx: Tx, marks: Sequence[UUID]) -> list[UUID]:
 
 async def claim_one_by_one(
     engine: AsyncEngine, count: int, lease: timedelta, mark: UUID | None = None
-) -> Claimed:
+) -> ClaimedRuns:
     """Do the same with one statement for each run, so that none of them can spoil the claim of the
     others. Use it after `claim` has failed."""
     async with engine.connect() as tx:
-        rows = (await tx.execute(CLAIM_UNREAD, _claim_values(count, lease, mark))).all()
-    claimed = Claimed()
+        rows = (await tx.execute(CLAIM_WITHOUT_STATE, _claim_values(count, lease, mark))).all()
+    claimed = ClaimedRuns()
     for row in rows:
-        held = Held(ProjectId(row.project_id), RunId(row.id), row.fence)
+        held = HeldLease(ProjectId(row.project_id), RunId(row.id), row.fence)
         try:
             async with engine.connect() as tx:
-                state = await _load_held(tx, held)
+                state = await _load_if_leased(tx, held)
         except e.RunUnreadableError:
             claimed.unreadable.append(held)
             continue
         except DATABASE_ERRORS as error:
-            if is_outage(error) and not gave_up(error):
+            if is_outage(error) and not is_statement_timeout(error):
                 raise  # so that the whole claim is given back
             # Its lease runs out.
             log.warning("claim_failed", run=format_id(Prefix.RUN, held.run_id), **log_fields(error))
@@ -145,7 +151,7 @@ def _claim_values(count: int, lease: timedelta, mark: UUID | None) -> dict[str, 
     return {"count": count, "lease": lease, "mark": mark, **limits}
 
 
-async def _load_held(tx: Tx, held: Held) -> RunState | None:
+async def _load_if_leased(tx: Tx, held: HeldLease) -> RunState | None:
     """None: the lease is lost already."""
     found = await load(tx, held.project_id, held.run_id)
     return None if found is None or found[1].fence != held.fence else found[1]

@@ -8,22 +8,22 @@ from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.resolve import (
     Answer,
     CallbackCompleted,
+    apply_client_input,
+    apply_client_result,
     checks_results,
-    give_input,
-    give_result,
-    given_before,
-    keep,
+    compare_with_earlier_answer,
+    keep_answer,
 )
 from runward.domain.run.state import Changes
 from runward.domain.run.team import UNREGISTERED
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
-from runward.store.runs.locked import go_on, locked, tool_of
+from runward.store.runs.locked import load_tool, lock_run, resume_run
 
-_WAITING = frozenset({CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT})
+_WAITING_PHASES = frozenset({CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT})
 
 
-async def give(
+async def submit_result(
     tx: Tx,
     vault: Vault,
     project_id: ProjectId,
@@ -31,39 +31,39 @@ async def give(
     call_id: CallId,
     answer: Answer,
     *,
-    checked: bool = False,
+    project_has_checks: bool = False,
 ) -> None:
-    """The first result wins, the same again is fine, another is a conflict. `checked`: the project
-    has guardrails or hooks that see results, as with callbacks. Raises AppErrors."""
-    status, state = await locked(tx, project_id, run_id)
+    """The first result wins, the same again is fine, another is a conflict. `project_has_checks`:
+    the project has guardrails or hooks that see results, as with callbacks. Raises AppErrors."""
+    status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None:
         raise e.CallNotFoundError
     if call.version is None:
         raise e.CallNotWaitingError
-    if call.version == UNREGISTERED and call.phase not in _WAITING:
-        return _again(call, answer)  # the agent that has the run now may not have its tool
-    tool = await tool_of(tx, vault, state, call)
+    if call.version == UNREGISTERED and call.phase not in _WAITING_PHASES:
+        return _check_repeated(call, answer)  # the agent that has the run now may not have its tool
+    tool = await load_tool(tx, vault, state, call)
     if tool.spec.type != "client" and call.exchange is None:
         raise e.CallNotWaitingError
-    if call.phase not in _WAITING or call.received is not None:
-        return _again(call, answer)
+    if call.phase not in _WAITING_PHASES or call.received is not None:
+        return _check_repeated(call, answer)
     changes = Changes()
     if call.phase is CallPhase.AWAITING_INPUT and isinstance(answer, CallbackCompleted):
         check_room(answer, stored=state.stored_bytes)
-        give_input(state, changes, call, answer)
-    elif checked or checks_results(state, tool):
+        apply_client_input(state, changes, call, answer)
+    elif project_has_checks or checks_results(state, tool):
         check_room(answer, stored=state.stored_bytes)
-        keep(changes, call, answer)
+        keep_answer(changes, call, answer)
     else:
-        give_result(state, changes, call, tool, answer)
-    await go_on(tx, status, state, changes)
+        apply_client_result(state, changes, call, tool, answer)
+    await resume_run(tx, status, state, changes)
     return None
 
 
-def _again(call: Call, answer: Answer) -> None:
+def _check_repeated(call: Call, answer: Answer) -> None:
     """The call does not wait. Raises AppErrors unless it is what the client has said before."""
-    match given_before(call, answer):
+    match compare_with_earlier_answer(call, answer):
         case True:
             return
         case False:

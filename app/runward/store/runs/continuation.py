@@ -18,8 +18,8 @@ from runward.domain.run.state import (
     RunState,
     Segment,
     SegmentKind,
-    created,
-    tool_calls_of,
+    add_run_created,
+    list_requested_calls,
 )
 from runward.domain.run.status import RunStatus
 from runward.store import codec
@@ -29,7 +29,7 @@ from runward.store.runs import queries, sessions
 from runward.store.runs.queries import NewRun
 
 # What it began with itself, where it is a continued run too, does not count for its limits.
-_STOPPED: Final = text(
+_READ_STOPPED: Final = text(
     """
 SELECT r.agent, r.agent_version, r.config, r.metadata, r.incomplete_details ->> 'reason' AS reason,
   CASE WHEN r.session_seq IS NOT NULL THEN r.session_id END AS session_id,
@@ -64,15 +64,17 @@ WITH former AS (
 UPDATE runs r SET active_agent = f.active_agent, shared = f.shared
 FROM former f WHERE r.project_id = f.project_id AND r.id = :id"""
 )
-_CONTINUED: Final = text(
+_FIND_OPEN_CONTINUATION: Final = text(
     "SELECT 1 FROM runs WHERE project_id = :project_id AND id = ANY(CAST(:others AS uuid[]))"
     " AND id <> :id AND continued_from = :former LIMIT 1"
 )
-_ANSWERED: Final = "is needed: the model has given its answer, so there is nothing to go on with"
+_INPUT_NEEDED: Final = (
+    "is needed: the model has given its answer, so there is nothing to go on with"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Successor:
+class PreparedContinuation:
     """`session_id`: it needs a place in there before it is accepted. `agent`: the one that has the
     run then, which may not be the one that it was started with."""
 
@@ -88,21 +90,21 @@ async def prepare(
     *,
     turns: int | None,
     messages: Sequence[Item],
-) -> Successor:
+) -> PreparedContinuation:
     """The run that goes on from this one, not accepted yet. `turns`: model calls that it may make;
     None: as many as that one. Raises AppErrors."""
     found = await queries.load(tx, project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
     status, state = found
-    row = (await tx.execute(_STOPPED, {"project_id": project_id, "id": run_id})).one()
+    row = (await tx.execute(_READ_STOPPED, {"project_id": project_id, "id": run_id})).one()
     _check(status, state, row.reason, messages)
     check_room(messages, stored=state.stored_bytes)
     config = codec.config_from_json(row.config)
-    allowed = _own(config.limits, row.turns_before, row.calls_before)
-    config = _extended(config, allowed, state, turns)
+    allowed = _limits_of_run(config.limits, row.turns_before, row.calls_before)
+    config = _extend_limits(config, allowed, state, turns)
     changes = Changes()
-    created(changes, row.agent, config, continued_from=format_id(Prefix.RUN, run_id))
+    add_run_created(changes, row.agent, config, continued_from=format_id(Prefix.RUN, run_id))
     if messages or row.reason != "deadline":  # which stopped it between two steps
         opening = Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages))
         changes.segments.append(opening)
@@ -121,7 +123,7 @@ async def prepare(
         turn=state.turn,
     )
     session = None if row.session_id is None else SessionId(row.session_id)
-    return Successor(new, session, state.agent)
+    return PreparedContinuation(new, session, state.agent)
 
 
 def _check(
@@ -138,12 +140,12 @@ def _check(
             "A workflow that ran out of tool calls has lost a step; it cannot be continued."
         )
     last = state.segments[-1] if state.segments else None
-    answered = last and last.kind is SegmentKind.RESPONSE and not tool_calls_of(last)
+    answered = last and last.kind is SegmentKind.RESPONSE and not list_requested_calls(last)
     if answered and not messages and reason != "deadline":
-        raise e.InvalidRequestError(errors=[FieldError("input", _ANSWERED)])
+        raise e.InvalidRequestError(errors=[FieldError("input", _INPUT_NEEDED)])
 
 
-def _own(limits: Limits, turns_before: int, calls_before: int) -> Limits:
+def _limits_of_run(limits: Limits, turns_before: int, calls_before: int) -> Limits:
     """What the run was allowed itself."""
     own = {
         "max_turns": limits.max_turns - turns_before,
@@ -152,7 +154,7 @@ def _own(limits: Limits, turns_before: int, calls_before: int) -> Limits:
     return limits.model_copy(update=own)
 
 
-def _extended(
+def _extend_limits(
     config: AgentConfig, allowed: Limits, state: RunState, turns: int | None
 ) -> AgentConfig:
     """Turns and calls go on being counted, so the limits count what the new run begins with."""
@@ -163,7 +165,7 @@ def _extended(
     return config.model_copy(update={"limits": config.limits.model_copy(update=limits)})
 
 
-async def copy(tx: Tx, new: NewRun) -> None:
+async def copy_history(tx: Tx, new: NewRun) -> None:
     """Copy into the accepted run, in the same transaction: the items and the settled calls of the
     run that it continues, its agent and its state. The session keeps the items of that run until
     this one has ended and leaves them with its own. Raises ConflictError if another run of the
@@ -171,7 +173,9 @@ async def copy(tx: Tx, new: NewRun) -> None:
     if new.place is not None:
         others = await sessions.open_runs(tx, new.project_id, new.place.session_id)
         about = {"project_id": new.project_id, "former": new.continued_from, "id": new.id}
-        if (await tx.execute(_CONTINUED, {**about, "others": list(others)})).one_or_none():
+        if (
+            await tx.execute(_FIND_OPEN_CONTINUATION, {**about, "others": list(others)})
+        ).one_or_none():
             raise e.ConflictError("Another run continues this one already, and has not ended.")
     values = {"project_id": new.project_id, "id": new.id, "former": new.continued_from}
     await tx.execute(_COPY, values)

@@ -16,7 +16,7 @@ from runward.domain.json import JsonObject, compact
 from runward.domain.run.state import Lineage, Place
 from runward.store.postgres.db import Tx
 from runward.store.runs import sessions
-from runward.store.runs.records import run_hint
+from runward.store.runs.records import format_hint
 
 _WAKE_PARENT: Final = text(
     """
@@ -27,14 +27,14 @@ WHERE project_id = :project_id AND id = :id
   AND status IN ('queued', 'in_progress', 'requires_action')
 """
 )
-_ROUSE: Final = text(
+_REQUEUE_ANCESTORS: Final = text(
     "UPDATE runs SET status = 'queued', available_at = 'infinity', version = version + 1"
     " WHERE project_id = :project_id AND id = ANY(CAST(:ids AS uuid[]))"
     " AND status = 'requires_action'"
 )
 # Idle: it waits for child runs, at least one of which waits for someone outside, and every other
 # open one does too, or waits only for callbacks of its tools.
-_IDLE: Final = text(
+_MARK_IDLE: Final = text(
     """
 WITH idle AS (
   UPDATE runs r SET status = 'requires_action', last_seq = r.last_seq + 1,
@@ -72,58 +72,58 @@ SELECT idle.project_id, idle.id, idle.last_seq, 'run.waiting',
 FROM idle RETURNING run_id
 """
 )
-_SHARE: Final = text(
+_MERGE_STATE: Final = text(
     "UPDATE sessions SET state = (state || CAST(:set AS jsonb)) - CAST(:removed AS text[]),"
     " updated_at = clock_timestamp() WHERE project_id = :project_id AND id = :id"
 )
 _HINT: Final = text("SELECT pg_notify('runward_runs', :hint), pg_notify('runward_work', '')")
 
 
-async def ended(tx: Tx, project_id: ProjectId, lineage: Lineage | None) -> None:
+async def wake_parent(tx: Tx, project_id: ProjectId, lineage: Lineage | None) -> None:
     """A child run has ended: its parent takes the result, and nothing above it is idle."""
     if lineage is None:
         return
     await requeue_ancestors(tx, project_id, lineage.ancestors)
     await tx.execute(_WAKE_PARENT, {"project_id": project_id, "id": lineage.parent})
-    await tx.execute(_HINT, {"hint": run_hint([lineage.parent])})
+    await tx.execute(_HINT, {"hint": format_hint([lineage.parent])})
 
 
 async def requeue_ancestors(tx: Tx, project_id: ProjectId, ancestors: Sequence[RunId]) -> None:
     """Something below these can go on, so none of them waits for someone outside."""
     if ancestors:
-        await tx.execute(_ROUSE, {"project_id": project_id, "ids": list(ancestors)})
+        await tx.execute(_REQUEUE_ANCESTORS, {"project_id": project_id, "ids": list(ancestors)})
 
 
-async def settle_idle(tx: Tx, project_id: ProjectId, upwards: Sequence[RunId]) -> None:
-    """A run has come to wait. `upwards`: those that may be idle now, the topmost first."""
+async def mark_idle_ancestors(tx: Tx, project_id: ProjectId, candidates: Sequence[RunId]) -> None:
+    """A run has come to wait. `candidates`: those that may be idle now, the topmost first."""
     idle: list[RunId] = []
-    for run_id in reversed(upwards):
-        found = await tx.execute(_IDLE, {"project_id": project_id, "id": run_id})
+    for run_id in reversed(candidates):
+        found = await tx.execute(_MARK_IDLE, {"project_id": project_id, "id": run_id})
         if found.one_or_none() is None:
             break
         idle.append(run_id)
     if idle:
-        await tx.execute(_HINT, {"hint": run_hint(idle)})
+        await tx.execute(_HINT, {"hint": format_hint(idle)})
 
 
 async def merge_state(
     tx: Tx, project_id: ProjectId, session_id: SessionId, delta: JsonObject
 ) -> None:
     """Merge into the state of the session; null removes a key."""
-    kept, removed = split(delta)
+    kept, removed = split_state_delta(delta)
     values: dict[str, Any] = {"project_id": project_id, "id": session_id}
-    await tx.execute(_SHARE, values | {"set": compact(kept), "removed": removed})
+    await tx.execute(_MERGE_STATE, values | {"set": compact(kept), "removed": removed})
 
 
-def split(delta: JsonObject) -> tuple[JsonObject, list[str]]:
+def split_state_delta(delta: JsonObject) -> tuple[JsonObject, list[str]]:
     """Return the keys to set with their values, and the keys to remove."""
     kept: JsonObject = {key: value for key, value in delta.items() if value is not None}
     return kept, [key for key, value in delta.items() if value is None]
 
 
 async def finish_session_turn(
-    tx: Tx, project_id: ProjectId, run_id: RunId, place: Place, kept: Sequence[JsonObject]
+    tx: Tx, project_id: ProjectId, run_id: RunId, place: Place, items: Sequence[JsonObject]
 ) -> None:
     """The run has ended: its session keeps what it left and goes on with the next run."""
     if place.number is not None:
-        await sessions.close_run(tx, project_id, place.session_id, place.number, run_id, kept)
+        await sessions.close_run(tx, project_id, place.session_id, place.number, run_id, items)

@@ -22,17 +22,17 @@ from runward.domain.registry.guards import Stage
 from runward.domain.run.response import Usage
 from runward.domain.run.state import Changes, Lineage, Place
 from runward.domain.run.status import MOVES, TERMINAL, Move
-from runward.store.postgres.db import DATABASE_ERRORS, Tx, backend_pid, is_outage, log_fields
+from runward.store.postgres.db import DATABASE_ERRORS, Tx, is_outage, log_fields, read_backend_pid
 from runward.store.runs import family
 from runward.store.runs.group import FlushResult
-from runward.store.runs.queries import ACCEPT, NewRun, accept_values, lock_all
-from runward.store.runs.records import RECORDS, Records, as_json, run_hint
+from runward.store.runs.queries import ACCEPT, NewRun, accept_values, lock_runs
+from runward.store.runs.records import RECORDS, Records, format_hint, rows_to_json
 
 log = structlog.get_logger()
 
-_ROW_WAIT: Final = text("SET LOCAL lock_timeout = '5s'")
+_SET_LOCK_TIMEOUT: Final = text("SET LOCAL lock_timeout = '5s'")
 """How long a step whose run is locked by somebody else waits, alone, before it asks again."""
-_PARKED: Final = (Move.PARK, Move.DEFER)
+_PARKING_MOVES: Final = (Move.PARK, Move.DEFER)
 RECONNECT_DELAYS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between tries while PostgreSQL is away; the last one repeats."""
 
@@ -46,13 +46,13 @@ class Ending:
     output: JsonValue = None
     parsed: JsonValue = None
     error: JsonObject | None = None
-    incomplete: JsonObject | None = None
+    incomplete_details: JsonObject | None = None
     delay: timedelta = timedelta(0)
     keep_claim: bool = False
     """A hand-back: it does not count as a claim without progress."""
     escalated: bool = False
     """Of a child run: its end ends the workflow that it is a step of."""
-    refused: Stage | None = None
+    refused_stage: Stage | None = None
     """The stage of a guardrail that refused the run's input or output. The session keeps none of
     it."""
 
@@ -66,30 +66,30 @@ class RelatedChanges:
     awaits_children: bool = False
     """The run is deferred, and not only until callbacks arrive."""
     session_id: SessionId | None = None
-    shared: JsonObject = field(default_factory=dict[str, JsonValue])
+    state_delta: JsonObject = field(default_factory=dict[str, JsonValue])
     """Of the session's state, or of the run's own where it has no session."""
-    leaves: Place | None = None
+    session_place: Place | None = None
     """The run ends: its session goes on with the next one."""
-    kept: tuple[JsonObject, ...] = ()
+    session_items: tuple[JsonObject, ...] = ()
     """What of the run the session's later runs see."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One write of one leased run. `seen`: the version it was decided on, where it starts
-    something, parks or finishes; None where it records what has happened."""
+    """One write of one leased run. `expected_version`: the version it was decided on, where it
+    starts something, parks or finishes; None where it records what has happened."""
 
     project_id: ProjectId
     run_id: RunId
     fence: int
     changes: Changes
-    seen: int | None
+    expected_version: int | None
     turn: int
     usage: Usage
     agent: str | None = None
     """Who carries the run on."""
     ending: Ending | None = None
-    beyond: RelatedChanges | None = None
+    related: RelatedChanges | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +103,16 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class VersionChanged:
     """Somebody changed the run since it was loaded: nothing was written; load, decide again."""
 
     version: int
 
 
-Written: TypeAlias = Committed | Moved | Literal["lost"]
+StepOutcome: TypeAlias = Committed | VersionChanged | Literal["lost"]
 """`lost`: the lease is somebody else's, or nobody's. Nothing was written."""
-Entries: TypeAlias = Sequence[tuple[Step, UUID]]
-Send: TypeAlias = Callable[[Entries], Awaitable[dict[UUID, Written | None]]]
+StepEntries: TypeAlias = Sequence[tuple[Step, UUID]]
+Send: TypeAlias = Callable[[StepEntries], Awaitable[dict[UUID, StepOutcome | None]]]
 """None for a step: its run's row was locked by somebody else, or is gone."""
 
 # The gate reads what `l` has locked, not `r`: of a row that changed or was waited for after the
@@ -189,42 +189,44 @@ class StepWriter:
     async def close(self) -> None:
         await self._drop_connection()
 
-    async def write(self, steps: Sequence[Step]) -> Sequence[FlushResult[Written]]:
+    async def write(self, steps: Sequence[Step]) -> Sequence[FlushResult[StepOutcome]]:
         """One result a step, in order. Waits as long as PostgreSQL is away: the lease decides
         whether the step still counts when it is back."""
         entries = [(step, UUID(int=next(self._write_ids))) for step in steps]
-        results: dict[UUID, FlushResult[Written]] = {
-            entry[1]: asyncio.create_task(self._by_itself(entry))
+        results: dict[UUID, FlushResult[StepOutcome]] = {
+            entry[1]: asyncio.create_task(self._write_alone(entry))
             for entry in entries
-            if entry[0].beyond is not None
+            if entry[0].related is not None
         }
-        for batch in _one_of_each_run([one for one in entries if one[0].beyond is None]):
-            results |= await self._batch(batch)
+        for batch in _split_by_run([one for one in entries if one[0].related is None]):
+            results |= await self._write_batch(batch)
         return [results[write_id] for _, write_id in entries]
 
-    async def _batch(self, entries: Entries) -> dict[UUID, FlushResult[Written]]:
+    async def _write_batch(self, entries: StepEntries) -> dict[UUID, FlushResult[StepOutcome]]:
         try:
-            found = await self._persist(entries, self._on_own_connection)
+            found = await self._send_until_answered(entries, self._send_on_own_connection)
         except (DBAPIError, ValueError) as error:  # ValueError: it cannot be written as JSON
             if len(entries) == 1:
                 return {entries[0][1]: error}
-            one_by_one: dict[UUID, FlushResult[Written]] = {}
+            one_by_one: dict[UUID, FlushResult[StepOutcome]] = {}
             for entry in entries:
-                one_by_one |= await self._batch([entry])
+                one_by_one |= await self._write_batch([entry])
             return one_by_one
-        results: dict[UUID, FlushResult[Written]] = {}
+        results: dict[UUID, FlushResult[StepOutcome]] = {}
         for entry in entries:
             written = found[entry[1]]
             results[entry[1]] = (
-                asyncio.create_task(self._by_itself(entry)) if written is None else written
+                asyncio.create_task(self._write_alone(entry)) if written is None else written
             )
         return results
 
-    async def _by_itself(self, entry: tuple[Step, UUID]) -> Written:
-        found = await self._persist([entry], self._in_transaction)
+    async def _write_alone(self, entry: tuple[Step, UUID]) -> StepOutcome:
+        found = await self._send_until_answered([entry], self._send_in_transaction)
         return found[entry[1]] or "lost"
 
-    async def _persist(self, entries: Entries, send: Send) -> dict[UUID, Written | None]:
+    async def _send_until_answered(
+        self, entries: StepEntries, send: Send
+    ) -> dict[UUID, StepOutcome | None]:
         """Send until PostgreSQL has answered: the gate lets a step through once, so where a
         connection was lost in the commit the next answer tells whether it had happened. Raises
         DBAPIError for what no retry cures."""
@@ -238,41 +240,41 @@ class StepWriter:
                 await asyncio.sleep(delay)
         raise AssertionError("repeat() does not end")
 
-    async def _on_own_connection(self, entries: Entries) -> dict[UUID, Written | None]:
-        values = self._values(entries)
+    async def _send_on_own_connection(self, entries: StepEntries) -> dict[UUID, StepOutcome | None]:
+        values = self._parameters(entries)
         try:
             if self._connection is None:
                 self._connection = await self._autocommit.connect()
-                self._backend = await backend_pid(self._connection)
+                self._backend = await read_backend_pid(self._connection)
                 self._own_backends.add(self._backend)
-            return _read(entries, await self._connection.execute(STEP, values))
+            return _read_outcomes(entries, await self._connection.execute(STEP, values))
         except DATABASE_ERRORS as error:
             if is_outage(error):
                 await self._drop_connection()
             raise
 
-    async def _in_transaction(self, entries: Entries) -> dict[UUID, Written | None]:
+    async def _send_in_transaction(self, entries: StepEntries) -> dict[UUID, StepOutcome | None]:
         [(step, write_id)] = entries
         async with self._engine.begin() as tx:
-            await tx.execute(_ROW_WAIT)
-            if step.beyond is not None:
-                await lock_all(tx, step.project_id, step.run_id)
-            found = _read(entries, await tx.execute(STEP_ALONE, self._values(entries)))
+            await tx.execute(_SET_LOCK_TIMEOUT)
+            if step.related is not None:
+                await lock_runs(tx, step.project_id, step.run_id)
+            found = _read_outcomes(entries, await tx.execute(STEP_ALONE, self._parameters(entries)))
             written = found[write_id]
-            if step.beyond is not None and isinstance(written, Committed) and written.last_seq:
-                await after_step(tx, step, self._lease)
+            if step.related is not None and isinstance(written, Committed) and written.last_seq:
+                await apply_related_changes(tx, step, self._lease)
             return found
 
-    def _values(self, entries: Entries) -> dict[str, Any]:
+    def _parameters(self, entries: StepEntries) -> dict[str, Any]:
         records = Records()
         for step, _ in entries:
             records.add(step.run_id, step.changes)
         return {
-            "steps": as_json(_head_row(step, write_id) for step, write_id in entries),
+            "steps": rows_to_json(_step_to_row(step, write_id) for step, write_id in entries),
             "lease": self._lease,
-            "hint": run_hint(step.run_id for step, _ in entries),
+            "hint": format_hint(step.run_id for step, _ in entries),
             "wakes": any(s.ending and s.ending.move is Move.RELEASE for s, _ in entries),
-            **records.values(),
+            **records.to_parameters(),
         }
 
     async def _drop_connection(self) -> None:
@@ -284,30 +286,30 @@ class StepWriter:
             await connection.close()
 
 
-async def after_step(tx: Tx, step: Step, lease: timedelta) -> None:
+async def apply_related_changes(tx: Tx, step: Step, lease: timedelta) -> None:
     """What lies beyond the run of a step that was just written in this transaction."""
-    beyond, ending = step.beyond, step.ending
+    beyond, ending = step.related, step.ending
     assert beyond is not None
     if beyond.children:
         await tx.execute(ACCEPT, accept_values(beyond.children, lease))
-    if beyond.shared and beyond.session_id is not None:
-        await family.merge_state(tx, step.project_id, beyond.session_id, beyond.shared)
+    if beyond.state_delta and beyond.session_id is not None:
+        await family.merge_state(tx, step.project_id, beyond.session_id, beyond.state_delta)
     if ending is None:
         return
     target = MOVES[ending.move].target
     if target in TERMINAL:
-        await family.ended(tx, step.project_id, beyond.lineage)
-        if beyond.leaves is not None:
+        await family.wake_parent(tx, step.project_id, beyond.lineage)
+        if beyond.session_place is not None:
             await family.finish_session_turn(
-                tx, step.project_id, step.run_id, beyond.leaves, beyond.kept
+                tx, step.project_id, step.run_id, beyond.session_place, beyond.session_items
             )
     elif ending.move is not Move.RELEASE:
         ancestors = beyond.lineage.ancestors if beyond.lineage else ()
         deferred = (step.run_id,) if beyond.awaits_children else ()
-        await family.settle_idle(tx, step.project_id, (*ancestors, *deferred))
+        await family.mark_idle_ancestors(tx, step.project_id, (*ancestors, *deferred))
 
 
-def _one_of_each_run(entries: Entries) -> Iterator[Entries]:
+def _split_by_run(entries: StepEntries) -> Iterator[StepEntries]:
     """Batches in which no run is twice, in order: the records of a statement are joined to its
     gate by the run. Two steps of one run are of two claims, of which one is lost."""
     left = list(entries)
@@ -319,9 +321,9 @@ def _one_of_each_run(entries: Entries) -> Iterator[Entries]:
         left = [entry for entry in left if batch[entry[0].run_id] is not entry]
 
 
-def _read(entries: Entries, rows: CursorResult[Any]) -> dict[UUID, Written | None]:
+def _read_outcomes(entries: StepEntries, rows: CursorResult[Any]) -> dict[UUID, StepOutcome | None]:
     by_run = {row.id: row for row in rows}
-    found: dict[UUID, Written | None] = {}
+    found: dict[UUID, StepOutcome | None] = {}
     for step, write_id in entries:
         row = by_run[step.run_id]
         if not row.locked:
@@ -330,23 +332,27 @@ def _read(entries: Entries, rows: CursorResult[Any]) -> dict[UUID, Written | Non
             found[write_id] = Committed(row.last_seq, row.version, row.at)
         elif row.already:
             found[write_id] = Committed(0, row.version, row.at)
-        elif row.same_fence and step.seen is not None and row.version != step.seen:
-            found[write_id] = Moved(row.version)
+        elif (
+            row.same_fence
+            and step.expected_version is not None
+            and row.version != step.expected_version
+        ):
+            found[write_id] = VersionChanged(row.version)
         else:
             found[write_id] = "lost"
     return found
 
 
-def _head_row(step: Step, write_id: UUID) -> dict[str, Any]:
+def _step_to_row(step: Step, write_id: UUID) -> dict[str, Any]:
     ending = step.ending
     row: dict[str, Any] = {
         "project_id": step.project_id,
         "id": step.run_id,
         "fence": step.fence,
-        "seen": step.seen,
+        "seen": step.expected_version,
         "k": len(step.changes.events),
         "write_id": write_id,
-        "progress": step.changes.progress or (ending is not None and ending.move in _PARKED),
+        "progress": step.changes.progress or (ending is not None and ending.move in _PARKING_MOVES),
         "turn": step.turn,
         "input_tokens": step.usage.input,
         "output_tokens": step.usage.output,
@@ -355,10 +361,10 @@ def _head_row(step: Step, write_id: UUID) -> dict[str, Any]:
         "cost_usd": step.usage.cost,
         "agent": step.agent,
     }
-    beyond = step.beyond
-    if beyond is not None and beyond.shared and beyond.session_id is None:
+    beyond = step.related
+    if beyond is not None and beyond.state_delta and beyond.session_id is None:
         # By the gate itself: a run that ends with this step does not change afterward.
-        kept, removed = family.split(beyond.shared)
+        kept, removed = family.split_state_delta(beyond.state_delta)
         row |= {"shared": kept, "unshared": removed}
     if ending is not None:
         target = MOVES[ending.move].target
@@ -368,7 +374,7 @@ def _head_row(step: Step, write_id: UUID) -> dict[str, Any]:
             "output": ending.output,
             "parsed": ending.parsed,
             "error": ending.error,
-            "incomplete": ending.incomplete,
+            "incomplete": ending.incomplete_details,
             "delay": ending.delay.total_seconds(),
             "defers": ending.move is Move.DEFER,
             "keep_claim": ending.keep_claim,

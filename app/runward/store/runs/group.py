@@ -71,13 +71,13 @@ class GroupCommit(Generic[T, R]):
                 except Exception as error:  # handed to those who wait for it
                     results = [error] * len(batch)
                 for (_, future), result in zip(batch, results, strict=True):
-                    self._answer(future, result)
+                    self._resolve(future, result)
 
-    def _answer(self, future: asyncio.Future[R], result: FlushResult[R]) -> None:
+    def _resolve(self, future: asyncio.Future[R], result: FlushResult[R]) -> None:
         if isinstance(result, asyncio.Task):
             alone = cast("asyncio.Task[R]", result)
             self._alone.add(alone)
-            alone.add_done_callback(lambda task: self._answer_alone(future, task))
+            alone.add_done_callback(lambda task: self._resolve_alone(future, task))
         elif future.done():
             return
         elif isinstance(result, BaseException):
@@ -85,9 +85,9 @@ class GroupCommit(Generic[T, R]):
         else:
             future.set_result(result)
 
-    def _answer_alone(self, future: asyncio.Future[R], task: asyncio.Task[R]) -> None:
+    def _resolve_alone(self, future: asyncio.Future[R], task: asyncio.Task[R]) -> None:
         self._alone.discard(task)
         if task.cancelled():
             future.cancel()
         else:
-            self._answer(future, task.exception() or task.result())
+            self._resolve(future, task.exception() or task.result())

@@ -6,12 +6,12 @@ from typing import Any
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.json import JsonObject
-from runward.domain.run.abandoned import Closed, abandoned
+from runward.domain.run.abandoned import Closed, find_abandoned
 from runward.domain.run.calls import Call, Reason
 from runward.domain.run.settle import close_open_calls
 from runward.domain.run.state import Changes, RunState
-from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus, ending_event
-from runward.domain.run.team import UNREGISTERED, function_tools
+from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus, format_ending_event
+from runward.domain.run.team import UNREGISTERED, build_function_tools
 from runward.domain.run.tools import CompiledTool, compile_tool
 from runward.store import codec
 from runward.store.access.vault import Vault
@@ -20,7 +20,7 @@ from runward.store.registry import tool_registry
 from runward.store.runs import family, queries
 
 
-async def end(
+async def end_run(
     tx: Tx,
     state: RunState,
     reason: Reason,
@@ -35,18 +35,18 @@ async def end(
     state = close_open_calls(state, changes, reason)
     told = {"error": error, "incomplete_details": incomplete}
     data = {key: value for key, value in told.items() if value is not None}
-    changes.add(ending_event(MOVES[move].target), **data)
-    await queries.change(
+    changes.add(format_ending_event(MOVES[move].target), **data)
+    await queries.change_run(
         tx, state, changes, move=move, error=error, incomplete=incomplete, void_lease=void_lease
     )
-    await family.ended(tx, state.project_id, state.lineage)
+    await family.wake_parent(tx, state.project_id, state.lineage)
     if state.place is not None:
-        kept = codec.kept_of(state, None)
+        kept = codec.collect_session_items(state, None)
         await family.finish_session_turn(tx, state.project_id, state.id, state.place, kept)
-    return Closed(abandoned(state, changes))
+    return Closed(find_abandoned(state, changes))
 
 
-async def go_on(
+async def resume_run(
     tx: Tx,
     status: RunStatus,
     state: RunState,
@@ -56,31 +56,31 @@ async def go_on(
 ) -> None:
     """Somebody settled what the run waited for: it is queued, and nothing above it is idle."""
     wakes = Move.WAKE if status in MOVES[Move.WAKE].sources else None
-    await queries.change(tx, state, changes, move=wakes, closed=closed)
+    await queries.change_run(tx, state, changes, move=wakes, closed=closed)
     if wakes is not None and state.lineage is not None:
         await family.requeue_ancestors(tx, state.project_id, state.lineage.ancestors)
 
 
-async def locked_open(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState]:
-    status, state = await locked(tx, project_id, run_id)
+async def lock_open_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState]:
+    status, state = await lock_run(tx, project_id, run_id)
     if status in TERMINAL:
         raise e.RunEndedError(f"This run is {status} already.")
     return status, state
 
 
-async def locked(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState]:
-    found = await queries.lock(tx, project_id, run_id)
+async def lock_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState]:
+    found = await queries.lock_and_load(tx, project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
     return found
 
 
-async def tool_of(tx: Tx, vault: Vault, state: RunState, call: Call) -> CompiledTool:
+async def load_tool(tx: Tx, vault: Vault, state: RunState, call: Call) -> CompiledTool:
     """The version that the call was made for. It exists: versions are never deleted, and a call of
     a tool that Runward made itself never waits for anybody here."""
     assert call.version is not None
     if call.version == UNREGISTERED:
-        return function_tools(state.config)[call.tool]
+        return build_function_tools(state.config)[call.tool]
     wanted = [(call.tool, call.version)]
     [found] = await tool_registry.read_versions(tx, vault, state.project_id, wanted)
     return compile_tool(found.spec, found.version)

@@ -16,10 +16,10 @@ from runward.domain.json import JsonObject, compact
 from runward.domain.run import texts
 from runward.domain.run.calls import ENDING_EVENTS, CallOutcome, Reason
 from runward.domain.run.state import Lineage, Place
-from runward.domain.run.status import MOVES, Move, ending_event
+from runward.domain.run.status import MOVES, Move, format_ending_event
 from runward.store.postgres.db import Tx
 from runward.store.runs import family, queries
-from runward.store.runs.records import run_hint
+from runward.store.runs.records import format_hint
 
 log = structlog.get_logger()
 
@@ -80,17 +80,17 @@ class Quarantine:
     async def end(self, project_id: ProjectId, run_id: RunId, move: Move = Move.FAIL) -> None:
         """End the run, unless it has ended. `move`: FAIL, or CANCEL if a client asked for that."""
         async with self._engine.begin() as tx:
-            ended = await end_unread(tx, project_id, run_id, move)
+            ended = await end_unreadable(tx, project_id, run_id, move)
         if ended:
             self.count += 1
             log.error("run_quarantined", run=format_id(Prefix.RUN, run_id), quarantined=self.count)
 
 
-async def end_unread(tx: Tx, project_id: ProjectId, run_id: RunId, move: Move) -> bool:
+async def end_unreadable(tx: Tx, project_id: ProjectId, run_id: RunId, move: Move) -> bool:
     """End the run and settle its open calls and approvals, like `runward.store.runs.locked.end`,
     without loading it. False: it has ended already, or there is none. Its session keeps nothing of
     it."""
-    await queries.lock_all(tx, project_id, run_id)
+    await queries.lock_runs(tx, project_id, run_id)
     reason, error = _REASONS[move], _ERROR if move is Move.FAIL else None
     unsent = texts.CANCELLED if move is Move.CANCEL else texts.RUN_ENDED
     values = {
@@ -103,9 +103,9 @@ async def end_unread(tx: Tx, project_id: ProjectId, run_id: RunId, move: Move) -
         "reason": reason,
         "outcome": CallOutcome.CANCELLED,
         "call_event": ENDING_EVENTS[CallOutcome.CANCELLED],
-        "run_event": ending_event(MOVES[move].target),
+        "run_event": format_ending_event(MOVES[move].target),
         "data": compact({} if error is None else {"error": error}),
-        "hint": run_hint([run_id]),
+        "hint": format_hint([run_id]),
     }
     row = (await tx.execute(_END, values)).one_or_none()
     if row is None:
@@ -115,7 +115,7 @@ async def end_unread(tx: Tx, project_id: ProjectId, run_id: RunId, move: Move) -
         lineage = Lineage(
             RunId(row.parent_run_id), CallId(row.parent_call_id), ancestors, tuple(row.path)
         )
-        await family.ended(tx, project_id, lineage)
+        await family.wake_parent(tx, project_id, lineage)
     if row.session_id is not None:
         place = Place(SessionId(row.session_id), row.session_seq)
         await family.finish_session_turn(tx, project_id, run_id, place, ())

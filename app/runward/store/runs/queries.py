@@ -13,11 +13,11 @@ from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.config import AgentConfig
-from runward.domain.run.state import Changes, Lineage, Member, Place, RunState, tool_names_of
+from runward.domain.run.state import Changes, Lineage, Member, Place, RunState, list_tool_names
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.store import codec
 from runward.store.postgres.db import Tx, is_outage
-from runward.store.runs.records import RECORDS, Records, as_json, run_hint
+from runward.store.runs.records import RECORDS, Records, format_hint, rows_to_json
 
 _UNREADABLE: Final = (
     ValueError,
@@ -129,7 +129,7 @@ class NewRun:
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        return tool_names_of(self.config, self.team)
+        return list_tool_names(self.config, self.team)
 
 
 _ACCEPT: Final = (
@@ -191,10 +191,10 @@ async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus,
         if is_outage(error):
             raise
         raise e.RunUnreadableError(project_id, run_id) from error
-    return None if row is None else (RunStatus(row["status"]), state_from(row))
+    return None if row is None else (RunStatus(row["status"]), parse_state(row))
 
 
-def state_from(row: RowMapping) -> RunState:
+def parse_state(row: RowMapping) -> RunState:
     """Parse a row of STATE. Raises RunUnreadableError."""
     try:
         return codec.state_from_row(dict(row))
@@ -202,31 +202,33 @@ def state_from(row: RowMapping) -> RunState:
         raise e.RunUnreadableError(ProjectId(row["project_id"]), RunId(row["id"])) from error
 
 
-async def lock(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
+async def lock_and_load(
+    tx: Tx, project_id: ProjectId, run_id: RunId
+) -> tuple[RunStatus, RunState] | None:
     """The run as it is, and as it stays until the transaction ends; so do all above it."""
-    await lock_all(tx, project_id, run_id)
+    await lock_runs(tx, project_id, run_id)
     return await load(tx, project_id, run_id)
 
 
-async def lock_all(tx: Tx, project_id: ProjectId, run_id: RunId, *others: RunId) -> None:
+async def lock_runs(tx: Tx, project_id: ProjectId, run_id: RunId, *others: RunId) -> None:
     """The run, all above it, and `others`: as they stay until the transaction ends."""
     await tx.execute(LOCK, {"project_id": project_id, "ids": [run_id, *others], "of": run_id})
 
 
-_BELOW: Final = text(
+_OPEN_DESCENDANTS: Final = text(
     "SELECT id FROM runs WHERE project_id = :project_id AND parent_run_id IS NOT NULL"
     " AND ancestors @> ARRAY[CAST(:id AS uuid)]"
     " AND status IN ('queued', 'in_progress', 'requires_action') ORDER BY id"
 )
 
 
-async def open_below(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[RunId]:
+async def list_open_descendants(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[RunId]:
     """Child runs, and theirs, that have not ended."""
-    rows = await tx.execute(_BELOW, {"project_id": project_id, "id": run_id})
+    rows = await tx.execute(_OPEN_DESCENDANTS, {"project_id": project_id, "id": run_id})
     return [RunId(row.id) for row in rows]
 
 
-async def change(
+async def change_run(
     tx: Tx,
     state: RunState,
     changes: Changes,
@@ -256,10 +258,10 @@ async def change(
     records.add(state.id, changes)
     records.closed += closed
     values = {
-        "steps": as_json([head]),
-        "hint": run_hint([state.id]),
+        "steps": rows_to_json([head]),
+        "hint": format_hint([state.id]),
         "wakes": target is RunStatus.QUEUED,
-        **records.values(),
+        **records.to_parameters(),
     }
     return (await tx.execute(CHANGE, values)).scalar_one()
 
@@ -286,18 +288,18 @@ def accept_values(batch: Sequence[NewRun], lease: timedelta) -> dict[str, Any]:
                 "key": key,
                 "route": route,
                 "body_digest": body_digest,
-                **_around(new),
+                **_origin_row(new),
             }
         )
     return {
-        "steps": as_json(rows),
+        "steps": rows_to_json(rows),
         "lease": lease,
         "wakes": any(not (new.lease or new.waits) for new in batch),
-        **records.values(),
+        **records.to_parameters(),
     }
 
 
-def _around(new: NewRun) -> dict[str, Any]:
+def _origin_row(new: NewRun) -> dict[str, Any]:
     """Where it comes from and what it is part of."""
     lineage, place = new.lineage, new.place
     return {

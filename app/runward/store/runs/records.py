@@ -120,7 +120,7 @@ class Records:
                 "arguments": asked.call.arguments,
                 "digest": asked.call.digest,
                 "status": changes.closed_approvals.get(asked.id, "pending"),
-                "allowed": asked.allowed,
+                "allowed": asked.allowed_decisions,
                 "expires_seconds": asked.expires_seconds,
             }
             for asked in changes.approvals
@@ -132,22 +132,22 @@ class Records:
             if approval_id not in new
         ]
 
-    def values(self) -> dict[str, str]:
+    def to_parameters(self) -> dict[str, str]:
         return {
-            "events": as_json(self.events),
-            "segments": as_json(self.segments),
-            "inserted": as_json(self.inserted),
-            "updated": as_json(self.updated),
-            "approvals": as_json(self.approvals),
-            "closed": as_json(self.closed),
+            "events": rows_to_json(self.events),
+            "segments": rows_to_json(self.segments),
+            "inserted": rows_to_json(self.inserted),
+            "updated": rows_to_json(self.updated),
+            "approvals": rows_to_json(self.approvals),
+            "closed": rows_to_json(self.closed),
         }
 
 
-def as_json(rows: Iterable[dict[str, Any]]) -> str:
+def rows_to_json(rows: Iterable[dict[str, Any]]) -> str:
     return to_json(list(rows), inf_nan_mode="null").decode()
 
 
-def run_hint(ids: Iterable[UUID]) -> str:
+def format_hint(ids: Iterable[UUID]) -> str:
     """The payload of a NOTIFY: which runs changed, `*` where they are too many for one (8,000
     bytes is PostgreSQL's limit). It is a hint: readers look for themselves."""
     listed = ",".join(run_id.hex for run_id in ids)

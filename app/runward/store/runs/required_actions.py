@@ -55,7 +55,7 @@ LIMIT :limit"""
 )
 
 
-async def pending_actions(
+async def list_pending_actions(
     tx: Tx, project_id: ProjectId, limit: int
 ) -> tuple[Sequence[PendingAction], PendingCounts]:
     """Return the first `limit` in the order of the inbox, and the counts of all."""

@@ -26,13 +26,13 @@ from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import runs
 from runward.store.runs.views import PARKED, RUN_COLUMNS, RunView, run_from_row
 
-LOOKED_AT: Final = 2_000
+MAX_SEARCHED_RUNS: Final = 2_000
 """Runs that one search for a text looks at: none of their texts has an index."""
-SKEW_MS: Final = 86_400_000
+MAX_SKEW_MS: Final = 86_400_000
 """How far the clock that made a run's id may be from the database's."""
 _MAX_MS: Final = 2**48 - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_SAID: Final = """EXISTS (
+_IN_USER_MESSAGES: Final = """EXISTS (
   SELECT FROM run_items i, json_array_elements(i.items) AS m(item),
     LATERAL (SELECT CASE json_typeof(m.item -> 'content') WHEN 'string' THEN m.item ->> 'content'
       ELSE (SELECT string_agg(part ->> 'text', '')
@@ -65,13 +65,13 @@ class FoundRuns:
     """`left_at`: the last run that was looked at, where there are more; None: all were."""
 
     runs: list[RunView]
-    left_at: UUID | None = None
+    resume_after: UUID | None = None
 
 
 async def search_runs(
     tx: Tx,
     project_id: ProjectId,
-    which: RunFilter,
+    filters: RunFilter,
     *,
     after: UUID | None,
     limit: int,
@@ -79,55 +79,57 @@ async def search_runs(
 ) -> FoundRuns:
     """In the order in which they were created."""
     order = runs.c.id.desc() if descending else runs.c.id
-    within = [runs.c.project_id == project_id, *_within(which)]
+    within = [runs.c.project_id == project_id, *_indexed_conditions(filters)]
     if after is not None:
         within.append(runs.c.id < after if descending else runs.c.id > after)
     left_at: UUID | None = None
-    if which.text is not None:
-        seen = select(runs.c.id).where(*within).order_by(order).offset(LOOKED_AT - 1).limit(2)
+    if filters.text is not None:
+        seen = (
+            select(runs.c.id).where(*within).order_by(order).offset(MAX_SEARCHED_RUNS - 1).limit(2)
+        )
         last = (await tx.execute(seen)).scalars().all()
         if len(last) == 2:
             left_at = last[0]
             within.append(runs.c.id >= left_at if descending else runs.c.id <= left_at)
-    query: Select[Any] = select(*RUN_COLUMNS).where(*within, *_fits(which))
+    query: Select[Any] = select(*RUN_COLUMNS).where(*within, *_row_conditions(filters))
     rows = await tx.execute(query.order_by(order).limit(limit))
     found = [run_from_row(row) for row in rows]
     return FoundRuns(found, left_at if len(found) < limit else None)
 
 
-def _within(which: RunFilter) -> list[ColumnElement[bool]]:
+def _indexed_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
     """What an index finds, or the order of ids."""
     found: list[ColumnElement[bool]] = []
-    if which.ids is not None:
-        found.append(runs.c.id.between(*which.ids))
-    if which.ids is None or which.parent is not None:
-        found.append(runs.c.parent_run_id == which.parent)
-    if which.session is not None:
-        found.append(runs.c.session_id == which.session)
-        if which.parent is None:
+    if filters.ids is not None:
+        found.append(runs.c.id.between(*filters.ids))
+    if filters.ids is None or filters.parent is not None:
+        found.append(runs.c.parent_run_id == filters.parent)
+    if filters.session is not None:
+        found.append(runs.c.session_id == filters.session)
+        if filters.parent is None:
             found.append(runs.c.session_seq.is_not(None))
-    if which.created_from is not None:
-        found.append(runs.c.id >= _id_at(which.created_from, -SKEW_MS))
-        found.append(runs.c.created_at >= which.created_from)
-    if which.created_before is not None:
-        found.append(runs.c.id < _id_at(which.created_before, SKEW_MS))
-        found.append(runs.c.created_at < which.created_before)
+    if filters.created_from is not None:
+        found.append(runs.c.id >= _first_id_at(filters.created_from, -MAX_SKEW_MS))
+        found.append(runs.c.created_at >= filters.created_from)
+    if filters.created_before is not None:
+        found.append(runs.c.id < _first_id_at(filters.created_before, MAX_SKEW_MS))
+        found.append(runs.c.created_at < filters.created_before)
     return found
 
 
-def _fits(which: RunFilter) -> list[ColumnElement[bool]]:
+def _row_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
     """What has to be read of every run."""
     found: list[ColumnElement[bool]] = []
-    if which.statuses:
-        found.append(_is_shown_as(which.statuses))
-    if which.agent is not None:
-        found.append(runs.c.agent == which.agent)
-    if which.text is not None:
-        found.append(_has(which.text))
+    if filters.statuses:
+        found.append(_status_condition(filters.statuses))
+    if filters.agent is not None:
+        found.append(runs.c.agent == filters.agent)
+    if filters.text is not None:
+        found.append(_text_condition(filters.text))
     return found
 
 
-def _is_shown_as(statuses: Sequence[RunStatus]) -> ColumnElement[bool]:
+def _status_condition(statuses: Sequence[RunStatus]) -> ColumnElement[bool]:
     """The stored status alone where it is enough: the planner knows how many runs have it."""
     stored, parked = runs.c.status.in_(statuses), literal_column(PARKED, Boolean)
     if RunStatus.IN_PROGRESS in statuses and RunStatus.QUEUED not in statuses:
@@ -137,7 +139,7 @@ def _is_shown_as(statuses: Sequence[RunStatus]) -> ColumnElement[bool]:
     return stored
 
 
-def _has(sought: str) -> ColumnElement[bool]:
+def _text_condition(sought: str) -> ColumnElement[bool]:
     pattern = "%" + re.sub("[%_/]", r"/\g<0>", sought) + "%"
     texts = (
         runs.c.agent,
@@ -149,11 +151,11 @@ def _has(sought: str) -> ColumnElement[bool]:
     return or_(
         *(func.lower(one).like(func.lower(pattern), escape="/") for one in texts),
         text(_IN_METADATA).bindparams(sought=pattern),
-        text(_SAID).bindparams(sought=pattern),
+        text(_IN_USER_MESSAGES).bindparams(sought=pattern),
     )
 
 
-def _id_at(at: datetime, skew_ms: int) -> UUID:
+def _first_id_at(at: datetime, skew_ms: int) -> UUID:
     """The first UUIDv7 (RFC 9562) of that millisecond."""
     ms = (at - _EPOCH) // timedelta(milliseconds=1) + skew_ms
     return UUID(int=min(max(0, ms), _MAX_MS) << 80)

@@ -14,11 +14,11 @@ MAX_RUNS: Final = 200
 """Earlier runs that a run is given the items of."""
 MAX_BYTES: Final = 4_194_304
 """Of those items, as JSON. The newest run's are given whatever their size."""
-_BEYOND: Final = 2**62
+_MAX_SEQ: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class KeptItem:
+class SessionItem:
     """`number` counts a run's items from 1."""
 
     seq: int
@@ -52,7 +52,7 @@ _ASCENDING: Final = text(_ITEMS.format(op=">", order="ASC"))
 _DESCENDING: Final = text(_ITEMS.format(op="<", order="DESC"))
 
 
-async def history(
+async def load_history(
     tx: Tx, project_id: ProjectId, session_id: SessionId, before_seq: int
 ) -> tuple[tuple[Item, ...], ...]:
     """Of each earlier run its items, the oldest run first; the newest that the limits allow. The
@@ -63,7 +63,7 @@ async def history(
     return tuple(tuple(item_from_json(item) for item in row.items) for row in rows)
 
 
-async def items_after(
+async def list_items(
     tx: Tx,
     project_id: ProjectId,
     session_id: SessionId,
@@ -71,10 +71,10 @@ async def items_after(
     after: tuple[int, int] | None,
     limit: int,
     descending: bool,
-) -> list[KeptItem]:
+) -> list[SessionItem]:
     """`after`: the seq and number of an item, which need not be there."""
-    seq, number = after or ((_BEYOND, 0) if descending else (0, 0))
+    seq, number = after or ((_MAX_SEQ, 0) if descending else (0, 0))
     values = {"project_id": project_id, "session_id": session_id, "limit": limit}
     query = _DESCENDING if descending else _ASCENDING
     rows = await tx.execute(query, values | {"seq": seq, "number": number})
-    return [KeptItem(row.seq, row.number, RunId(row.run_id), row.item) for row in rows]
+    return [SessionItem(row.seq, row.number, RunId(row.run_id), row.item) for row in rows]

@@ -19,16 +19,16 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
-from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits, merged
+from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits_limit, merge_delta
 from runward.store.ids import mint
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import session_items, sessions
 
-MAX_OPEN: Final = 1000
+MAX_OPEN_RUNS: Final = 1000
 """Runs of one session that have not ended."""
-MAX_FORKED: Final = 1000
+MAX_FORKED_RUNS: Final = 1000
 """Runs whose items a fork begins with, the newest ones."""
-MAX_ROUNDS: Final = 3
+MAX_CANCEL_ROUNDS: Final = 3
 """How often a run with `cancel_previous` clears the way before it gives up."""
 BATCH: Final = 200
 """Runs that one sweep lets begin."""
@@ -45,7 +45,7 @@ class SessionSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class StoredSession:
     id: SessionId
     name: str | None
     metadata: JsonObject
@@ -68,19 +68,19 @@ _OPEN: Final = """
       WHERE b.project_id = {session}.project_id AND b.session_id = {session}.id
         AND b.session_seq IS NOT NULL AND b.started_at IS NOT NULL
       ORDER BY b.session_seq DESC LIMIT 1), 0)"""
-_THIS: Final = """
+_ONE_SESSION: Final = """
 WITH s AS (SELECT CAST(:project_id AS uuid) AS project_id, CAST(:session_id AS uuid) AS id)"""
 _OPEN_RUNS: Final = text(
-    _THIS
+    _ONE_SESSION
     + " SELECT r.id FROM s CROSS JOIN LATERAL ("
     + _OPEN.format(session="s")
     + " ) r ORDER BY r.session_seq DESC LIMIT :limit"
 )
 # A run that somebody holds at this moment is skipped, since waiting for it could be for ever: it
 # may be ending, and then its end looks for the next one, or else `wake_stranded` finds it.
-_WAKE: Final = """, first AS (
+_WAKE_BEGIN: Final = """, first AS (
   SELECT r.* FROM s CROSS JOIN LATERAL ("""
-_WOKEN: Final = """
+_WAKE_END: Final = """
   ORDER BY o.session_seq LIMIT 1) r
 ), due AS (
   SELECT r.project_id, r.id FROM runs r JOIN first f ON f.project_id = r.project_id AND f.id = r.id
@@ -95,7 +95,11 @@ _WOKEN: Final = """
 )
 SELECT woken.id FROM woken LEFT JOIN hint ON true"""
 _WAKE_NEXT: Final = text(
-    _THIS + _WAKE + _OPEN.format(session="s") + " AND o.id <> CAST(:run_id AS uuid)" + _WOKEN
+    _ONE_SESSION
+    + _WAKE_BEGIN
+    + _OPEN.format(session="s")
+    + " AND o.id <> CAST(:run_id AS uuid)"
+    + _WAKE_END
 )
 _WAKE_STRANDED: Final = text(
     """
@@ -104,9 +108,9 @@ WITH s AS (
   WHERE status = 'queued' AND available_at = 'infinity' AND session_seq IS NOT NULL
     AND started_at IS NULL
 )"""
-    + _WAKE
+    + _WAKE_BEGIN
     + _OPEN.format(session="s")
-    + _WOKEN
+    + _WAKE_END
 )
 _KEEP: Final = text(
     """
@@ -123,7 +127,7 @@ WHERE r.project_id = :project_id AND r.id = :run_id AND k.project_id = r.project
 )
 
 
-async def take_place(
+async def take_slot(
     tx: Tx, project_id: ProjectId, session_id: SessionId, on_conflict: OnConflict | None
 ) -> SessionSlot:
     """The next run's place; its row belongs into the same transaction. `on_conflict`: in place
@@ -135,8 +139,8 @@ async def take_place(
             raise e.SessionBusyError
         case OnConflict.CANCEL_PREVIOUS if waiting:
             return SessionSlot(0, waits=False, previous=waiting)
-        case _ if len(waiting) >= MAX_OPEN:
-            raise e.TooManyRequestsError(f"{MAX_OPEN} runs of this session are open already.")
+        case _ if len(waiting) >= MAX_OPEN_RUNS:
+            raise e.TooManyRequestsError(f"{MAX_OPEN_RUNS} runs of this session are open already.")
         case _:
             pass
     taken = (
@@ -183,7 +187,7 @@ async def wake_stranded(tx: Tx) -> int:
 
 async def open_runs(tx: Tx, project_id: ProjectId, session_id: SessionId) -> tuple[RunId, ...]:
     """That have not ended, newest first, at most MAX_OPEN; child runs are not among them."""
-    values = {"project_id": project_id, "session_id": session_id, "limit": MAX_OPEN}
+    values = {"project_id": project_id, "session_id": session_id, "limit": MAX_OPEN_RUNS}
     return tuple(RunId(row.id) for row in await tx.execute(_OPEN_RUNS, values))
 
 
@@ -198,59 +202,59 @@ async def create(
     metadata: JsonObject,
     state: JsonObject,
     on_conflict: OnConflict,
-) -> Session:
+) -> StoredSession:
     made = insert(sessions).values(
         project_id=project_id,
         id=mint(),
         name=name,
         metadata=metadata,
-        state=_checked(state),
+        state=_check_state_size(state),
         on_conflict=on_conflict,
     )
-    return _session((await tx.execute(made.returning(sessions))).one())
+    return _session_from_row((await tx.execute(made.returning(sessions))).one())
 
 
-async def get(tx: Tx, project_id: ProjectId, session_id: SessionId) -> Session | None:
+async def get(tx: Tx, project_id: ProjectId, session_id: SessionId) -> StoredSession | None:
     query = select(sessions).where(sessions.c.project_id == project_id, sessions.c.id == session_id)
     row = (await tx.execute(query)).one_or_none()
-    return None if row is None else _session(row)
+    return None if row is None else _session_from_row(row)
 
 
-async def lock(tx: Tx, project_id: ProjectId, session_id: SessionId) -> Session:
+async def lock(tx: Tx, project_id: ProjectId, session_id: SessionId) -> StoredSession:
     """As it stays until the transaction ends. Raises SessionNotFoundError."""
     query = select(sessions).where(sessions.c.project_id == project_id, sessions.c.id == session_id)
     row = (await tx.execute(query.with_for_update())).one_or_none()
     if row is None:
         raise e.SessionNotFoundError
-    return _session(row)
+    return _session_from_row(row)
 
 
 async def search(
     tx: Tx, project_id: ProjectId, *, after: UUID | None, limit: int, descending: bool
-) -> list[Session]:
+) -> list[StoredSession]:
     """In the order in which they were created."""
     query = select(sessions).where(sessions.c.project_id == project_id)
     if after is not None:
         query = query.where(sessions.c.id < after if descending else sessions.c.id > after)
     order = sessions.c.id.desc() if descending else sessions.c.id
-    return [_session(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+    return [_session_from_row(row) for row in await tx.execute(query.order_by(order).limit(limit))]
 
 
-async def change(
-    tx: Tx, project_id: ProjectId, session_id: SessionId, *, delta: JsonObject, **given: Any
-) -> Session:
-    """`delta` is merged into the state; `given` are name, metadata and on_conflict, where they
+async def update_session(
+    tx: Tx, project_id: ProjectId, session_id: SessionId, *, delta: JsonObject, **fields: Any
+) -> StoredSession:
+    """`delta` is merged into the state; `fields` are name, metadata and on_conflict, where they
     change. Raises SessionNotFoundError, InvalidRequestError."""
     session = await lock(tx, project_id, session_id)
     if delta:
-        given["state"] = _checked(merged(session.state, delta))
+        fields["state"] = _check_state_size(merge_delta(session.state, delta))
     changed = (
         update(sessions)
         .where(sessions.c.project_id == project_id, sessions.c.id == session_id)
-        .values(updated_at=func.clock_timestamp(), **given)
+        .values(updated_at=func.clock_timestamp(), **fields)
         .returning(sessions)
     )
-    return _session((await tx.execute(changed)).one())
+    return _session_from_row((await tx.execute(changed)).one())
 
 
 async def delete(tx: Tx, project_id: ProjectId, session_id: SessionId) -> None:
@@ -265,7 +269,7 @@ async def delete(tx: Tx, project_id: ProjectId, session_id: SessionId) -> None:
     )
 
 
-_BEYOND: Final = 2**62
+_MAX_SEQ: Final = 2**62
 _COPY: Final = text(
     """
 INSERT INTO session_items (project_id, session_id, seq, run_id, items, created_at)
@@ -277,11 +281,11 @@ ORDER BY seq DESC LIMIT :limit"""
 
 async def fork(
     tx: Tx, project_id: ProjectId, session_id: SessionId, *, run_id: RunId | None, name: str | None
-) -> Session:
+) -> StoredSession:
     """A session that goes on from an ended run of this one, or from its newest; the state is
     this one's as it is now. Raises SessionNotFoundError, RunNotFoundError, SessionBusyError."""
     session = await lock(tx, project_id, session_id)
-    seq = _BEYOND if run_id is None else await _seq_of(tx, project_id, session_id, run_id)
+    seq = _MAX_SEQ if run_id is None else await _read_seq(tx, project_id, session_id, run_id)
     made = insert(sessions).values(
         project_id=project_id,
         id=mint(),
@@ -294,13 +298,13 @@ async def fork(
         .where(sessions.c.project_id == project_id, sessions.c.id == session_id)
         .scalar_subquery(),
     )
-    forked = _session((await tx.execute(made.returning(sessions))).one())
+    forked = _session_from_row((await tx.execute(made.returning(sessions))).one())
     values = {"project_id": project_id, "session_id": session_id, "fork": forked.id, "seq": seq}
-    await tx.execute(_COPY, values | {"limit": MAX_FORKED})
+    await tx.execute(_COPY, values | {"limit": MAX_FORKED_RUNS})
     return forked
 
 
-async def _seq_of(tx: Tx, project_id: ProjectId, session_id: SessionId, run_id: RunId) -> int:
+async def _read_seq(tx: Tx, project_id: ProjectId, session_id: SessionId, run_id: RunId) -> int:
     query = select(session_items.c.seq).where(
         session_items.c.project_id == project_id,
         session_items.c.session_id == session_id,
@@ -314,15 +318,15 @@ async def _seq_of(tx: Tx, project_id: ProjectId, session_id: SessionId, run_id: 
     raise e.RunNotFoundError("This session has no such run.")
 
 
-def _checked(state: JsonObject) -> JsonObject:
-    if not fits(state):
+def _check_state_size(state: JsonObject) -> JsonObject:
+    if not fits_limit(state):
         wrong = FieldError("state", f"must be at most {MAX_STATE_BYTES} bytes as JSON")
         raise e.InvalidRequestError(errors=[wrong])
     return state
 
 
-def _session(row: Any) -> Session:
-    return Session(
+def _session_from_row(row: Any) -> StoredSession:
+    return StoredSession(
         id=SessionId(row.id),
         name=row.name,
         metadata=row.metadata,

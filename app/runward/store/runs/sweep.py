@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.store.postgres.db import Tx
-from runward.store.runs.claims import MAX_CLAIMS, MAX_LOST_LEASES, Held
+from runward.store.runs.claims import MAX_CLAIMS, MAX_LOST_LEASES, HeldLease
 
 BATCH: Final = 200
 """Rows of one kind in one sweep; the next follows at once where there were so many."""
@@ -98,7 +98,7 @@ WHERE r.id IS NULL"""
 
 
 # Whoever locks such a run works on it, so it is left out.
-_FORGIVE: Final = text(
+_REVERT_CLAIMS: Final = text(
     """
 WITH h AS (
   SELECT * FROM unnest(CAST(:projects AS uuid[]), CAST(:ids AS uuid[]), CAST(:fences AS bigint[]))
@@ -122,25 +122,25 @@ class DueAnswer:
 
 
 async def renew_leases(
-    tx: Tx, lease: timedelta, held: Sequence[Held], dropped: Sequence[Held] = ()
-) -> list[Held]:
+    tx: Tx, lease: timedelta, held: Sequence[HeldLease], dropped: Sequence[HeldLease] = ()
+) -> list[HeldLease]:
     """Renew the leases in `held`, and return the lost ones of `held` and `dropped`. Nobody works
     under the leases in `dropped`, so they expire. One process may name two leases of one run. If a
     run is locked, its lease is renewed the next time, so that the others need not wait."""
     leases = [*held, *dropped]
     kept = [True] * len(held) + [False] * len(dropped)
-    values = {"lease": lease, "kept": kept, **_rows(leases)}
+    values = {"lease": lease, "kept": kept, **_leases_to_columns(leases)}
     lost = {(row.id, row.fence) for row in await tx.execute(_HEARTBEAT, values)}
     return [one for one in leases if (one.run_id, one.fence) in lost]
 
 
-async def forgive(tx: Tx, lost: Sequence[Held]) -> None:
+async def revert_claims(tx: Tx, leases: Sequence[HeldLease]) -> None:
     """Take the claims of these leases back. The worker that lost them lives, so the runs did not
     take it down."""
-    await tx.execute(_FORGIVE, _rows(lost))
+    await tx.execute(_REVERT_CLAIMS, _leases_to_columns(leases))
 
 
-def _rows(held: Sequence[Held]) -> dict[str, Any]:
+def _leases_to_columns(held: Sequence[HeldLease]) -> dict[str, Any]:
     return {
         "projects": [one.project_id for one in held],
         "ids": [one.run_id for one in held],
@@ -153,24 +153,24 @@ async def free_expired_leases(tx: Tx) -> list[UUID]:
     return list((await tx.execute(_LEASES, {"batch": BATCH})).scalars())
 
 
-async def due_approvals(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, ApprovalId]]:
-    rows = await _all(tx, _APPROVALS, limit)
+async def list_due_approvals(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, ApprovalId]]:
+    rows = await _fetch(tx, _APPROVALS, limit)
     return [(ProjectId(row.project_id), ApprovalId(row.id)) for row in rows]
 
 
-async def due_callbacks(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
-    return await _due_answers(tx, _CALLBACKS, limit)
+async def list_due_callbacks(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
+    return await _list_due_answers(tx, _CALLBACKS, limit)
 
 
-async def due_results(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
+async def list_due_results(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
     """Of calls that their client runs."""
-    return await _due_answers(tx, _RESULTS, limit)
+    return await _list_due_answers(tx, _RESULTS, limit)
 
 
-async def _due_answers(tx: Tx, statement: Any, limit: int) -> list[DueAnswer]:
+async def _list_due_answers(tx: Tx, statement: Any, limit: int) -> list[DueAnswer]:
     return [
         DueAnswer(ProjectId(row.project_id), RunId(row.run_id), CallId(row.call_id))
-        for row in await _all(tx, statement, limit)
+        for row in await _fetch(tx, statement, limit)
     ]
 
 
@@ -180,11 +180,13 @@ async def is_overdue(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: Call
     return bool((await tx.execute(_OVERDUE, values)).scalar_one_or_none())
 
 
-async def due_deadlines(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, RunId]]:
-    return [(ProjectId(row.project_id), RunId(row.id)) for row in await _all(tx, _DEADLINES, limit)]
+async def list_due_deadlines(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, RunId]]:
+    return [
+        (ProjectId(row.project_id), RunId(row.id)) for row in await _fetch(tx, _DEADLINES, limit)
+    ]
 
 
-async def crash_loops(
+async def list_crash_loops(
     tx: Tx, lease: timedelta, limit: int = BATCH
 ) -> list[tuple[ProjectId, RunId]]:
     """Return runs that take their workers down. `lease`: how long a worker may take to report that
@@ -201,15 +203,15 @@ async def is_crash_loop(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
     return bool((await tx.execute(_IS_CRASH_LOOP, values)).scalar_one_or_none())
 
 
-async def orphans(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, RunId]]:
+async def list_orphans(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, RunId]]:
     """Ended runs that have open child runs."""
-    return [(ProjectId(row.project_id), RunId(row.id)) for row in await _all(tx, _ORPHANS, limit)]
+    return [(ProjectId(row.project_id), RunId(row.id)) for row in await _fetch(tx, _ORPHANS, limit)]
 
 
-async def drop_old_idempotency_keys(tx: Tx) -> int:
+async def delete_expired_idempotency_keys(tx: Tx) -> int:
     """How many there were."""
-    return len(await _all(tx, _OLD_KEYS, BATCH))
+    return len(await _fetch(tx, _OLD_KEYS, BATCH))
 
 
-async def _all(tx: Tx, statement: Any, limit: int) -> Sequence[Any]:
+async def _fetch(tx: Tx, statement: Any, limit: int) -> Sequence[Any]:
     return (await tx.execute(statement, {"batch": limit})).all()

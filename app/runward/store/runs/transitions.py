@@ -12,30 +12,30 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.events.event_types import MAX_PER_RUN
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, format_id
-from runward.domain.json import JsonObject, same
+from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run import approvals as rules
-from runward.domain.run.abandoned import Closed, abandoned, together
+from runward.domain.run.abandoned import Closed, find_abandoned, merge_closed
 from runward.domain.run.approvals import ApprovalStatus, Approve, Decision, Edit, Reject
 from runward.domain.run.bounds import check_room
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason
 from runward.domain.run.items import Item
 from runward.domain.run.resolve import (
-    MAX_ROUNDS,
+    MAX_INPUT_REQUESTS,
     Callback,
     CallbackCompleted,
     CallbackFailed,
     InputRequired,
     Progress,
     Resolution,
-    call_back,
+    apply_callback,
+    apply_resolution,
     checks_results,
-    keep,
-    resolve,
-    rounds,
-    says_the_same,
-    was_asked,
+    count_input_requests,
+    is_repeated_request,
+    keep_answer,
+    matches_result,
 )
-from runward.domain.run.settle import conclude, timed_out
+from runward.domain.run.settle import classify_timeout, conclude
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.domain.run.tools import CompiledTool
@@ -45,11 +45,11 @@ from runward.store.ids import mint
 from runward.store.postgres.db import Tx
 from runward.store.runs import approvals, claims, queries, sweep, views
 from runward.store.runs.approvals import Approval
-from runward.store.runs.locked import end, go_on, locked, locked_open, tool_of
+from runward.store.runs.locked import end_run, load_tool, lock_open_run, lock_run, resume_run
 
-_CALLED_BACK: Final = frozenset({CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_INPUT})
-_GONE: Final = "The deadline passed while the run waited."
-_TIMED: Final = {
+_CALLBACK_PHASES: Final = frozenset({CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_INPUT})
+_DEADLINE_MESSAGE: Final = "The deadline passed while the run waited."
+_TIMEOUT_MESSAGES: Final = {
     CallPhase.AWAITING_CALLBACK: "No callback came in time.",
     CallPhase.AWAITING_RESULT: "No result came in time.",
 }
@@ -61,45 +61,45 @@ async def decide(
     project_id: ProjectId,
     approval_id: ApprovalId,
     decision: Decision,
-    by: str,
+    approver: str,
 ) -> Approval:
     """Exactly one decision wins; the same again is answered like the first. Raises AppErrors."""
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None:
         raise e.ApprovalNotFoundError
-    status, state = await locked(tx, project_id, asked.run_id)
+    status, state = await lock_run(tx, project_id, asked.run_id)
     asked = await approvals.get(tx, project_id, approval_id)
     assert asked is not None
-    if asked.status is ApprovalStatus.PENDING and _left_behind(asked, state):
+    if asked.status is ApprovalStatus.PENDING and _is_abandoned(asked, state):
         asked = replace(asked, status=ApprovalStatus.WITHDRAWN)
     if asked.status is not ApprovalStatus.PENDING or asked.expired:
-        return _second(asked, decision)
+        return _answer_repeated(asked, decision)
     if decision.digest is not None and decision.digest != asked.digest:
         raise e.DigestMismatchError
     if decision.decision not in asked.allowed_decisions:
         raise e.DecisionNotAllowedError
     _check_remember(decision, state)
     call = state.calls[CallId(asked.call_id)]
-    tool = await tool_of(tx, vault, state, call)
+    tool = await load_tool(tx, vault, state, call)
     if isinstance(decision, Edit):
         _check_edit(state, tool, decision)
-    changes, expired = Changes(), await _expired_beside(tx, state, decision)
-    _, decided = rules.decide(state, changes, call, tool, decision, by, expired=expired)
+    changes, expired = Changes(), await _list_expired(tx, state, decision)
+    _, decided = rules.decide(state, changes, call, tool, decision, approver, expired_ids=expired)
     if isinstance(decision, Approve | Reject) and decision.remember is not None:
-        remembered = rules.remembered(decision, call, state.agent)
+        remembered = rules.remember_decision(decision, call, state.agent)
         session = state.place.session_id if state.place else None
         await approvals.remember(tx, project_id, state.id, remembered, decision.remember, session)
-    closed = approvals.closed_rows(state.id, decided, by)
-    await go_on(tx, status, state, changes, closed=closed)
+    closed = approvals.decisions_to_rows(state.id, decided, approver)
+    await resume_run(tx, status, state, changes, closed=closed)
     after = await approvals.get(tx, project_id, approval_id)
     assert after is not None
     return after
 
 
-async def _expired_beside(tx: Tx, state: RunState, decision: Decision) -> frozenset[ApprovalId]:
+async def _list_expired(tx: Tx, state: RunState, decision: Decision) -> frozenset[ApprovalId]:
     """The run's expired approvals, where the decision could cover them."""
     if isinstance(decision, Approve | Reject) and decision.remember is not None:
-        return await approvals.expired_of(tx, state.project_id, state.id)
+        return await approvals.list_expired(tx, state.project_id, state.id)
     return frozenset()
 
 
@@ -111,7 +111,7 @@ def _check_edit(state: RunState, tool: CompiledTool, edit: Edit) -> None:
     check_room(edit.arguments, stored=state.stored_bytes)
 
 
-def _left_behind(asked: Approval, state: RunState) -> bool:
+def _is_abandoned(asked: Approval, state: RunState) -> bool:
     """Whether no call waits for this approval. The run has ended, or its call was settled."""
     call = state.calls.get(CallId(asked.call_id))
     return (
@@ -133,10 +133,10 @@ def _check_remember(decision: Decision, state: RunState) -> None:
         )
 
 
-def _second(asked: Approval, decision: Decision) -> Approval:
+def _answer_repeated(asked: Approval, decision: Decision) -> Approval:
     """The one that won, where it was the same; else the error that names it."""
-    again = rules.as_kept(decision)
-    if asked.decision is not None and same(asked.decision, again):
+    again = rules.encode_decision(decision)
+    if asked.decision is not None and is_same_json(asked.decision, again):
         return asked
     status = asked.status if asked.status is not ApprovalStatus.PENDING else ApprovalStatus.EXPIRED
     won: JsonObject = {
@@ -159,57 +159,59 @@ async def resolve_call(
     resolution: Resolution,
 ) -> None:
     """Settle a call whose outcome nobody knows. Raises AppErrors."""
-    status, state = await locked(tx, project_id, run_id)
+    status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None:
         raise e.CallNotFoundError
     if call.phase is not CallPhase.AWAITING_RESOLUTION:
         raise e.CallNotWaitingError
     changes = Changes()
-    resolve(state, changes, call, await tool_of(tx, vault, state, call), resolution)
+    apply_resolution(state, changes, call, await load_tool(tx, vault, state, call), resolution)
     if not changes.events:
         changes.add("tool_call.progress", call_id=call.id, status="retried_by_person")
-    await go_on(tx, status, state, changes)
+    await resume_run(tx, status, state, changes)
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateCallback:
     """The call has ended without this answer; it was kept, and changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class TooEarly:
+class EarlyCallback:
     """The tool calls back before its 202 has arrived, or before the call is retried: ask again in
     a moment."""
 
 
 async def take_callback(
-    tx: Tx, vault: Vault, ref: CallRef, callback: Callback, *, checked: bool = False
-) -> Late | TooEarly | None:
-    """The first result wins, the same again is fine, another is a conflict. `checked`: the
-    project has guardrails or hooks that see results; then, or where the run's own agent or tool
+    tx: Tx, vault: Vault, ref: CallRef, callback: Callback, *, project_has_checks: bool = False
+) -> LateCallback | EarlyCallback | None:
+    """The first result wins, the same again is fine, another is a conflict. `project_has_checks`:
+    the project has guardrails or hooks that see results; then, or where the run's own agent or tool
     has some, the answer is only kept, for the loop to show it to them. Raises AppErrors."""
     try:
-        status, state = await locked(tx, ref.project_id, ref.run_id)
+        status, state = await lock_run(tx, ref.project_id, ref.run_id)
     except e.RunNotFoundError:
         raise e.CallbackNotFoundError from None
     call = next((call for call in state.calls.values() if call.uuid == ref.call), None)
     if call is None:
         raise e.CallbackNotFoundError
-    if was_asked(call, callback, ref.attempt):
+    if is_repeated_request(call, callback, ref.attempt):
         return None
     if call.phase is CallPhase.STARTED or (call.phase is CallPhase.READY and call.attempt > 0):
-        return TooEarly()
-    if call.phase not in _CALLED_BACK:
-        return await _late(tx, vault, state, call, callback)
+        return EarlyCallback()
+    if call.phase not in _CALLBACK_PHASES:
+        return await _answer_late(tx, vault, state, call, callback)
     if call.received is not None:
-        return _again(call.received, callback)
-    tool = await tool_of(tx, vault, state, call)
-    await _take(tx, status, state, call, tool, callback, checked=checked)
+        return _check_repeated(call.received, callback)
+    tool = await load_tool(tx, vault, state, call)
+    await _apply_callback(
+        tx, status, state, call, tool, callback, project_has_checks=project_has_checks
+    )
     return None
 
 
-async def _take(
+async def _apply_callback(
     tx: Tx,
     status: RunStatus,
     state: RunState,
@@ -217,7 +219,7 @@ async def _take(
     tool: CompiledTool,
     callback: Callback,
     *,
-    checked: bool,
+    project_has_checks: bool,
 ) -> None:
     final = isinstance(callback, CallbackCompleted | CallbackFailed)
     if not final and state.last_seq >= MAX_PER_RUN:
@@ -225,32 +227,36 @@ async def _take(
     if isinstance(callback, InputRequired):
         if call.phase is CallPhase.AWAITING_INPUT:
             raise e.ConflictError("This call waits for the answer to something else.")
-        if rounds(call) >= MAX_ROUNDS:
-            raise e.ConflictError(f"This call has asked {MAX_ROUNDS} times, as often as it may.")
+        if count_input_requests(call) >= MAX_INPUT_REQUESTS:
+            raise e.ConflictError(
+                f"This call has asked {MAX_INPUT_REQUESTS} times, as often as it may."
+            )
         check_room(callback, stored=state.stored_bytes)
     changes = Changes()
     if isinstance(callback, CallbackCompleted | CallbackFailed) and (
-        checked or checks_results(state, tool)
+        project_has_checks or checks_results(state, tool)
     ):
         check_room(callback, stored=state.stored_bytes)
-        keep(changes, call, callback)
+        keep_answer(changes, call, callback)
     else:
-        call_back(state, changes, call, tool, callback)
+        apply_callback(state, changes, call, tool, callback)
     if isinstance(callback, Progress):
-        await queries.change(tx, state, changes)
+        await queries.change_run(tx, state, changes)
     else:
-        await go_on(tx, status, state, changes)
+        await resume_run(tx, status, state, changes)
 
 
-def _again(received: JsonObject, callback: Callback) -> None:
+def _check_repeated(received: JsonObject, callback: Callback) -> None:
     """An answer is here already."""
-    if not isinstance(callback, Progress) and not same(received, callback.model_dump(mode="json")):
+    if not isinstance(callback, Progress) and not is_same_json(
+        received, callback.model_dump(mode="json")
+    ):
         raise e.ResultAlreadyGivenError
 
 
-async def _late(
+async def _answer_late(
     tx: Tx, vault: Vault, state: RunState, call: Call, callback: Callback
-) -> Late | None:
+) -> LateCallback | None:
     if call.result is not None and call.result.outcome in (
         CallOutcome.COMPLETED,
         CallOutcome.FAILED,
@@ -259,12 +265,12 @@ async def _late(
             return None
         if isinstance(callback, InputRequired):
             raise e.ResultAlreadyGivenError
-        if says_the_same(call, await tool_of(tx, vault, state, call), callback):
+        if matches_result(call, await load_tool(tx, vault, state, call), callback):
             return None
         raise e.ResultAlreadyGivenError
     body = callback.model_dump(mode="json")
-    await views.keep_late_callback(tx, state.project_id, state.id, call.id, body, mint())
-    return Late()
+    await views.store_late_callback(tx, state.project_id, state.id, call.id, body, mint())
+    return LateCallback()
 
 
 async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bool) -> Closed:
@@ -272,25 +278,25 @@ async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bo
     its turn, if so asked. Cancelling twice is fine; raises RunEndedError where it has ended
     otherwise."""
     below = await _lock_tree(tx, project_id, run_id)
-    status, state = await locked(tx, project_id, run_id)
+    status, state = await lock_run(tx, project_id, run_id)
     if status is RunStatus.CANCELLED:
         return Closed()
     if status in TERMINAL:
         raise e.RunEndedError(f"This run is {status} already.")
     works = status is RunStatus.IN_PROGRESS or (status is RunStatus.QUEUED and below)
     if after_turn and works:
-        await queries.change(tx, state, Changes(), cancel_requested=True)
+        await queries.change_run(tx, state, Changes(), cancel_requested=True)
         return Closed()
     closed = [await _cancel_one(tx, project_id, child) for child in reversed(below)]
-    own = await end(tx, state, Reason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
-    return together([*(one for one in closed if one), own])
+    own = await end_run(tx, state, Reason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
+    return merge_closed([*(one for one in closed if one), own])
 
 
-async def cancel_below(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
+async def cancel_descendants(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
     """The run has ended: nobody waits for its child runs any more. None: there were none."""
     below = await _lock_tree(tx, project_id, run_id)
     closed = [await _cancel_one(tx, project_id, child) for child in reversed(below)]
-    return together(one for one in closed if one) if any(closed) else None
+    return merge_closed(one for one in closed if one) if any(closed) else None
 
 
 async def _lock_tree(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[RunId]:
@@ -298,10 +304,10 @@ async def _lock_tree(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[RunId
     of them are locked, none can start another. One statement locks all in the order of their ids,
     as everybody does: the clock of another process may give a child an id below its parent's."""
     while True:
-        below = await queries.open_below(tx, project_id, run_id)
+        below = await queries.list_open_descendants(tx, project_id, run_id)
         async with tx.begin_nested() as locks:
-            await queries.lock_all(tx, project_id, run_id, *below)
-            found = await queries.open_below(tx, project_id, run_id)
+            await queries.lock_runs(tx, project_id, run_id, *below)
+            found = await queries.list_open_descendants(tx, project_id, run_id)
             if set(found) <= set(below):
                 return found
             await locks.rollback()  # another was started; a child's id may precede its parent's
@@ -311,13 +317,13 @@ async def _cancel_one(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | 
     found = await queries.load(tx, project_id, run_id)
     if found is None or found[0] in TERMINAL:
         return None
-    return await end(tx, found[1], Reason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
+    return await end_run(tx, found[1], Reason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
 
 
 async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequence[Item]) -> None:
     """Another message for an open run; the model sees it with its next turn. It waits as long as
     calls of the turn before have no result. Raises AppErrors."""
-    _, state = await locked_open(tx, project_id, run_id)
+    _, state = await lock_open_run(tx, project_id, run_id)
     if state.lineage is not None:
         raise e.ConflictError("A child run takes no messages; send them to the run above it.")
     if state.last_seq >= MAX_PER_RUN:
@@ -327,7 +333,7 @@ async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequ
     segment = Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages))
     changes.segments.append(segment)
     changes.add("input.received", turn=state.turn, messages=len(messages))
-    await queries.change(tx, state, changes)
+    await queries.change_run(tx, state, changes)
 
 
 # What time does. Each gives None where somebody else was faster.
@@ -339,18 +345,18 @@ async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None:
         return None
-    status, state = await locked(tx, project_id, asked.run_id)
+    status, state = await lock_run(tx, project_id, asked.run_id)
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None or asked.status is not ApprovalStatus.PENDING:
         return None
-    if _left_behind(asked, state):
+    if _is_abandoned(asked, state):
         await approvals.withdraw(tx, project_id, approval_id)
         return Closed()
     if not asked.expired:
         return None
     changes = Changes()
     rules.expire(state, changes, state.calls[CallId(asked.call_id)])
-    await go_on(tx, status, state, changes)
+    await resume_run(tx, status, state, changes)
     return Closed()
 
 
@@ -358,35 +364,35 @@ async def expire_callback(
     tx: Tx, vault: Vault, project_id: ProjectId, run_id: RunId, call_id: CallId
 ) -> Closed | None:
     """A call that was accepted with 202, or that its client runs, and whose time has passed."""
-    status, state = await locked(tx, project_id, run_id)
+    status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
-    if call is None or call.phase not in _TIMED or call.received is not None:
+    if call is None or call.phase not in _TIMEOUT_MESSAGES or call.received is not None:
         return None
     if not await sweep.is_overdue(tx, project_id, run_id, call_id):
         return None  # it was sent again
-    tool = await tool_of(tx, vault, state, call)
+    tool = await load_tool(tx, vault, state, call)
     changes = Changes()
-    verdict = timed_out(tool.spec, call, _TIMED[call.phase])
+    verdict = classify_timeout(tool.spec, call, _TIMEOUT_MESSAGES[call.phase])
     conclude(state, changes, call, verdict)
-    await go_on(tx, status, state, changes)
-    return Closed(abandoned(state, changes))
+    await resume_run(tx, status, state, changes)
+    return Closed(find_abandoned(state, changes))
 
 
 async def expire_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
     """A run whose deadline has passed while it was queued or waited."""
-    status, state = await locked(tx, project_id, run_id)
+    status, state = await lock_run(tx, project_id, run_id)
     if status not in MOVES[Move.EXPIRE].sources:
         return None
     if state.seconds_left is None or state.seconds_left > 0:
         return None
-    details: JsonObject = {"reason": "deadline", "message": _GONE}
-    return await end(tx, state, Reason.RUN_ENDED, Move.EXPIRE, incomplete=details)
+    details: JsonObject = {"reason": "deadline", "message": _DEADLINE_MESSAGE}
+    return await end_run(tx, state, Reason.RUN_ENDED, Move.EXPIRE, incomplete=details)
 
 
 async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
     """End a run that was claimed too often without progress, since it takes its workers down.
     None: a worker took its claim back, or the run has gone on, after the sweep found it."""
-    status, state = await locked(tx, project_id, run_id)
+    status, state = await lock_run(tx, project_id, run_id)
     if status is not RunStatus.QUEUED or not await sweep.is_crash_loop(tx, project_id, run_id):
         return None
     error: JsonObject = {
@@ -394,4 +400,4 @@ async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
         "message": f"Without any progress of the run, {claims.MAX_CLAIMS} workers ended while they"
         f" carried it, or workers lost its lease {claims.MAX_LOST_LEASES} times.",
     }
-    return await end(tx, state, Reason.RUN_ENDED, Move.FAIL, error=error)
+    return await end_run(tx, state, Reason.RUN_ENDED, Move.FAIL, error=error)

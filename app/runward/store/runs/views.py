@@ -57,7 +57,7 @@ class CallView:
     ended_at: datetime | None
 
 
-USAGE: Final = (
+USAGE_FIELDS: Final = (
     "input_tokens",
     "output_tokens",
     "cached_tokens",
@@ -72,10 +72,10 @@ PARKED: Final = """(runs.status = 'queued' AND runs.available_at = 'infinity'
 """The run waits only for callbacks of tools. It is stored as queued, but it needs no worker and no
 person, so it is shown as in progress. (A run that waits for child runs is queued. LIMIT keeps the
 planner from reading all calls.)"""
-SHOWN_STATUS: Final = f"CASE WHEN {PARKED} THEN 'in_progress' ELSE runs.status END"
+PUBLIC_STATUS: Final = f"CASE WHEN {PARKED} THEN 'in_progress' ELSE runs.status END"
 RUN_COLUMNS: Final = (
     runs.c.id,
-    literal_column(SHOWN_STATUS, Text).label("status"),
+    literal_column(PUBLIC_STATUS, Text).label("status"),
     func.coalesce(runs.c.active_agent, runs.c.agent).label("agent"),
     runs.c.config,
     *starter_columns(runs),
@@ -108,12 +108,12 @@ async def get_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> RunView | Non
 
 
 _STATUS: Final = text(
-    f"SELECT {SHOWN_STATUS} AS status, last_seq FROM runs"
+    f"SELECT {PUBLIC_STATUS} AS status, last_seq FROM runs"
     " WHERE project_id = :project_id AND id = :id"
 )
 
 
-async def status_of(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, int] | None:
+async def get_status(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, int] | None:
     """Return the status as it is shown, and the number of the last event."""
     row = (await tx.execute(_STATUS, {"project_id": project_id, "id": run_id})).one_or_none()
     return None if row is None else (RunStatus(row.status), row.last_seq)
@@ -126,17 +126,17 @@ _OPEN_WITH: Final = text(
 )
 
 
-async def open_run_with(
-    tx: Tx, project_id: ProjectId, created_by: UUID, about: JsonObject, since: UUID
+async def find_open_run(
+    tx: Tx, project_id: ProjectId, created_by: UUID, metadata: JsonObject, after: UUID
 ) -> RunId | None:
-    """The newest open run that this key has started, of those that came after the id `since`, with
-    `about` among its metadata."""
-    values = {"project_id": project_id, "created_by": created_by, "since": since}
-    row = (await tx.execute(_OPEN_WITH, values | {"about": compact(about)})).one_or_none()
+    """The newest open run that this key has started, of those that came after the id `after`, with
+    `metadata` among its metadata."""
+    values = {"project_id": project_id, "created_by": created_by, "since": after}
+    row = (await tx.execute(_OPEN_WITH, values | {"about": compact(metadata)})).one_or_none()
     return None if row is None else RunId(row.id)
 
 
-async def calls_of(
+async def list_calls(
     tx: Tx,
     project_id: ProjectId,
     run_id: RunId,
@@ -153,18 +153,18 @@ async def calls_of(
     if call_id is not None:
         query = query.where(tool_calls.c.call_id == call_id)
     rows = await tx.execute(query.order_by(tool_calls.c.turn, tool_calls.c.position))
-    return [_call(row) for row in rows]
+    return [_call_from_row(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingCall:
     """A call that needs a decision, a result or an answer from outside, or that waits for its
     tool's callback. `run_id`: the run of the call. `path`: the agents from the run that is looked
     at down to that one."""
 
     run_id: RunId
     path: tuple[str, ...]
-    what: Approval | CallView
+    subject: Approval | CallView
 
 
 _FAMILY: Final = (
@@ -212,20 +212,20 @@ def _waiting_query(project_id: ProjectId, run_ids: Sequence[RunId]) -> Select[An
     )
 
 
-async def waiting_for(
+async def list_waiting_calls(
     tx: Tx, project_id: ProjectId, run_ids: Sequence[RunId]
-) -> dict[RunId, list[Waiting]]:
+) -> dict[RunId, list[WaitingCall]]:
     """Of each run and of all below it, in the order in which the models asked."""
-    found: dict[RunId, list[Waiting]] = {run_id: [] for run_id in run_ids}
+    found: dict[RunId, list[WaitingCall]] = {run_id: [] for run_id in run_ids}
     if not run_ids:
         return found
     for row in await tx.execute(_waiting_query(project_id, run_ids)):
-        what = _call(row)
+        what = _call_from_row(row)
         if what.call.phase is CallPhase.AWAITING_APPROVAL:
             if row.asked_id is None:
                 continue
             what = approval_from_row(row, "asked_", path=row.names)
-        one = Waiting(RunId(row.run_id), tuple(row.names), what)
+        one = WaitingCall(RunId(row.run_id), tuple(row.names), what)
         found[RunId(row.looked_at)].append(one)
     return found
 
@@ -234,7 +234,9 @@ LastOutput: TypeAlias = Any
 """Any JSON but null."""
 
 
-async def last_output(tx: Tx, project_id: ProjectId, run_id: RunId, tool: str) -> LastOutput | None:
+async def find_last_output(
+    tx: Tx, project_id: ProjectId, run_id: RunId, tool: str
+) -> LastOutput | None:
     """Of the run's last call of `tool` that ended well. None: there is none."""
     query = (
         select(tool_calls.c.result)
@@ -249,7 +251,7 @@ async def last_output(tx: Tx, project_id: ProjectId, run_id: RunId, tool: str) -
     return None
 
 
-MAX_LATE: Final = 100
+MAX_LATE_CALLBACKS: Final = 100
 """Late callbacks that are kept of one run; what comes after them is answered the same, and
 dropped."""
 _KEEP_LATE: Final = text(
@@ -259,12 +261,12 @@ _KEEP_LATE: Final = text(
 )
 
 
-async def keep_late_callback(
+async def store_late_callback(
     tx: Tx, project_id: ProjectId, run_id: RunId, call_id: str, body: JsonObject, row_id: UUID
 ) -> None:
     """The caller has locked the run."""
     values = {"project_id": project_id, "id": row_id, "run_id": run_id, "call_id": call_id}
-    await tx.execute(_KEEP_LATE, values | {"body": compact(body), "max_late": MAX_LATE})
+    await tx.execute(_KEEP_LATE, values | {"body": compact(body), "max_late": MAX_LATE_CALLBACKS})
 
 
 def run_from_row(row: Any) -> RunView:
@@ -300,7 +302,7 @@ def run_from_row(row: Any) -> RunView:
     )
 
 
-def _call(row: Any) -> CallView:
+def _call_from_row(row: Any) -> CallView:
     fields = dict(row._mapping)
     fields["id"] = str(fields["id"])
     for name in ("approval_id", "child_run_id"):

@@ -4,7 +4,7 @@ that changed later."""
 from typing import Final
 
 from runward.domain.errors import FieldError, McpUnreachableError
-from runward.domain.registry.mcp_auth import Filled, oauth_problems
+from runward.domain.registry.mcp_auth import ResolvedCredentials, oauth_problems
 from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.tools.webhook.headers import check_headers
 
@@ -12,21 +12,21 @@ _RESERVED_PREFIX: Final = "mcp-"
 _RESERVED: Final = frozenset({"accept", "last-event-id"})
 
 
-def access_problems(given: Filled) -> list[FieldError]:
+def credential_problems(credentials: ResolvedCredentials) -> list[FieldError]:
     """Never quotes a value."""
     errors: list[FieldError] = []
-    errors += check_headers(given.headers)
-    for name in given.headers:
+    errors += check_headers(credentials.headers)
+    for name in credentials.headers:
         path = f"headers.{name[:128]}"
         if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
             errors.append(FieldError(path, "belongs to the protocol"))
-        if name.lower() == "authorization" and given.oauth is not None:
+        if name.lower() == "authorization" and credentials.oauth is not None:
             errors.append(FieldError(path, "is what oauth is for"))
-    return errors + ([] if given.oauth is None else oauth_problems(given.oauth))
+    return errors + ([] if credentials.oauth is None else oauth_problems(credentials.oauth))
 
 
-def ensure_access(spec: McpServerSpec, given: Filled) -> None:
+def ensure_valid_credentials(spec: McpServerSpec, credentials: ResolvedCredentials) -> None:
     """Of a registered server, whose secrets may have got other values since. Raises
     McpUnreachableError."""
-    if problems := access_problems(given):
+    if problems := credential_problems(credentials):
         raise McpUnreachableError(f"MCP server '{spec.name}': {' '.join(problems[0])}.")

@@ -12,7 +12,7 @@ import httpx2
 from pydantic import BaseModel, Field, ValidationError
 
 from runward.domain.registry.mcp_auth import AuthMethod, OAuthClient
-from runward.egress.answers import reason_of
+from runward.egress.answers import describe_error
 from runward.egress.client import Egress
 from runward.egress.connections import RefusedAddressError
 from runward.egress.targets import TargetError
@@ -49,7 +49,7 @@ class ServerMetadata(BaseModel):
     token_endpoint_auth_methods_supported: Annotated[list[str], Field(min_length=1)] | None = None
 
 
-class Asking:
+class AuthorizationClient:
     """Requests to authorization servers, over checked connections. `secure`: only https."""
 
     def __init__(self, egress: Egress) -> None:
@@ -62,7 +62,7 @@ class Asking:
             follow_redirects=False,
         )
 
-    async def ask(self, method: str, url: str, *, secure: bool, **sent: Any) -> httpx2.Response:
+    async def request(self, method: str, url: str, *, secure: bool, **sent: Any) -> httpx2.Response:
         """The whole answer. Raises NotAuthorizedError."""
         host = ""
         try:
@@ -80,7 +80,7 @@ class Asking:
             detail = f"{host} did not answer within {ANSWER_SECONDS:g} seconds."
             raise NotAuthorizedError(detail) from error
         except (httpx2.TransportError, OSError) as error:
-            detail = f"no answer from {host}: {reason_of(error)}"
+            detail = f"no answer from {host}: {describe_error(error)}"
             raise NotAuthorizedError(detail) from error
 
     async def aclose(self) -> None:
@@ -97,8 +97,8 @@ def known_endpoint(url: str, client: OAuthClient) -> TokenEndpoint | None:
     return TokenEndpoint(client.token_url, resource, None, client.auth_method or _BASIC)
 
 
-async def discover(
-    url: str, refused: httpx2.Response, client: OAuthClient, asking: Asking
+async def discover_endpoint(
+    url: str, response: httpx2.Response, client: OAuthClient, asking: AuthorizationClient
 ) -> TokenEndpoint:
     """`refused`: the MCP server's 401. Raises NotAuthorizedError."""
     from mcp.client.auth.utils import (  # noqa: PLC0415
@@ -108,7 +108,7 @@ async def discover(
     from mcp.shared.auth_utils import resource_url_from_server_url  # noqa: PLC0415
 
     secure = url.lower().startswith("https://")
-    about = await _resource_metadata(url, refused, asking, secure=secure)
+    about = await _resource_metadata(url, response, asking, secure=secure)
     resource, scope, named = resource_url_from_server_url(url), None, None
     if about is not None:
         resource = str(about.resource)
@@ -118,12 +118,12 @@ async def discover(
     metadata = await _server_metadata(tried, asking, secure=secure)
     _check_issuer(metadata, named or _origin(url), client)
     _check_grant(metadata, client)
-    scope = extract_scope_from_www_auth(refused) or scope
+    scope = extract_scope_from_www_auth(response) or scope
     return TokenEndpoint(metadata.token_endpoint, resource, scope, _method(metadata, client))
 
 
 async def _resource_metadata(
-    url: str, refused: httpx2.Response, asking: Asking, *, secure: bool
+    url: str, refused: httpx2.Response, asking: AuthorizationClient, *, secure: bool
 ) -> Any:
     """None: the server has none, as before the specification of June 2025."""
     from mcp.client.auth.utils import (  # noqa: PLC0415
@@ -138,7 +138,7 @@ async def _resource_metadata(
 
     named = extract_resource_metadata_from_www_auth(refused)
     for place in build_protected_resource_metadata_discovery_urls(named, url):
-        answer = await asking.ask("GET", place, secure=secure)
+        answer = await asking.request("GET", place, secure=secure)
         if answer.status_code == 429 or answer.status_code >= 500:
             raise NotAuthorizedError(f"{place[:300]} answered HTTP {answer.status_code}.")
         about = await handle_protected_resource_response(answer)
@@ -153,9 +153,11 @@ async def _resource_metadata(
     return None
 
 
-async def _server_metadata(tried: list[str], asking: Asking, *, secure: bool) -> ServerMetadata:
+async def _server_metadata(
+    tried: list[str], asking: AuthorizationClient, *, secure: bool
+) -> ServerMetadata:
     for place in tried:
-        answer = await asking.ask("GET", place, secure=secure)
+        answer = await asking.request("GET", place, secure=secure)
         if answer.status_code == 429 or answer.status_code >= 500:
             raise NotAuthorizedError(f"{place[:300]} answered HTTP {answer.status_code}.")
         if answer.status_code == 200:

@@ -16,12 +16,12 @@ from pydantic_core import from_json, to_json
 
 from runward.domain.json import MAX_VALUES, holds_too_many_values
 from runward.domain.registry.mcp_servers import MAX_TOOLS
-from runward.egress.answers import reason_of
+from runward.egress.answers import describe_error
 from runward.egress.connections import RefusedAddressError
 
 NOT_SENT: Final = -31_001
-LOST: Final = -31_002
-STATUS: Final = -31_003
+CONNECTION_LOST: Final = -31_002
+ERROR_STATUS: Final = -31_003
 UNREADABLE: Final = -31_004
 """JSON-RPC leaves codes above -32000 to applications."""
 
@@ -94,9 +94,9 @@ class AnsweringTransport(httpx2.AsyncBaseTransport):
         except NotAuthorizedError as error:
             return _instead(NOT_SENT, str(error), permanent=error.permanent)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            return _instead(NOT_SENT, f"no connection: {reason_of(error)}")
+            return _instead(NOT_SENT, f"no connection: {describe_error(error)}")
         except (httpx2.TransportError, OSError) as error:
-            return _instead(LOST, f"no complete answer: {reason_of(error)}")
+            return _instead(CONNECTION_LOST, f"no complete answer: {describe_error(error)}")
         lists = _asks_for_list(request)
         if response.is_success and _kind(response) == "text/event-stream":
             return await _streamed(response, lists=lists)
@@ -137,17 +137,19 @@ async def _whole(
     except LongListError:
         raise
     except (httpx2.TransportError, OSError) as error:
-        return _instead(LOST, f"no complete answer: {reason_of(error)}", status=status)
+        return _instead(
+            CONNECTION_LOST, f"no complete answer: {describe_error(error)}", status=status
+        )
     finally:
         with suppress(httpx2.TransportError, OSError):
             await response.aclose()
     if 300 <= status < 400:
-        return _instead(STATUS, f"HTTP {status}; redirects are not followed.", status=status)
+        return _instead(ERROR_STATUS, f"HTTP {status}; redirects are not followed.", status=status)
     if status >= 400:
         expired = status == 404 and in_session
         if _is_rpc_error(body) and not expired:
             return httpx2.Response(status, headers=_kept(response), content=body)
-        return _instead(STATUS, _refusal(response), status=status, expired=expired)
+        return _instead(ERROR_STATUS, _refusal(response), status=status, expired=expired)
     if body is None:
         return _instead(UNREADABLE, TOO_LARGE)
     if _is_compressed(response):

@@ -19,7 +19,7 @@ from runward.domain.registry.mcp_auth import OAuthClient
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.egress.client import Egress
 from runward.tools.mcp import sdk
-from runward.tools.mcp.oauth import AccessTokens, GivenRefreshTokens, RefreshTokens
+from runward.tools.mcp.oauth import AccessTokens, RefreshTokens, UnstoredRefreshTokens
 from runward.tools.mcp.stderr import StandardError
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ CLOSE_SECONDS: Final = 8.0
 """The SDK gives a process two seconds to end, and two after SIGTERM."""
 MAX_CALLS: Final = 64
 """In flight in one session; more wait."""
-FIRST_LISTEN_SECONDS: Final = 0.5
-LISTEN_AGAIN_SECONDS: Final = 30.0
+FIRST_LISTEN_DELAY_SECONDS: Final = 0.5
+MAX_LISTEN_DELAY_SECONDS: Final = 30.0
 """Until a server is asked again to say when its list changes: at first, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ConnectableServer:
     """A registered server, ready to be connected to."""
 
     project_id: ProjectId
@@ -49,28 +49,28 @@ class Server:
     spec: McpServerSpec
     headers: dict[str, str] = field(repr=False)
     oauth: OAuthClient | None = None
-    refresh_tokens: RefreshTokens = field(default_factory=GivenRefreshTokens, compare=False)
+    refresh_tokens: RefreshTokens = field(default_factory=UnstoredRefreshTokens, compare=False)
 
 
-class McpLink:
+class McpSession:
     """Opens by itself. `changed`: the server says that its list of tools did."""
 
     def __init__(
         self,
-        server: Server,
+        server: ConnectableServer,
         egress: Egress,
         *,
         idle_seconds: float,
-        opened: Callable[["McpLink"], None],
-        changed: Callable[["McpLink"], None],
+        on_open: Callable[["McpSession"], None],
+        on_change: Callable[["McpSession"], None],
     ) -> None:
         self.server = server
         self.listed: tuple[ListedTool, ...] = ()
         self.listed_at = _now()
         self._egress = egress
         self._idle_seconds = idle_seconds
-        self._on_open = opened
-        self._on_change = changed
+        self._on_open = on_open
+        self._on_change = on_change
         self._calls = 0
         self._used_at = _now()
         self._over = False
@@ -100,12 +100,12 @@ class McpLink:
     def used_at(self) -> float:
         return self._used_at
 
-    async def opened(self) -> None:
+    async def wait_until_open(self) -> None:
         """Raises McpUnreachableError."""
         await asyncio.shield(self._client)
 
     @asynccontextmanager
-    async def using(self) -> "AsyncGenerator[Client]":
+    async def use_client(self) -> "AsyncGenerator[Client]":
         """The session stays open inside of the block. Raises McpUnreachableError."""
         self._calls += 1
         try:
@@ -120,11 +120,11 @@ class McpLink:
             if self._over:
                 self._wake.set()
 
-    async def relist(self) -> tuple[ListedTool, ...]:
+    async def refresh_list(self) -> tuple[ListedTool, ...]:
         """Raises whatever the SDK raises."""
         self.listed_at = _now()  # also when it fails: the next call is soon enough
-        async with self.using() as client, asyncio.timeout(LIST_SECONDS):
-            self.listed = await sdk.list_all(client)
+        async with self.use_client() as client, asyncio.timeout(LIST_SECONDS):
+            self.listed = await sdk.list_all_tools(client)
         return self.listed
 
     def retire(self) -> None:
@@ -148,7 +148,7 @@ class McpLink:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     client = await stack.enter_async_context(self._connected())
                     await self._start_listening(client, stack)
-                    self.listed = await sdk.list_all(client)
+                    self.listed = await sdk.list_all_tools(client)
                 self.listed_at = self._used_at = _now()
                 self._client.set_result(client)
                 self._on_open(self)
@@ -177,13 +177,13 @@ class McpLink:
             tokens = AccessTokens(
                 server.spec.url, server.oauth, server.refresh_tokens, self._egress
             )
-        return sdk.connected(
+        return sdk.connect(
             server.spec,
             server.headers,
             self._egress,
             tokens,
-            changed=lambda: self._on_change(self),
-            ended=self._ended,
+            on_list_change=lambda: self._on_change(self),
+            on_end=self._ended,
             errors=self._errors,
         )
 
@@ -218,16 +218,16 @@ class McpLink:
         def changed() -> None:
             self._on_change(self)
 
-        heard = await sdk.listen(client, hears=hears, changed=changed)
+        heard = await sdk.listen(client, on_ready=hears, on_list_change=changed)
         hears()
-        wait = FIRST_LISTEN_SECONDS if heard else LISTEN_AGAIN_SECONDS
+        wait = FIRST_LISTEN_DELAY_SECONDS if heard else MAX_LISTEN_DELAY_SECONDS
         while True:
             await asyncio.sleep(wait)
             began = _now()
             # Whatever changed in between is read as soon as changes are heard of again.
-            await sdk.listen(client, hears=changed, changed=changed)
-            lasted = _now() - began >= LISTEN_AGAIN_SECONDS
-            wait = FIRST_LISTEN_SECONDS if lasted else min(2 * wait, LISTEN_AGAIN_SECONDS)
+            await sdk.listen(client, on_ready=changed, on_list_change=changed)
+            lasted = _now() - began >= MAX_LISTEN_DELAY_SECONDS
+            wait = FIRST_LISTEN_DELAY_SECONDS if lasted else min(2 * wait, MAX_LISTEN_DELAY_SECONDS)
 
 
 def _said(error: BaseException) -> tuple[str, bool]:
@@ -237,7 +237,7 @@ def _said(error: BaseException) -> tuple[str, bool]:
         error = causes[0]
     if isinstance(error, TimeoutError):
         return f"it did not answer within {CONNECT_SECONDS:g} seconds.", False
-    if (said := sdk.said_by(error)) is not None:
+    if (said := sdk.rpc_error(error)) is not None:
         _, message, data = said
         return message[:500], isinstance(data, dict) and cast(Any, data).get("permanent") is True
     return " ".join(f"{type(error).__name__}: {error}".split())[:500], False

@@ -15,15 +15,15 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from runward.domain.errors import AppError
-from runward.domain.json import cleaned_text
+from runward.domain.json import clean_text
 from runward.domain.registry.mcp_auth import OAuthClient, RefreshClaim
 from runward.domain.registry.redaction import without_secret
 from runward.egress.client import Egress
 from runward.tools.mcp.discovery import (
     ANSWER_SECONDS,
-    Asking,
+    AuthorizationClient,
     TokenEndpoint,
-    discover,
+    discover_endpoint,
     known_endpoint,
 )
 from runward.tools.mcp.http import NotAuthorizedError
@@ -41,25 +41,25 @@ _MAX_SAID: Final = 300
 class RefreshTokens(Protocol):
     """Where the newest refresh token of a server is. `given`: the one that the project gave."""
 
-    async def claim(self, given: str) -> RefreshClaim | None:
+    async def claim(self, initial_token: str) -> RefreshClaim | None:
         """None: another process has it now. Raises AppError."""
         ...
 
-    async def replace(self, claim: RefreshClaim, given: str, token: str) -> None: ...
+    async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None: ...
 
     async def release(self, claim: RefreshClaim) -> None: ...
 
 
-class GivenRefreshTokens:
+class UnstoredRefreshTokens:
     """Of a server that is not stored yet. `newest`: what it was replaced by."""
 
     def __init__(self) -> None:
         self.newest: str | None = None
 
-    async def claim(self, given: str) -> RefreshClaim:
-        return RefreshClaim(0, self.newest or given)
+    async def claim(self, initial_token: str) -> RefreshClaim:
+        return RefreshClaim(0, self.newest or initial_token)
 
-    async def replace(self, claim: RefreshClaim, given: str, token: str) -> None:
+    async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None:
         self.newest = token
 
     async def release(self, claim: RefreshClaim) -> None:
@@ -77,7 +77,7 @@ class AccessTokens:
         self._url = url
         self._client = client
         self._refresh_tokens = refresh_tokens
-        self._asking = Asking(egress)
+        self._asking = AuthorizationClient(egress)
         self._endpoint = known_endpoint(url, client)
         self._token: str | None = None
         self._renew_at: float | None = None
@@ -93,11 +93,11 @@ class AccessTokens:
             return await self._fetched(None)
         return self._token
 
-    async def instead_of(self, token: str | None, refused: httpx2.Response) -> str:
+    async def replace(self, token: str | None, response: httpx2.Response) -> str:
         """`refused`: the 401 that `token` got. Raises NotAuthorizedError."""
         if self._token is not None and self._token != token:
             return self._token
-        return await self._fetched(refused)
+        return await self._fetched(response)
 
     async def aclose(self) -> None:
         if self._fetching is not None:
@@ -125,7 +125,7 @@ class AccessTokens:
     async def _fetch(self, refused: httpx2.Response | None) -> str:
         if self._endpoint is None:
             assert refused is not None
-            self._endpoint = await discover(self._url, refused, self._client, self._asking)
+            self._endpoint = await discover_endpoint(self._url, refused, self._client, self._asking)
         given = self._client.refresh_token
         if given is None:
             token = await self._ask(self._endpoint, None)
@@ -185,7 +185,7 @@ class AccessTokens:
         else:
             headers["Authorization"] = _basic(client.client_id, client.client_secret)
         secure = client.token_url is None and self._url.lower().startswith("https://")
-        answer = await self._asking.ask(
+        answer = await self._asking.request(
             "POST", endpoint.token_url, secure=secure, data=form, headers=headers
         )
         host = urlsplit(endpoint.token_url).netloc
@@ -216,7 +216,7 @@ class AuthorizingTransport(httpx2.AsyncBaseTransport):
         if response.status_code != 401:
             return response
         await response.aclose()
-        fresh = await self._tokens.instead_of(token, response)
+        fresh = await self._tokens.replace(token, response)
         response = await self._send(request, fresh)
         if response.status_code == 401:
             await response.aclose()
@@ -263,7 +263,7 @@ def _error(body: bytes) -> str:
         return ""
     about = cast(dict[str, Any], parsed)
     said = [one for key in ("error", "error_description") if isinstance(one := about.get(key), str)]
-    return " ".join(cleaned_text(": ".join(said)).split())[:_MAX_SAID].rstrip(".")
+    return " ".join(clean_text(": ".join(said)).split())[:_MAX_SAID].rstrip(".")
 
 
 def _now() -> float:

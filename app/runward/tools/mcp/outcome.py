@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
-from runward.domain.json import cleaned_text
+from runward.domain.json import clean_text
 from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.items import MediaPart, Part, TextPart
-from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.tools.content import MAX_PARTS
-from runward.tools.mcp.http import LOST, NOT_SENT, STATUS, UNREADABLE
+from runward.tools.mcp.http import CONNECTION_LOST, ERROR_STATUS, NOT_SENT, UNREADABLE
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
@@ -21,16 +21,16 @@ _REQUEST_TIMEOUT: Final = -32_001
 _PARSE_ERROR: Final = -32_700
 
 
-def of_result(result: "CallToolResult") -> Outcome:
+def result_outcome(result: "CallToolResult") -> Outcome:
     """Structured content is the output where there is any; the parts are kept where something
     else than text is among them."""
     if len(result.content) > MAX_PARTS:
-        return Failed(Why.INVALID_RESPONSE, f"more than {MAX_PARTS} parts of content")
+        return Failed(FailureKind.INVALID_RESPONSE, f"more than {MAX_PARTS} parts of content")
     parts = tuple(_part(block) for block in result.content)
     text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     if result.is_error:
         detail = "The tool answered with isError."
-        return Failed(Why.ERROR, detail, message=_capped(text) or None)
+        return Failed(FailureKind.ERROR, detail, message=_capped(text) or None)
     output: Any = text
     if result.structured_content is not None:
         output = result.structured_content
@@ -38,48 +38,50 @@ def of_result(result: "CallToolResult") -> Outcome:
     return bounded_outcome(Done(output, () if plain else parts))
 
 
-def of_error(code: int, message: str, data: Any) -> Failed:
+def error_outcome(code: int, message: str, data: Any) -> Failed:
     """Of a JSON-RPC error, or of what `AnsweringTransport` put in place of an answer."""
-    said = _capped(cleaned_text(message))
+    said = _capped(clean_text(message))
     about = cast(dict[str, Any], data) if isinstance(data, dict) else {}
     if code == NOT_SENT:
-        return Failed(Why.NOT_SENT, said, permanent=about.get("permanent") is True)
-    if code in (LOST, _CONNECTION_CLOSED):
-        return Failed(Why.UNKNOWN, said)
+        return Failed(FailureKind.NOT_SENT, said, permanent=about.get("permanent") is True)
+    if code in (CONNECTION_LOST, _CONNECTION_CLOSED):
+        return Failed(FailureKind.UNKNOWN, said)
     if code == _REQUEST_TIMEOUT:
-        return Failed(Why.TIMEOUT, "no answer in time; the server was told to cancel the call")
+        return Failed(
+            FailureKind.TIMEOUT, "no answer in time; the server was told to cancel the call"
+        )
     if code in (UNREADABLE, _PARSE_ERROR):
-        return Failed(Why.INVALID_RESPONSE, said)
-    if code == STATUS and about.get("expired") is True:
-        return Failed(Why.NOT_SENT, "the server has ended the session")
-    if code == STATUS:
+        return Failed(FailureKind.INVALID_RESPONSE, said)
+    if code == ERROR_STATUS and about.get("expired") is True:
+        return Failed(FailureKind.NOT_SENT, "the server has ended the session")
+    if code == ERROR_STATUS:
         told = about.get("status")
         status = told if isinstance(told, int) and 100 <= told <= 599 else None
-        why = Why.UNAVAILABLE if status in RETRYABLE_STATUSES else Why.ERROR
+        why = FailureKind.UNAVAILABLE if status in RETRYABLE_STATUSES else FailureKind.ERROR
         return Failed(why, said, status=status)
-    return Failed(Why.ERROR, f"JSON-RPC error {code}: {said}", message=said or None)
+    return Failed(FailureKind.ERROR, f"JSON-RPC error {code}: {said}", message=said or None)
 
 
 def _part(block: "ContentBlock") -> Part:
     match block.type:
         case "text":
-            return TextPart(cleaned_text(block.text))
+            return TextPart(clean_text(block.text))
         case "image":
             return MediaPart("image", data=block.data, media_type=block.mime_type)
         case "audio":
             return MediaPart("file", data=block.data, media_type=block.mime_type)
         case "resource_link":
-            return TextPart(cleaned_text(f"{block.name}: {block.uri}"))
+            return TextPart(clean_text(f"{block.name}: {block.uri}"))
         case "resource":
             held = block.resource
             text = getattr(held, "text", None)
             if isinstance(text, str):
-                return TextPart(cleaned_text(text))
+                return TextPart(clean_text(text))
             return MediaPart(
                 "file",
                 data=getattr(held, "blob", ""),
                 media_type=held.mime_type,
-                filename=cleaned_text(str(held.uri)).rpartition("/")[2][:255] or None,
+                filename=clean_text(str(held.uri)).rpartition("/")[2][:255] or None,
             )
         case _:
             assert_never(block.type)

@@ -13,8 +13,8 @@ import httpx2
 from runward.domain.json import (
     JsonObject,
     UnstorableError,
-    cleaned,
-    cleaned_text,
+    clean_json,
+    clean_text,
     holds_too_many_values,
 )
 from runward.domain.registry.mcp_servers import MAX_TOOLS, ListedTool, McpServerSpec
@@ -45,7 +45,7 @@ def is_installed() -> bool:
 
 async def load() -> None:
     """Import the SDK on a thread. It takes seconds and would block the event loop. Call this
-    before `connected`."""
+    before `connect`."""
     for name in _MODULES:
         await asyncio.to_thread(import_module, name)
     streams: Any = import_module("mcp.client.streamable_http")
@@ -72,32 +72,32 @@ class TooManyToolsError(ValueError):
 
 
 @asynccontextmanager
-async def connected(
+async def connect(
     spec: McpServerSpec,
     headers: dict[str, str],
     egress: Egress,
     tokens: AccessTokens | None,
     *,
-    changed: Callable[[], None],
-    ended: Callable[[str], None],
+    on_list_change: Callable[[], None],
+    on_end: Callable[[str], None],
     errors: StandardError,
 ) -> "AsyncGenerator[Client]":
-    """A session, until the block is left, by the task that entered it. `changed`: the list of tools
-    did; `ended`: nothing comes from the server any more, with the reason or ""; `errors`: of a
-    command. Raises whatever connecting raises."""
+    """A session, until the block is left, by the task that entered it. `on_list_change`: the list
+    of tools did; `on_end`: nothing comes from the server any more, with the reason or ""; `errors`:
+    of a command. Raises whatever connecting raises."""
     from mcp import Client  # noqa: PLC0415
 
     async def heard(message: Any) -> None:
         if getattr(message, "method", None) == _LIST_CHANGED:
-            changed()
+            on_list_change()
 
     async with AsyncExitStack() as stack:
         if spec.command is not None:
-            transport = _process(spec, stack.enter_context(errors.opened()))
+            transport = _process(spec, stack.enter_context(errors.open_file()))
         else:
             http = await stack.enter_async_context(_http(headers, egress, tokens))
             transport = _streams(spec, http)
-        client = Client(_watched(transport, ended), message_handler=heard, cache=None)
+        client = Client(_watched(transport, on_end), message_handler=heard, cache=None)
         session = await stack.enter_async_context(client)
         session.session.validate_tool_result = _unchecked
         yield session
@@ -108,7 +108,7 @@ async def _unchecked(name: str, result: "CallToolResult") -> None:
     loop without a limit, and a pattern can block it for years. Runward checks the result later."""
 
 
-async def list_all(client: "Client") -> tuple[ListedTool, ...]:
+async def list_all_tools(client: "Client") -> tuple[ListedTool, ...]:
     """Raises TooManyToolsError, and whatever the SDK raises."""
     found: list[ListedTool] = []
     cursor: str | None = None
@@ -123,9 +123,9 @@ async def list_all(client: "Client") -> tuple[ListedTool, ...]:
 
 
 async def listen(
-    client: "Client", *, hears: Callable[[], None], changed: Callable[[], None]
+    client: "Client", *, on_ready: Callable[[], None], on_list_change: Callable[[], None]
 ) -> bool:
-    """Have the server say when its list changes; `hears` is called once it does. Returns when it
+    """Have the server say when its list changes; `on_ready` is called once it does. Returns when it
     does not any more, or never would (False); older servers say so unasked."""
     from mcp import MCPError  # noqa: PLC0415
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost  # noqa: PLC0415
@@ -134,15 +134,15 @@ async def listen(
     try:
         async with client.listen(tools_list_changed=True) as events:
             heard = True
-            hears()
+            on_ready()
             async for _ in events:
-                changed()
+                on_list_change()
     except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
         pass
     return heard
 
 
-def said_by(error: BaseException) -> tuple[int, str, Any] | None:
+def rpc_error(error: BaseException) -> tuple[int, str, Any] | None:
     """Code, message and data of a JSON-RPC error; None: it is none."""
     from mcp import MCPError  # noqa: PLC0415
 
@@ -162,9 +162,9 @@ def _listed(tool: "Tool") -> ListedTool:
         "only_as_task": tool.execution is not None and tool.execution.task_support == "required",
     }
     try:
-        return ListedTool.model_validate(cleaned(said)[0])
+        return ListedTool.model_validate(clean_json(said)[0])
     except UnstorableError:
-        name = cleaned_text(tool.name)
+        name = clean_text(tool.name)
         return ListedTool(name=name, parameters={}, too_deep=True)
 
 

@@ -10,14 +10,14 @@ import structlog
 
 from runward.domain.errors import AppError, McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId
-from runward.domain.json import cleaned_text
+from runward.domain.json import clean_text
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
-from runward.domain.run.outcomes import Failed, Outcome, Why
+from runward.domain.run.outcomes import Failed, FailureKind, Outcome
 from runward.egress.client import Egress
-from runward.tools.base import DATABASE_AWAY, LEASE_LOST, Invocation
+from runward.tools.base import DATABASE_UNAVAILABLE, LEASE_LOST, Invocation
 from runward.tools.mcp import sdk
-from runward.tools.mcp.link import McpLink, Server
-from runward.tools.mcp.outcome import MAX_MESSAGE, of_error, of_result
+from runward.tools.mcp.link import ConnectableServer, McpSession
+from runward.tools.mcp.outcome import MAX_MESSAGE, error_outcome, result_outcome
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 IDLE_SECONDS: Final = 600.0
-LIST_AGAIN_SECONDS: Final = 300.0
+LIST_MAX_AGE_SECONDS: Final = 300.0
 """A list older than this is read again when one of its tools is called."""
 RELIST_PAUSE_SECONDS: Final = 1.0
 """Between two lists of one session, whatever the server says about changes."""
-MAX_LINKS: Final = 256
+MAX_SESSIONS: Final = 256
 """Sessions of one process."""
 SLACK_SECONDS: Final = 0.5
 """For telling the server that the time is up."""
 
-Load: TypeAlias = Callable[[ProjectId, str], Awaitable[Server | None]]
+LoadServer: TypeAlias = Callable[[ProjectId, str], Awaitable[ConnectableServer | None]]
 """Raises McpUnreachableError where a secret that the server needs is not there."""
-Take: TypeAlias = Callable[[Server, Sequence[ListedTool]], Awaitable[int]]
+StoreTools: TypeAlias = Callable[[ConnectableServer, Sequence[ListedTool]], Awaitable[int]]
 """What a server lists; how many tools that changed. Raises AppError where it cannot be taken."""
 
 
-class Mcp:
+class McpInvoker:
     """Implements `ToolExecutor`. `commands`: what may be started, to the letter. Close it with
     `aclose`."""
 
@@ -49,22 +49,22 @@ class Mcp:
         egress: Egress,
         *,
         commands: Collection[str],
-        load: Load,
-        take: Take,
+        load_server: LoadServer,
+        store_tools: StoreTools,
         idle_seconds: float = IDLE_SECONDS,
-        list_again_seconds: float = LIST_AGAIN_SECONDS,
+        list_again_seconds: float = LIST_MAX_AGE_SECONDS,
     ) -> None:
         self.commands = frozenset(commands)
         self._egress = egress
-        self._load = load
-        self._take = take
+        self._load = load_server
+        self._take = store_tools
         self._idle_seconds = idle_seconds
         self._list_again_seconds = list_again_seconds
-        self._servers: dict[tuple[UUID, str], Server] = {}
-        self._links: dict[tuple[UUID, str], McpLink] = {}
-        self._open: set[McpLink] = set()
-        self._tasks: dict[McpLink, asyncio.Task[None]] = {}
-        self._again: set[McpLink] = set()
+        self._servers: dict[tuple[UUID, str], ConnectableServer] = {}
+        self._links: dict[tuple[UUID, str], McpSession] = {}
+        self._open: set[McpSession] = set()
+        self._tasks: dict[McpSession, asyncio.Task[None]] = {}
+        self._again: set[McpSession] = set()
         self._checks: set[asyncio.Task[None]] = set()
         self._changes = 0
 
@@ -80,7 +80,7 @@ class Mcp:
     async def invoke(self, call: Invocation) -> Outcome:
         about = call.tool.mcp
         if about is None:
-            return Failed(Why.NOT_SENT, "The tool names no MCP server.", permanent=True)
+            return Failed(FailureKind.NOT_SENT, "The tool names no MCP server.", permanent=True)
         deadline = _now() + call.seconds
         try:
             async with asyncio.timeout_at(deadline + SLACK_SECONDS):
@@ -91,17 +91,17 @@ class Mcp:
                     self._relist(link)
                 return await _call(link, call, about.tool, deadline)
         except TimeoutError:
-            return Failed(Why.TIMEOUT, f"no answer within {call.seconds:g} seconds")
+            return Failed(FailureKind.TIMEOUT, f"no answer within {call.seconds:g} seconds")
         except UnavailableError:
-            return DATABASE_AWAY
+            return DATABASE_UNAVAILABLE
 
-    async def list_tools(self, server: Server) -> tuple[ListedTool, ...]:
+    async def list_tools(self, server: ConnectableServer) -> tuple[ListedTool, ...]:
         """By a session of its own, which is closed again. Raises McpUnreachableError."""
         if (refusal := self.refusal(server.spec)) is not None:
             raise McpUnreachableError(f"MCP server '{server.spec.name}': its command {refusal}.")
         link = self._new(server, opened=_nothing)
         try:
-            await link.opened()
+            await link.wait_until_open()
             return link.listed
         finally:
             await link.aclose()
@@ -124,34 +124,38 @@ class Mcp:
         await asyncio.gather(*self._tasks.values(), *self._checks, return_exceptions=True)
         await asyncio.gather(*(link.aclose() for link in list(self._open)))
 
-    async def _link(self, project_id: ProjectId, name: str) -> McpLink | Failed:
+    async def _link(self, project_id: ProjectId, name: str) -> McpSession | Failed:
         try:
             server = await self._server(project_id, name)
         except McpUnreachableError as error:
-            return Failed(Why.NOT_SENT, error.detail, permanent=True)
+            return Failed(FailureKind.NOT_SENT, error.detail, permanent=True)
         if server is None:
             detail = f"There is no MCP server '{name}' any more."
-            return Failed(Why.NOT_SENT, detail, permanent=True)
+            return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         if (refusal := self.refusal(server.spec)) is not None:
             detail = f"MCP server '{name}': its command {refusal}."
-            return Failed(Why.NOT_SENT, detail, permanent=True)
+            return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         former = self._links.get((project_id, name))
         if former is not None and former.usable:
             if former.server == server:
                 return former
             former.retire()
-        if len(self._open) >= MAX_LINKS and not self._made_room():
-            return Failed(Why.NOT_SENT, f"All {MAX_LINKS} sessions with MCP servers are in use.")
+        if len(self._open) >= MAX_SESSIONS and not self._made_room():
+            return Failed(
+                FailureKind.NOT_SENT, f"All {MAX_SESSIONS} sessions with MCP servers are in use."
+            )
         link = self._links[project_id, name] = self._new(server, opened=self._opened)
         return link
 
-    def _new(self, server: Server, *, opened: Callable[[McpLink], None]) -> McpLink:
-        link = McpLink(
+    def _new(
+        self, server: ConnectableServer, *, opened: Callable[[McpSession], None]
+    ) -> McpSession:
+        link = McpSession(
             server,
             self._egress,
             idle_seconds=self._idle_seconds,
-            opened=opened,
-            changed=self._relist,
+            on_open=opened,
+            on_change=self._relist,
         )
         self._open.add(link)
 
@@ -171,7 +175,7 @@ class Mcp:
             min(idle, key=lambda link: link.used_at).retire()
         return bool(idle)
 
-    async def _server(self, project_id: ProjectId, name: str) -> Server | None:
+    async def _server(self, project_id: ProjectId, name: str) -> ConnectableServer | None:
         kept = self._servers.get((project_id, name))
         if kept is not None:
             return kept
@@ -181,7 +185,7 @@ class Mcp:
             self._servers[project_id, name] = server
         return server
 
-    async def _check(self, link: McpLink) -> None:
+    async def _check(self, link: McpSession) -> None:
         try:
             server = await self._server(link.server.project_id, link.server.spec.name)
         except Exception as error:  # whatever it is, the next call says it
@@ -192,17 +196,17 @@ class Mcp:
         if server != link.server:
             link.retire()
 
-    def _opened(self, link: McpLink) -> None:
+    def _opened(self, link: McpSession) -> None:
         self._carry(link, self._took(link))
 
-    def _relist(self, link: McpLink) -> None:
+    def _relist(self, link: McpSession) -> None:
         """Once at a time; what changes meanwhile is read once more."""
         if link in self._tasks or not link.is_open:
             self._again.add(link)
         elif link.usable and link in self._links.values():
             self._carry(link, self._listed_again(link))
 
-    def _carry(self, link: McpLink, work: Any) -> None:
+    def _carry(self, link: McpSession, work: Any) -> None:
         task = self._tasks[link] = asyncio.create_task(work)
 
         def done(_: asyncio.Task[None]) -> None:
@@ -213,20 +217,20 @@ class Mcp:
 
         task.add_done_callback(done)
 
-    async def _listed_again(self, link: McpLink) -> None:
+    async def _listed_again(self, link: McpSession) -> None:
         await asyncio.sleep(link.listed_at + RELIST_PAUSE_SECONDS - _now())
         self._again.discard(link)  # this list shows what changed before it
         try:
-            await link.relist()
+            await link.refresh_list()
         except Exception as error:
             expected = isinstance(error, TimeoutError | ValueError | McpUnreachableError)
-            if sdk.said_by(error) is None and not expected:
+            if sdk.rpc_error(error) is None and not expected:
                 raise
             log.warning("mcp_list_failed", server=link.server.spec.name, detail=str(error)[:300])
             return
         await self._took(link)
 
-    async def _took(self, link: McpLink) -> None:
+    async def _took(self, link: McpSession) -> None:
         name = link.server.spec.name
         try:
             changed = await self._take(link.server, link.listed)
@@ -237,13 +241,13 @@ class Mcp:
                 log.info("mcp_tools_changed", server=name, changed=changed)
 
 
-async def _call(link: McpLink, call: Invocation, tool: str, deadline: float) -> Outcome:
+async def _call(link: McpSession, call: Invocation, tool: str, deadline: float) -> Outcome:
     async def heard(progress: float, total: float | None, message: str | None) -> None:
         share = min(max(progress / total, 0.0), 1.0) if total else None
-        call.report(share, None if message is None else cleaned_text(message)[:MAX_MESSAGE])
+        call.report(share, None if message is None else clean_text(message)[:MAX_MESSAGE])
 
     try:
-        async with link.using() as client:
+        async with link.use_client() as client:
             if not await call.may_send():
                 return LEASE_LOST
             result: CallToolResult = await client.call_tool(
@@ -253,28 +257,28 @@ async def _call(link: McpLink, call: Invocation, tool: str, deadline: float) -> 
                 progress_callback=heard,
             )
     except McpUnreachableError as error:
-        return Failed(Why.NOT_SENT, error.detail, permanent=error.permanent)
+        return Failed(FailureKind.NOT_SENT, error.detail, permanent=error.permanent)
     except TimeoutError:
         raise
     except Exception as error:
-        if (said := sdk.said_by(error)) is not None:
+        if (said := sdk.rpc_error(error)) is not None:
             return _failed(link, *said)
         if isinstance(error, RuntimeError | ValueError):  # an answer that the SDK refuses
-            return Failed(Why.INVALID_RESPONSE, f"{type(error).__name__}: {error}"[:500])
+            return Failed(FailureKind.INVALID_RESPONSE, f"{type(error).__name__}: {error}"[:500])
         raise
-    return of_result(result)
+    return result_outcome(result)
 
 
-def _failed(link: McpLink, code: int, message: str, data: Any) -> Failed:
-    outcome = of_error(code, message, data)
-    if outcome.why in (Why.NOT_SENT, Why.UNKNOWN):
+def _failed(link: McpSession, code: int, message: str, data: Any) -> Failed:
+    outcome = error_outcome(code, message, data)
+    if outcome.why in (FailureKind.NOT_SENT, FailureKind.UNKNOWN):
         link.retire()
-    if outcome.why is Why.UNKNOWN and link.loss:
+    if outcome.why is FailureKind.UNKNOWN and link.loss:
         return replace(outcome, detail=link.loss)
     return outcome
 
 
-def _nothing(link: McpLink) -> None:
+def _nothing(link: McpSession) -> None:
     pass
 
 

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Final, TextIO
 
-from runward.domain.json import cleaned_text
+from runward.domain.json import clean_text
 
 MAX_LINE: Final = 300
 """Characters of the last line."""
@@ -40,11 +40,11 @@ class StandardError:
     def last_line(self) -> str:
         """The last line that is not empty, without credentials; empty if there is none."""
         last = (self._rest if self._rest.strip() else self._line).decode(errors="replace")
-        printable = "".join(c if c.isprintable() else " " for c in cleaned_text(last))
+        printable = "".join(c if c.isprintable() else " " for c in clean_text(last))
         return without_credentials(" ".join(printable.split()))[:MAX_LINE]
 
     @contextmanager
-    def opened(self) -> Generator[TextIO]:
+    def open_file(self) -> Generator[TextIO]:
         """Yield the file for the process to write to. What was written is read by the end."""
         loop = asyncio.get_running_loop()
         source, target = os.pipe()

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from runward.domain.json import JsonObject, same
+from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run.bounds import bounded_progress
 
 _HIDDEN: Final = "…"
@@ -75,7 +75,7 @@ class State(MutableMapping[str, Any]):
         changed: JsonObject = {
             key: value
             for key, value in now.items()
-            if key not in self._before or not same(self._before[key], value)
+            if key not in self._before or not is_same_json(self._before[key], value)
         }
         return changed | {key: None for key in self._before if key not in now}
 
@@ -87,7 +87,7 @@ def _json(what: str, key: str, value: Any) -> JsonValue:
         raise ToolContextError(f"{what}[{key!r}] cannot be JSON: {error}") from None
 
 
-class Told:
+class ProgressReport:
     """Progress is told by the call itself, so that it works without a loop; `await` does nothing
     more."""
 
@@ -113,14 +113,14 @@ class CallFacts:
 
 
 @dataclass(slots=True)
-class Wishes:
+class CallRequests:
     """What the tool asked for besides its output."""
 
     transfer_to: str | None = None
     escalate: bool = False
     revealed: set[str] = field(default_factory=set[str])
     """Secrets that it was given."""
-    over: bool = False
+    finished: bool = False
     """Nobody waits for it any more."""
 
 
@@ -152,7 +152,7 @@ class ToolContext:
         self._ends = time.monotonic() + facts.seconds
         self._secrets = secrets
         self._report = report
-        self._wishes = Wishes()
+        self._wishes = CallRequests()
 
     def deadline(self) -> float:
         """The seconds that are left."""
@@ -179,15 +179,15 @@ class ToolContext:
         """End the agent after this turn: whoever asked it goes on."""
         self._wishes.escalate = True
 
-    def progress(self, fraction: float | None = None, message: str | None = None) -> Told:
+    def progress(self, fraction: float | None = None, message: str | None = None) -> ProgressReport:
         """Tell whoever watches the run how far this is, from 0 to 1. `await` it or not."""
-        if not self._wishes.over:
+        if not self._wishes.finished:
             text = None if message is None else str(message)
             self._report(*bounded_progress(fraction, text))
-        return Told()
+        return ProgressReport()
 
 
-def wishes_of(ctx: ToolContext) -> Wishes:
+def requests_of(ctx: ToolContext) -> CallRequests:
     return ctx._wishes  # pyright: ignore[reportPrivateUsage]  # not for tools
 
 

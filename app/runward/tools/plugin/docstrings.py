@@ -18,17 +18,17 @@ _NUMPY: Final = re.compile(r"^\s*(Parameters|Returns|Raises|Other Parameters)\s*
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class ParsedDocstring:
     """`text` without the sections about parameters, results and errors."""
 
     text: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def read_docstring(function: Any, style: DocstringStyle) -> Described:
+def read_docstring(function: Any, style: DocstringStyle) -> ParsedDocstring:
     text = inspect.getdoc(function)
     if not text or style == "off":
-        return Described()
+        return ParsedDocstring()
     griffe = _griffe()
     parsed = griffe.Docstring(text, parser=_detected(text) if style == "auto" else style)
     texts: list[str] = []
@@ -39,7 +39,7 @@ def read_docstring(function: Any, style: DocstringStyle) -> Described:
         elif section.kind in _parameter_kinds(griffe):
             for one in section.value:
                 parameters[one.name.lstrip("*")] = one.description.strip()
-    return Described("\n\n".join(texts), parameters)
+    return ParsedDocstring("\n\n".join(texts), parameters)
 
 
 def _detected(text: str) -> DocstringStyle:

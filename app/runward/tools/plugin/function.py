@@ -24,10 +24,10 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchema
 from pydantic_core import SchemaError, core_schema
 
 from runward.domain.json import JsonObject, compact
-from runward.domain.schema.subschemas import rebuilt
+from runward.domain.schema.subschemas import map_children
 from runward.tools.plugin.context import PluginError, ToolContext
-from runward.tools.plugin.docstrings import Described
-from runward.tools.plugin.typed_dicts import readable
+from runward.tools.plugin.docstrings import ParsedDocstring
+from runward.tools.plugin.typed_dicts import readable_hint
 
 
 class ArgumentsError(Exception):
@@ -126,10 +126,10 @@ class Signature:
             made = self.model.model_json_schema(schema_generator=_Schema)
         except PydanticUserError as error:
             raise PluginError(f"{name_of(self.function)}: {_reason(error)}") from None
-        return untitled(made)
+        return without_titles(made)
 
 
-def read_signature(function: Callable[..., Any], described: Described) -> Signature:
+def read_signature(function: Callable[..., Any], docstring: ParsedDocstring) -> Signature:
     """Raises PluginError."""
     where = name_of(function)
     try:
@@ -140,7 +140,7 @@ def read_signature(function: Callable[..., Any], described: Described) -> Signat
     context: str | None = None
     fields: dict[str, Any] = {}
     for index, (name, parameter) in enumerate(parameters.items()):
-        hint = readable(hints.get(name, Any))
+        hint = readable_hint(hints.get(name, Any))
         if _is_context(hint):
             if index > 0 or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
                 raise PluginError(
@@ -148,7 +148,7 @@ def read_signature(function: Callable[..., Any], described: Described) -> Signat
                 )
             context = name
             continue
-        fields[_field(index)] = _argument(parameter, hint, described.parameters.get(name))
+        fields[_field(index)] = _argument(parameter, hint, docstring.parameters.get(name))
     try:
         model = create_model(
             "Arguments",
@@ -167,11 +167,11 @@ def return_schema(function: Callable[..., Any]) -> JsonObject:
     if hint is Parameter.empty:
         raise PluginError(f"{where}: output_schema=True needs a return annotation")
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(readable(hint))
+        adapter: TypeAdapter[Any] = TypeAdapter(readable_hint(hint))
         made = adapter.json_schema(mode="serialization", schema_generator=_Schema)
     except (PydanticUserError, SchemaError) as error:
         raise PluginError(f"{where}: its return annotation: {_reason(error)}") from None
-    return untitled(made)
+    return without_titles(made)
 
 
 def name_of(function: Any) -> str:
@@ -181,13 +181,13 @@ def name_of(function: Any) -> str:
     return f"{module}:{name}"
 
 
-def untitled(schema: JsonObject) -> JsonObject:
+def without_titles(schema: JsonObject) -> JsonObject:
     """Without the names of Python classes, and without `default: null`, which says nothing."""
 
     def bare(node: JsonValue, class_name: str | None = None) -> JsonValue:
         if not isinstance(node, dict):
             return node
-        node = rebuilt(node, bare)
+        node = map_children(node, bare)
         if class_name is not None and node.get("title") == class_name:
             del node["title"]
         if "default" in node and node["default"] is None:

@@ -18,11 +18,11 @@ from pydantic_core import from_json
 
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.items import part_to_json
-from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.tools.plugin.context import CallFacts, ToolContext
-from runward.tools.plugin.results import shown_error
-from runward.tools.plugin.running import NOT_CANCELLED, Begin, answer, directly
-from runward.tools.plugin.tool import beginning_of, found_at
+from runward.tools.plugin.results import describe_error
+from runward.tools.plugin.running import NOT_CANCELLED, BindArguments, call_directly, run_function
+from runward.tools.plugin.tool import binder_of, find_tool
 
 _OUT, _IN = 1, 0
 _CRITICAL: Final = 50
@@ -74,17 +74,17 @@ async def _answer(request: Any, lines: _Lines) -> Outcome:
     reference: str = request["reference"]
     try:
         importlib.import_module(reference.partition(":")[0])
-        begin = beginning_of(found_at(reference))
+        begin = binder_of(find_tool(reference))
     except Exception as error:  # an author's module
-        detail = f"{reference} cannot be imported: {shown_error(error)}"
-        return Failed(Why.NOT_SENT, detail, permanent=True)
+        detail = f"{reference} cannot be imported: {describe_error(error)}"
+        return Failed(FailureKind.NOT_SENT, detail, permanent=True)
     try:
-        return await answer(_telling(begin, lines), directly, ctx, request["arguments"])
+        return await run_function(_telling(begin, lines), call_directly, ctx, request["arguments"])
     except asyncio.CancelledError:  # the service cancels a call by ending the process
-        return Failed(Why.ERROR, NOT_CANCELLED)
+        return Failed(FailureKind.ERROR, NOT_CANCELLED)
 
 
-def _telling(begin: Begin, lines: _Lines) -> Begin:
+def _telling(begin: BindArguments, lines: _Lines) -> BindArguments:
     def telling(ctx: ToolContext, arguments: JsonObject) -> Any:
         call = begin(ctx, arguments)
 

@@ -18,7 +18,7 @@ import structlog
 
 from runward.domain.json import MAX_DEPTH, JsonObject, compact, parse
 from runward.domain.run.items import parts_from_json
-from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.tools.base import LEASE_LOST, Report
 from runward.tools.environment import child_environment
 from runward.tools.plugin.context import CallFacts
@@ -91,11 +91,13 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
         try:
             line = await process.stdout.readline()
         except ValueError:
-            return Failed(Why.INVALID_RESPONSE, f"The result is larger than {MAX_LINE} bytes.")
+            return Failed(
+                FailureKind.INVALID_RESPONSE, f"The result is larger than {MAX_LINE} bytes."
+            )
         if not line.endswith(b"\n"):
             code = await process.wait()
             detail = f"The tool's process ended with exit code {code} before it answered."
-            return Failed(Why.UNKNOWN if started else Why.NOT_SENT, detail)
+            return Failed(FailureKind.UNKNOWN if started else FailureKind.NOT_SENT, detail)
         match cast(Any, parse(line.decode(), max_depth=MAX_FRAME_DEPTH)):
             case {"progress": [fraction, message]}:
                 report(fraction, message)
@@ -114,7 +116,7 @@ def _logged(outcome: Outcome, reference: str) -> Outcome:
 def _outcome(shown: Any) -> Outcome:
     fields: dict[str, Any] = dict(shown)
     if "why" in fields:
-        return Failed(Why(fields.pop("why")), **fields)
+        return Failed(FailureKind(fields.pop("why")), **fields)
     return Done(parts=parts_from_json(fields.pop("parts")), **fields)
 
 

@@ -11,19 +11,19 @@ from typing import Any, Final, TypeAlias, cast
 import structlog
 
 from runward.domain.ids import Prefix, format_id
-from runward.domain.json import JsonObject, cleaned, cleaned_text
+from runward.domain.json import JsonObject, clean_json, clean_text
 from runward.domain.registry.guards import (
     Allow,
     Fail,
-    GoOn,
     GuardrailVerdict,
     HookAnswer,
-    HookFailed,
+    HookFailure,
     Instead,
+    NoChange,
     Reject,
 )
 from runward.domain.registry.tools import ToolSpec
-from runward.domain.run.outcomes import Failed, Outcome, Why
+from runward.domain.run.outcomes import Failed, FailureKind, Outcome
 from runward.tools.base import Invocation, Report
 from runward.tools.plugin.context import (
     CallFacts,
@@ -34,9 +34,15 @@ from runward.tools.plugin.context import (
 )
 from runward.tools.plugin.loading import Plugins
 from runward.tools.plugin.processes import Processes
-from runward.tools.plugin.results import raised_at, shown_error
-from runward.tools.plugin.running import FunctionRun, LeaseGoneError, answer, bounded, directly
-from runward.tools.plugin.threads import Threads
+from runward.tools.plugin.results import describe_error, raised_at
+from runward.tools.plugin.running import (
+    FunctionRun,
+    LeaseGoneError,
+    call_directly,
+    limit_time,
+    run_function,
+)
+from runward.tools.plugin.threads import ThreadSlots
 from runward.tools.plugin.tool import PluginTool
 
 log = structlog.get_logger()
@@ -59,8 +65,8 @@ class PluginHost:
     ) -> None:
         self._plugins = plugins
         self._secrets: Final = dict(secrets or {})
-        self._threads = Threads(threads)
-        self._deciding = Threads(POLICY_THREADS)
+        self._threads = ThreadSlots(threads)
+        self._deciding = ThreadSlots(POLICY_THREADS)
         self._processes = Processes(threads)
 
     @property
@@ -72,7 +78,7 @@ class PluginHost:
         """Whether a tool of that name is loaded."""
         return name in self._plugins.tools
 
-    def code_of(self, name: str) -> ToolSpec | None:
+    def spec_of(self, name: str) -> ToolSpec | None:
         """The tool's spec as the code says it."""
         tool = self._plugins.tools.get(name)
         return None if tool is None else tool.spec
@@ -81,7 +87,7 @@ class PluginHost:
         tool = self._plugins.tools.get(call.tool.name)
         if tool is None:
             detail = f"No plugin of this process has a tool '{call.tool.name}'."
-            return Failed(Why.NOT_SENT, detail, permanent=True)
+            return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         facts = _facts(call)
         report = _on_this_loop(call.report)
         ctx = ToolContext(facts, secrets=self._secrets, report=report)
@@ -96,11 +102,11 @@ class PluginHost:
                 may_send=call.may_send,
             )
         else:
-            work = answer(tool.begin, self._runner(tool, call, busy), ctx, call.arguments)
-        outcome = await bounded(work, ctx, seconds=call.seconds, what=tool.spec.name)
-        if busy[0] and isinstance(outcome, Failed) and outcome.why is Why.TIMEOUT:
+            work = run_function(tool.bind, self._runner(tool, call, busy), ctx, call.arguments)
+        outcome = await limit_time(work, ctx, seconds=call.seconds, tool_name=tool.spec.name)
+        if busy[0] and isinstance(outcome, Failed) and outcome.why is FailureKind.TIMEOUT:
             detail = f"No thread was free for the plugin; {self._threads.abandoned} are abandoned."
-            return Failed(Why.NOT_SENT, detail)
+            return Failed(FailureKind.NOT_SENT, detail)
         return outcome
 
     async def needs_approval(
@@ -149,18 +155,18 @@ class PluginHost:
             return _verdict(await ask(payload))
         except Exception as error:
             _log_failure("plugin_guardrail_failed", name, error)
-            return Reject("", detail=shown_error(error))
+            return Reject("", detail=describe_error(error))
 
     async def run_hook(self, name: str, payload: JsonObject) -> HookAnswer:
         """Never raises; the caller bounds the time."""
         ask = self.hook(name)
         if ask is None:
-            return HookFailed("No plugin of this process has that hook.")
+            return HookFailure("No plugin of this process has that hook.")
         try:
             return _hook_answer(await ask(payload))
         except Exception as error:
             _log_failure("plugin_hook_failed", name, error)
-            return HookFailed(shown_error(error))
+            return HookFailure(describe_error(error))
 
     def close(self) -> None:
         """Processes end; threads are not waited for, and keep nothing from ending."""
@@ -169,7 +175,7 @@ class PluginHost:
     def _runner(self, tool: PluginTool, call: Invocation, busy: list[bool]) -> FunctionRun:
         """`busy[0]` is made False when a thread is found."""
         if tool.on_loop:
-            return directly
+            return call_directly
 
         def started() -> None:
             busy[0] = False
@@ -179,7 +185,9 @@ class PluginHost:
                 raise LeaseGoneError
 
         def on_thread(made: Callable[[], Any]) -> Awaitable[Any]:
-            return self._threads.run(made, what=tool.spec.name, started=started, waited=waited)
+            return self._threads.run(
+                made, tool_name=tool.spec.name, on_start=started, after_wait=waited
+            )
 
         return on_thread
 
@@ -222,7 +230,7 @@ class PluginHost:
             if inspect.iscoroutinefunction(function):
                 return await function(*args)
             name = getattr(function, "__name__", "callable")
-            value = await self._deciding.run(lambda: function(*args), what=name)
+            value = await self._deciding.run(lambda: function(*args), tool_name=name)
             return await value if inspect.isawaitable(value) else value
         except (SystemExit, KeyboardInterrupt) as error:
             raise RuntimeError(type(error).__name__) from error
@@ -280,7 +288,7 @@ def _verdict(answer: Any) -> GuardrailVerdict:
         case False:
             return Reject("")
         case str(text):
-            return Reject(cleaned_text(text))
+            return Reject(clean_text(text))
         case Allow() | Reject() | Fail():
             return answer
         case _:
@@ -290,15 +298,15 @@ def _verdict(answer: Any) -> GuardrailVerdict:
 
 def _hook_answer(answer: Any) -> HookAnswer:
     if answer is None:
-        return GoOn()
+        return NoChange()
     if not isinstance(answer, Instead):
-        return HookFailed(f"It answered {type(answer).__name__}; None or Instead(value) is meant.")
-    value, _ = cleaned(jsonable(answer.value))
+        return HookFailure(f"It answered {type(answer).__name__}; None or Instead(value) is meant.")
+    value, _ = clean_json(jsonable(answer.value))
     if answer.metadata is None:
         return Instead(value)
-    metadata, _ = cleaned(jsonable(cast(object, answer.metadata)))
+    metadata, _ = clean_json(jsonable(cast(object, answer.metadata)))
     if not isinstance(metadata, dict):
-        return HookFailed("The metadata of its Instead is no dict.")
+        return HookFailure("The metadata of its Instead is no dict.")
     return Instead(value, metadata)
 
 

@@ -6,17 +6,17 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from runward.domain.json import JsonObject, cleaned_text
+from runward.domain.json import JsonObject, clean_text
 from runward.domain.registry.redaction import without_secret
 from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.items import TextPart
-from runward.domain.run.outcomes import Done, Failed, Outcome, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.tools.plugin.context import (
     ToolContext,
     ToolContextError,
     ToolError,
     jsonable,
-    wishes_of,
+    requests_of,
 )
 from runward.tools.plugin.function import ArgumentsError
 from runward.tools.plugin.parts import parts_of
@@ -31,7 +31,7 @@ _HIDDEN: Final = "…"
 
 def outcome_of(value: Any, ctx: ToolContext) -> Outcome:
     """Of what the function returned."""
-    wishes = wishes_of(ctx)
+    wishes = requests_of(ctx)
     try:
         parts = parts_of(value)
         if parts is None:
@@ -41,20 +41,20 @@ def outcome_of(value: Any, ctx: ToolContext) -> Outcome:
         metadata = _metadata(ctx)
         state = ctx.state.changes() or None
     except (ValueError, ToolContextError) as error:
-        detail = cleaned_text(f"The tool returned what cannot be a result: {error}")
-        return Failed(Why.INVALID_RESPONSE, without_secrets(detail, ctx)[:MAX_DETAIL])
+        detail = clean_text(f"The tool returned what cannot be a result: {error}")
+        return Failed(FailureKind.INVALID_RESPONSE, without_secrets(detail, ctx)[:MAX_DETAIL])
     done = Done(output, parts or (), metadata, state, wishes.transfer_to, wishes.escalate)
     return bounded_outcome(done)
 
 
 def failure_of(error: BaseException, ctx: ToolContext) -> Failed:
     """Of what the function raised; `ToolError` alone speaks to the model."""
-    detail = without_secrets(shown_error(error), ctx)
+    detail = without_secrets(describe_error(error), ctx)
     message = None
     if isinstance(error, ToolError):
         with suppress(Exception):  # an author's __str__
-            message = without_secrets(cleaned_text(str(error)), ctx)[:MAX_MESSAGE]
-    return Failed(Why.ERROR, detail, message=message)
+            message = without_secrets(clean_text(str(error)), ctx)[:MAX_MESSAGE]
+    return Failed(FailureKind.ERROR, detail, message=message)
 
 
 def wrong_arguments(error: ValidationError | ArgumentsError) -> Failed:
@@ -64,18 +64,18 @@ def wrong_arguments(error: ValidationError | ArgumentsError) -> Failed:
         lines = [f"{_path(one['loc'])}: {one['msg']}" for one in found[:MAX_NAMED]]
     else:
         lines = [f"arguments.{error}"]
-    message = cleaned_text("The arguments are not valid. " + "; ".join(lines))[:MAX_MESSAGE]
-    return Failed(Why.ERROR, message, message=message, permanent=True)
+    message = clean_text("The arguments are not valid. " + "; ".join(lines))[:MAX_MESSAGE]
+    return Failed(FailureKind.ERROR, message, message=message, permanent=True)
 
 
-def shown_error(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """`ValueError: its text`, for an operator."""
     try:
         text = str(error)
     except Exception as other:  # an author's __str__
         text = f"(its text cannot be shown: {type(other).__name__})"
     name = type(error).__name__
-    return cleaned_text(f"{name}: {text}" if text else name)[:MAX_DETAIL]
+    return clean_text(f"{name}: {text}" if text else name)[:MAX_DETAIL]
 
 
 def raised_at(error: BaseException) -> str | None:
@@ -86,7 +86,7 @@ def raised_at(error: BaseException) -> str | None:
 
 def without_secrets(text: str, ctx: ToolContext) -> str:
     """What the tool got from `ctx.secret` does not come back in errors."""
-    for secret in wishes_of(ctx).revealed:
+    for secret in requests_of(ctx).revealed:
         text = without_secret(text, secret, _HIDDEN)
     return text
 

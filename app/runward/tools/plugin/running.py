@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from runward.domain.errors import UnavailableError
 from runward.domain.json import JsonObject
-from runward.domain.run.outcomes import Failed, Outcome, Why
-from runward.tools.base import DATABASE_AWAY, LEASE_LOST
-from runward.tools.plugin.context import ToolContext, wishes_of
+from runward.domain.run.outcomes import Failed, FailureKind, Outcome
+from runward.tools.base import DATABASE_UNAVAILABLE, LEASE_LOST
+from runward.tools.plugin.context import ToolContext, requests_of
 from runward.tools.plugin.function import ArgumentsError
 from runward.tools.plugin.results import failure_of, outcome_of, raised_at, wrong_arguments
 
@@ -22,7 +22,7 @@ GRACE_SECONDS: Final = 0.5
 """How long a cancelled function may take to clean up before it is left behind."""
 NOT_CANCELLED: Final = "CancelledError: nobody had cancelled the call."
 
-Begin: TypeAlias = Callable[[ToolContext, JsonObject], Callable[[], Any]]
+BindArguments: TypeAlias = Callable[[ToolContext, JsonObject], Callable[[], Any]]
 FunctionRun: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Makes the call where it belongs: on the loop, or on a thread."""
 
@@ -31,8 +31,8 @@ class LeaseGoneError(Exception):
     """Another worker has the run by now."""
 
 
-async def answer(
-    begin: Begin, run: FunctionRun, ctx: ToolContext, arguments: JsonObject
+async def run_function(
+    begin: BindArguments, run: FunctionRun, ctx: ToolContext, arguments: JsonObject
 ) -> Outcome:
     """Whatever the function does is an outcome, `sys.exit()` too; only being cancelled is not."""
     try:
@@ -51,7 +51,7 @@ async def answer(
     except LeaseGoneError:
         return LEASE_LOST
     except UnavailableError:
-        return DATABASE_AWAY
+        return DATABASE_UNAVAILABLE
     except BaseException as error:  # a tool's failure is never ours
         log.warning(
             "plugin_tool_failed",
@@ -62,12 +62,12 @@ async def answer(
         return failure_of(error, ctx)
 
 
-async def directly(call: Callable[[], Any]) -> Any:
+async def call_directly(call: Callable[[], Any]) -> Any:
     return call()
 
 
-async def bounded(
-    work: Awaitable[Outcome], ctx: ToolContext, *, seconds: float, what: str
+async def limit_time(
+    work: Awaitable[Outcome], ctx: ToolContext, *, seconds: float, tool_name: str
 ) -> Outcome:
     """TIMEOUT after `seconds`. What raises CancelledError without being cancelled has failed."""
     task = asyncio.ensure_future(work)
@@ -75,18 +75,20 @@ async def bounded(
         await asyncio.wait({task}, timeout=seconds)
         if task.done():
             if task.cancelled():
-                return Failed(Why.ERROR, NOT_CANCELLED)
+                return Failed(FailureKind.ERROR, NOT_CANCELLED)
             error = task.exception()
             if isinstance(error, UnavailableError):
-                return DATABASE_AWAY
+                return DATABASE_UNAVAILABLE
             if error is not None and not isinstance(error, Exception):  # it would end the worker
-                return Failed(Why.ERROR, f"{type(error).__name__} was raised.")
+                return Failed(FailureKind.ERROR, f"{type(error).__name__} was raised.")
             return task.result()
-        return Failed(Why.TIMEOUT, f"The plugin did not answer within {seconds:.3f} seconds.")
+        return Failed(
+            FailureKind.TIMEOUT, f"The plugin did not answer within {seconds:.3f} seconds."
+        )
     finally:
-        wishes_of(ctx).over = True
+        requests_of(ctx).finished = True
         if not task.done():
-            await _end(task, what)
+            await _end(task, tool_name)
 
 
 async def _end(task: asyncio.Future[Outcome], what: str) -> None:

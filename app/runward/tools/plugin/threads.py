@@ -24,7 +24,7 @@ async def _at_once() -> None:
     pass
 
 
-class Threads:
+class ThreadSlots:
     def __init__(self, limit: int) -> None:
         self._limit: Final = limit
         self._slots = asyncio.Semaphore(limit)
@@ -39,19 +39,19 @@ class Threads:
         self,
         function: Callable[[], Any],
         *,
-        what: str,
-        started: Callable[[], None] = _nothing,
-        waited: Callable[[], Awaitable[None]] = _at_once,
+        tool_name: str,
+        on_start: Callable[[], None] = _nothing,
+        after_wait: Callable[[], Awaitable[None]] = _at_once,
     ) -> Any:
-        """Return the result of `function`, or raise its error. `started` is called when a thread
-        is free. If the call had to wait for one, `waited` is called first, and nothing starts if it
-        raises. `what` is for the log."""
+        """Return the result of `function`, or raise its error. `on_start` is called when a thread
+        is free. If the call had to wait for one, `after_wait` is called first, and nothing starts
+        if it raises. `what` is for the log."""
         has_to_wait = self._slots.locked()
         await self._slots.acquire()
         try:
             if has_to_wait:
-                await waited()
-            started()
+                await after_wait()
+            on_start()
             job = _Job(function, asyncio.get_running_loop())
             job.start()
         except BaseException:
@@ -61,7 +61,7 @@ class Threads:
             return await asyncio.shield(job.answer)
         except asyncio.CancelledError:
             if not job.answer.done():
-                self._abandon(job, what)
+                self._abandon(job, tool_name)
             raise
         finally:
             if job.answer.done():

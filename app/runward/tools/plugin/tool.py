@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from runward.domain.json import JsonObject, digest
+from runward.domain.json import JsonObject, compute_digest
 from runward.domain.registry.builtin_names import is_reserved
 from runward.domain.registry.provider_tools import EXECUTORS
 from runward.domain.registry.rules import RuleError, compile_rule
@@ -16,7 +16,7 @@ from runward.domain.registry.tools import ByCallable, ExecutorKind, ToolSpec, Wh
 from runward.domain.schema.validator import check_schema
 from runward.tools.plugin.context import PluginError, ToolContext, jsonable
 from runward.tools.plugin.declare import BaseTool, FunctionTool, Isolation, Options
-from runward.tools.plugin.docstrings import Described, read_docstring
+from runward.tools.plugin.docstrings import ParsedDocstring, read_docstring
 from runward.tools.plugin.function import name_of, read_signature, return_schema
 
 TOOL_STAGES: Final = ("pre_approval", "input", "output")
@@ -36,7 +36,7 @@ class PluginTool:
     callables; `reference` is where another process finds the function."""
 
     spec: ToolSpec
-    begin: Callable[[ToolContext, JsonObject], Callable[[], Any]]
+    bind: Callable[[ToolContext, JsonObject], Callable[[], Any]]
     on_loop: bool
     isolation: Isolation
     reference: str
@@ -57,17 +57,17 @@ def make_tool(item: Any) -> PluginTool:
     raise PluginError(f"{item!r:.200} is no tool: neither a function nor a BaseTool")
 
 
-def beginning_of(item: Any) -> Callable[[ToolContext, JsonObject], Callable[[], Any]]:
+def binder_of(item: Any) -> Callable[[ToolContext, JsonObject], Callable[[], Any]]:
     """The `begin` of what was checked before, without its schema."""
     if isinstance(item, type):
         item = item()
     if isinstance(item, BaseTool):
         return _beginning(item)
     function = item.function if isinstance(item, FunctionTool) else item
-    return read_signature(function, Described()).call
+    return read_signature(function, ParsedDocstring()).call
 
 
-def found_at(reference: str) -> Any:
+def find_tool(reference: str) -> Any:
     """The function, FunctionTool or BaseTool at `package.module:name`, whose module is imported.
     Raises LookupError."""
     module, _, path = reference.partition(":")
@@ -146,7 +146,7 @@ def _tool(
     approval, enabled = options.get("approval"), options.get("enabled")
     return PluginTool(
         spec=spec,
-        begin=begin,
+        bind=begin,
         on_loop=inspect.iscoroutinefunction(function),
         isolation=isolation,
         reference=where,
@@ -198,7 +198,7 @@ def _digest(source: Any, options: Options) -> str | None:
     asked: list[Any] = [options[key] for key in sorted(_CALLABLE.keys() & options.keys())]
     sources = [source, *(one for one in asked if callable(one))]
     try:
-        return digest([inspect.getsource(inspect.unwrap(one)) for one in sources])[:23]
+        return compute_digest([inspect.getsource(inspect.unwrap(one)) for one in sources])[:23]
     except (OSError, TypeError):
         return None
 
@@ -212,7 +212,7 @@ def _named(where: str, key: str, value: Any) -> Any:
     return ByCallable(callable=name_of(value)[:256])
 
 
-def check_callable(where: str, what: str, function: Callable[..., Any], count: int) -> None:
+def check_callable(where: str, option: str, function: Callable[..., Any], count: int) -> None:
     """Whether it takes that many arguments. Raises PluginError."""
     try:
         signature = inspect.signature(function)
@@ -222,7 +222,7 @@ def check_callable(where: str, what: str, function: Callable[..., Any], count: i
         signature.bind(*range(count))
     except TypeError as error:
         raise PluginError(
-            f"{where}: {what} is called with {count} argument{'s' if count > 1 else ''}, and its "
+            f"{where}: {option} is called with {count} argument{'s' if count > 1 else ''}, and its "
             f"function {name_of(function)} does not take them: {error}"
         ) from None
 
@@ -262,7 +262,7 @@ def _check_reachable(where: str) -> None:
     """Whether a fresh process can import it."""
     module = where.partition(":")[0]
     try:
-        reachable = module != "__main__" and "<" not in where and found_at(where) is not None
+        reachable = module != "__main__" and "<" not in where and find_tool(where) is not None
     except LookupError:
         reachable = False
     if not reachable:

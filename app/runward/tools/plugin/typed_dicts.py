@@ -15,7 +15,7 @@ from pydantic import AfterValidator
 from typing_extensions import TypedDict
 
 
-def readable(hint: Any, seen: tuple[Any, ...] = ()) -> Any:
+def readable_hint(hint: Any, seen: tuple[Any, ...] = ()) -> Any:
     """`hint` with every TypedDict and every Literal in it as Pydantic can read it. A TypedDict that
     contains itself stays as it is."""
     if hint in seen:
@@ -28,12 +28,12 @@ def readable(hint: Any, seen: tuple[Any, ...] = ()) -> Any:
     if origin is Literal:
         return _of_values(hint, inside)
     if origin is Annotated:
-        return Annotated[(readable(inside[0], seen), *inside[1:])]
+        return Annotated[(readable_hint(inside[0], seen), *inside[1:])]
     return _generic(hint, origin, inside, seen)
 
 
 def _generic(hint: Any, origin: Any, inside: tuple[Any, ...], seen: tuple[Any, ...]) -> Any:
-    changed = tuple(readable(one, seen) for one in inside)
+    changed = tuple(readable_hint(one, seen) for one in inside)
     if all(new is old for new, old in zip(changed, inside, strict=True)):
         return hint
     if origin in (Union, types.UnionType):
@@ -55,7 +55,7 @@ def _again(typed_dict: Any, seen: tuple[Any, ...]) -> Any:
         required = key in typed_dict.__required_keys__
         if get_origin(hint) in (Required, NotRequired):
             required, hint = get_origin(hint) is Required, get_args(hint)[0]  # noqa: PLW2901
-        keys[key] = (Required if required else NotRequired)[readable(hint, seen)]
+        keys[key] = (Required if required else NotRequired)[readable_hint(hint, seen)]
     made = cast(Any, TypedDict)(typed_dict.__name__, keys)
     made.__doc__ = typed_dict.__doc__
     made.__module__ = typed_dict.__module__

@@ -18,15 +18,15 @@ from pydantic import JsonValue
 from runward.domain.json import (
     MAX_VALUES,
     JsonObject,
-    cleaned_text,
+    clean_text,
     compact,
     holds_too_many_values,
-    is_deeper,
+    is_nested_deeper,
     may_hold_huge_number,
 )
 from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run.items import Part
-from runward.domain.run.outcomes import Done, Failed, Outcome, Waits, Why
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.egress.answers import EgressResponse
 from runward.tools.content import read_content
 
@@ -46,7 +46,7 @@ class _UnusableError(ValueError):
     """A body that cannot be a result; the text says why."""
 
 
-def interpret(answer: EgressResponse) -> Outcome:
+def read_outcome(answer: EgressResponse) -> Outcome:
     status = answer.status
     if status == HTTPStatus.ACCEPTED:
         return Waits()
@@ -54,13 +54,13 @@ def interpret(answer: EgressResponse) -> Outcome:
         try:
             return _result(answer)
         except _UnusableError as error:
-            return Failed(Why.INVALID_RESPONSE, f"HTTP {status}: {error}", status=status)
+            return Failed(FailureKind.INVALID_RESPONSE, f"HTTP {status}: {error}", status=status)
     if 300 <= status < 400:
-        where = cleaned_text(answer.headers.get("location", "nowhere")).partition("?")[0][:200]
+        where = clean_text(answer.headers.get("location", "nowhere")).partition("?")[0][:200]
         detail = f"HTTP {status} to {where}; redirects are not followed."
-        return Failed(Why.ERROR, detail, status=status, permanent=True)
+        return Failed(FailureKind.ERROR, detail, status=status, permanent=True)
     return Failed(
-        Why.UNAVAILABLE if status in RETRYABLE_STATUSES else Why.ERROR,
+        FailureKind.UNAVAILABLE if status in RETRYABLE_STATUSES else FailureKind.ERROR,
         f"HTTP {status}, {_kind(answer)[0] or 'no content type'}, {len(answer.body)} bytes.",
         message=_error_message(answer),
         status=status,
@@ -78,7 +78,7 @@ def _result(answer: EgressResponse) -> Outcome:
     value, sanitised = _read(answer)
     if isinstance(value, dict) and value.get("is_error") is True:
         return Failed(
-            Why.ERROR,
+            FailureKind.ERROR,
             "The tool answered with is_error.",
             message=_declared(value),
             status=answer.status,
@@ -106,7 +106,7 @@ def _read(answer: EgressResponse) -> tuple[JsonValue, bool]:
             return parse_leniently(text)
         except _UnusableError:
             pass
-    clean = cleaned_text(text)
+    clean = clean_text(text)
     return clean, clean != text
 
 
@@ -130,7 +130,7 @@ def parse_leniently(text: str) -> tuple[JsonValue, bool]:
 
 def _is_plain(text: str, value: Any) -> bool:
     """Whether the text of strict JSON, and its value, hold nothing that has to be looked for."""
-    deep = text.count("[") + text.count("{") > MAX_DEPTH and is_deeper(value, MAX_DEPTH)
+    deep = text.count("[") + text.count("{") > MAX_DEPTH and is_nested_deeper(value, MAX_DEPTH)
     return not deep and "\\u0000" not in text and not may_hold_huge_number(text)
 
 
@@ -139,7 +139,7 @@ def _sane(value: Any, depth: int) -> tuple[JsonValue, bool]:
         raise _UnusableError(f"the body is nested deeper than {MAX_DEPTH} levels")
     match value:
         case str():
-            clean = cleaned_text(value)
+            clean = clean_text(value)
             return clean, clean is not value and clean != value
         case bool() | None:
             return value, False
@@ -151,7 +151,7 @@ def _sane(value: Any, depth: int) -> tuple[JsonValue, bool]:
             return [item for item, _ in items], any(changed for _, changed in items)
         case dict():
             members = {
-                cleaned_text(key): (_sane(item, depth + 1), cleaned_text(key) != key)
+                clean_text(key): (_sane(item, depth + 1), clean_text(key) != key)
                 for key, item in cast(dict[str, Any], value).items()
             }
             changed = any(inner[1] or outer for inner, outer in members.values())
@@ -167,7 +167,7 @@ def _error_message(answer: EgressResponse) -> str | None:
     if answer.encoding is not None or not answer.body.strip():
         return None
     if kind == "text/plain":
-        return _capped(cleaned_text(answer.body.decode(errors="replace")))
+        return _capped(clean_text(answer.body.decode(errors="replace")))
     if kind not in ("", "application/json") and not kind.endswith("+json"):
         return None
     try:
@@ -220,7 +220,7 @@ def _kind(answer: EgressResponse) -> tuple[str, str]:
     """Media type, lower case and perhaps empty, and the charset to decode with."""
     header = answer.headers.get("content-type", "")
     charset = match[1] if (match := _CHARSET.search(header)) else ""
-    kind = cleaned_text(header.partition(";")[0].strip().lower())[:100]
+    kind = clean_text(header.partition(";")[0].strip().lower())[:100]
     return kind, _codec(charset)
 
 

@@ -10,12 +10,12 @@ from runward.domain.errors import UnavailableError
 from runward.domain.ids import Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import SecretRef
-from runward.domain.run.outcomes import Failed, Outcome, Why
-from runward.egress.answers import EgressResponse, Missing, NoAnswer
+from runward.domain.run.outcomes import Failed, FailureKind, Outcome
+from runward.egress.answers import EgressResponse, MissingAnswer, NoAnswer
 from runward.tools.base import LEASE_LOST, Invocation
-from runward.tools.signed_post import SignedPosts
-from runward.tools.webhook.answer import interpret
-from runward.tools.webhook.headers import check_headers, filled_headers, secret_references
+from runward.tools.signed_post import SignedPostClient
+from runward.tools.webhook.answer import read_outcome
+from runward.tools.webhook.headers import check_headers, resolve_headers, secret_references
 
 ReadSecrets: TypeAlias = Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
 """Reads the values of a project's secrets by name. One that does not exist is left out. Raises
@@ -28,16 +28,16 @@ NOTICE_SECONDS: Final = 5.0
 NOTICE_RESPONSE_BYTES: Final = 1024
 
 _WHY: Final = {
-    Missing.NOT_SENT: Why.NOT_SENT,
-    Missing.INCOMPLETE: Why.UNKNOWN,
-    Missing.TIMEOUT: Why.TIMEOUT,
+    MissingAnswer.NOT_SENT: FailureKind.NOT_SENT,
+    MissingAnswer.INCOMPLETE: FailureKind.UNKNOWN,
+    MissingAnswer.TIMEOUT: FailureKind.TIMEOUT,
 }
 
 
-class Webhook:
+class WebhookInvoker:
     """Implements `ToolExecutor`."""
 
-    def __init__(self, posts: SignedPosts, secrets: ReadSecrets) -> None:
+    def __init__(self, posts: SignedPostClient, secrets: ReadSecrets) -> None:
         self._posts = posts
         self._secrets = secrets
 
@@ -46,9 +46,9 @@ class Webhook:
         answer = await self._post(call, call_id_of(call), call_body(call), call.seconds, limit)
         match answer:
             case EgressResponse(body=body) if len(body) > OFF_LOOP_BYTES:
-                return await asyncio.to_thread(interpret, answer)
+                return await asyncio.to_thread(read_outcome, answer)
             case EgressResponse():
-                return interpret(answer)
+                return read_outcome(answer)
             case NoAnswer():
                 return Failed(_WHY[answer.missing], answer.detail, permanent=answer.permanent)
             case Failed():
@@ -68,16 +68,18 @@ class Webhook:
         self, call: Invocation, message_id: str, body: JsonObject, seconds: float, limit: int
     ) -> EgressResponse | NoAnswer | Failed:
         if call.tool.url is None:
-            return Failed(Why.NOT_SENT, "The tool has no URL.", permanent=True)
+            return Failed(FailureKind.NOT_SENT, "The tool has no URL.", permanent=True)
         if not call.secrets:
-            return Failed(Why.NOT_SENT, "The tool has no signing secret.", permanent=True)
+            return Failed(FailureKind.NOT_SENT, "The tool has no signing secret.", permanent=True)
         until = _now() + seconds
         try:
             async with asyncio.timeout(seconds):
                 headers = await self._headers(call)
                 may_send = await call.may_send()
         except (TimeoutError, UnavailableError):
-            return Failed(Why.NOT_SENT, "The secrets that its headers name could not be read.")
+            return Failed(
+                FailureKind.NOT_SENT, "The secrets that its headers name could not be read."
+            )
         if isinstance(headers, Failed):
             return headers
         if not may_send:
@@ -100,12 +102,12 @@ class Webhook:
             found = await self._secrets(call.project_id, names)
         if missing := sorted(names - found.keys()):
             detail = f"There is no secret '{missing[0]}', which a header of the tool names."
-            return Failed(Why.NOT_SENT, detail, permanent=True)
-        headers = filled_headers(call.tool.headers, found)
+            return Failed(FailureKind.NOT_SENT, detail, permanent=True)
+        headers = resolve_headers(call.tool.headers, found)
         read = {name for name, one in call.tool.headers.items() if isinstance(one, SecretRef)}
         if problems := check_headers({name: headers[name] for name in read}):
             detail = " ".join(problems[0])
-            return Failed(Why.NOT_SENT, detail, permanent=True)
+            return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         return headers
 
 

@@ -35,13 +35,13 @@ def secret_references(headers: Mapping[str, HeaderValue]) -> dict[str, str]:
     }
 
 
-def filled_headers(
+def resolve_headers(
     headers: Mapping[str, HeaderValue], secrets: Mapping[str, str]
 ) -> dict[str, str]:
     """The values to send. A sealed value is empty. Raises KeyError for a secret that is not among
     `secrets`."""
     return {
-        name: value.filled(secrets)
+        name: value.resolve(secrets)
         if isinstance(value, SecretRef)
         else value
         if isinstance(value, str)

@@ -7,8 +7,8 @@ from runward.domain.run.response import ModelResponse
 from runward.llm.base import Abilities, ModelRequest, OnDelta
 from runward.llm.openai.chat.request import function_tool, request_body
 from runward.llm.openai.chat.response import ChatMerge
-from runward.llm.openai.client import OpenAILine, Transports
-from runward.llm.openai.functions import Functions, losses
+from runward.llm.openai.client import OpenAIConnection, TransportFactory
+from runward.llm.openai.functions import Functions, strictness_losses
 from runward.llm.settings import all_settings
 
 ABILITIES: Final = Abilities("openai", all_settings(), result_media=False)
@@ -18,9 +18,12 @@ class OpenAIChat:
     """As OpenAILine says of these. Raises ValueError for a key that cannot stand in a header."""
 
     def __init__(
-        self, api_key: str | None, base_url: str | None = None, checked: Transports | None = None
+        self,
+        api_key: str | None,
+        base_url: str | None = None,
+        checked_transport: TransportFactory | None = None,
     ) -> None:
-        self._line = OpenAILine("chat/completions", api_key, base_url, checked)
+        self._line = OpenAIConnection("chat/completions", api_key, base_url, checked_transport)
         self._functions = Functions(function_tool)
 
     @property
@@ -38,4 +41,4 @@ class OpenAIChat:
         stream = request.settings.get("stream") is not False
         body = request_body(request, self._functions, stream=stream)
         answer = await self._line.ask(body, ChatMerge(on_delta), seconds=request.timeout_seconds)
-        return replace(answer, losses=losses(request, self._functions))
+        return replace(answer, losses=strictness_losses(request, self._functions))

@@ -34,10 +34,12 @@ RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
 def request_body(request: ModelRequest, functions: Functions, *, stream: bool) -> JsonObject:
     """Settings are taken as they are: `check_settings` has judged them at creation."""
     output = None if request.output_schema is None else output_format(request.output_schema)
-    instructions = request.instructions if output is None else output.beside(request.instructions)
+    instructions = (
+        request.instructions if output is None else output.extend_instructions(request.instructions)
+    )
     body: JsonObject = {"model": request.model, "messages": messages(instructions, request.items)}
     if request.tools:
-        body["tools"] = [functions.of(spec) for spec in request.tools]
+        body["tools"] = [functions.definition(spec) for spec in request.tools]
         if request.tool_choice != "auto":
             body["tool_choice"] = _choice(request.tool_choice)
         if not request.parallel_tool_calls:
@@ -70,8 +72,8 @@ def _set(body: JsonObject, name: str, value: JsonValue) -> None:
         body[RENAMED_SETTINGS.get(name, name)] = value
 
 
-def function_tool(said: JsonObject) -> JsonObject:
-    return {"type": "function", "function": said}
+def function_tool(definition: JsonObject) -> JsonObject:
+    return {"type": "function", "function": definition}
 
 
 def _choice(choice: RequestedToolChoice) -> JsonValue:

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from pydantic_core import from_json
 
-from runward.domain.json import cleaned_text, compact
+from runward.domain.json import clean_text, compact
 from runward.domain.run.items import Reasoning
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
@@ -21,9 +21,16 @@ from runward.llm.failures import (
     reported_failure,
     too_many_calls,
 )
-from runward.llm.frames import Braces, Frame, count, joined, mapping, parse_object
+from runward.llm.frames import (
+    Frame,
+    JsonObjectEnd,
+    as_mapping,
+    join_text,
+    parse_object,
+    token_count,
+)
 
-VENDOR: Final = "openai"
+PROVIDER: Final = "openai"
 DONE: Final = b"[DONE]"
 FINISHES: Final = {
     "stop": "stop",
@@ -50,7 +57,7 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
-    _braces: Braces = field(default_factory=Braces)
+    _braces: JsonObjectEnd = field(default_factory=JsonObjectEnd)
     _counted: int = 0
     _complete: bool | None = None
 
@@ -97,7 +104,7 @@ class ChatMerge:
         frame = parse_object(data)
         choice = self._opened(frame)
         if choice is not None:
-            delta = mapping(choice.get("delta"))
+            delta = as_mapping(choice.get("delta"))
             self._take(delta)
             self._take_calls(delta, streamed=True)
 
@@ -106,7 +113,7 @@ class ChatMerge:
         choice = self._opened(parse_object(body))
         if choice is None:
             raise invalid_response("it has no choices")
-        message = mapping(choice.get("message"))
+        message = as_mapping(choice.get("message"))
         self._take(message)
         self._take_calls(message, streamed=False)
         self.done = True
@@ -120,12 +127,12 @@ class ChatMerge:
         finish = FINISHES.get(self._finish or "stop", "other")
         if finish in ("stop", "tool_calls", "other"):
             finish = "tool_calls" if calls else "stop" if finish == "tool_calls" else finish
-        reasoning = joined(self._reasoning)
+        reasoning = join_text(self._reasoning)
         return ModelResponse.of(
-            text=joined(self._text),
+            text=join_text(self._text),
             calls=calls,
-            refusal=joined(self._refusal) or None,
-            reasoning=(Reasoning(VENDOR, {"text": reasoning}),) if reasoning else (),
+            refusal=join_text(self._refusal) or None,
+            reasoning=(Reasoning(PROVIDER, {"text": reasoning}),) if reasoning else (),
             finish=finish,
             usage=self._usage,
         )
@@ -135,7 +142,7 @@ class ChatMerge:
         if frame.get("error"):
             raise reported_failure(frame["error"])
         if usage := frame.get("usage"):
-            self._usage = _usage(mapping(usage))
+            self._usage = _usage(as_mapping(usage))
         choice = _first(frame.get("choices"))
         if choice is None:
             return None
@@ -152,7 +159,7 @@ class ChatMerge:
         self._think(thought)
         if text:
             self._text.append(text)
-            self._on_delta(TextDelta(cleaned_text(text)))
+            self._on_delta(TextDelta(clean_text(text)))
         if refusal := delta.get("refusal"):
             self._refusal.append(str(refusal))
         self._think(str(delta.get("reasoning_content") or delta.get("reasoning") or ""))
@@ -160,19 +167,19 @@ class ChatMerge:
     def _think(self, thought: str) -> None:
         if thought:
             self._reasoning.append(thought)
-            self._on_delta(ReasoningDelta(cleaned_text(thought)))
+            self._on_delta(ReasoningDelta(clean_text(thought)))
 
     def _take_calls(self, delta: Frame, *, streamed: bool) -> None:
         entries: Any = delta.get("tool_calls")
         if not isinstance(entries, list):
             return
         for at, value in enumerate(cast(list[Any], entries)):
-            entry = mapping(value)
+            entry = as_mapping(value)
             self._take_call(entry, entry.get("index") if streamed else at)
 
     def _take_call(self, entry: Frame, index: Any) -> None:
         """A piece belongs to the latest call of its index and id, as far as it has them."""
-        function = mapping(entry.get("function"))
+        function = as_mapping(entry.get("function"))
         call_id, name = str(entry.get("id") or ""), str(function.get("name") or "")[:MAX_NAME]
         piece: Any = function.get("arguments")
         text = piece if isinstance(piece, str) else "" if piece is None else compact(piece)
@@ -184,7 +191,7 @@ class ChatMerge:
             call.name = (call.name + name)[:MAX_NAME]
         if text:
             call.arguments.append(text)
-        self._on_delta(ArgumentsDelta(call.position, call.id, call.name, cleaned_text(text)))
+        self._on_delta(ArgumentsDelta(call.position, call.id, call.name, clean_text(text)))
 
     def _begins_another(self, call: _Call, call_id: str, name: str, text: str) -> bool:
         """A piece that names a function may go on with its call, or begin the next one of a server
@@ -213,7 +220,7 @@ class ChatMerge:
         """The last call is cut off if the response was; without a finish reason, if it is no
         whole JSON object."""
         calls = [
-            RequestedCall(cleaned_text(c.id), cleaned_text(c.name), joined(c.arguments))
+            RequestedCall(clean_text(c.id), clean_text(c.name), join_text(c.arguments))
             for c in self._calls
         ]
         cut = self._finish is not None and FINISHES.get(self._finish) in CUT_OFF
@@ -235,8 +242,8 @@ def _is_object(arguments: str) -> bool:
 def _first(choices: Any) -> Frame | None:
     """The choice with index 0. A server that is asked for several mixes their frames."""
     for choice in cast(list[Any], choices) if isinstance(choices, list) else []:
-        if mapping(choice).get("index") in (0, None):
-            return mapping(choice)
+        if as_mapping(choice).get("index") in (0, None):
+            return as_mapping(choice)
     return None
 
 
@@ -247,7 +254,7 @@ def _of_parts(content: Any) -> tuple[str, str]:
     text: list[str] = []
     thoughts: list[str] = []
     for value in cast(list[Any], content) if isinstance(content, list) else []:
-        part = mapping(value)
+        part = as_mapping(value)
         inner: Any = part.get("thinking")
         if part.get("type") != "thinking":
             text.append(str(part.get("text") or ""))
@@ -260,8 +267,10 @@ def _of_parts(content: Any) -> tuple[str, str]:
 
 def _usage(usage: Frame) -> Usage:
     return Usage(
-        input=count(usage, "prompt_tokens"),
-        output=count(usage, "completion_tokens"),
-        cached_input=count(mapping(usage.get("prompt_tokens_details")), "cached_tokens"),
-        reasoning=count(mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
+        input=token_count(usage, "prompt_tokens"),
+        output=token_count(usage, "completion_tokens"),
+        cached_input=token_count(as_mapping(usage.get("prompt_tokens_details")), "cached_tokens"),
+        reasoning=token_count(
+            as_mapping(usage.get("completion_tokens_details")), "reasoning_tokens"
+        ),
     )

@@ -7,8 +7,8 @@ from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
 from runward.domain.run.items import HostedCall
-from runward.llm.openai.responses.native import objects, parsed
-from runward.llm.openai.responses.tools import VENDOR, DeclaredTools
+from runward.llm.openai.responses.native import objects_in, parse_or_keep
+from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools
 
 FAILED: Final = frozenset({"failed", "incomplete"})
 KINDS: Final[Mapping[str, str]] = {
@@ -21,7 +21,7 @@ KINDS: Final[Mapping[str, str]] = {
 }
 
 
-def hosted_call(item: JsonObject, offered: DeclaredTools) -> HostedCall:
+def read_hosted_call(item: JsonObject, tools: DeclaredTools) -> HostedCall:
     """A kind that is not known has its item's type for a kind, and no arguments or output of its
     own: `data` has them."""
     type_ = str(item.get("type"))
@@ -29,9 +29,9 @@ def hosted_call(item: JsonObject, offered: DeclaredTools) -> HostedCall:
     arguments, output = _READ.get(type_, _unknown)(item)
     return HostedCall(
         call_id=str(item.get("id") or ""),
-        name=offered.hosted(kind, item.get("server_label")),
+        name=tools.hosted_name(kind, item.get("server_label")),
         kind=kind,
-        vendor=VENDOR,
+        vendor=PROVIDER,
         arguments=arguments,
         output=output,
         data=item,
@@ -66,12 +66,12 @@ def _mcp_call(item: JsonObject) -> tuple[JsonObject, JsonValue]:
     said = {"server_label": item.get("server_label"), "name": item.get("name")}
     error = item.get("error")
     output: JsonValue = item.get("output") if error is None else {"error": error}
-    return {**_told(said), "arguments": parsed(item.get("arguments"))}, output
+    return {**_told(said), "arguments": parse_or_keep(item.get("arguments"))}, output
 
 
 def _mcp_list_tools(item: JsonObject) -> tuple[JsonObject, JsonValue]:
     output: JsonObject = {
-        "tools": [one.get("name") for one in objects(item.get("tools"))],
+        "tools": [one.get("name") for one in objects_in(item.get("tools"))],
         "error": item.get("error"),
     }
     return _told({"server_label": item.get("server_label")}), _told(output)

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from runward.domain.json import JsonObject, compact, parse
 from runward.domain.registry.tools import ExecutorKind
-from runward.domain.run.items import MediaPart, Part, TextPart, ToolCall, ToolResult, text_of
+from runward.domain.run.items import MediaPart, Part, TextPart, ToolCall, ToolResult, join_text
 from runward.llm.media import data_url
 
 KINDS: Final[Mapping[str, ExecutorKind]] = {
@@ -51,7 +51,7 @@ def arguments_of(item: JsonObject) -> str:
             )
         case {"type": "mcp_approval_request"}:
             shown = {key: item[key] for key in ("server_label", "name") if key in item}
-            return compact({**shown, "arguments": parsed(item.get("arguments"))})
+            return compact({**shown, "arguments": parse_or_keep(item.get("arguments"))})
         case _:
             return compact({})
 
@@ -62,7 +62,7 @@ def native_call(item: JsonObject, call: ToolCall) -> JsonObject:
     if said["type"] == APPROVAL:
         return said | {"id": call.call_id}
     said["call_id"] = call.call_id
-    arguments = parsed(call.arguments)
+    arguments = parse_or_keep(call.arguments)
     if call.arguments == arguments_of(item) or not isinstance(arguments, dict):
         return said
     match item:
@@ -107,7 +107,7 @@ def native_output(item: JsonObject, result: ToolResult) -> tuple[JsonObject, tup
     return said, tuple(part for part in result.parts if isinstance(part, MediaPart))
 
 
-def said_in(content: Iterable[JsonValue]) -> str:
+def text_in(content: Iterable[JsonValue]) -> str:
     """The text of the parts of a message."""
     return "".join(
         text
@@ -116,12 +116,12 @@ def said_in(content: Iterable[JsonValue]) -> str:
     )
 
 
-def objects(value: JsonValue) -> list[JsonObject]:
+def objects_in(value: JsonValue) -> list[JsonObject]:
     """Those of an array; of anything else none."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def parsed(arguments: JsonValue) -> JsonValue:
+def parse_or_keep(arguments: JsonValue) -> JsonValue:
     """The text of a JSON value as that value; what is none stays as it is."""
     if not isinstance(arguments, str):
         return arguments
@@ -158,19 +158,19 @@ def _actions(item: JsonObject) -> JsonValue:
 
 
 def _text(result: ToolResult) -> str:
-    return text_of(result.parts) if result.parts else result.text
+    return join_text(result.parts) if result.parts else result.text
 
 
 def _without_notes(result: ToolResult) -> tuple[str, JsonValue]:
     """Lines that Runward put before the tool's own output, each in parentheses, and that output:
     as JSON where it is."""
     if result.parts or not isinstance(result.output, str):
-        return "", text_of(result.parts) if result.parts else result.output
+        return "", join_text(result.parts) if result.parts else result.output
     lines = result.output.split("\n")
     count = 0
     while count < len(lines) and lines[count].startswith("(") and lines[count].endswith(")"):
         count += 1
-    rest = parsed("\n".join(lines[count:]))
+    rest = parse_or_keep("\n".join(lines[count:]))
     return "".join(f"{line}\n" for line in lines[:count]), rest
 
 

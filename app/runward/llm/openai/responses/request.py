@@ -24,23 +24,23 @@ from runward.domain.run.items import (
     TextPart,
     ToolCall,
     ToolResult,
-    text_of,
+    join_text,
 )
 from runward.llm.base import ModelRequest
 from runward.llm.media import data_url
 from runward.llm.openai.functions import OutputFormat, output_format
-from runward.llm.openai.responses.native import native_call, native_output, said_in
-from runward.llm.openai.responses.tools import VENDOR, DeclaredTools
+from runward.llm.openai.responses.native import native_call, native_output, text_in
+from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools
 
-SEALED: Final = "reasoning.encrypted_content"
+ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 LEADS_TO: Final = "leads_to"
 """Our own mark on a kept reasoning item: the id of the item that came directly after it."""
-OURS: Final = frozenset({"stream", "store", "verbosity", "extra_body"})
+HANDLED_SETTINGS: Final = frozenset({"stream", "store", "verbosity", "extra_body"})
 """Settings that are not said as they stand."""
 
 
-def request_body(request: ModelRequest, offered: DeclaredTools, *, sealed: bool) -> JsonObject:
-    """Settings are taken as they are: `check_settings` has judged them at creation. `sealed`:
+def request_body(request: ModelRequest, tools: DeclaredTools, *, encrypted: bool) -> JsonObject:
+    """Settings are taken as they are: `check_settings` has judged them at creation. `encrypted`:
     the model's reasoning is asked for in a form that can be given back."""
     settings: JsonObject = {
         name: value for name, value in request.settings.items() if value is not None
@@ -48,31 +48,33 @@ def request_body(request: ModelRequest, offered: DeclaredTools, *, sealed: bool)
     stored = settings.get("store") is True
     body: JsonObject = {
         "model": request.model,
-        "input": input_of(request.items, stored=stored),
+        "input": build_input(request.items, stored=stored),
         "store": stored,
     }
     output = None if request.output_schema is None else output_format(request.output_schema)
-    instructions = request.instructions if output is None else output.beside(request.instructions)
+    instructions = (
+        request.instructions if output is None else output.extend_instructions(request.instructions)
+    )
     if instructions:
         body["instructions"] = instructions
-    if offered:
-        body["tools"] = offered.declared()
+    if tools:
+        body["tools"] = tools.definitions()
         if request.tool_choice != "auto":
-            body["tool_choice"] = offered.choice(request.tool_choice)
+            body["tool_choice"] = tools.choice(request.tool_choice)
         if not request.parallel_tool_calls:
             body["parallel_tool_calls"] = False
-    if included := [*([SEALED] if sealed else []), *offered.included()]:
+    if included := [*([ENCRYPTED_REASONING] if encrypted else []), *tools.include_options()]:
         body["include"] = [*included]
     if text := _text(output, settings):
         body["text"] = text
     if settings.get("stream") is not False:
         body["stream"] = True
-    as_they_are = {name: value for name, value in settings.items() if name not in OURS}
+    as_they_are = {name: value for name, value in settings.items() if name not in HANDLED_SETTINGS}
     extra = settings.get("extra_body")
     return body | as_they_are | (extra if isinstance(extra, dict) else {})
 
 
-def input_of(items: Iterable[Item], *, stored: bool) -> list[JsonValue]:
+def build_input(items: Iterable[Item], *, stored: bool) -> list[JsonValue]:
     writer = _Writer()
     for item in items:
         writer.add(item)
@@ -119,7 +121,7 @@ class _Writer:
             case HostedCall():
                 self._entries.append(_hosted(item))
             case Reasoning(vendor=vendor, data=data):
-                if vendor == VENDOR:
+                if vendor == PROVIDER:
                     said = {key: value for key, value in data.items() if key != LEADS_TO}
                     self._entries.append(_Entry(said, leads_to=data.get(LEADS_TO)))
 
@@ -142,7 +144,7 @@ class _Writer:
             content = _content(message.content)
             self._entries.append(_Entry({"role": message.role, "content": content}))
             return
-        text = text_of(message.content)
+        text = join_text(message.content)
         media = [part for part in _parts(message.content) if isinstance(part, MediaPart)]
         if media:
             kinds = ", ".join(part.type for part in media)
@@ -176,7 +178,7 @@ class _Writer:
 
 
 def _own(native: Native | None) -> JsonObject | None:
-    return native.data if native is not None and native.vendor == VENDOR else None
+    return native.data if native is not None and native.vendor == PROVIDER else None
 
 
 def _call(call: ToolCall) -> _Entry:
@@ -199,7 +201,7 @@ def _call(call: ToolCall) -> _Entry:
 
 def _hosted(item: HostedCall) -> _Entry:
     plain: JsonObject = {"role": "assistant", "content": texts.hosted_call(item)}
-    if item.vendor != VENDOR:
+    if item.vendor != PROVIDER:
         return _Entry(plain)
     said = {key: value for key, value in item.data.items() if key != "created_by"}
     return _Entry(said, plain=plain)
@@ -217,7 +219,7 @@ def _assistant(message: Message, text: str) -> _Entry:
     part: JsonObject = {"type": "output_text", "text": text, "annotations": []}
     content: JsonValue = [{"type": "refusal", "refusal": text} if message.refusal else part]
     own = data.get("content")
-    if isinstance(own, list) and said_in(own) == text:
+    if isinstance(own, list) and text_in(own) == text:
         content = own
     item: JsonObject = {"type": "message", "status": "completed", "id": data["id"]}
     return _Entry(item | plain | {"content": content}, plain=plain)

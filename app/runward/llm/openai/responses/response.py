@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from runward.domain.json import MAX_VALUES, JsonObject, cleaned, cleaned_text
+from runward.domain.json import MAX_VALUES, JsonObject, clean_json, clean_text
 from runward.domain.run.items import Message, Native, Reasoning
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
@@ -24,16 +24,16 @@ from runward.llm.failures import (
     too_many_items,
     too_many_values,
 )
-from runward.llm.frames import Frame, count, mapping, most_values, parse_object
-from runward.llm.openai.responses.hosted import hosted_call
-from runward.llm.openai.responses.native import APPROVAL, KINDS, arguments_of, objects, said_in
+from runward.llm.frames import Frame, as_mapping, count_values, parse_object, token_count
+from runward.llm.openai.responses.hosted import read_hosted_call
+from runward.llm.openai.responses.native import APPROVAL, KINDS, arguments_of, objects_in, text_in
 from runward.llm.openai.responses.request import LEADS_TO
-from runward.llm.openai.responses.stream_items import in_order
-from runward.llm.openai.responses.tools import VENDOR, DeclaredTools
+from runward.llm.openai.responses.stream_items import merge_items
+from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools
 
 DONE: Final = b"[DONE]"
 FINISHES: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
-BESIDE: Final = ("id", "namespace", "caller")
+CALL_FIELDS: Final = ("id", "namespace", "caller")
 """Of a function's call, what goes back with it."""
 _KIND: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"([a-z_.]+)"')
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -58,9 +58,9 @@ _HEARD: Final = frozenset(
 class ResponseMerge:
     """One response in the making. `feed` takes the events in order; `result` is for the end."""
 
-    def __init__(self, on_delta: OnDelta, offered: DeclaredTools) -> None:
+    def __init__(self, on_delta: OnDelta, tools: DeclaredTools) -> None:
         self._on_delta = on_delta
-        self._offered = offered
+        self._offered = tools
         self._calls: dict[int, tuple[int, str, str]] = {}  # by place: position, id, name
         self._items: dict[int | str, tuple[int, Frame]] = {}  # by id, or by place
         self._values = 0  # in all items, at most
@@ -76,30 +76,30 @@ class ResponseMerge:
         event = parse_object(data)
         kind = event.get("type")
         if kind in _ENDS:
-            self._response = mapping(event.get("response"))
+            self._response = as_mapping(event.get("response"))
             self.done = True
         elif kind == "error" or event.get("error"):
             raise reported_failure(event.get("error") or event)
         else:
             place = event.get("output_index")
             known = place if isinstance(place, int) else len(self._items)
-            self._show(event, known, most_values(data))
+            self._show(event, known, count_values(data))
 
     def _show(self, event: Frame, place: int, values: int) -> None:
         delta = str(event.get("delta") or "")
         match event.get("type"):
             case "response.output_text.delta" if delta:
-                self._on_delta(TextDelta(cleaned_text(delta)))
+                self._on_delta(TextDelta(clean_text(delta)))
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" if delta:
-                self._on_delta(ReasoningDelta(cleaned_text(delta)))
+                self._on_delta(ReasoningDelta(clean_text(delta)))
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
                 self._on_delta(ReasoningDelta("\n\n"))
             case "response.function_call_arguments.delta":
                 self._show_call(place, delta)
             case "response.output_item.added":
-                self._show_opened(mapping(event.get("item")), place)
+                self._show_opened(as_mapping(event.get("item")), place)
             case "response.output_item.done":
-                self._take(mapping(event.get("item")), place, values)
+                self._take(as_mapping(event.get("item")), place, values)
             case _:
                 pass
 
@@ -138,7 +138,7 @@ class ResponseMerge:
             raise reported_failure(response.get("error") or {"message": f"it was {status}"})
         finish = "stop"
         if status == "incomplete":
-            reason = mapping(response.get("incomplete_details")).get("reason")
+            reason = as_mapping(response.get("incomplete_details")).get("reason")
             finish = FINISHES.get(str(reason), "other")
         output = list(_outputs(self._whole_items(response), self._offered))
         calls = [at for at, one in enumerate(output) if isinstance(one, RequestedCall)]
@@ -150,21 +150,21 @@ class ResponseMerge:
             output[calls[-1]] = replace(last, truncated=True)
         elif calls:
             finish = "tool_calls"
-        return ModelResponse(tuple(output), finish, _usage(mapping(response.get("usage"))))
+        return ModelResponse(tuple(output), finish, _usage(as_mapping(response.get("usage"))))
 
     def _whole_items(self, response: Frame) -> list[JsonObject]:
         """Those that came one by one, and those that only the end of the stream lists."""
         listed: Any = response.get("output")
         streamed = [item for _, item in sorted(self._items.values(), key=lambda one: one[0])]
-        items = in_order(streamed, cast(list[Any], listed) if isinstance(listed, list) else [])
+        items = merge_items(streamed, cast(list[Any], listed) if isinstance(listed, list) else [])
         if len(items) > MAX_OUTPUT_ITEMS:
             raise too_many_items()
-        return [cast(JsonObject, cleaned(cast(JsonObject, item))[0]) for item in items]
+        return [cast(JsonObject, clean_json(cast(JsonObject, item))[0]) for item in items]
 
     def _show_call(self, place: int, text: str) -> None:
         if place in self._calls:
             index, call_id, name = self._calls[place]
-            self._on_delta(ArgumentsDelta(index, call_id, name, cleaned_text(text)))
+            self._on_delta(ArgumentsDelta(index, call_id, name, clean_text(text)))
 
 
 def _outputs(items: list[JsonObject], offered: DeclaredTools) -> Iterator[Output]:
@@ -176,23 +176,23 @@ def _outputs(items: list[JsonObject], offered: DeclaredTools) -> Iterator[Output
             yield from _messages(item, led=led)
         elif kind == "reasoning":
             follower = items[at + 1] if at + 1 < len(items) else {}
-            yield Reasoning(VENDOR, {**item, LEADS_TO: follower.get("id")})
+            yield Reasoning(PROVIDER, {**item, LEADS_TO: follower.get("id")})
         elif kind == "function_call":
             yield _call(item, led=led)
         elif kind in KINDS:
-            name = offered.executor(KINDS[str(kind)])
+            name = offered.executor_name(KINDS[str(kind)])
             yield _native(item, str(item.get("call_id") or ""), name)
         elif kind == APPROVAL:
-            name = offered.hosted("mcp", item.get("server_label"))
+            name = offered.hosted_name("mcp", item.get("server_label"))
             yield _native(item, str(item.get("id") or ""), name)
         else:
-            yield hosted_call(item, offered)
+            yield read_hosted_call(item, offered)
 
 
 def _messages(item: JsonObject, *, led: bool) -> Iterator[Message]:
     """What it says, and what it refuses to say. Beside the text, only what cannot be said anew is
     kept: citations, the phase, and the id where reasoning came before it."""
-    content = objects(item.get("content"))
+    content = objects_in(item.get("content"))
     texts = [part for part in content if part.get("type") == "output_text"]
     refusals = [part.get("refusal") for part in content if part.get("type") == "refusal"]
     phase = item.get("phase")
@@ -211,15 +211,15 @@ def _messages(item: JsonObject, *, led: bool) -> Iterator[Message]:
                 }
                 for part in texts
             ]
-        native = Native(VENDOR, data)
+        native = Native(PROVIDER, data)
     if refusals:
         yield Message("assistant", "".join(map(str, refusals)), refusal=True, native=native)
-    elif text := said_in(texts):
+    elif text := text_in(texts):
         yield Message("assistant", text, native=native)
 
 
 def _call(item: JsonObject, *, led: bool) -> RequestedCall:
-    beside = {key: item[key] for key in BESIDE if item.get(key) is not None}
+    beside = {key: item[key] for key in CALL_FIELDS if item.get(key) is not None}
     if not led:
         beside.pop("id", None)
     arguments = item.get("arguments")
@@ -228,7 +228,7 @@ def _call(item: JsonObject, *, led: bool) -> RequestedCall:
         str(item.get("name") or ""),
         arguments if isinstance(arguments, str) else "",
         truncated=item.get("status") == "incomplete",
-        native=Native(VENDOR, beside) if beside else None,
+        native=Native(PROVIDER, beside) if beside else None,
     )
 
 
@@ -238,14 +238,14 @@ def _native(item: JsonObject, call_id: str, name: str) -> RequestedCall:
         name,
         arguments_of(item),
         truncated=item.get("status") == "incomplete",
-        native=Native(VENDOR, item),
+        native=Native(PROVIDER, item),
     )
 
 
 def _usage(usage: Frame) -> Usage:
     return Usage(
-        input=count(usage, "input_tokens"),
-        output=count(usage, "output_tokens"),
-        cached_input=count(mapping(usage.get("input_tokens_details")), "cached_tokens"),
-        reasoning=count(mapping(usage.get("output_tokens_details")), "reasoning_tokens"),
+        input=token_count(usage, "input_tokens"),
+        output=token_count(usage, "output_tokens"),
+        cached_input=token_count(as_mapping(usage.get("input_tokens_details")), "cached_tokens"),
+        reasoning=token_count(as_mapping(usage.get("output_tokens_details")), "reasoning_tokens"),
     )

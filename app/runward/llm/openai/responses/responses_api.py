@@ -9,14 +9,14 @@ from typing import Final
 
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
-from runward.llm.openai.client import OpenAILine, Transports
-from runward.llm.openai.functions import Functions, losses
+from runward.llm.openai.client import OpenAIConnection, TransportFactory
+from runward.llm.openai.functions import Functions, strictness_losses
 from runward.llm.openai.responses.request import request_body
 from runward.llm.openai.responses.response import ResponseMerge
-from runward.llm.openai.responses.tools import VENDOR, DeclaredTools, function_tool
+from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools, function_tool
 
 ABILITIES: Final = Abilities(
-    VENDOR,
+    PROVIDER,
     frozenset(
         {
             "max_output_tokens",
@@ -36,9 +36,9 @@ ABILITIES: Final = Abilities(
     hosted=frozenset({"web_search", "file_search", "code_interpreter", "image_generation", "mcp"}),
     executors=frozenset({"shell", "apply_patch", "computer"}),
 )
-UNSEALED: Final = "Encrypted content is not supported"
+NO_ENCRYPTION_ERROR: Final = "Encrypted content is not supported"
 """How OpenAI refuses to seal the reasoning of a model that does not reason."""
-MAX_UNSEALED: Final = 256
+MAX_PLAIN_MODELS: Final = 256
 """Names of models that are remembered for it."""
 
 
@@ -46,9 +46,12 @@ class OpenAIResponses:
     """As OpenAILine says of these. Raises ValueError for a key that cannot stand in a header."""
 
     def __init__(
-        self, api_key: str | None, base_url: str | None = None, checked: Transports | None = None
+        self,
+        api_key: str | None,
+        base_url: str | None = None,
+        checked_transport: TransportFactory | None = None,
     ) -> None:
-        self._line = OpenAILine("responses", api_key, base_url, checked)
+        self._line = OpenAIConnection("responses", api_key, base_url, checked_transport)
         self._functions = Functions(function_tool)
         self._unsealed: set[str] = set()
 
@@ -67,17 +70,17 @@ class OpenAIResponses:
         try:
             return await self._ask(request, on_delta)
         except ModelError as error:
-            if UNSEALED not in error.message or request.model in self._unsealed:
+            if NO_ENCRYPTION_ERROR not in error.message or request.model in self._unsealed:
                 raise
-        if len(self._unsealed) >= MAX_UNSEALED:
+        if len(self._unsealed) >= MAX_PLAIN_MODELS:
             self._unsealed.clear()
         self._unsealed.add(request.model)
         return await self._ask(request, on_delta)
 
     async def _ask(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
         offered = DeclaredTools(request.tools, self._functions)
-        body = request_body(request, offered, sealed=request.model not in self._unsealed)
+        body = request_body(request, offered, encrypted=request.model not in self._unsealed)
         merge = ResponseMerge(on_delta, offered)
         answer = await self._line.ask(body, merge, seconds=request.timeout_seconds)
         called = replace(request, tools=offered.functions())
-        return replace(answer, losses=losses(called, self._functions))
+        return replace(answer, losses=strictness_losses(called, self._functions))

@@ -10,20 +10,20 @@ from typing import Any, cast
 from runward.llm.frames import Frame
 
 
-def in_order(streamed: list[Frame], listed: Iterable[Any]) -> list[Frame]:
+def merge_items(streamed_items: list[Frame], final_items: Iterable[Any]) -> list[Frame]:
     """Return every item once, in the order of `listed`; where an item is in both, the streamed one.
     Anything in `listed` that is not an object is left out."""
-    at_end = [cast(Frame, item) for item in listed if isinstance(item, dict)]
-    pairs = _pairs(streamed, at_end)
+    at_end = [cast(Frame, item) for item in final_items if isinstance(item, dict)]
+    pairs = _pairs(streamed_items, at_end)
     paired = {*pairs.values()}
-    left = deque(at for at in range(len(streamed)) if at not in paired)
+    left = deque(at for at in range(len(streamed_items)) if at not in paired)
     items: list[Frame] = []
     for place, item in enumerate(at_end):
         pair = pairs.get(place)
         while pair is not None and left and left[0] < pair:
-            items.append(streamed[left.popleft()])
-        items.append(item if pair is None else streamed[pair])
-    return [*items, *(streamed[at] for at in left)]
+            items.append(streamed_items[left.popleft()])
+        items.append(item if pair is None else streamed_items[pair])
+    return [*items, *(streamed_items[at] for at in left)]
 
 
 def _pairs(streamed: list[Frame], listed: list[Frame]) -> dict[int, int]:

@@ -10,18 +10,18 @@ from runward.domain.registry.tools import ExecutorKind, Hosted, HostedKind, Tool
 from runward.llm.base import RequestedToolChoice
 from runward.llm.openai.functions import Functions
 
-VENDOR: Final = "openai-responses"
-NATIVE: Final[Mapping[ExecutorKind, JsonObject]] = {
+PROVIDER: Final = "openai-responses"
+NATIVE_TOOLS: Final[Mapping[ExecutorKind, JsonObject]] = {
     "shell": {"type": "shell", "environment": {"type": "local"}},
     "apply_patch": {"type": "apply_patch"},
     "computer": {"type": "computer"},
 }
 """OpenAI's own tools for what is carried out here."""
-NEEDED: Final[Mapping[HostedKind, JsonObject]] = {
+REQUIRED_SETTINGS: Final[Mapping[HostedKind, JsonObject]] = {
     "code_interpreter": {"container": {"type": "auto"}}
 }
 """Settings without which OpenAI refuses the tool."""
-INCLUDED: Final[Mapping[HostedKind, str]] = {
+INCLUDE_OPTIONS: Final[Mapping[HostedKind, str]] = {
     "web_search": "web_search_call.action.sources",
     "file_search": "file_search_call.results",
     "code_interpreter": "code_interpreter_call.outputs",
@@ -29,8 +29,8 @@ INCLUDED: Final[Mapping[HostedKind, str]] = {
 """What an answer tells of a tool's work only if it is asked to."""
 
 
-def function_tool(said: JsonObject) -> JsonObject:
-    return {"type": "function", "strict": False, **said}
+def function_tool(definition: JsonObject) -> JsonObject:
+    return {"type": "function", "strict": False, **definition}
 
 
 class DeclaredTools:
@@ -48,16 +48,16 @@ class DeclaredTools:
     def __bool__(self) -> bool:
         return bool(self._tools)
 
-    def declared(self) -> list[JsonValue]:
+    def definitions(self) -> list[JsonValue]:
         return [self._declared(tool) for tool in self._tools]
 
     def functions(self) -> tuple[ToolSpec, ...]:
         """Those that are neither OpenAI's to run nor its own tools."""
         return tuple(tool for tool in self._tools if not self._is_native(tool))
 
-    def included(self) -> list[str]:
+    def include_options(self) -> list[str]:
         kinds = {tool.hosted.kind for tool in self._tools if tool.hosted is not None}
-        return [told for kind, told in INCLUDED.items() if kind in kinds]
+        return [told for kind, told in INCLUDE_OPTIONS.items() if kind in kinds]
 
     def choice(self, choice: RequestedToolChoice) -> JsonValue:
         if isinstance(choice, str):
@@ -71,11 +71,11 @@ class DeclaredTools:
             return {"type": named.executes}
         return {"type": "function", "name": named.name}
 
-    def executor(self, kind: ExecutorKind) -> str:
+    def executor_name(self, kind: ExecutorKind) -> str:
         """The registered tool's name; the kind's, where there is none."""
         return self._native.get(kind, kind)
 
-    def hosted(self, kind: str, server_label: Any = None) -> str:
+    def hosted_name(self, kind: str, server_label: Any = None) -> str:
         """The registered tool's name; the kind's, where there is none."""
         of_kind = [t for t in self._tools if t.hosted is not None and t.hosted.kind == kind]
         for tool in of_kind:
@@ -87,8 +87,8 @@ class DeclaredTools:
         if tool.hosted is not None:
             return _hosted(tool, tool.hosted)
         if tool.executes is not None and self._is_native(tool):
-            return NATIVE[tool.executes]
-        return self._functions.of(tool)
+            return NATIVE_TOOLS[tool.executes]
+        return self._functions.definition(tool)
 
     def _is_native(self, tool: ToolSpec) -> bool:
         if tool.hosted is not None:
@@ -98,7 +98,7 @@ class DeclaredTools:
 
 def _hosted(tool: ToolSpec, hosted: Hosted) -> JsonObject:
     """OpenAI's tool: its settings as they were registered."""
-    said: JsonObject = {"type": hosted.kind, **NEEDED.get(hosted.kind, {})}
+    said: JsonObject = {"type": hosted.kind, **REQUIRED_SETTINGS.get(hosted.kind, {})}
     if hosted.kind == "mcp":
         asks = "never" if tool.approval == "never" else "always"
         said |= {"server_label": tool.name, "require_approval": asks}
