@@ -172,7 +172,7 @@ def migrate(as_json: AsJson = False) -> None:
 @app.command(rich_help_panel=SERVICE)
 def models(as_json: AsJson = False) -> None:
     """Say what models of each vendor can be told."""
-    from runward.llm.capabilities_table import capabilities_by_provider, capability_table
+    from runward.llm.capability_table import capabilities_by_provider, capability_table
 
     report(capabilities_by_provider(), capability_table(), as_json=as_json)
 

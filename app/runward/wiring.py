@@ -51,7 +51,7 @@ from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.runs import queries, session_items
 from runward.store.runs.accept import AcceptedRun, AcceptWriter
 from runward.store.runs.gate import StepWriter
-from runward.store.runs.group import GroupCommit
+from runward.store.runs.group_commit import GroupCommit
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.queries import NewRun
 from runward.tools import signing
@@ -61,12 +61,12 @@ from runward.tools.mcp import sdk
 from runward.tools.mcp.credentials import ensure_valid_credentials
 from runward.tools.mcp.link import ConnectableServer
 from runward.tools.mcp.sessions import McpInvoker
-from runward.tools.plugin.loading import load_plugins
+from runward.tools.plugin.loader import load_plugins
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
 from runward.tools.signed_post import SignedPostClient
 from runward.tools.waiting import AgentInvoker, ClientInvoker, HostedInvoker
-from runward.tools.webhook.call import ReadSecrets, WebhookInvoker
+from runward.tools.webhook.invoker import ReadSecrets, WebhookInvoker
 
 
 def _nothing(*_: object) -> None:

@@ -15,9 +15,9 @@ from runward.domain.json import compact
 from runward.domain.registry.mcp_auth import Credentials
 from runward.domain.registry.tools import ToolSpec
 from runward.store.access.vault import Vault
-from runward.store.readiness import ensure_key
+from runward.store.readiness import check_secret_key
 from runward.store.registry.header_values import SecretKeyNeededError, seal_headers
-from runward.store.registry.mcp_credentials import SealedCredentials, seal
+from runward.store.registry.mcp_credentials import SealedCredentials, seal_credentials
 
 revision = "0016"
 down_revision = "0015"
@@ -55,7 +55,7 @@ def upgrade() -> None:
         )
     for row in servers:
         project_id = ProjectId(row.project_id)
-        former = SealedCredentials(row.secret_headers).opened(vault, project_id, row.name)
+        former = SealedCredentials(row.secret_headers).open(vault, project_id, row.name)
         given = Credentials({**json.loads(row.headers), **former.headers})
         connection.execute(
             sa.text(
@@ -63,7 +63,7 @@ def upgrade() -> None:
                 " spec = CAST(CAST(spec AS jsonb) - 'headers' AS json)"
                 " WHERE project_id = :project_id AND name = :name"
             ),
-            {"sealed": seal(vault, project_id, row.name, given).headers, **_key(row)},
+            {"sealed": seal_credentials(vault, project_id, row.name, given).headers, **_key(row)},
         )
 
 
@@ -78,5 +78,5 @@ def _vault(connection: sa.Connection) -> Vault:
     vault = Vault(secret_key)
     canary = connection.execute(sa.text("SELECT canary FROM deployment")).scalar()
     if canary is not None:
-        ensure_key(vault, canary)
+        check_secret_key(vault, canary)
     return vault

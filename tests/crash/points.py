@@ -182,7 +182,7 @@ POINTS: tuple[Point, ...] = (
     *_lone("end", "recorded", "recorded", story="session"),
     Point("webhook.before", "runward.tools.signed_post:SignedPostClient.send", "before", "unsent"),
     Point("webhook.sent", "runward.egress.client:_read", "before", "sent"),
-    Point("webhook.answered", "runward.tools.webhook.call:WebhookInvoker.invoke", "after", "sent"),
+    Point("webhook.answered", "runward.tools.webhook.invoker:WebhookInvoker.invoke", "after", "sent"),
     Point("plugin.before", "runward.tools.plugin.registry:PluginHost.invoke", "before", "unsent"),
     Point("plugin.answered", "runward.tools.plugin.registry:PluginHost.invoke", "after", "sent"),
     Point("mcp.before", "runward.tools.mcp.sessions:_call", "before", "unsent"),

@@ -30,7 +30,7 @@ from runward.store.registry import tool_registry
 from runward.store.runs import claims, queries
 from runward.store.runs.accept import AcceptWriter
 from runward.store.runs.gate import Committed, Ending, Step, StepOutcome, StepWriter
-from runward.store.runs.group import FlushResult
+from runward.store.runs.group_commit import FlushResult
 from runward.store.runs.queries import NewRun
 
 PROJECT: Final = DEFAULT_PROJECT

@@ -19,7 +19,7 @@ from runward.store.ids import mint
 from runward.store.postgres.db import sqlstate
 from runward.store.runs import gate, sweep
 from runward.store.runs.gate import Committed, Ending, Step, StepOutcome, VersionChanged
-from runward.store.runs.group import GroupCommit
+from runward.store.runs.group_commit import GroupCommit
 from tests.db.store import Store, pay, step, taken
 
 SHORT = timedelta(seconds=0.3)

@@ -16,7 +16,7 @@ from runward.domain.run.state import Lineage
 from runward.store.access import idempotency
 from runward.store.runs import queries, transitions
 from runward.store.runs.accept import AcceptedRun
-from runward.store.runs.group import GroupCommit
+from runward.store.runs.group_commit import GroupCommit
 from runward.store.runs.queries import ACCEPT, NewRun, accept_values
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run
 

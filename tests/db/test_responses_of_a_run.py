@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from runward.api.responses import following, reading
-from runward.api.responses.following import PreviousResponse
+from runward.api.responses import continuation, log_reader
+from runward.api.responses.continuation import PreviousResponse
 from runward.api.responses.ids import ResponseId
 from runward.store.live import events
 from runward.store.runs import views
@@ -44,9 +44,11 @@ async def test_where_a_run_waited_last_is_found_by_reading_its_log_once(
     async with store.autocommit.connect() as tx:
         view = await views.get_run(tx, PROJECT, run_id)
         assert view is not None
-        first = reading.create_log(view, ResponseId(run_id))
-        await reading.read_log(tx, PROJECT, first)
+        first = log_reader.create_log(view, ResponseId(run_id))
+        await log_reader.read_log(tx, PROJECT, first)
         read = 0
-        former = PreviousResponse(view, ResponseId(run_id), first, following.list_requests(first))
-        assert await following.find_last_wait(tx, PROJECT, former) == last
+        former = PreviousResponse(
+            view, ResponseId(run_id), first, continuation.list_requests(first)
+        )
+        assert await continuation.find_last_wait(tx, PROJECT, former) == last
     assert read == last

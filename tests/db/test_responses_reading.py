@@ -2,7 +2,7 @@
 
 from sqlalchemy import event
 
-from runward.api.responses import reading
+from runward.api.responses import log_reader
 from runward.api.responses.ids import ResponseId
 from runward.store.runs import views
 from tests.db.store import PROJECT, Store, pay
@@ -35,17 +35,17 @@ async def test_the_response_before_another_one_is_found_without_reading_all_befo
     async with store.pool.connect() as tx:
         view = await views.get_run(tx, PROJECT, state.id)
         assert view is not None
-        log = reading.create_log(view, ResponseId(state.id, after))
-        await reading.read_log(tx, PROJECT, log)
+        log = log_reader.create_log(view, ResponseId(state.id, after))
+        await log_reader.read_log(tx, PROJECT, log)
         event.listen(tx.sync_connection, "before_cursor_execute", lambda *a: reads.append(a[2]))
-        found = await reading.read_previous_response(tx, PROJECT, view, log)
+        found = await log_reader.read_previous_response(tx, PROJECT, view, log)
     assert (found.after, found.seen) == (before, after)
     assert len(reads) <= 2
 
 
 async def test_all_messages_to_a_run_that_waits_are_counted(store: Store) -> None:
     state = await store.waiting(pay("c1"))
-    last, messages = (await store.head(state.id)).last_seq, reading.PAGE + 1
+    last, messages = (await store.head(state.id)).last_seq, log_reader.PAGE + 1
     await store.sql(
         "INSERT INTO run_events (project_id, run_id, seq, type, data, created_at) SELECT :project,"
         """ :id, CAST(:last AS int) + n, 'input.received', '{"messages": 1}', now()"""
@@ -56,4 +56,4 @@ async def test_all_messages_to_a_run_that_waits_are_counted(store: Store) -> Non
         count=messages,
     )
     async with store.pool.connect() as tx:
-        assert await reading.count_messages(tx, PROJECT, ResponseId(state.id, last)) == messages
+        assert await log_reader.count_messages(tx, PROJECT, ResponseId(state.id, last)) == messages

@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 
 from runward.domain.registry.mcp_auth import OAuthClient
-from runward.egress.answers import NoAnswer
 from runward.egress.client import Egress
+from runward.egress.responses import NoAnswer
 from runward.llm.base import ModelError, ModelRequest
 from runward.llm.openai.chat.chat_completions import OpenAIChat
 from runward.tools.mcp.http import NotAuthorizedError

@@ -20,7 +20,7 @@ from runward.loop.execute import Execution
 from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.store.runs import approvals as approvals_store
 from runward.store.runs import family, records, sweep, transitions
-from runward.store.runs import locked as locked_module
+from runward.store.runs import locked_run as locked_module
 from runward.store.runs.gate import Ending, VersionChanged
 from tests.model import twin
 from tests.model.operations import replacing

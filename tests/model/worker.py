@@ -166,8 +166,8 @@ class Flights(CallsInFlight):
 
 
 class Webhook:
-    """Implements `ToolExecutor`: the scheduler is the tool. Like `runward.tools.webhook.call`, it
-    asks whether the worker still has the run before it sends anything."""
+    """Implements `ToolExecutor`: the scheduler is the tool. Like `runward.tools.webhook.invoker`,
+    it asks whether the worker still has the run before it sends anything."""
 
     async def invoke(self, call: Invocation) -> Outcome:
         may_send = await Pending("lease", call)

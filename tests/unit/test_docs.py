@@ -17,7 +17,7 @@ from runward.domain.run import texts
 from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import Reason
 from runward.domain.run.status import TERMINAL, RunStatus
-from runward.llm.capabilities_table import capability_table
+from runward.llm.capability_table import capability_table
 from runward.llm.providers.access import ProviderAccess, ProviderName
 from runward.llm.providers.models import ProviderModel
 from runward.settings import Settings

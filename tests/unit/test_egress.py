@@ -23,14 +23,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runward.egress.addresses import parse_ports, reserved_purpose
-from runward.egress.answers import (
+from runward.egress.client import Egress
+from runward.egress.responses import (
     MAX_MEMBERS,
     EgressOutcome,
     EgressResponse,
     MissingAnswer,
     NoAnswer,
 )
-from runward.egress.client import Egress
 from runward.egress.targets import TargetError
 from tests.unit.raw_server import Line, RawServer, answer, keeping_alive, saying
 

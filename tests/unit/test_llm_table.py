@@ -7,7 +7,7 @@ from runward.domain.json import JsonObject
 from runward.domain.run.items import Message
 from runward.llm.base import ModelRequest
 from runward.llm.capabilities import ADAPTER_SETTINGS
-from runward.llm.capabilities_table import ALL_ABILITIES, capability_table
+from runward.llm.capability_table import ALL_ABILITIES, capability_table
 from runward.llm.openai.chat import chat_completions
 from runward.llm.openai.chat.request import function_tool, request_body
 from runward.llm.openai.functions import Functions

@@ -35,7 +35,7 @@ from runward.domain.run.items import (
 )
 from runward.loop import guard_payloads
 from runward.tools.base import Invocation
-from runward.tools.webhook.call import call_body, cancel_notice
+from runward.tools.webhook.invoker import call_body, cancel_notice
 from tests.unit.domain_cases import call, response, state, wants
 
 Json = dict[str, Any]

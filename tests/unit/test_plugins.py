@@ -36,10 +36,10 @@ from runward.tools import (
     tool,
 )
 from runward.tools.base import DATABASE_UNAVAILABLE, LEASE_LOST, Invocation
-from runward.tools.plugin.loading import collect
+from runward.tools.plugin.loader import collect
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.testing import approval_of, run_tool, run_tool_sync
-from runward.tools.webhook.call import call_id_of
+from runward.tools.webhook.invoker import call_id_of
 
 UUID_ = UUID(int=7)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runward.domain.registry.tools import ToolSpec
-from runward.tools.plugin.declare import Options
-from runward.tools.plugin.loading import load_plugins
+from runward.tools.plugin.declarations import Options
+from runward.tools.plugin.loader import load_plugins
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

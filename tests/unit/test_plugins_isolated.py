@@ -14,7 +14,7 @@ from runward.domain.json import JsonObject
 from runward.domain.run.outcomes import Done, Failed, FailureKind
 from runward.tools import PluginError, tool
 from runward.tools.environment import INHERITED_VARIABLES
-from runward.tools.plugin.loading import collect
+from runward.tools.plugin.loader import collect
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.testing import run_tool
 from tests.unit import plugin_samples as samples

@@ -12,7 +12,7 @@ import pytest
 from runward.domain.registry.tools import ByCallable, Concurrency, Retry, When
 from runward.domain.registry.tools import Text as Message
 from runward.tools import PluginError, tool
-from runward.tools.plugin.loading import Plugins, load_plugins
+from runward.tools.plugin.loader import Plugins, load_plugins
 from runward.tools.plugin.tool import make_tool
 
 HEAD = "from runward.tools import *\nfrom runward.tools import tool, hook, guardrail\n"
@@ -103,7 +103,7 @@ def test_installed_packages_are_found_by_their_entry_points(
     def found(**_: Any) -> list[EntryPoint]:
         return points
 
-    monkeypatch.setattr("runward.tools.plugin.loading.entry_points", found)
+    monkeypatch.setattr("runward.tools.plugin.loader.entry_points", found)
     assert list(load_plugins(["plug1", "plug1:one"]).tools) == ["one", "two"]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from runward.api.responses.models import CreateResponse
-from runward.api.responses.starting import list_registered_tools
+from runward.api.responses.run_request import list_registered_tools
 from runward.domain.errors import InvalidRequestError
 from runward.domain.run.config import MAX_TOOLS, AgentConfig
 from runward.store import codec

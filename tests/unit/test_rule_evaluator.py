@@ -19,7 +19,7 @@ from runward.domain.registry.rules import RuleFailure
 from runward.domain.run.tools import make_request_key
 from runward.loop.toolbox import SignedTool, ToolSet, evaluate_approvals, find_enabled_tools
 from runward.tools import rule_process
-from runward.tools.plugin.loading import collect
+from runward.tools.plugin.loader import collect
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rule_process import _bytes_of, _compiled  # pyright: ignore[reportPrivateUsage]
 from runward.tools.rules import TOO_SLOW, RuleEvaluator, RuleQuestion

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from runward.api.responses import sealing
+from runward.api.responses import compaction
 from runward.domain.errors import InvalidRequestError
 from runward.domain.ids import ProjectId
 from runward.domain.run.items import Message
@@ -16,19 +16,19 @@ PROJECT = ProjectId(UUID(int=1))
 
 def test_what_is_sealed_in_few_bytes_cannot_be_sent_many_times() -> None:
     vault = Vault("k" * 32)
-    large = [Message("user", "a" * (sealing.MAX_ITEM_BYTES // 2))]
-    sealed = sealing.seal(vault, PROJECT, large, 1_048_576)
+    large = [Message("user", "a" * (compaction.MAX_ITEM_BYTES // 2))]
+    sealed = compaction.seal(vault, PROJECT, large, 1_048_576)
     assert len(sealed) < 20_000
-    unseal = sealing.make_unseal(vault, PROJECT)
+    unseal = compaction.make_unseal(vault, PROJECT)
     assert unseal(sealed) == large
     with pytest.raises(InvalidRequestError, match="more than"):
         unseal(sealed)
-    assert sealing.make_unseal(vault, PROJECT)(sealed) == large
+    assert compaction.make_unseal(vault, PROJECT)(sealed) == large
 
 
 def test_what_could_not_be_sent_back_is_not_sealed() -> None:
     incompressible = Message("user", random.Random(0).randbytes(400_000).hex())
     vault = Vault("k" * 32)
-    assert len(sealing.seal(vault, PROJECT, [incompressible], 1_048_576)) < 1_048_576
+    assert len(compaction.seal(vault, PROJECT, [incompressible], 1_048_576)) < 1_048_576
     with pytest.raises(InvalidRequestError, match="the limit is 1048576 bytes"):
-        sealing.seal(vault, PROJECT, [incompressible, incompressible], 1_048_576)
+        compaction.seal(vault, PROJECT, [incompressible, incompressible], 1_048_576)

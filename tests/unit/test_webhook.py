@@ -24,14 +24,14 @@ from runward.domain.json import clean_json, compact
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import MediaPart, TextPart
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
-from runward.egress.answers import EgressResponse
 from runward.egress.client import Egress
+from runward.egress.responses import EgressResponse
 from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.signed_post import SignedPostClient
 from runward.tools.signing import make_secret, signed_headers, verify
-from runward.tools.webhook.answer import MAX_MESSAGE, read_outcome
-from runward.tools.webhook.call import WebhookInvoker
 from runward.tools.webhook.headers import check_headers
+from runward.tools.webhook.invoker import WebhookInvoker
+from runward.tools.webhook.response import MAX_MESSAGE, read_outcome
 from tests.unit.raw_server import Line, RawServer, answer, saying
 
 CALL_ID = "call_019a00000000700080000000000000cc"

@@ -15,15 +15,6 @@ from typing import Final
 import aiohttp
 
 from runward.egress.addresses import DEFAULT_PORTS, AddressPolicy, Network, parse_ports
-from runward.egress.answers import (
-    READ_HEADERS,
-    EgressOutcome,
-    EgressResponse,
-    MissingAnswer,
-    NoAnswer,
-    describe_error,
-    inflate,
-)
 from runward.egress.connections import (
     Attempt,
     Connector,
@@ -31,6 +22,15 @@ from runward.egress.connections import (
     Resolver,
     current_attempt,
     guarded_socket,
+)
+from runward.egress.responses import (
+    READ_HEADERS,
+    EgressOutcome,
+    EgressResponse,
+    MissingAnswer,
+    NoAnswer,
+    describe_error,
+    inflate,
 )
 from runward.egress.targets import Target, TargetError, parse_target, refused_target
 from runward.egress.transport import CheckedTransport

@@ -12,7 +12,7 @@ from runward.domain.ids import Prefix, format_id
 from runward.domain.run.abandoned import AbandonedCall
 from runward.loop.toolbox import SignedTool, Toolbox
 from runward.tools.base import Invocation
-from runward.tools.webhook.call import NOTICE_SECONDS, WebhookInvoker
+from runward.tools.webhook.invoker import NOTICE_SECONDS, WebhookInvoker
 
 log = structlog.get_logger()
 

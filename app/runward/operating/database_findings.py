@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from runward.domain.errors import OperatorError
-from runward.egress.answers import NoAnswer
 from runward.egress.client import Egress
+from runward.egress.responses import NoAnswer
 from runward.operating.findings import Finding, secret_key
 from runward.quickstart.example_tools import MARK
 from runward.quickstart.local_secrets import secret_key_of

@@ -9,7 +9,7 @@ from runward.egress.addresses import Network, parse_ports
 from runward.quickstart.banner import configured_providers
 from runward.settings import Settings
 from runward.tools.plugin.context import PluginError
-from runward.tools.plugin.loading import load_plugins
+from runward.tools.plugin.loader import load_plugins
 from runward.tools.plugin.registry import PluginHost
 
 Status = Literal["ok", "warn", "fail"]

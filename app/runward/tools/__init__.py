@@ -10,7 +10,14 @@ from runward.tools.plugin.context import (
     ToolContextError,
     ToolError,
 )
-from runward.tools.plugin.declare import BaseTool, FunctionTool, Options, guardrail, hook, tool
+from runward.tools.plugin.declarations import (
+    BaseTool,
+    FunctionTool,
+    Options,
+    guardrail,
+    hook,
+    tool,
+)
 from runward.tools.plugin.parts import Content, File, Image, Text
 
 __all__ = [

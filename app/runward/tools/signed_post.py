@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
 from runward.domain.json import JsonObject, compact
-from runward.egress.answers import EgressOutcome
 from runward.egress.client import Egress
+from runward.egress.responses import EgressOutcome
 from runward.tools.signing import signed_headers
 
 

@@ -19,7 +19,7 @@ from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.schema.validator import Validator, strict_form
 from runward.tools.base import Invocation
 from runward.tools.plugin.context import PluginError, PolicyContext
-from runward.tools.plugin.loading import Plugins
+from runward.tools.plugin.loader import Plugins
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.plugin.tool import make_tool
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from runward.api.mcp.refusals import McpRequestError
+from runward.api.mcp.errors import McpRequestError
 from runward.api.mcp.results import RESULT_TOOL, output_schema
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject

@@ -26,7 +26,7 @@ from runward.api.openapi.descriptions import (
     TAGS,
 )
 from runward.api.openapi.tidy import Json
-from runward.api.responses.shown import OpenAIError
+from runward.api.responses.response_models import OpenAIError
 
 _REFS: Final = "#/components/schemas/{model}"
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})

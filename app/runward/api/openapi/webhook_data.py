@@ -1,5 +1,5 @@
 """What Runward POSTs to tools, guardrails and hooks, and what these may answer, for openapi.json:
-types alone. `runward.tools.webhook.call` and `runward.loop.guard_payloads` make them."""
+types alone. `runward.tools.webhook.invoker` and `runward.loop.guard_payloads` make them."""
 
 from typing import Annotated, Literal, NotRequired, TypeAlias
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
-from runward.api.responses.following import list_requests
+from runward.api.responses.continuation import list_requests
 from runward.api.responses.log import ResponseLog
 from runward.domain.json import compact
 from runward.domain.run.calls import Call, CallOutcome, Reason

@@ -15,15 +15,20 @@ from runward.api.http.paging import Pagination, slice_page
 from runward.api.http.params import IdempotencyKey
 from runward.api.http.routes import make_router
 from runward.api.http.services import ServicesDep
-from runward.api.responses import following, reading, starting
-from runward.api.responses.conversing import parameter_error, parse_conversation
+from runward.api.responses import continuation, log_reader, run_request
+from runward.api.responses.compaction import make_unseal, seal
+from runward.api.responses.conversation import parameter_error, parse_conversation
 from runward.api.responses.ids import ResponseId
 from runward.api.responses.input_items import list_continuation_input, list_initial_input
 from runward.api.responses.items import Tokens
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.models import CompactResponse, CreateResponse
-from runward.api.responses.sealing import make_unseal, seal
-from runward.api.responses.shown import RESPONSE_STREAM, Compaction, InputItems, ResponseObject
+from runward.api.responses.response_models import (
+    RESPONSE_STREAM,
+    Compaction,
+    InputItems,
+    ResponseObject,
+)
 from runward.api.runs.accept import AcceptResult, accept_once
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
@@ -57,7 +62,7 @@ async def create_response(
 ) -> Response:
     """Start a run, or answer one that waits, and answer with its response: when that has ended,
     with `background` at once, with `stream` as events."""
-    starting.check_supported(body)
+    run_request.check_supported(body)
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
 
     async def streamed() -> Frames:
@@ -70,7 +75,7 @@ async def create_response(
     headers = REPLAY_HEADERS if replayed else {}
     if body.background:
         async with services.autocommit.connect() as tx:
-            await reading.read_log(tx, principal.project_id, log)
+            await log_reader.read_log(tx, principal.project_id, log)
     else:
         await _wait_for_end(services, principal.project_id, log)
     return json_response(log.shape(log.snapshot), 200, headers)
@@ -82,14 +87,16 @@ async def _start_response(
     """The new response, of which nothing is read yet, and whether it was made before under the
     same key."""
     before: tuple[Item, ...] = ()
-    former: following.PreviousResponse | None = None
+    former: continuation.PreviousResponse | None = None
     if body.previous_response_id is not None:
         shown = body.previous_response_id
-        former = await following.load_previous_response(services, principal.project_id, shown)
-        if following.answers_wait(former, body.input):
-            id_, made = await following.continue_run(services, principal, body, former, request_key)
-            return reading.create_log(former.view, id_), "Idempotent-Replayed" in made.headers
-        before = await following.load_history(services, principal.project_id, former)
+        former = await continuation.load_previous_response(services, principal.project_id, shown)
+        if continuation.answers_wait(former, body.input):
+            id_, made = await continuation.continue_run(
+                services, principal, body, former, request_key
+            )
+            return log_reader.create_log(former.view, id_), "Idempotent-Replayed" in made.headers
+        before = await continuation.load_history(services, principal.project_id, former)
     unseal = make_unseal(services.vault, principal.project_id)
     items = parse_conversation(body.input, unseal, before)
     if not items:
@@ -97,18 +104,20 @@ async def _start_response(
 
     async def start() -> AcceptResult:
         continued_from = former.id.run_id if former else None
-        return await starting.start(services, principal, body, request_key, items, continued_from)
+        return await run_request.start(
+            services, principal, body, request_key, items, continued_from
+        )
 
     accepted = await accept_once(services, request_key, start)
     run = accepted.run
-    return reading.create_log(run, ResponseId(run.id)), accepted.replayed
+    return log_reader.create_log(run, ResponseId(run.id)), accepted.replayed
 
 
 async def _wait_for_end(services: Services, project_id: ProjectId, log: ResponseLog) -> None:
     """Until it has ended; or for so long that it is shown as it is by then."""
     try:
         async with asyncio.timeout(HOLD_SECONDS):
-            async for _ in reading.follow(services, project_id, log, deltas=False):
+            async for _ in log_reader.follow(services, project_id, log, deltas=False):
                 pass
     except TimeoutError:
         return
@@ -117,7 +126,7 @@ async def _wait_for_end(services: Services, project_id: ProjectId, log: Response
 async def _frames(
     services: Services, project_id: ProjectId, log: ResponseLog
 ) -> AsyncIterator[str]:
-    async for sent in reading.follow(services, project_id, log, deltas=True):
+    async for sent in log_reader.follow(services, project_id, log, deltas=True):
         yield "".join(one.frame for one in sent) or ": still here\n\n"
     if log.ended:
         yield "data: [DONE]\n\n"
@@ -140,10 +149,10 @@ async def get_response(
         raise e.UnsupportedParameterError("include_obfuscation", "Events have no padding.")
     if starting_after is not None and not stream:
         raise parameter_error("query.starting_after", "needs stream=true")
-    view, id_, log = await reading.load_response(services, principal.project_id, response_id)
+    view, id_, log = await log_reader.load_response(services, principal.project_id, response_id)
     if not stream:
         return json_response(log.shape(log.snapshot))
-    log = reading.create_log(view, id_, -1 if starting_after is None else starting_after)
+    log = log_reader.create_log(view, id_, -1 if starting_after is None else starting_after)
     return respond_with_stream(services, principal, _frames(services, principal.project_id, log))
 
 
@@ -153,11 +162,11 @@ async def cancel_response(
 ) -> Response:
     """Cancel the run, also where it waits for the client. Cancelling twice is fine; a run that
     has ended otherwise is 409."""
-    view, id_, _ = await reading.load_response(services, principal.project_id, response_id)
+    view, id_, _ = await log_reader.load_response(services, principal.project_id, response_id)
     await cancel(services, principal.project_id, id_.run_id)
-    log = reading.create_log(view, id_)
+    log = log_reader.create_log(view, id_)
     async with services.autocommit.connect() as tx:
-        await reading.read_log(tx, principal.project_id, log)
+        await log_reader.read_log(tx, principal.project_id, log)
     return json_response(log.shape(log.snapshot))
 
 
@@ -167,11 +176,13 @@ async def list_input_items(
 ) -> Response:
     """What the response was given: its input behind the conversation that it goes on from, or
     what was answered to the run that waited."""
-    view, id_, log = await reading.load_response(services, principal.project_id, response_id)
+    view, id_, log = await log_reader.load_response(services, principal.project_id, response_id)
     async with services.autocommit.connect() as tx:
         found = await queries.load(tx, principal.project_id, id_.run_id)
-        before = await reading.read_previous_response(tx, principal.project_id, view, log)
-        messages = await reading.count_messages(tx, principal.project_id, id_) if id_.after else 0
+        before = await log_reader.read_previous_response(tx, principal.project_id, view, log)
+        messages = (
+            await log_reader.count_messages(tx, principal.project_id, id_) if id_.after else 0
+        )
     assert found is not None
     run = id_.run_id.hex
     state = found[1]
@@ -187,14 +198,14 @@ async def compact_response(
 ) -> Response:
     """Seal a conversation into one item, which can be sent as input in its place. Nothing is
     summarised, and no model is asked."""
-    await starting.resolve_model(
-        services, principal.project_id, starting.build_model_request(body.model)
+    await run_request.resolve_model(
+        services, principal.project_id, run_request.build_model_request(body.model)
     )
     before: tuple[Item, ...] = ()
     if body.previous_response_id is not None:
         shown = body.previous_response_id
-        former = await following.load_previous_response(services, principal.project_id, shown)
-        before = await following.load_history(services, principal.project_id, former)
+        former = await continuation.load_previous_response(services, principal.project_id, shown)
+        before = await continuation.load_history(services, principal.project_id, former)
     unseal = make_unseal(services.vault, principal.project_id)
     items = parse_conversation(body.input, unseal, before)
     if not items:

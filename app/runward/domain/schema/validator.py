@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from runward.domain.errors import FieldError
 from runward.domain.json import JsonObject, UnstorableError, clean_json, compact, parse
-from runward.domain.schema.explain import MAX_PROBLEMS, MAX_SHOWN, Explanation, preview
+from runward.domain.schema.explanation import MAX_PROBLEMS, MAX_SHOWN, Explanation, preview
 from runward.domain.schema.patterns import PatternError, Patterns, refuse_remote
 from runward.domain.schema.strict import NullRemover, close_objects, strict_form, strict_problems
 from runward.domain.schema.subschemas import (

@@ -12,8 +12,8 @@ from runward.domain.run import texts
 from runward.domain.run.response import Loss
 from runward.domain.schema.validator import strict_form
 from runward.llm.base import ModelRequest
+from runward.llm.strict_mode import UnenforceableError, enforceable_schema
 from runward.llm.strict_modes import STRICT_MODES
-from runward.llm.strict_subset import UnenforceableError, enforceable_schema
 
 OUTPUT_NAME: Final = "output"
 MAX_FUNCTIONS: Final = 4096

@@ -21,7 +21,7 @@ from runward.llm.providers.access import ProviderName
 from runward.llm.providers.clients import GEMINI_EXTRA
 from runward.llm.providers.limits import default_max_tokens
 from runward.llm.providers.tools import ToolDefinitions, enforce_schema, reduce_for_gemini
-from runward.llm.strict_subset import UnenforceableError
+from runward.llm.strict_mode import UnenforceableError
 
 EFFORTS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
 OUTPUT_NAME: Final = "output"

@@ -12,8 +12,8 @@ from runward.domain.run.response import Loss
 from runward.domain.schema.strict import close_objects
 from runward.domain.schema.subschemas import map_children
 from runward.llm.providers.access import ProviderName
+from runward.llm.strict_mode import UnenforceableError, enforceable_schema
 from runward.llm.strict_modes import STRICT_MODES
-from runward.llm.strict_subset import UnenforceableError, enforceable_schema
 
 MAX_DEFINITIONS: Final = 4096
 MAX_PARTS: Final = 10_000

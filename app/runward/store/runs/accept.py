@@ -18,7 +18,7 @@ from runward.store.postgres.db import (
     sqlstate,
     was_rolled_back,
 )
-from runward.store.runs.group import FlushResult
+from runward.store.runs.group_commit import FlushResult
 from runward.store.runs.queries import ACCEPT, ACCEPT_TOGETHER, NewRun, accept_values
 
 _LOCK_NOT_AVAILABLE: Final = "55P03"

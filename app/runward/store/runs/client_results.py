@@ -18,7 +18,7 @@ from runward.domain.run.state import Changes
 from runward.domain.run.team import UNREGISTERED
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
-from runward.store.runs.locked import load_tool, lock_run, resume_run
+from runward.store.runs.locked_run import load_tool, lock_run, resume_run
 
 _WAITING_PHASES = frozenset({CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT})
 

@@ -87,9 +87,9 @@ class Quarantine:
 
 
 async def end_unreadable(tx: Tx, project_id: ProjectId, run_id: RunId, move: Move) -> bool:
-    """End the run and settle its open calls and approvals, like `runward.store.runs.locked.end`,
-    without loading it. False: it has ended already, or there is none. Its session keeps nothing of
-    it."""
+    """End the run and settle its open calls and approvals, like
+    `runward.store.runs.locked_run.end`, without loading it. False: it has ended already, or there
+    is none. Its session keeps nothing of it."""
     await queries.lock_runs(tx, project_id, run_id)
     reason, error = _REASONS[move], _ERROR if move is Move.FAIL else None
     unsent = texts.CANCELLED if move is Move.CANCEL else texts.RUN_ENDED

@@ -45,7 +45,7 @@ from runward.store.ids import mint
 from runward.store.postgres.db import Tx
 from runward.store.runs import approvals, claims, queries, sweep, views
 from runward.store.runs.approvals import Approval
-from runward.store.runs.locked import end_run, load_tool, lock_open_run, lock_run, resume_run
+from runward.store.runs.locked_run import end_run, load_tool, lock_open_run, lock_run, resume_run
 
 _CALLBACK_PHASES: Final = frozenset({CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_INPUT})
 _DEADLINE_MESSAGE: Final = "The deadline passed while the run waited."

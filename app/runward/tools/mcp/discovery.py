@@ -12,9 +12,9 @@ import httpx2
 from pydantic import BaseModel, Field, ValidationError
 
 from runward.domain.registry.mcp_auth import AuthMethod, OAuthClient
-from runward.egress.answers import describe_error
 from runward.egress.client import Egress
 from runward.egress.connections import RefusedAddressError
+from runward.egress.responses import describe_error
 from runward.egress.targets import TargetError
 from runward.tools.mcp.http import NotAuthorizedError
 

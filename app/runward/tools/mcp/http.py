@@ -16,8 +16,8 @@ from pydantic_core import from_json, to_json
 
 from runward.domain.json import MAX_VALUES, holds_too_many_values
 from runward.domain.registry.mcp_servers import MAX_TOOLS
-from runward.egress.answers import describe_error
 from runward.egress.connections import RefusedAddressError
+from runward.egress.responses import describe_error
 
 NOT_SENT: Final = -31_001
 CONNECTION_LOST: Final = -31_002

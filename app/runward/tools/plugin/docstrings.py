@@ -9,7 +9,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
-from runward.tools.plugin.declare import DocstringStyle
+from runward.tools.plugin.declarations import DocstringStyle
 
 _SPHINX: Final = re.compile(
     r"^\s*:(param|parameter|arg|argument|return|returns|raises|type)\b", re.M

@@ -51,7 +51,7 @@ class Processes:
         """`reference`: `package.module:name`. Cancelled: the process and its children are dead."""
         async with self._slots:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "runward.tools.plugin.isolated"),
+                *(sys.executable, "-P", "-m", "runward.tools.plugin.child_process"),
                 stdin=PIPE,
                 stdout=PIPE,
                 env=child_environment(),

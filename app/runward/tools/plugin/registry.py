@@ -32,16 +32,16 @@ from runward.tools.plugin.context import (
     ToolContext,
     jsonable,
 )
-from runward.tools.plugin.loading import Plugins
-from runward.tools.plugin.processes import Processes
-from runward.tools.plugin.results import describe_error, raised_at
-from runward.tools.plugin.running import (
+from runward.tools.plugin.function_call import (
     FunctionRun,
     LeaseGoneError,
     call_directly,
     limit_time,
     run_function,
 )
+from runward.tools.plugin.loader import Plugins
+from runward.tools.plugin.processes import Processes
+from runward.tools.plugin.results import describe_error, raised_at
 from runward.tools.plugin.threads import ThreadSlots
 from runward.tools.plugin.tool import PluginTool
 

@@ -15,7 +15,7 @@ from runward.domain.registry.rules import RuleError, compile_rule
 from runward.domain.registry.tools import ByCallable, ExecutorKind, ToolSpec, When
 from runward.domain.schema.validator import check_schema
 from runward.tools.plugin.context import PluginError, ToolContext, jsonable
-from runward.tools.plugin.declare import BaseTool, FunctionTool, Isolation, Options
+from runward.tools.plugin.declarations import BaseTool, FunctionTool, Isolation, Options
 from runward.tools.plugin.docstrings import ParsedDocstring, read_docstring
 from runward.tools.plugin.function import name_of, read_signature, return_schema
 

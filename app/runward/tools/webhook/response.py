@@ -27,7 +27,7 @@ from runward.domain.json import (
 from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run.items import Part
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
-from runward.egress.answers import EgressResponse
+from runward.egress.responses import EgressResponse
 from runward.tools.content import read_content
 
 MAX_MESSAGE: Final = 2048

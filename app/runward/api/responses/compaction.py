@@ -8,7 +8,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from runward.api.responses.conversing import Unseal, parameter_error
+from runward.api.responses.conversation import Unseal, parameter_error
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.items import Item, item_from_json, item_to_json

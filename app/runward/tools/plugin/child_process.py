@@ -20,8 +20,13 @@ from runward.domain.json import JsonObject, compact
 from runward.domain.run.items import part_to_json
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.tools.plugin.context import CallFacts, ToolContext
+from runward.tools.plugin.function_call import (
+    NOT_CANCELLED,
+    BindArguments,
+    call_directly,
+    run_function,
+)
 from runward.tools.plugin.results import describe_error
-from runward.tools.plugin.running import NOT_CANCELLED, BindArguments, call_directly, run_function
 from runward.tools.plugin.tool import binder_of, find_tool
 
 _OUT, _IN = 1, 0

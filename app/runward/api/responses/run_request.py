@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from runward.api.http.idempotency import IdempotentRequest
-from runward.api.responses.conversing import parameter_error
+from runward.api.responses.conversation import parameter_error
 from runward.api.responses.models import (
     ConversationIn,
     CreateResponse,
@@ -12,7 +12,7 @@ from runward.api.responses.models import (
     JsonSchemaIn,
     RunwardToolsIn,
 )
-from runward.api.responses.shapes import select_kept_fields
+from runward.api.responses.response_body import select_kept_fields
 from runward.api.runs import accept
 from runward.api.runs.accept import AcceptResult
 from runward.api.runs.request_models import StartRun

@@ -11,11 +11,11 @@ from runward.domain.ids import Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import SecretRef
 from runward.domain.run.outcomes import Failed, FailureKind, Outcome
-from runward.egress.answers import EgressResponse, MissingAnswer, NoAnswer
+from runward.egress.responses import EgressResponse, MissingAnswer, NoAnswer
 from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.signed_post import SignedPostClient
-from runward.tools.webhook.answer import read_outcome
 from runward.tools.webhook.headers import check_headers, resolve_headers, secret_references
+from runward.tools.webhook.response import read_outcome
 
 ReadSecrets: TypeAlias = Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
 """Reads the values of a project's secrets by name. One that does not exist is left out. Raises

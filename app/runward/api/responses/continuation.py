@@ -10,8 +10,8 @@ from pydantic_core import from_json
 
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.params import MAX_SEQUENCE
-from runward.api.responses import inputs, reading
-from runward.api.responses.conversing import (
+from runward.api.responses import inputs, log_reader
+from runward.api.responses.conversation import (
     missing_call_error,
     missing_output_error,
     parameter_error,
@@ -21,7 +21,7 @@ from runward.api.responses.conversing import (
 from runward.api.responses.ids import ResponseId
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.models import CreateResponse
-from runward.api.responses.starting import check_continuation
+from runward.api.responses.run_request import check_continuation
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id, parse_id
@@ -95,7 +95,7 @@ async def load_previous_response(
 ) -> PreviousResponse:
     """Raises PreviousResponseNotFoundError, and InvalidRequestError while it is not over."""
     try:
-        view, id_, log = await reading.load_response(services, project_id, shown)
+        view, id_, log = await log_reader.load_response(services, project_id, shown)
     except e.ResponseNotFoundError:
         why = f"Previous response with id '{shown[:64]}' not found."
         raise e.PreviousResponseNotFoundError(why, errors=[FieldError(_PARAMETER, why)]) from None
@@ -250,8 +250,8 @@ async def _decide(
 async def find_last_wait(tx: Tx, project_id: ProjectId, former: PreviousResponse) -> int:
     """The number of the event with which the run asked the client last."""
     after_all = ResponseId(former.id.run_id, MAX_SEQUENCE)
-    log = reading.create_log(former.view, after_all)
-    await reading.read_log(tx, project_id, log)
+    log = log_reader.create_log(former.view, after_all)
+    await log_reader.read_log(tx, project_id, log)
     return max(former.ended_at, log.snapshot.before)
 
 

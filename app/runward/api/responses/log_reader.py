@@ -10,7 +10,7 @@ from runward.api.events.stream import HEARTBEAT_SECONDS
 from runward.api.responses.ids import ResponseId
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.parts import LoggedEvent, ResponseEvent
-from runward.api.responses.shapes import make_shape
+from runward.api.responses.response_body import make_shape
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.store.live import events

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from runward.domain.registry.guards import PluginGuardrail
 from runward.tools.plugin.context import PluginError
-from runward.tools.plugin.declare import BaseTool, FunctionTool, NamedGuardrail, NamedHook
+from runward.tools.plugin.declarations import BaseTool, FunctionTool, NamedGuardrail, NamedHook
 from runward.tools.plugin.tool import PluginTool, check_callable, make_tool
 
 ENTRY_POINTS: Final = "runward.tools"
