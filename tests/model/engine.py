@@ -64,7 +64,7 @@ def _load(_: ProjectId, run_id: RunId, fence: int) -> Pending:
 
 
 class _Stub:
-    def followed(self, _: Any) -> bool:
+    def is_followed(self, _: Any) -> bool:
         return False
 
     def tell(self, _: Any) -> None: ...
