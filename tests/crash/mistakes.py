@@ -52,7 +52,7 @@ def a_key_is_forgotten() -> None:
     def without_key(request: Any, project_id: Any, key: Any) -> Any:
         return replace(made(request, project_id, key), key=None)
 
-    setattr(idempotency.IdempotentRequest, "of", without_key)  # noqa: B010 - pyright: a method is read-only
+    setattr(idempotency.IdempotentRequest, "from_request", without_key)  # noqa: B010 - pyright: a method is read-only
 
 
 def an_unknown_outcome_is_a_failure() -> None:

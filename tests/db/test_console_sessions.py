@@ -70,7 +70,7 @@ async def test_a_session_ends_with_its_time_its_key_s_time_or_its_key(store: Sto
 async def test_a_stream_ends_with_its_session(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "KEY_SECONDS", 0.0)
+    monkeypatch.setattr(stream, "KEY_CHECK_SECONDS", 0.0)
 
     async def said() -> AsyncGenerator[int]:
         yield 1

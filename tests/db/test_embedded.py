@@ -22,7 +22,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from runward.store.postgres import embedded
-server = embedded.open_server(Path(sys.argv[1]), say=lambda line: None)
+server = embedded.open_server(Path(sys.argv[1]), report=lambda line: None)
 print("open", flush=True)
 sys.stdin.read()
 server.close()

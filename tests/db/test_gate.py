@@ -303,7 +303,7 @@ async def test_a_run_that_somebody_locks_falls_out_of_its_batch_alone(store: Sto
 async def test_a_long_lock_does_not_disturb_the_others_connection(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "_ROW_WAIT", text("SET LOCAL lock_timeout = '10 ms'"))
+    monkeypatch.setattr(gate, "_SET_LOCK_TIMEOUT", text("SET LOCAL lock_timeout = '10 ms'"))
     held, free = await store.leased(), await store.leased()
     await store.committed(step(free, "first"))
     [connection] = store.own_backends

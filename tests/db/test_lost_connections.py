@@ -90,14 +90,14 @@ async def test_a_run_s_end_is_committed_once_though_its_answer_is_lost(
 
 
 @pytest.mark.usefixtures("short_statements")
-@pytest.mark.parametrize("beyond", [None, RelatedChanges()])
+@pytest.mark.parametrize("related", [None, RelatedChanges()])
 async def test_a_step_is_committed_once_though_its_connection_swallows_it(
-    store: Store, far: Store, proxy: Proxy, beyond: RelatedChanges | None
+    store: Store, far: Store, proxy: Proxy, related: RelatedChanges | None
 ) -> None:
     """On the committer's own connection, and in a transaction of the pool."""
     state = await store.leased()
-    proxy.break_at("fragile" if beyond is None else "COMMIT", Break.SWALLOWED)
-    await far.committed(replace(step(state, "fragile"), beyond=beyond))
+    proxy.break_at("fragile" if related is None else "COMMIT", Break.SWALLOWED)
+    await far.committed(replace(step(state, "fragile"), related=related))
     assert proxy.broken == 1
     assert await store.log(state.id) == [*OPENED, "fragile"]
 

@@ -16,7 +16,7 @@ WANTED = (1, 4)
 
 @pytest.fixture
 async def ids(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[RunId]:
-    monkeypatch.setattr(search, "LOOKED_AT", 3)
+    monkeypatch.setattr(search, "MAX_SEARCHED_RUNS", 3)
     found = await store.accept(RUNS)
     for place in WANTED:
         await store.sql(f"UPDATE runs SET output = '\"a needle\"' WHERE id = '{found[place]}'")

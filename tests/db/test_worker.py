@@ -154,7 +154,7 @@ def test_a_worker_whose_loop_is_stuck_ends_itself_with_a_message_and_a_code() ->
         async def hang() -> None:
             nowhere = lambda: open_database("postgresql://nobody@127.0.0.1:9/x", pool_size=1)
             lease = timedelta(seconds=0.3)
-            beats = leases.Heartbeat(nowhere, lease, held=list, lost=print)
+            beats = leases.Heartbeat(nowhere, lease, list_held=list, on_lost=print)
             task = asyncio.create_task(beats.run())
             await asyncio.sleep(0.05)
             time.sleep(60)

@@ -30,7 +30,7 @@ from tests.model.twin import ALREADY, CLAIMABLE, DUE, GATE, ON_CLAIM, Twin
 Plant = tuple[Any, str, Any]
 # Names of the code that a mutant takes the place of.
 _RETRY_DELAY: Final = "_retry_delay"
-_LEFT_BEHIND: Final = "_left_behind"
+_IS_ABANDONED: Final = "_is_abandoned"
 
 
 @dataclass(frozen=True)
@@ -558,7 +558,7 @@ _NEW: Final = [
         "a settled call stays as it is",
         lambda: [
             (approvals_store, "get", _get_pending),
-            (transitions, _LEFT_BEHIND, _never),
+            (transitions, _IS_ABANDONED, _never),
         ],
     ),
     Mutant(

@@ -21,7 +21,7 @@ DEMO = """
 import sys
 from pathlib import Path
 from runward.operating import demo
-demo.installed_package = lambda: "pgserver"
+demo.find_package = lambda: "pgserver"
 demo.ROOT = Path(sys.argv[1])
 demo.show_demo(yes=True)
 """

@@ -11,8 +11,8 @@ from uuid import uuid4
 from runward.domain.errors import McpUnreachableError
 from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.egress.client import Egress
-from runward.tools.mcp.sessions import Mcp
-from runward.tools.mcp.link import Server
+from runward.tools.mcp.sessions import McpInvoker
+from runward.tools.mcp.link import ConnectableServer
 
 held_up = []
 
@@ -23,10 +23,11 @@ class Watch:
 
 async def main():
     spec = McpServerSpec(name="box", url="http://127.0.0.1:9/mcp")
-    mcp = Mcp(Egress(allow_private=[ip_network("127.0.0.0/8")]), commands=(), load=None, take=None)
+    egress = Egress(allow_private=[ip_network("127.0.0.0/8")])
+    mcp = McpInvoker(egress, commands=(), load_server=None, store_tools=None)
     sys.meta_path.insert(0, Watch())
     try:
-        await mcp.list_tools(Server(uuid4(), uuid4(), 1, spec, {}))
+        await mcp.list_tools(ConnectableServer(uuid4(), uuid4(), 1, spec, {}))
     except McpUnreachableError:
         pass  # nobody listens there
 
