@@ -1,9 +1,9 @@
-"""Which addresses may be connected to. An explicit list, not `ipaddress.is_global`: that one
-passes NAT64-embedded metadata addresses, `::127.0.0.1`, multicast and a cloud's own services.
+"""The addresses that Runward may connect to. The list is explicit, because `ipaddress.is_global`
+accepts metadata addresses embedded in NAT64, `::127.0.0.1`, multicast and a cloud's own services.
 
-IPv6 is allowed only inside 2000::/3, which is all that is handed out as public; so mapped,
-compatible, NAT64, link-local, unique-local, multicast and unspecified addresses fall away
-together. IPv4 has no such block; its list is the registry of special purposes.
+IPv6 is allowed only inside 2000::/3, the only block that is assigned as public. This excludes
+mapped, compatible, NAT64, link-local, unique-local, multicast and unspecified addresses. IPv4 has
+no such block, so its list is the registry of special-purpose addresses.
 """
 
 from dataclasses import dataclass
@@ -54,13 +54,14 @@ _PUBLIC_V6: Final = IPv6Network("2000::/3")
 
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """`allow_private`: networks that the operator opened; any port may be reached there."""
+    """The operator's policy. `allow_private`: networks that are allowed although they are private;
+    any of their ports may be reached."""
 
     allow_private: tuple[Network, ...]
     allowed_ports: tuple[range, ...]
 
     def refusal(self, address: Address, port: int) -> str | None:
-        """Why `address` may not be connected to; None if it may."""
+        """Return the reason why Runward must not connect to `address`, or None if it may."""
         if self.is_allowed_private(address):
             return None
         special = reserved_purpose(address)
@@ -83,7 +84,7 @@ class AddressPolicy:
 
 
 def reserved_purpose(address: Address) -> str | None:
-    """What a special address is for; None for a public one."""
+    """Return the purpose of a special address, or None for a public one."""
     if isinstance(address, IPv6Address) and address not in _PUBLIC_V6:
         return "outside the public IPv6 range"
     for network, what in _TABLE:
@@ -93,7 +94,7 @@ def reserved_purpose(address: Address) -> str | None:
 
 
 def parse_ports(text: str) -> tuple[range, ...]:
-    """`80,443,1024-65535`. Raises ValueError."""
+    """Parse ports like `80,443,1024-65535`. Raises ValueError."""
     ports: list[range] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         first, dash, last = part.partition("-")
@@ -104,7 +105,7 @@ def parse_ports(text: str) -> tuple[range, ...]:
 
 
 def parse_address(text: str) -> Address | None:
-    """An address as every resolver writes it, without a zone; None for anything else."""
+    """Parse an address in the usual notation, without a zone. Return None for anything else."""
     try:
         return ip_address(text.partition("%")[0])
     except ValueError:

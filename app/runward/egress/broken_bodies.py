@@ -21,5 +21,5 @@ def _tell_the_reader(self: ResponseHandler, exc: BaseException, *cause: Any) -> 
 
 
 def repair_set_exception() -> None:
-    """Idempotent."""
+    """Patch aiohttp. Idempotent."""
     ResponseHandler.set_exception = _tell_the_reader  # pyright: ignore[reportAttributeAccessIssue]

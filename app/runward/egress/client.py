@@ -1,8 +1,8 @@
-"""The only way out: every request that a tool causes is sent here.
+"""The client for all requests that tools cause.
 
-One request is one attempt. Nothing is sent twice, no redirect is followed, no cookie kept, no
-proxy or netrc read. The address that was checked is the address that is connected to.
-docs/decisions/http-client.md says why it is aiohttp and what its connection pool may do.
+One request is one attempt. No request is sent twice, no redirect is followed, no cookie is stored,
+and no proxy or netrc is used. Runward connects to exactly the address that it checked.
+docs/decisions/http-client.md describes why it uses aiohttp and what its connection pool may do.
 """
 
 import asyncio
@@ -36,24 +36,24 @@ from runward.egress.targets import Target, TargetError, parse_target, refused_ta
 from runward.egress.transport import CheckedTransport
 
 KEEP_ALIVE_SECONDS: Final = 1.5
-"""Shorter than any server's we know (gunicorn 2, Node 5), so that it is hardly ever the server
-that closes first, just as a request is on its way."""
+"""Shorter than that of any known server (gunicorn 2, Node 5), so that a server rarely closes a
+connection while a request is on its way."""
 MAX_CONNECTIONS: Final = 1024
 MAX_CONNECTIONS_PER_HOST: Final = 256
 DNS_THREADS: Final = 64
 LOOKUP_SECONDS: Final = 3.0
-"""For the check at registration."""
+"""The limit of the check at registration."""
 MAX_HEADER_BYTES: Final = 8190
 MAX_HEADERS: Final = 128
 MAX_PARSED_URLS: Final = 1024
-"""So many URLs are kept taken apart and judged; that is a fifth of a call's time."""
+"""Parsed and checked URLs that are cached, which saves a fifth of a call's time."""
 
 _SKIPPED: Final = ("Accept", "User-Agent", "Content-Type")
 
 
 class Egress:
-    """Connections are pooled by host name, port and scheme; each leads to an address that was
-    checked, and is never used for another name. Close it with `aclose`."""
+    """An HTTP client. Connections are pooled by host name, port and scheme. Each leads to an
+    address that was checked for that name. Close it with `aclose`."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Egress:
         allowed_ports: str = DEFAULT_PORTS,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`tls`: what certificates are trusted; the system's if None. Raises ValueError."""
+        """Open a client. `tls`: the trusted certificates; None: the system's. Raises ValueError."""
         self._policy = AddressPolicy(allow_private, parse_ports(allowed_ports))
         self._parse = lru_cache(MAX_PARSED_URLS)(partial(parse_target, policy=self._policy))
         self._tls = tls
@@ -71,13 +71,13 @@ class Egress:
         self._session: aiohttp.ClientSession | None = None
 
     def check_url(self, url: str) -> None:
-        """Whether `url` may be registered, as far as it can be said without asking DNS.
-        Raises TargetError."""
+        """Check that `url` may be registered, without a DNS look-up. Raises TargetError."""
         parse_target(url, self._policy)
 
     async def check_target(self, url: str) -> None:
-        """`check_url`, and where its name leads now. A name that does not resolve passes: it may
-        yet exist when it is called, and is checked then. Raises TargetError."""
+        """Check that `url` may be registered, and the current addresses of its host. A name that
+        does not resolve passes, because it may exist later; it is checked again for each call.
+        Raises TargetError."""
         target = parse_target(url, self._policy)
         if target.address is not None:
             return
@@ -90,7 +90,7 @@ class Egress:
             return
 
     def transport(self) -> CheckedTransport:
-        """For an SDK with an HTTP client of its own. Close it before this."""
+        """Return a transport for an SDK with its own HTTP client. Close it before this client."""
         return CheckedTransport(self._policy, self._threads, self._tls)
 
     async def send(
@@ -103,8 +103,8 @@ class Egress:
         seconds: float,
         max_response_bytes: int,
     ) -> EgressOutcome:
-        """One request; never raises for what the network or the other side does. `seconds`:
-        from DNS to the answer's last byte."""
+        """Send one request. Never raises errors of the network or of the server. `seconds` limits
+        the time from DNS to the last byte of the response."""
         try:
             target = self._parse(url)
         except TargetError as error:
@@ -151,7 +151,8 @@ class Egress:
         return EgressResponse(response.status, kept, *inflated)
 
     def _open(self) -> aiohttp.ClientSession:
-        """Made at the first request, since it belongs to the running loop."""
+        """Return the session, which is created at the first request because it belongs to the
+        running loop."""
         connector = Connector(
             resolver=self._resolver,
             use_dns_cache=False,
@@ -177,7 +178,8 @@ class Egress:
 
 
 async def _read(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes, bool]:
-    """At most `limit` raw bytes, and whether there were more; then the connection is closed."""
+    """Return at most `limit` raw bytes, and whether there were more. If so, the connection is
+    closed."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in response.content.iter_any():

@@ -1,4 +1,5 @@
-"""Connections for the egress: only to checked addresses, one per attempt, never a spent one."""
+"""Connections of the egress: only to checked addresses, one for each attempt, and never one that
+the server has closed."""
 
 import asyncio
 import select
@@ -21,11 +22,11 @@ broken_bodies.repair_set_exception()
 
 
 class RefusedAddressError(OSError):
-    """A name leads where nothing may be sent."""
+    """A name leads to an address that is not allowed."""
 
 
 class Attempt:
-    """`sent`: a connection was handed out, so bytes may have left."""
+    """One attempt. `sent`: it got a connection, so bytes may have been sent."""
 
     __slots__ = ("sent",)
 
@@ -37,7 +38,7 @@ current_attempt: Final[ContextVar[Attempt]] = ContextVar("egress_attempt")
 
 
 def guarded_socket(policy: AddressPolicy, info: Any) -> socket.socket:
-    """The last check, of the address itself, whatever led to it."""
+    """Check the address itself once more, and return a socket for it."""
     family, kind, protocol, _, where = info
     address = parse_address(str(where[0]))
     refusal = policy.refusal(address, int(where[1])) if address else "not an address"
@@ -47,8 +48,8 @@ def guarded_socket(policy: AddressPolicy, info: Any) -> socket.socket:
 
 
 class Resolver(AbstractResolver):
-    """All addresses of a name, or a refusal if one of them is refused. Requests that need the same
-    name at the same time share one lookup, so that a name whose servers are silent holds one
+    """Resolves a name to all its addresses, or refuses it if one of them is not allowed. Concurrent
+    requests for the same name share one look-up, so that a name with silent servers holds one
     thread and not all of them."""
 
     def __init__(self, policy: AddressPolicy, threads: ThreadPoolExecutor) -> None:
@@ -90,7 +91,7 @@ class Resolver(AbstractResolver):
         def ended(lookup: "asyncio.Future[Any]") -> None:
             del self._lookups[key]
             if not lookup.cancelled():
-                lookup.exception()  # seen: nobody may wait for it any more
+                lookup.exception()  # retrieved: there may be no waiting caller
 
         lookup = asyncio.get_running_loop().run_in_executor(
             self._threads, socket.getaddrinfo, host, port, family, socket.SOCK_STREAM
@@ -101,9 +102,9 @@ class Resolver(AbstractResolver):
 
 
 class Connector(aiohttp.TCPConnector):
-    """Hands out one connection per attempt, and says when it did: from then on bytes may have
-    left. Drops a pooled connection that the server has closed or written to meanwhile: what is
-    sent there might be lost, or take for its answer what was none."""
+    """Provides one connection for each attempt, and records when: from then on, bytes may have been
+    sent. A pooled connection is dropped if the server has closed it or written to it meanwhile,
+    because a request could be lost, or get a wrong response."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)  # pyright: ignore[reportUnknownMemberType]

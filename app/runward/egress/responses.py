@@ -1,4 +1,4 @@
-"""How one outbound request can end."""
+"""The outcomes of an outbound request."""
 
 import re
 import zlib
@@ -10,26 +10,27 @@ from typing import Final, TypeAlias
 READ_HEADERS: Final = frozenset(
     {"content-type", "content-encoding", "content-language", "retry-after", "location", "date"}
 )
-"""The response headers that are kept; anything else may be a secret or a cookie."""
+"""The response headers that are kept. Others may be secrets or cookies."""
 
 PIECE_BYTES: Final = 4096
-"""Inflated at once, so that many small members of a gzip body take linear time."""
+"""Bytes to inflate at once, so that many small members of a gzip body take linear time."""
 MAX_MEMBERS: Final = 4096
 MAX_REASON: Final = 300
 _QUOTED: Final = re.compile(r"[:.]?\s*(?:bytearray\()?b['\"]|<RawResponseMessage")
-"""Where the text of an HTTP library's error begins to repeat the answer."""
+"""The place where an HTTP library's error begins to quote the response."""
 
 
 class MissingAnswer(StrEnum):
-    NOT_SENT = "not_sent"  # surely no byte of the request left
-    INCOMPLETE = "incomplete"  # sent, perhaps only in part, and no complete answer came
-    TIMEOUT = "timeout"  # the time was up; `sent` says what is known
+    NOT_SENT = "not_sent"  # no byte of the request was sent
+    INCOMPLETE = "incomplete"  # sent, perhaps in part, and no complete response arrived
+    TIMEOUT = "timeout"  # `sent` tells whether bytes may have been sent
 
 
 @dataclass(frozen=True, slots=True)
 class EgressResponse:
-    """`body`: at most as many bytes as were asked for, inflated; `truncated`: there was more.
-    `encoding`: a content coding that could not be undone, so that `body` cannot be read."""
+    """A response. `body` has at most the requested number of bytes, inflated. `truncated`: the
+    body was longer. `encoding`: a content coding that could not be undone, so that `body` is
+    unreadable."""
 
     status: int
     headers: Mapping[str, str]
@@ -40,8 +41,8 @@ class EgressResponse:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """`detail` is for operators and holds neither headers nor bodies. `permanent`: the address
-    may not be reached, so that trying again cannot help."""
+    """No response. `detail` is for operators and holds neither headers nor bodies. `permanent`: the
+    address must not be reached, so a retry cannot help."""
 
     missing: MissingAnswer
     detail: str
@@ -53,17 +54,18 @@ EgressOutcome: TypeAlias = EgressResponse | NoAnswer
 
 
 def describe_error(error: Exception) -> str:
-    """Return the error's class and text, without the URL and the parts of the answer that HTTP
-    libraries add to it: these may hold secrets."""
+    """Return the error's class and text, without the URL and the parts of the response that HTTP
+    libraries add, because these may hold secrets."""
     text = str(getattr(error, "message", error))
     text = " ".join(_QUOTED.split(text, maxsplit=1)[0].split())
     return f"{type(error).__name__}: {text}".removesuffix(": ")[:MAX_REASON]
 
 
 def inflate(body: bytes, encoding: str, limit: int) -> tuple[bytes, bool] | None:
-    """Return at most `limit` bytes, and whether there was more. None: the coding is not understood,
-    or the body is not what it says it is. Some servers compress although `identity` was asked for.
-    A gzip body may have several members (RFC 1952, section 2.2), with zeros behind the last one."""
+    """Return at most `limit` bytes, and whether there was more. None: the content coding is
+    unknown, or the body is not in it. Some servers compress although the request asks for
+    `identity`. A gzip body may have several members (RFC 1952, section 2.2), with zeros after the
+    last one."""
     if encoding not in ("gzip", "x-gzip", "deflate"):
         return None
     window = zlib.MAX_WBITS | (32 if encoding != "deflate" else 0)
@@ -84,8 +86,8 @@ def inflate(body: bytes, encoding: str, limit: int) -> tuple[bytes, bool] | None
 def _inflate_member(
     body: bytes, at: int, window: int, limit: int, *, into: bytearray
 ) -> int | None:
-    """Return where the member ends that begins at `at`. None: it is larger than `limit` allows, or
-    it is not whole."""
+    """Return the end of the member that begins at `start`, or None if it is larger than `limit`
+    allows or incomplete."""
     inflater = zlib.decompressobj(window)
     while not inflater.eof:
         piece = body[at : at + PIECE_BYTES]

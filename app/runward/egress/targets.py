@@ -1,8 +1,8 @@
-"""URLs that Runward may be asked to call, taken apart strictly.
+"""Strict parsing of the URLs that Runward is asked to call.
 
-What is not plain is refused instead of interpreted: two parsers that read one URL differently
-are how address checks are got around. The text is handed on unchanged, so it must mean the same
-to the HTTP client as it does here.
+A URL in an unusual form is refused instead of interpreted: two parsers that read one URL
+differently can be used to bypass a check of addresses. The text is passed on unchanged, so it must
+have the same meaning for the HTTP client.
 """
 
 import re
@@ -14,7 +14,7 @@ from runward.egress.addresses import Address, AddressPolicy, parse_address
 MAX_URL: Final = 2048
 
 _ALLOWED: Final = re.compile(r"[!#-;=?-\[\]_a-z~%]+")
-"""The characters of RFC 3986: neither spaces nor controls, quotes, `<>\\^`{|}` or non-ASCII."""
+r"""The characters of RFC 3986: no spaces, controls, quotes, `<>\^`{|}` or non-ASCII characters."""
 _URL: Final = re.compile(r"(https?)://([^/?#]*)(?:[/?#].*)?", re.IGNORECASE)
 _NAME: Final = re.compile(
     r"(?!.{254})(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*"
@@ -22,11 +22,11 @@ _NAME: Final = re.compile(
     re.IGNORECASE,
 )
 _NUMBER: Final = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
-"""A last label that makes some resolvers read the whole host as an IPv4 address."""
+"""A last label for which some resolvers read the whole host as an IPv4 address."""
 
 
 class TargetError(ValueError):
-    """A URL that may not be called; the text says why and what to do."""
+    """The URL must not be called. The message tells why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,12 @@ class Target:
     host: str
     port: int
     address: Address | None
-    """Where the host is an address already."""
+    """The address, if the host is one."""
 
 
 def parse_target(url: str, policy: AddressPolicy) -> Target:
-    """Raises TargetError. No network: a name's addresses are checked when they are known."""
+    """Parse a URL without network access. A name's addresses are checked when they are known.
+    Raises TargetError."""
     if len(url) > MAX_URL:
         raise TargetError(f"The URL is longer than {MAX_URL} characters.")
     if not _ALLOWED.fullmatch(url):
@@ -62,7 +63,7 @@ def parse_target(url: str, policy: AddressPolicy) -> Target:
     if target.address is not None:
         refusal = policy.refusal(target.address, target.port)
     else:
-        # Inside a network that the operator opened any port is right; the name may lead there.
+        # In a network that the operator allows, any port is allowed. The name may lead there.
         refusal = None if policy.allow_private else policy.port_refusal(target.port)
     if refusal is not None:
         raise TargetError(refused_target(target, refusal))
@@ -90,7 +91,7 @@ def _host_and_port(netloc: str) -> tuple[str, int | None]:
 
 
 def _address(host: str) -> Address | None:
-    """Raises TargetError for a host that is neither an address nor a name."""
+    """Return the address of a host, or None for a name. Raises TargetError for anything else."""
     if host.startswith("["):
         address = parse_address(host[1:-1]) if "%" not in host else None
         if address is None or address.version != 6:

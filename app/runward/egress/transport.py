@@ -1,5 +1,6 @@
-"""The same checks for protocols whose SDK brings its own HTTP client: a transport for httpx2 that
-connects to checked addresses only. Whoever uses it follows no redirect and keeps no cookie."""
+"""The checks of the egress for SDKs with their own HTTP client: a transport for httpx2 that
+connects only to checked addresses. Clients that use it must follow no redirects and keep no
+cookies."""
 
 import asyncio
 import ssl
@@ -16,11 +17,11 @@ from runward.egress.connections import RefusedAddressError, Resolver
 CONNECT_SECONDS: Final = 10.0
 KEEP_ALIVE_SECONDS: Final = 1.5
 MAX_CONNECTIONS: Final = 128
-"""Of one transport, which belongs to one server."""
+"""Connections of one transport, which belongs to one server."""
 
 
 class CheckedBackend(httpcore2.AsyncNetworkBackend):
-    """Resolves a name, checks every address of it, and connects to one that was checked."""
+    """A backend that resolves a name, checks all its addresses, and connects to one of them."""
 
     def __init__(self, policy: AddressPolicy, threads: ThreadPoolExecutor) -> None:
         self._resolver = Resolver(policy, threads)
@@ -34,7 +35,7 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Raises RefusedAddressError, or httpcore2's errors."""
+        """Connect to a checked address. Raises RefusedAddressError, or httpcore2's errors."""
         try:
             async with asyncio.timeout(timeout):
                 found = await self._resolver.resolve(host, port)
@@ -64,13 +65,13 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
 
 
 def _share(ends: float | None, addresses: int) -> float | None:
-    """Return the seconds for the next of so many addresses, so that a silent one leaves time for
+    """Return the seconds for the next of several addresses, so that a silent one leaves time for
     the others."""
     return None if ends is None else max(0.0, ends - asyncio.get_running_loop().time()) / addresses
 
 
 class CheckedTransport(httpx2.AsyncHTTPTransport):
-    """No proxy, no retries, HTTP/1.1."""
+    """A transport without a proxy or retries, for HTTP/1.1."""
 
     def __init__(
         self, policy: AddressPolicy, threads: ThreadPoolExecutor, tls: ssl.SSLContext | None

@@ -1,4 +1,4 @@
-"""What the loop asks of a model, whatever the vendor and the wire protocol."""
+"""The interface between the loop and models, the same for every provider and wire protocol."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,13 +29,13 @@ __all__ = [
 ]
 
 RequestedToolChoice: TypeAlias = Literal["auto", "none", "required"] | JsonObject
-"""`{"name": "…"}` names one tool."""
+"""An object `{"name": "…"}` requires a call of that tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One turn. `model` is the vendor's own name, verbatim; `timeout_seconds` bounds the whole
-    call, first byte to last."""
+    """The request of one turn. `model` is the provider's own name for it, verbatim.
+    `timeout_seconds` limits the whole call, from the first byte to the last."""
 
     model: str
     instructions: str
@@ -55,7 +55,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """What the model thinks, as far as the vendor shows it."""
+    """A piece of the model's reasoning, as far as the provider shows it."""
 
     text: str
 
@@ -70,7 +70,7 @@ class ArgumentsDelta:
 
 @dataclass(frozen=True, slots=True)
 class StreamRestart:
-    """The stream broke and is asked again from the start: what was shown so far is void."""
+    """The stream broke and the request is sent again. Text that was streamed before is void."""
 
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta | StreamRestart
@@ -78,9 +78,12 @@ OnDelta: TypeAlias = Callable[[Delta], None]
 
 
 class ModelError(Exception):
-    """The vendor refused or could not be reached. `transient`: the same request may succeed
-    later; then `retry_after` (seconds) is the vendor's own wish, if it had one. `message` is
-    safe to show to the run's owner: no key, no header, no prompt."""
+    """The provider refused the request or could not be reached.
+
+    `transient`: the same request may succeed later. `retry_after` is then the delay in seconds that
+    the provider asked for, if it did. `message` is safe to show to the run's owner: it holds no
+    key, no header and no prompt.
+    """
 
     def __init__(
         self,
@@ -101,14 +104,15 @@ class ModelError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What one wire protocol can say. `provider` is the name in `vendor:model`, and marks what is
-    given back to it alone.
+    """The features that one wire protocol supports.
 
-    `settings`: the names of `model_settings` that it understands; `reasoning.summary` is one of its
-    own. `executors`: kinds of which it
-    has tools of its own; the others are shown to it as functions, which loses nothing.
-    `tool_choices`: beside `auto`. `result_media`: images and files may stand in a tool's result;
-    else they follow in a message of the user, which loses nothing either."""
+    `provider` is the name in `provider:model`. It also marks the items that are sent back to this
+    provider only. `settings` names the supported `model_settings`; `reasoning.summary` is an entry
+    of its own. `executors` names the kinds for which the provider has its own tools; other kinds
+    are sent as functions, which loses nothing. `tool_choices` lists the supported choices besides
+    `auto`. `result_media`: a tool result can hold images and files. If not, they follow in a user
+    message, which loses nothing either.
+    """
 
     provider: str
     settings: frozenset[str]
@@ -128,6 +132,6 @@ class Model(Protocol):
     def abilities(self) -> Abilities: ...
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
-        """One attempt, streamed or not, at a request that fits the abilities. Raises ModelError;
-        retrying is the loop's affair."""
+        """Send the request once, streamed or not. It must fit the abilities. Raises ModelError. The
+        loop retries."""
         ...

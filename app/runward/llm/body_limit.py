@@ -1,4 +1,4 @@
-"""A bound on the answers of models, which are decompressed here and not by the libraries."""
+"""A limit on the size of models' responses, which are decompressed here."""
 
 import zlib
 from collections.abc import AsyncIterator, Iterator
@@ -9,15 +9,15 @@ import httpx2
 from runward.llm.failures import MAX_RESPONSE_BYTES, invalid_response, too_large
 
 ENCODINGS: Final = "gzip, deflate"
-"""What may be asked for."""
+"""The content codings that requests may ask for."""
 PIECE_BYTES: Final = 65_536
 _GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
 
 
 async def limit_body(response: httpx2.Response) -> None:
-    """Replace the body by one that is never larger than MAX_RESPONSE_BYTES, decompressed here.
-    Raises ModelError for a body that is compressed in another way or more than once: a few bytes of
-    it can keep the event loop busy for a minute."""
+    """Replace the body by one that is decompressed here and never larger than MAX_RESPONSE_BYTES.
+    Raises ModelError for a body that is compressed in another way or more than once, because a few
+    bytes of it could block the event loop for a minute."""
     stream = cast(httpx2.AsyncByteStream, response.stream)
     encoding = response.headers.pop("content-encoding", "identity").strip().lower()
     inflates = encoding in ("gzip", "x-gzip", "deflate")
@@ -27,7 +27,7 @@ async def limit_body(response: httpx2.Response) -> None:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """Raises ModelError once there are too many bytes."""
+    """A body that raises ModelError when it is too large."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, *, inflates: bool) -> None:
         self._stream = stream
@@ -43,7 +43,7 @@ class _Bounded(httpx2.AsyncByteStream):
                 yield piece
 
     def _inflated(self, chunk: bytes) -> Iterator[bytes]:
-        """In small pieces, so that whoever reads them can pause."""
+        """Yield small pieces, so that the reader can pause between them."""
         assert self._inflating is not None
         try:
             while piece := self._inflating.decompress(chunk, PIECE_BYTES):

@@ -1,7 +1,7 @@
-"""What each vendor's protocol can say, and what becomes of a request that asks for more.
+"""Compare a request with the features of a provider's protocol, and reduce it to them.
 
-Nothing is left out in silence: what a model cannot be told is a `Loss`, which the run tells as
-`model.downgraded`, or which is refused when the run is made, where it is known by then.
+Every reduction is reported as a `Loss`. The run records it in a `model.downgraded` event. If it is
+known when the run is created, the API rejects the request instead.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,15 +17,15 @@ from runward.llm.base import Abilities, ModelRequest, RequestedToolChoice
 ADAPTER_SETTINGS: Final = frozenset(
     {"stream", "extra_body", "timeout_seconds", "first_token_timeout_seconds"}
 )
-"""Settings that are for the adapter itself, or for the vendor as they stand."""
+"""Settings that the adapter handles itself, or passes on unchanged."""
 REASONING_SETTING: Final = "reasoning"
-"""A setting whose `summary` is not for all that understand its `effort`."""
+"""The setting with an `effort` and a `summary`. Some protocols support only the effort."""
 
 
 def fit_request(
     request: ModelRequest, abilities: Abilities
 ) -> tuple[ModelRequest, tuple[Loss, ...]]:
-    """The request as that protocol can say it, and what is lost by that."""
+    """Return the request reduced to what the protocol supports, and the losses."""
     losses = (
         *_of_tools(request, abilities),
         *unsupported_settings(request.settings, abilities),
@@ -48,7 +48,7 @@ def fit_request(
 
 
 def unsupported_settings(settings: Mapping[str, JsonValue], abilities: Abilities) -> Iterator[Loss]:
-    """Those that the protocol has no word for; null is "not set"."""
+    """Yield a loss for each setting that the protocol does not support. Null means not set."""
     why = f"{abilities.provider} has no such setting."
     for name, value in settings.items():
         if value is not None and name not in abilities.settings | ADAPTER_SETTINGS:
@@ -94,7 +94,7 @@ def _of_choices(request: ModelRequest, can: Abilities) -> Iterator[Loss]:
 
 
 def _of_items(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
-    """One loss of a kind, however many items it is about."""
+    """Yield at most one loss of each kind, for any number of items."""
     found: dict[str, str] = {}
     for item in items:
         if (owner := _foreign_owner(item, can)) is not None:
@@ -116,7 +116,7 @@ def _of_items(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
 
 
 def _foreign_owner(item: Item, can: Abilities) -> str | None:
-    """Another vendor, which alone understands the `native` part of the item."""
+    """Return the other provider that the item's `native` data belongs to, if there is one."""
     native = item.native if isinstance(item, Message | ToolCall) else None
     return native.vendor if native is not None and native.vendor != can.provider else None
 
@@ -128,7 +128,7 @@ def _is_foreign_thought(item: Item, can: Abilities) -> bool:
 def supported_choice(
     choice: RequestedToolChoice, tools: set[str], lost: set[str]
 ) -> RequestedToolChoice:
-    """What is left of a choice when these are the tools."""
+    """Return the choice if it is still possible with these tools, else `auto`."""
     if "tool_choice" in lost or not tools:
         return "auto"
     if isinstance(choice, str) or choice["name"] in tools:

@@ -1,5 +1,5 @@
-"""What each vendor's protocol takes, as a table in Markdown. `python -m runward models` prints it,
-and docs/models.md holds it."""
+"""A Markdown table of the features that each protocol supports. `python -m runward models` prints
+it, and docs/models.md contains it."""
 
 from collections.abc import Iterator, Sequence
 from typing import get_args
@@ -19,7 +19,7 @@ ALL_ABILITIES: Sequence[Abilities] = (
 
 
 def capability_table() -> str:
-    """Lines without one at the end; a dash is what the protocol has no word for."""
+    """Return the table without a final line break. A dash means not supported."""
     rows = [
         ["", *(f"`{can.provider}`" for can in ALL_ABILITIES)],
         ["---", *("---" for _ in ALL_ABILITIES)],
@@ -29,7 +29,7 @@ def capability_table() -> str:
 
 
 def capabilities_by_provider() -> dict[str, dict[str, str]]:
-    """The same for programs: of each vendor's prefix what the rows say."""
+    """Return the table's cells by provider prefix and row name, for programs."""
     rows = list(_rows())
     return {
         can.provider: {name.replace("`", ""): cells[at] for name, cells in rows}

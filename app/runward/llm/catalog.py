@@ -1,5 +1,5 @@
-"""Which models there are: `vendor:model` to the Model that speaks to it, and the vendor's name
-for it, verbatim."""
+"""The catalog of models: it resolves `provider:model` to a Model and the provider's own name for
+the model."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -31,9 +31,10 @@ PROJECT_SECRET_NAMES: Final = frozenset(
         "AWS_BEARER_TOKEN_BEDROCK",
     }
 )
-"""The names of a project's secrets by which it reaches vendors in its own way."""
+"""Names of project secrets that replace the deployment's access to providers."""
 MAX_PROJECT_MODELS: Final = 256
-"""Projects' own ways to vendors that are found again where another project has the same."""
+"""Sets of models that are kept for projects with their own secrets. Projects with equal secrets
+share one."""
 _OPENAI_MISSING: Final = (
     "OPENAI_API_KEY is missing in the service's environment and among the project's secrets (or "
     "OPENAI_BASE_URL, for a server that needs no key)"
@@ -60,18 +61,19 @@ ReachableModel: TypeAlias = OpenAIChat | OpenAIResponses | ProviderModel
 
 
 class ModelNotInCatalogError(ValueError):
-    """The text is for the caller: it says what there is instead."""
+    """The name is not in the catalog. The message is for the caller and lists the alternatives."""
 
 
 class Models:
-    """The models that can be asked in one way: by vendor, or why that one cannot."""
+    """The models that one set of credentials can reach: a model by provider, or the reason why
+    there is none."""
 
     def __init__(self, by_provider: Mapping[str, ReachableModel | str]) -> None:
         self._offline = OfflineModel()
         self._by_vendor = by_provider
 
     def resolve(self, model: str) -> tuple[Model, str]:
-        """Raises UnknownModelError."""
+        """Return the model and the provider's own name for it. Raises ModelNotInCatalogError."""
         vendor, colon, name = model.partition(":")
         if not colon or not name:
             raise ModelNotInCatalogError(f"'{model}' does not name a model. {MODEL_NAME_HELP}")
@@ -88,7 +90,7 @@ class Models:
                 return reached, name
 
     def abilities(self) -> dict[str, Abilities]:
-        """By vendor, of those that models can be asked of."""
+        """Return the abilities of each provider that can be reached."""
         return {"offline": self._offline.abilities} | {
             vendor: one.abilities for vendor, one in self.reachable.items()
         }
@@ -102,9 +104,12 @@ class Models:
 
 
 class ModelCatalog:
-    """One Model for each vendor and way to reach it, shared by all runs; nothing is opened before
-    it is used. With a base URL, `openai:` and `openai-responses:` also work without a key.
-    `checked` makes transports for addresses that projects choose."""
+    """One Model for each provider and set of credentials, shared by all runs. Connections are
+    opened at first use.
+
+    With a base URL, `openai:` and `openai-responses:` also work without a key. `checked_transport`
+    creates transports for addresses that projects choose.
+    """
 
     def __init__(
         self,
@@ -122,13 +127,14 @@ class ModelCatalog:
             by_vendor |= _openai(openai_api_key, openai_base_url)
         by_vendor |= {vendor: _vendor(vendor, access) for vendor, access in self._vendors.items()}
         self.environment = Models(by_vendor)
-        """As the service's environment says."""
+        """The models that the service's environment variables configure."""
         self._own: OrderedDict[frozenset[tuple[str, str]], Models] = OrderedDict()
         self._opened: WeakSet[ReachableModel] = WeakSet(self.environment.reachable.values())
 
     def for_project(self, secrets: Mapping[str, str], refusal: str | None = None) -> Models:
-        """The models of a project with these secrets, of OWN_NAMES; `refused_url` says why its
-        OPENAI_BASE_URL may not be called. A project's address never gets the operator's key."""
+        """Return the models of a project that has these secrets. `refusal` is the reason why its
+        OPENAI_BASE_URL must not be called. A project's address never receives the operator's
+        key."""
         if not secrets:
             return self.environment
         key = frozenset({**secrets, "refused": refusal or ""}.items())
@@ -136,12 +142,12 @@ class ModelCatalog:
         if models is None:
             models = self._own[key] = self._made(secrets, refusal)
             while len(self._own) > MAX_PROJECT_MODELS:
-                self._own.popitem(last=False)  # its clients close with their last user
+                self._own.popitem(last=False)  # its clients are closed with their last user
         self._own.move_to_end(key)
         return models
 
     async def open(self) -> None:
-        """Optional, at the start of a process: saves the first call the import of an SDK."""
+        """Import the SDKs now, so that the first call does not wait for it. Optional."""
         for one in self.environment.reachable.values():
             await one.open()
 
@@ -166,7 +172,8 @@ class ModelCatalog:
     def _own_ways(
         self, own: Mapping[str, str], refused_url: str | None
     ) -> dict[str, ReachableModel | str]:
-        """Raises ValueError for a key that cannot stand in a header."""
+        """Return the models that the project's secrets replace. Raises ValueError for a key that no
+        header can carry."""
         found: dict[str, ReachableModel | str] = {}
         url = own.get("OPENAI_BASE_URL")
         if refused_url is not None:

@@ -1,5 +1,5 @@
-"""How a vendor's failure becomes a ModelError: a stable code, a text that is safe to show, and
-whether the same request may succeed later."""
+"""Translation of a provider's failure into a ModelError: a stable code, a text that is safe to
+show, and whether the same request may succeed later."""
 
 import re
 from collections.abc import Mapping
@@ -14,17 +14,17 @@ from runward.domain.json import MAX_VALUES, clean_text
 from runward.llm.base import ModelError
 
 MAX_CALLS: Final = 256
-"""Tool calls in one response. A run may make 200 in all."""
+"""Tool calls in one response. A run can make 200 in total."""
 MAX_OUTPUT_ITEMS: Final = 4096
-"""Messages, thoughts, calls and hosted calls in one response."""
+"""Messages, reasoning, calls and hosted calls in one response."""
 MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
-MAX_REASON: Final = 500  # characters of the vendor's own words
-TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429})  # and everything from 500
+MAX_REASON: Final = 500  # characters of the provider's message
+TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429})  # and all from 500
 CREDENTIAL_STATUSES: Final = frozenset({401, 403})
-"""What a vendor says with these may quote a key, so it is not repeated."""
+"""The provider's text for these statuses may quote a key, so it is not repeated."""
 
 QUOTA_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-"""A 429 with one of these codes is not cured by waiting."""
+"""Codes of a 429 for which a retry does not help."""
 
 PERMANENT_TYPES: Final = frozenset(
     {
@@ -40,15 +40,17 @@ PERMANENT_TYPES: Final = frozenset(
         "permission_error",
     }
 )
-"""Of an error that is reported inside a stream, where there is no HTTP status."""
+"""Types of errors inside a stream, where there is no HTTP status, for which a retry does not
+help."""
 _OF_IMAGES: Final = re.compile(r"(^|_)image(_|$)")
-"""Codes of the Responses API for images that it cannot read, load or will not look at."""
+"""Codes of the Responses API for images that it cannot read or load, or refuses."""
 
 
 def http_failure(
     status: int, headers: Mapping[str, str], body: bytes, *, secret: str
 ) -> ModelError:
-    """`secret` is struck out of the vendor's words."""
+    """Return the error for an HTTP status of 400 or more. `secret` is removed from the provider's
+    text."""
     error = _error_object(body)
     reason = "" if status in CREDENTIAL_STATUSES else _reason(error, secret)
     transient = status in TRANSIENT_STATUSES or status >= 500
@@ -68,7 +70,7 @@ def http_failure(
 
 
 def reported_failure(error: Any) -> ModelError:
-    """An error that stands inside a stream, or in a body that was sent with 200."""
+    """Return the error for one that is reported inside a stream, or in a body with status 200."""
     told = cast(Mapping[str, Any], error) if isinstance(error, dict) else {"message": error}
     code: Any = told.get("code")
     transient = not PERMANENT_TYPES.intersection((str(told.get("type")), str(code)))
@@ -139,9 +141,9 @@ def unstorable(why: str) -> ModelError:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return seconds, from `retry-after-ms` or `retry-after` (seconds or an HTTP date). A date is
-    taken relative to the answer's own Date, so that this host's clock does not matter. None: there
-    is none that can be read."""
+    """Return the delay in seconds from `retry-after-ms` or `retry-after` (seconds or an HTTP date),
+    or None if neither can be read. A date is compared with the response's own Date, so this host's
+    clock does not matter."""
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -181,7 +183,8 @@ def _code(status: int) -> str:
 
 
 def _error_object(body: bytes) -> Mapping[str, Any]:
-    """`{"error": {"message", "type", "code"}}`, as far as a server keeps to it."""
+    """Return the error object of a body shaped like `{"error": {"message", "type", "code"}}`, as
+    far as the server follows that shape."""
     try:
         told: Any = from_json(body)
     except ValueError:

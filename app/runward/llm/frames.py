@@ -1,4 +1,4 @@
-"""What the streams and bodies of model vendors are made of: events, objects, pieces of text."""
+"""Readers of the streams and bodies that model providers send: events, objects, pieces of text."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _HALVES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 class EventLines:
-    """The `data` of server-sent events, from bytes that were cut anywhere."""
+    """Extract the `data` of server-sent events from bytes that are cut at any place."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []  # the beginning of a line, in pieces
@@ -32,7 +32,7 @@ class EventLines:
         return self._events(lines)
 
     def end(self) -> list[bytes]:
-        """What a stream holds that ends without its last blank line."""
+        """Return the events of a stream that ended without its last blank line."""
         return self._events([b"".join(self._rest), b""])
 
     def _events(self, lines: list[bytes]) -> list[bytes]:
@@ -60,7 +60,7 @@ class JsonObjectEnd:
 
     @property
     def closed(self) -> bool:
-        """The object has ended, and nothing but spaces has followed."""
+        """Whether the object has ended, and only spaces have followed."""
         return self._state == "closed"
 
     def feed(self, piece: str) -> None:
@@ -93,9 +93,9 @@ class JsonObjectEnd:
 
 
 def parse_object(data: bytes) -> Frame:
-    """A JSON object. Lone surrogates, which from_json refuses, are let through: a server may
-    cut an emoji in half between two frames. An object with too many values is refused before it
-    is parsed, which would hold the interpreter for seconds. Raises ModelError."""
+    """Parse a JSON object. Lone surrogates, which from_json refuses, are accepted, because a server
+    may split an emoji between two frames. An object with too many values is refused before it is
+    parsed, because parsing would block the interpreter for seconds. Raises ModelError."""
     if count_values(data) > MAX_VALUES:
         raise too_many_values()
     try:
@@ -113,12 +113,14 @@ def parse_object(data: bytes) -> Frame:
 
 
 def count_values(data: bytes) -> int:
-    """Return how many values the JSON holds at most. Commas and brackets in texts count, too."""
+    """Return an upper bound for the number of values in the JSON. Commas and brackets in texts
+    count, too."""
     return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def join_text(pieces: list[str]) -> str:
-    """The pieces as one text that can be stored; halves of an emoji find each other."""
+    """Join the pieces to one text that can be stored. Surrogate halves from two pieces are
+    combined."""
     return clean_text(_HALVES.sub(_emoji, "".join(pieces)))
 
 

@@ -1,5 +1,5 @@
-"""What a model's answer costs: by the operator's own prices, else by the table that comes with
-genai-prices. That table is as old as the installed release; nothing is ever fetched."""
+"""Prices of models' answers: the operator's own, else those of the table in genai-prices. The table
+is as old as the installed release. Nothing is downloaded."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
 
 MAX_UNLISTED: Final = 1024
-"""Names of models that are remembered because the table does not have them: a look-up is slow."""
+"""Names of models that are remembered as missing in the table, because a look-up is slow."""
 FREE: Final = frozenset({"offline"})
 _PROVIDERS: Final[Mapping[str, str]] = {
     "openai": "openai",
@@ -21,12 +21,13 @@ _PROVIDERS: Final[Mapping[str, str]] = {
     "gemini": "google",
     "bedrock": "aws",
 }
-"""Our vendors, by their names in the table."""
+"""The table's names of the providers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars per million tokens. Without `cached_input`, cached tokens cost what others do."""
+    """Prices in US dollars per million tokens. Without `cached_input`, cached tokens cost as much
+    as others."""
 
     input: float
     output: float
@@ -40,8 +41,8 @@ class Price:
 
 
 class Prices:
-    """`own`: prices by `vendor:model`, which come before the table's. A name that ends in `*`
-    stands for all that begin like it; the longest that fits counts."""
+    """The price list. `overrides`: prices by `provider:model`, which come before the table's. A
+    name that ends in `*` applies to all names with that beginning; the longest match wins."""
 
     def __init__(self, overrides: Mapping[str, Price] | None = None) -> None:
         self._exact = {
@@ -53,8 +54,8 @@ class Prices:
         self._table: DataSnapshot | None = None
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
-        """Of one answer of `vendor:model`. None: nobody knows its price. The first one that the
-        table is needed for loads it, which takes a quarter of a second."""
+        """Return the price of one answer of `provider:model`, or None if it is unknown. The first
+        look-up loads the table, which takes a quarter of a second."""
         if (own := self._own(model)) is not None:
             return own.cost(usage)
         vendor, _, name = model.partition(":")
@@ -64,7 +65,7 @@ class Prices:
         return None if provider is None else self._listed(provider, name, usage)
 
     async def open(self) -> None:
-        """Optional, at the start of a process: saves the first answer the table's loading."""
+        """Load the table now, so that the first answer does not wait for it. Optional."""
         await asyncio.to_thread(self._load)
 
     def _own(self, model: str) -> Price | None:
@@ -85,7 +86,7 @@ class Prices:
         return float(price.total_price)
 
     def _load(self) -> "DataSnapshot":
-        """A snapshot of our own: the library's shared one can be made to update itself."""
+        """Return a private snapshot, because the library's shared one can update itself."""
         if self._table is None:
             from genai_prices.data import providers  # noqa: PLC0415  # slow, and often not needed
             from genai_prices.data_snapshot import DataSnapshot  # noqa: PLC0415
@@ -96,7 +97,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class _Tokens:
-    """By the names that the table's units have; `input_tokens` includes those read from a cache."""
+    """Token counts by the names of the table's units. `input_tokens` includes cached ones."""
 
     input_tokens: int
     output_tokens: int

@@ -1,6 +1,6 @@
-"""`model_settings`: which exist and what each may be, checked when an agent or a run is made.
+"""The `model_settings` and their valid values, checked when an agent or a run is created.
 
-The names are OpenAI's; a wire protocol translates them at its own edge.
+The names are OpenAI's. Each wire protocol translates them.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,16 +34,16 @@ OWN_FIELDS: Final = frozenset(
         "n",
     }
 )
-"""What Runward says itself in every request; `extra_body` cannot say otherwise."""
+"""Fields that Runward sets in every request. `extra_body` cannot contain them."""
 
 
 def all_settings() -> frozenset[str]:
-    """The names of all model settings there are."""
+    """Return the names of all model settings."""
     return frozenset(_SETTINGS)
 
 
 def check_settings(settings: Mapping[str, JsonValue]) -> list[str]:
-    """What is wrong, one line each, beginning with the setting's name. Null is "not set"."""
+    """Return the problems, one line each, beginning with the setting's name. Null means not set."""
     problems: list[str] = []
     for name, value in settings.items():
         if name not in _SETTINGS:

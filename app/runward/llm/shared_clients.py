@@ -1,4 +1,4 @@
-"""Clients of model vendors that close with the last holder of their model."""
+"""Clients of model providers that are closed with the last reference to their model."""
 
 import asyncio
 import weakref
@@ -14,8 +14,8 @@ _CLOSING: Final[set[asyncio.Task[None]]] = set()
 
 
 def close_with(model: object, close: Callable[[], Awaitable[None]]) -> None:
-    """Have `close` awaited when nothing holds `model` any more: no project, and no request. `close`
-    must not hold it either, and may be called after it was called elsewhere."""
+    """Await `close` when nothing refers to `model` any more: no project, and no request. `close`
+    must not refer to it either, and may be called more than once."""
     loop = asyncio.get_running_loop()
 
     def collected() -> None:

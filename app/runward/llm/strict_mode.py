@@ -1,8 +1,8 @@
-"""Schemas rewritten into the part of JSON Schema that a provider's strict mode takes.
+"""Schemas rewritten for a provider's strict mode.
 
-A limit on single values that the mode does not know (`uniqueItems`, a `format`) is told in the
-description: the model sees it, and Runward checks it. A reference with a description beside it is
-wrapped. A schema whose shape the mode cannot express is not rewritten: the tool is not strict then.
+A limit on single values that the mode does not support (`uniqueItems`, a `format`) moves to the
+description: the model reads it, and Runward checks it. A reference with a description next to it is
+wrapped. A schema whose shape the mode cannot express is not rewritten; its tool is then not strict.
 """
 
 import re
@@ -23,7 +23,7 @@ _TOLD: Final = frozenset(
         *("contains", "maxContains", "minContains", "uniqueItems"),
     }
 )
-"""Words that say something about a value and can be told in the description."""
+"""Keywords that limit a value and can be moved to the description."""
 _SHAPING: Final = frozenset(
     {
         *("additionalItems", "allOf", "dependencies", "dependentRequired", "dependentSchemas"),
@@ -31,24 +31,24 @@ _SHAPING: Final = frozenset(
         *("then", "unevaluatedItems", "unevaluatedProperties"),
     }
 )
-"""Words that change what a value may be made of. All others say nothing, and are left out."""
+"""Keywords that change the shape of a value. All others have no effect and are dropped."""
 _SAYS_WHAT: Final = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
 _NOT_BESIDE_REF: Final = _SAYS_WHAT - {"$ref"} | {"items", "properties", "required"}
 _BESIDE_REF: Final = frozenset({"$ref", "$defs", "definitions"})
 _LOOKAROUND: Final = re.compile(r"\(\?(?:[=!]|<[=!])")
 MAX_DESCRIBED_CHARS: Final = 200
-"""Characters of one value that is told in a description."""
+"""Characters of one value that is moved to a description."""
 
 
 class UnenforceableError(ValueError):
-    """The strict mode cannot express the schema. The text says where and why."""
+    """The strict mode cannot express the schema. The message names the place and the reason."""
 
     def __init__(self, pointer: Pointer, why: str) -> None:
         super().__init__(f"{'.'.join(('the schema', *pointer))} {why}")
 
 
 def enforceable_schema(schema: JsonObject, mode: StrictMode) -> JsonObject:
-    """The schema as the strict mode takes it. Its objects are closed already. Raises
+    """Return the schema in the form of the strict mode. Its objects must be closed. Raises
     UnenforceableError."""
     for pointer, node in walk(schema):
         _check_shape(pointer, node, mode)
@@ -83,7 +83,7 @@ def _check_reference(pointer: Pointer, node: JsonObject) -> None:
 
 
 def _parts(node: JsonObject) -> Iterator[tuple[Pointer, JsonValue]]:
-    """The subschemas whose values the model writes."""
+    """Yield the subschemas whose values the model writes."""
     for word in ("properties", "$defs", "definitions"):
         children = node.get(word)
         if isinstance(children, dict):
@@ -157,7 +157,7 @@ def _check_size(schema: JsonObject, mode: StrictMode) -> None:
 
 
 def _objects_above(pointer: Pointer) -> int:
-    """How many steps of a pointer lead into a property: `properties` and a name each."""
+    """Count the steps of a pointer that lead into a property: `properties` and a name each."""
     count = at = 0
     while at < len(pointer):
         is_property = pointer[at] == "properties"

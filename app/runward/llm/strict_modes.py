@@ -1,8 +1,8 @@
-"""What each provider's strict mode takes of JSON Schema, as data with its source.
+"""The part of JSON Schema that each provider's strict mode accepts, with its source.
 
 The table is what the providers document. Where the documentation is silent, it follows the
-rewriters of the providers' own client libraries and of pydantic-ai, which were tried against the
-services. Read in November 2026.
+providers' own client libraries and pydantic-ai, which were tested against the services. Read in
+November 2026.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ SHAPE: Final = frozenset(
         *("description", "enum", "items", "properties", "required", "title", "type"),
     }
 )
-"""The words that every strict mode takes."""
+"""The keywords that every strict mode accepts."""
 _FORMATS: Final = frozenset(
     {
         *("date", "date-time", "duration", "email", "hostname"),
@@ -26,10 +26,10 @@ _FORMATS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class StrictMode:
-    """`words`: the keywords that may stand in a schema; `formats`: the values of `format`, None:
-    any. `any_items`: whether an array may hold anything. `max_depth`: objects inside each other,
-    `max_properties` and `max_enum_values`: in the whole schema; None: no limit is documented.
-    `min_items`: the largest `minItems`."""
+    """The limits of one strict mode. `words`: the accepted keywords. `formats`: the accepted values
+    of `format`; None: any. `any_items`: an array may hold anything. `max_depth`: objects inside
+    each other. `max_properties` and `max_enum_values`: in the whole schema. None: no limit is
+    documented. `min_items`: the largest `minItems`."""
 
     source: str
     words: frozenset[str]
@@ -83,5 +83,5 @@ STRICT_MODES: Final[Mapping[str, StrictMode]] = {
         any_items=True,
     ),
 }
-"""By the provider's name in `provider:model`. Gemini reads these words and refuses none, so its
-schemas keep what it reads, and the run is told the rest."""
+"""Strict modes by the provider's name in `provider:model`. Gemini ignores other keywords and
+refuses none, so its schemas keep the ones that it reads, and the run records the rest as lost."""

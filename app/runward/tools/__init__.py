@@ -1,4 +1,5 @@
-"""Tools and what executes them. These names are for authors of plugins: docs/plugins.md."""
+"""Tools and their executors. The names exported here are the API for authors of plugins:
+docs/plugins.md."""
 
 from runward.domain.registry.guards import Fail, Instead, Reject
 from runward.domain.registry.tools import Concurrency, Retry, When

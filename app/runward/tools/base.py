@@ -1,4 +1,4 @@
-"""One attempt at one call, whatever executes it: a webhook now, a plugin or MCP server later."""
+"""The interface between the loop and the executors of tools: one attempt of one call."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ __all__ = ["Done", "Failed", "FailureKind", "Invocation", "Outcome", "ToolInvoke
 
 
 Report: TypeAlias = Callable[[float | None, str | None], None]
-"""Progress from 0 to 1 and a message, for those who watch."""
+"""Reports progress from 0 to 1, and a message."""
 
 
 LEASE_LOST: Final = Failed(
@@ -40,7 +40,7 @@ def _unheard(progress: float | None, message: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """Everything an attempt may know. `seconds` is what is left for it, DNS to last byte."""
+    """The input of one attempt. `seconds` is the remaining time, from DNS to the last byte."""
 
     project_id: ProjectId
     run_id: RunId
@@ -60,18 +60,19 @@ class Invocation:
     """The tool's `whsec_…` signing secrets that are valid now, newest first."""
     session_id: str | None = None
     state: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """The state of the session, or of the run where it has none, as it was when this began."""
+    """The state of the session, or of the run if it has no session, at the start of the call."""
     handoffs: tuple[str, ...] = ()
-    """The agents that may take the run over."""
+    """The agents that the call may hand the run over to."""
     report: Report = _unheard
     may_send: Callable[[], Awaitable[bool]] = _always
     """Await this before the first byte if anything was awaited since the call started. Another
     worker may have the run by now. If it returns False, return `LEASE_LOST`."""
     input: JsonObject | None = None
-    """What the caller answered to what the tool asked, and the state that it gave for that."""
+    """The caller's answer to the tool's request for input, and the state that the tool gave with
+    it."""
 
 
 class ToolInvoker(Protocol):
     async def invoke(self, call: Invocation) -> Outcome:
-        """One attempt, never more; returns within `call.seconds` + 1."""
+        """Make one attempt. Return within `call.seconds` + 1."""
         ...

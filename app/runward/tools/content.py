@@ -1,4 +1,4 @@
-"""Results made of parts: a `content` array of text, images and files, as MCP has it too."""
+"""Results that consist of parts: a `content` array of text, images and files, as in MCP."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,7 +13,7 @@ MAX_PARTS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class ContentParts:
-    """`text`: the text parts, a line break between them."""
+    """A result in parts. `text` is the text parts, joined by line breaks."""
 
     text: str
     parts: tuple[Part, ...]
@@ -21,8 +21,8 @@ class ContentParts:
 
 
 def read_content(value: JsonObject) -> ContentParts | None:
-    """None: not an object with a `content` array that consists of known parts; then it is plain
-    JSON that merely has such a key."""
+    """Return the parts, or None if the value is not an object with a `content` array of known
+    parts. It is then plain JSON that merely has this key."""
     items = value.get("content")
     if not isinstance(items, list) or not 0 < len(items) <= MAX_PARTS:
         return None

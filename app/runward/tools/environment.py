@@ -9,10 +9,11 @@ INHERITED_VARIABLES: Final = frozenset(
     {"HOME", "LANG", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR"}
     | {"SSL_CERT_FILE", "TERM", "TMPDIR", "TZ", "USER"}
 )
-"""None of them is a secret; providers' keys and the service's own settings are left out."""
+"""Names of variables that hold no secrets. Providers' keys and the service's own configuration are
+left out."""
 
 
 def child_environment() -> Mapping[str, str]:
-    """The inherited variables, and the service's own import path."""
+    """Return the inherited variables and the service's own import path."""
     kept = {name: value for name, value in os.environ.items() if name in INHERITED_VARIABLES}
     return kept | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}

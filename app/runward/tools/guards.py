@@ -1,7 +1,7 @@
-"""One guardrail or hook asked, over a signed POST or of a plugin, and what its answer means.
+"""Calls of guardrails and hooks, by a signed POST or in a plugin, and the reading of their answers.
 
-Whatever is not a clear answer is a no: the guardrail then rejects, the hook has failed. What went
-wrong is for operators; the model reads a fixed text.
+Guardrails fail closed: without a usable answer, the guardrail rejects and the hook fails. The error
+is for operators; the model reads a fixed text.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ log = structlog.get_logger()
 MAX_VERDICT_BYTES: Final = 65_536
 MAX_HOOK_ANSWER_BYTES: Final = 1_048_576
 MAX_MESSAGE_BYTES: Final = 4096
-"""Of a guardrail's message; more is cut, head and tail kept."""
+"""Bytes of a guardrail's message. A longer one is cut in the middle."""
 RETRY_DELAY_SECONDS: Final = 0.1
-"""Before the one more attempt at what surely was not sent."""
+"""The delay before the only retry, which is made only if the request was certainly not sent."""
 
 RunGuardrail: TypeAlias = Callable[[str, JsonObject], Awaitable[GuardrailVerdict]]
 RunHook: TypeAlias = Callable[[str, JsonObject], Awaitable[HookAnswer]]
@@ -51,8 +51,9 @@ RunHook: TypeAlias = Callable[[str, JsonObject], Awaitable[HookAnswer]]
 
 @dataclass(frozen=True, slots=True)
 class GuardQuestion:
-    """`message_id` is the same whenever the same thing is asked again; `seconds`: for the answer,
-    DNS to last byte; `secrets` sign it, newest first."""
+    """A request to a guardrail or hook. `message_id` is the same for every request about the same
+    object. `seconds` limits the answer, from DNS to the last byte. `secrets` sign the request,
+    newest first."""
 
     message_id: str
     payload: JsonObject
@@ -61,12 +62,12 @@ class GuardQuestion:
 
 
 class _NoUseError(Exception):
-    """There is no usable answer; the text says why, for operators."""
+    """There is no usable answer. The message is for operators."""
 
 
 class GuardClient:
-    """`run_guardrail` and `run_hook` call a plugin's function by its registered name, with a copy
-    of the payload; this bounds their time."""
+    """Calls guardrails and hooks. `run_guardrail` and `run_hook` call a plugin's function by its
+    registered name with a copy of the payload; this class limits their time."""
 
     def __init__(
         self, posts: SignedPostClient, run_guardrail: RunGuardrail, run_hook: RunHook
@@ -78,7 +79,7 @@ class GuardClient:
     async def ask_guardrail(
         self, guardrail: Guardrail, question: GuardQuestion
     ) -> GuardrailVerdict:
-        """Never raises."""
+        """Return the guardrail's verdict. Never raises."""
         text = texts.OUTPUT_GUARDED if guardrail.stage == "output" else texts.GUARDED
         try:
             match guardrail:
@@ -97,7 +98,7 @@ class GuardClient:
         return Reject(text, detail)
 
     async def ask_hook(self, hook: Hook, question: GuardQuestion) -> HookAnswer:
-        """Never raises."""
+        """Return the hook's answer. Never raises."""
         key = "message" if hook.on in ("before_model", "after_model") else "output"
         try:
             match hook:
@@ -116,7 +117,8 @@ class GuardClient:
         return HookFailure(detail)
 
     async def _post(self, url: str, question: GuardQuestion, limit: int) -> EgressResponse:
-        """One attempt, and one more if the first surely was not sent. Raises _NoUseError."""
+        """Send the request, and once more if the first attempt was certainly not sent. Raises
+        _UnusableAnswerError."""
         if not question.secrets:
             raise _NoUseError("There is no secret to sign with.")
         ends = _now() + question.seconds
@@ -147,7 +149,8 @@ class GuardClient:
 
 
 def describe_guard(guard: Guardrail | Hook) -> str:
-    """For operators: what it is and where, without the query, which may hold a credential."""
+    """Return the guard's kind and address for operators, without the query, which may hold a
+    credential."""
     if isinstance(guard, (WebhookGuardrail, PluginGuardrail)):
         what = f"guardrail ({guard.stage})"
     else:
@@ -158,7 +161,8 @@ def describe_guard(guard: Guardrail | Hook) -> str:
 
 
 def read_verdict(answer: EgressResponse, text: str) -> GuardrailVerdict:
-    """`text` where it rejects or fails without words. Raises _NoUseError."""
+    """Return the verdict. `text` is the message if it rejects or fails without one. Raises
+    _UnusableAnswerError."""
     value = _read(answer)
     if isinstance(value, dict):
         message = value.get("message")
@@ -176,11 +180,12 @@ def read_verdict(answer: EgressResponse, text: str) -> GuardrailVerdict:
 
 
 def read_hook_answer(answer: EgressResponse, key: str) -> HookAnswer:
-    """`key`: under which an answer stands instead of what is hooked. Raises _NoUseError."""
+    """Return the hook's answer. `key` names the field that replaces the value. Raises
+    _UnusableAnswerError."""
     if not answer.body.strip() and not answer.truncated and answer.encoding is None:
         return NoChange()
     match _read(answer):
-        case None:  # what frameworks say for a handler without an answer
+        case None:  # frameworks send null for a handler without a result
             return NoChange()
         case dict() as value if not value:
             return NoChange()
@@ -205,14 +210,15 @@ def _read(answer: EgressResponse) -> JsonValue:
 
 
 def _fitting(said: HookAnswer, key: str) -> HookAnswer:
-    """A model's message is text. Raises _NoUseError."""
+    """Return the answer if its value has the right type: a model's message is text. Raises
+    _UnusableAnswerError."""
     if isinstance(said, Instead) and key == "message" and not isinstance(said.value, str):
         raise _NoUseError("The `message` that it answers with is not a text.")
     return said
 
 
 def _worded(verdict: GuardrailVerdict, text: str) -> GuardrailVerdict:
-    """With words, and not too many of them."""
+    """Return the verdict with a message of limited length."""
     match verdict:
         case Allow():
             return verdict

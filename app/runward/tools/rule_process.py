@@ -1,9 +1,9 @@
 """The program that compiles and evaluates rules, one request at a time.
 
-Each line of standard input is a request in JSON; standard output carries one line for each rule:
-true, false, or the reason why there is no answer. A last line is the CPU time in seconds.
-The kernel ends the process if a request needs too much CPU time. It is started by its path, not
-as a module, so that it imports nothing but the rules and starts within 50 ms.
+Each line of standard input is a request in JSON. Standard output carries one line for each rule:
+true, false, or the reason why there is no result. A last line is the CPU time in seconds. If a
+request needs too much CPU time, the kernel ends the process. The program is started by its path and
+not as a module, so that it imports only the rules and starts within 50 ms.
 """
 
 import json
@@ -19,18 +19,19 @@ from typing import Any, Final
 from runward.domain.registry.rules import Rule, RuleError, RuleFailure, compile_rule
 
 CPU_SECONDS: Final = 0.25
-"""For the rules of one request."""
+"""CPU time for the rules of one request."""
 MEMORY_BYTES: Final = 268_435_456
-"""What one request may need."""
+"""Memory for one request."""
 KEPT_BYTES: Final = 134_217_728
-"""For the rules that are kept compiled, in addition to MEMORY_BYTES."""
+"""Memory for the cache of compiled rules, in addition to MEMORY_BYTES."""
 RULE_BYTES: Final = 100_000
 CHARACTER_BYTES: Final = 340
-"""What a compiled rule takes, and each character of it at most (measured with nested macros)."""
+"""The size of a compiled rule, and the largest size of each of its characters (measured with nested
+macros)."""
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with its input, after the service
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends when its input ends, after the service
     _limit_memory()
     out = sys.stdout.buffer
     kept: dict[str, Rule | str] = {}
@@ -39,7 +40,7 @@ def main() -> None:
         begun = time.process_time()
         for answer in _answers(line, kept):
             out.write(json.dumps(answer).encode() + b"\n")
-            out.flush()  # what is known stays known if the next rule ends the process
+            out.flush()  # keeps this result if the next rule ends the process
         signal.setitimer(signal.ITIMER_PROF, 0)
         out.write(json.dumps(time.process_time() - begun).encode() + b"\n")
         out.flush()
@@ -47,7 +48,7 @@ def main() -> None:
 
 def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(OSError, ValueError):  # there is no such file but on Linux
+    with suppress(OSError, ValueError):  # the file exists on Linux only
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * resource.getpagesize() + MEMORY_BYTES + KEPT_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -56,7 +57,7 @@ def _limit_memory() -> None:
 def _answers(line: bytes, kept: dict[str, Rule | str]) -> Iterator[bool | str]:
     try:
         request: Any = json.loads(line)
-    except (ValueError, RecursionError, MemoryError):  # integers of thousands of digits, say
+    except (ValueError, RecursionError, MemoryError):  # for example integers of thousands of digits
         sys.exit(1)
     for text, values in request["rules"]:
         compiled = _compiled(text, kept)
@@ -70,7 +71,8 @@ def _answers(line: bytes, kept: dict[str, Rule | str]) -> Iterator[bool | str]:
 
 
 def _compiled(text: str, kept: dict[str, Rule | str]) -> Rule | str:
-    """`kept`: the rules that were compiled, the least recently used one first."""
+    """Return the compiled rule, or the reason why there is none. `cache` holds the least recently
+    used rule first."""
     rule = kept.pop(text, None)
     if rule is None:
         size = sum(map(_bytes_of, kept)) + _bytes_of(text)

@@ -30,9 +30,9 @@ from runward.tools.rule_process import CPU_SECONDS, MEMORY_BYTES
 log = structlog.get_logger()
 
 WAIT_SECONDS: Final = 10.0
-"""How long rules may wait for a process that evaluates others, and for their answers."""
+"""Seconds that rules can wait for a busy process, and for their results."""
 SLOW_SECONDS: Final = CPU_SECONDS / 10
-"""CPU time of one turn's rules from which a project counts as slow."""
+"""CPU time of one turn's rules above which a project counts as slow."""
 SLOW_FOR_SECONDS: Final = 60.0
 
 TOO_SLOW: Final = f"The rules of this turn need more than {CPU_SECONDS:g} seconds of CPU time."
@@ -43,7 +43,7 @@ _PROGRAM: Final = Path(__file__).with_name("rule_process.py")
 
 @dataclass(frozen=True, slots=True)
 class RuleQuestion:
-    """A rule and the values of the variables that it alone sees: `args` and `tool`."""
+    """A rule and the values of its own variables, `args` and `tool`."""
 
     rule: str
     values: JsonObject
@@ -64,7 +64,8 @@ class RuleEvaluator:
         questions: Sequence[RuleQuestion],
         shared: Mapping[str, JsonValue],
     ) -> list[RuleResult]:
-        """One answer per question. `shared`: the values of the variables that all rules see."""
+        """Return one result for each question. `shared`: the values of the variables that all rules
+        can read."""
         if not questions:
             return []
         rules = [(one.rule, one.values) for one in questions]
@@ -72,7 +73,7 @@ class RuleEvaluator:
         return [RuleFailure(one) if isinstance(one, str) else one for one in answers]
 
     async def problem(self, project_id: ProjectId, rule: str) -> str | None:
-        """The reason why `rule` does not compile. None: it does."""
+        """Return the reason why `rule` does not compile, or None if it does."""
         [answer] = await self._ask(project_id, [(rule, None)], {})
         return answer if isinstance(answer, str) else None
 
@@ -91,7 +92,7 @@ class RuleEvaluator:
             async with asyncio.timeout(WAIT_SECONDS):
                 if not self._is_slow(project_id):
                     async with self._normal.turn:
-                        if not self._is_slow(project_id):  # it was not when it began to wait
+                        if not self._is_slow(project_id):  # it may have become slow while waiting
                             return await self._ask_in(self._normal, project_id, line, count)
                 async with self._slow.turn:
                     return await self._ask_in(self._slow, project_id, line, count)
@@ -129,7 +130,7 @@ class RuleEvaluator:
 
 
 class _Lane:
-    """A process, started when it is needed. `turn` is held while it is asked."""
+    """A process, started at first use. Hold `turn` while asking it."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
@@ -137,8 +138,8 @@ class _Lane:
         self._process: Process | None = None
 
     async def ask(self, line: bytes, count: int) -> "tuple[list[bool | str], float | None]":
-        """The answers, and the CPU time that they took; None: the process ended before all of
-        them were known."""
+        """Return the results and their CPU time. The time is None if the process ended before all
+        of them were known."""
         try:
             process = self._process
             if process is None or process.returncode is not None:
@@ -150,7 +151,7 @@ class _Lane:
         assert process.stdout is not None
         answers: list[bool | str] = []
         try:
-            with suppress(ConnectionError):  # it ended; reading says so too
+            with suppress(ConnectionError):  # it ended, which reading reports too
                 process.stdin.write(line)
                 await process.stdin.drain()
             while answer := await process.stdout.readline():

@@ -1,4 +1,4 @@
-"""One signed POST: what every request that Runward makes of its own accord has in common."""
+"""Signed requests, by Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,8 +22,8 @@ def _product() -> str:
 
 
 class SignedPostClient:
-    """Receivers check `now`, the time of the signature, against their own clock; nothing else
-    here depends on one."""
+    """Sends signed POST requests. Receivers compare `now`, the time of the signature, with their
+    own clock. Nothing else here depends on a clock."""
 
     def __init__(self, egress: Egress, *, now: Callable[[], datetime] = _now) -> None:
         self._egress = egress
@@ -41,8 +41,8 @@ class SignedPostClient:
         max_response_bytes: int,
         headers: Mapping[str, str] | None = None,
     ) -> EgressOutcome:
-        """One attempt. `message_id` is the same for every attempt at the same thing. Raises
-        ValueError without a secret: nothing goes out unsigned."""
+        """Make one attempt. `message_id` is the same for every attempt at the same delivery. Raises
+        ValueError without a secret: no request is sent unsigned."""
         raw = compact(body).encode()
         sent = {
             **(headers or {}),

@@ -19,21 +19,21 @@ def make_secret() -> str:
 
 
 def end_of_overlap(former_seconds: float | None) -> float:
-    """Return the moment at which a former secret stops signing, on `time.monotonic`. None: there
-    is none, so the moment never comes."""
+    """Return the time on `time.monotonic` at which a former secret stops signing, or infinity if
+    there is none."""
     return inf if former_seconds is None else monotonic() + former_seconds
 
 
 def valid_secrets(secrets: tuple[str, ...], overlap_ends: float) -> tuple[str, ...]:
-    """Return the secrets that sign now. They are kept for long, so each use asks again."""
+    """Return the secrets that sign now. Callers cache the tuple and call this for each use."""
     return secrets if monotonic() < overlap_ends else secrets[:1]
 
 
 def signed_headers(
     secrets: Sequence[str], message_id: str, sent_at: datetime, body: bytes
 ) -> dict[str, str]:
-    """The three headers. While a secret is being replaced there are two, and a signature by each.
-    `sent_at` in UTC. Raises ValueError without a secret: nothing goes out unsigned."""
+    """Return the three headers. While a secret is being replaced, there are two signatures.
+    `sent_at` is in UTC. Raises ValueError without a secret: no request is sent unsigned."""
     if not secrets:
         raise ValueError("there is no secret to sign with")
     text = body.decode()
@@ -46,7 +46,7 @@ def signed_headers(
 
 
 def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether any of `secrets` signed `body`, at most five minutes ago."""
+    """Return whether one of `secrets` signed `body` in the last five minutes."""
     for secret in secrets:
         try:
             Webhook(secret).verify(body, dict(headers), json_parse=False)

@@ -28,9 +28,9 @@ __all__ = ["ToolResult", "approval_of", "run_tool", "run_tool_sync", "schema_of"
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """`error` is for an operator and None after a success; `message` what the model reads of it,
-    None where that is a fixed text. `state` is what changed, null for what was removed; `parts`
-    are as the API shows them; `progress` has fractions and messages."""
+    """The result of one call. `error` is for an operator and None after a success. `message` is the
+    text for the model, or None if that is a fixed text. `state` is what changed, null for removed
+    keys. `parts` have the shape of the API. `progress` holds fractions and messages."""
 
     output: JsonValue = None
     error: str | None = None
@@ -56,8 +56,8 @@ async def run_tool(
     session_id: str | None = None,
     timeout_seconds: float | None = None,
 ) -> ToolResult:
-    """One call of a function, decorated or not, or of a BaseTool. `handoffs`: the agents that it
-    may transfer to. Raises PluginError for what could not be loaded as a plugin."""
+    """Call a function, decorated or not, or a BaseTool. `handoffs`: the agents that it can transfer
+    to. Raises PluginError for an object that cannot be loaded as a plugin."""
     made = make_tool(tool)
     spec = made.spec
     arguments_check = Validator(spec.parameters, strict=spec.strict)
@@ -95,17 +95,17 @@ async def run_tool(
         outcome = await host.invoke(invocation)
     finally:
         host.close()
-    await asyncio.sleep(0)  # what a thread reported last
+    await asyncio.sleep(0)  # the last report of a thread
     return _result(outcome, tuple(told))
 
 
 def run_tool_sync(tool: Any, arguments: JsonObject, **options: Any) -> ToolResult:
-    """`run_tool` for tests without a loop; the same options."""
+    """Call `run_tool` in a test without an event loop. The options are the same."""
     return asyncio.run(run_tool(tool, arguments, **options))
 
 
 def schema_of(tool: Any) -> JsonObject:
-    """What the model is shown of the arguments. Raises PluginError."""
+    """Return the arguments' schema as the model reads it. Raises PluginError."""
     spec = make_tool(tool).spec
     return strict_form(spec.parameters) if spec.strict else spec.parameters
 
@@ -119,8 +119,8 @@ async def approval_of(
     agent: str | None = "assistant",
     turn: int = 1,
 ) -> bool:
-    """Whether the tool's own callable asks for a person, as Runward asks it: also where it
-    fails. Raises PluginError for a tool whose approval is no callable."""
+    """Return whether the tool's own callable requires approval, also if it fails. Raises
+    PluginError for a tool whose approval is no callable."""
     made = make_tool(tool)
     if made.approval is None:
         raise PluginError(f"{made.reference}: its approval is no callable")

@@ -1,6 +1,6 @@
 """Executors that send nothing: a child run, the client or the model's provider does the work.
 
-Nothing has happened when they return, so a lost worker loses nothing.
+They return before anything has happened, so a lost worker loses nothing.
 """
 
 from runward.domain.run.outcomes import Done, Outcome, Waits
@@ -8,7 +8,7 @@ from runward.tools.base import Invocation
 
 
 class AgentInvoker:
-    """Implements `ToolExecutor` for agents. The loop starts a child run in its next step."""
+    """Suspends the call of an agent. The loop starts a child run in its next step."""
 
     async def invoke(self, call: Invocation) -> Outcome:
         del call
@@ -16,7 +16,7 @@ class AgentInvoker:
 
 
 class ClientInvoker:
-    """Implements `ToolExecutor` for tools that the client runs. The run lists the call in its
+    """Suspends the call of a tool that the client runs. The run lists the call in its
     `required_actions`."""
 
     async def invoke(self, call: Invocation) -> Outcome:
@@ -25,8 +25,8 @@ class ClientInvoker:
 
 
 class HostedInvoker:
-    """Implements `ToolExecutor` for tools that the model's provider runs after an approval. The
-    next request to the model tells the provider, which then makes the call."""
+    """Completes the approved call of a tool that the model's provider runs. The next request to the
+    model tells the provider, which then makes the call."""
 
     async def invoke(self, call: Invocation) -> Outcome:
         del call

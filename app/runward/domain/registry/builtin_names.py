@@ -11,5 +11,5 @@ RESERVED_NAMES: Final = frozenset({READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS})
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether no tool may be registered under the name."""
+    """Return whether the name belongs to a tool of Runward's own."""
     return name in RESERVED_NAMES or name.startswith(TRANSFER_PREFIX)

@@ -1,9 +1,9 @@
-"""The console's session cookie: how it is called, and for which requests it counts.
+"""The console's session cookie: its name, and the requests that it authenticates.
 
-A browser sends it with every request to this origin, whoever made the page that asks. Three things
-keep other pages out: `SameSite=Strict` (RFC 6265bis); `Sec-Fetch-Site` (W3C Fetch Metadata), which
-no script can set; and for writes a header that a page elsewhere could send only after a CORS
-preflight, which is never granted.
+A browser sends the cookie with every request to this origin, also from other pages. Three measures
+exclude these: `SameSite=Strict` (RFC 6265bis); `Sec-Fetch-Site` (W3C Fetch Metadata), which no
+script can set; and for writes a header that another page could send only after a CORS preflight,
+which is never granted.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from runward.domain.errors import ForbiddenError
 
 COOKIE: Final = "runward"
 HTTPS_COOKIE: Final = "__Host-runward"
-"""Browsers take this name only from https, for this very host and all its paths."""
+"""Browsers accept this name only over https, for this exact host and all its paths."""
 CSRF_HEADER: Final = "X-Runward-CSRF"
 MAX_TOKEN_CHARS: Final = 128
 
@@ -21,8 +21,8 @@ _READS: Final = frozenset({"GET", "HEAD"})
 
 
 def session_token(headers: Mapping[str, str], public_url: str) -> str | None:
-    """The session's token. Where the installation says that its address is https, the plain name
-    is not looked at: another host of the domain could have set it."""
+    """Return the session's token. If the deployment's public URL is https, the plain name is
+    ignored, because another host of the domain could have set it."""
     cookies = _cookies(headers.get("cookie", ""))
     token = cookies.get(HTTPS_COOKIE)
     if token is None and not public_url.startswith("https:"):
@@ -31,8 +31,8 @@ def session_token(headers: Mapping[str, str], public_url: str) -> str | None:
 
 
 def ensure_same_origin(method: str, headers: Mapping[str, str]) -> None:
-    """Raises ForbiddenError. Browsers send Sec-Fetch-Site over https, and to this machine itself
-    over http too; never over http to another one."""
+    """Check that the request comes from the console's own page. Browsers send Sec-Fetch-Site over
+    https, and over http only to this machine. Raises ForbiddenError."""
     if headers.get("sec-fetch-site") != "same-origin":
         raise ForbiddenError(
             "A console session counts only for what the console's own page asks, over https or on"
@@ -44,7 +44,8 @@ def ensure_same_origin(method: str, headers: Mapping[str, str]) -> None:
 
 
 def _cookies(header: str) -> dict[str, str]:
-    """The first of each name: browsers send the one with the longest path first."""
+    """Return the cookies, the first of each name: browsers send the one with the longest path
+    first."""
     found: dict[str, str] = {}
     for pair in header.split(";"):
         name, _, value = pair.strip().partition("=")

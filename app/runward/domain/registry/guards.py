@@ -1,7 +1,7 @@
-"""Hooks and guardrails: what stands around a model's answer, a tool call, and a whole run.
+"""Guardrails and hooks, which run before and after a model's answer, a tool call, and a whole run.
 
-A guardrail allows, rejects or fails; a hook answers in place of what it stands before, or
-replaces what it stands after. Both are webhooks or plugin functions.
+A guardrail allows, rejects or fails. A hook can replace the value that it runs before or after.
+Both are webhooks or plugin functions.
 """
 
 from dataclasses import dataclass
@@ -76,8 +76,8 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """`message` takes the place of the result, or of the run's output. `detail` is for operators:
-    which guardrail, and what was wrong with its answer."""
+    """The guardrail rejects. `message` replaces the result, or the run's output. `detail` is for
+    operators: the guardrail, and the error in its answer."""
 
     message: str
     detail: str | None = None
@@ -96,12 +96,12 @@ GuardrailVerdict: TypeAlias = Allow | Reject | Fail
 
 @dataclass(frozen=True, slots=True)
 class NoChange:
-    """The hook leaves everything as it is."""
+    """The hook changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instead:
-    """Of a tool hook the output, of a model hook the message, that is used instead. `metadata`
+    """The hook's replacement: the output for a tool hook, the message for a model hook. `metadata`
     is stored and never sent to the model."""
 
     value: JsonValue
@@ -110,7 +110,7 @@ class Instead:
 
 @dataclass(frozen=True, slots=True)
 class HookFailure:
-    """The hook gave no usable answer: a before hook then stops what it stands before."""
+    """The hook gave no usable answer. A before hook then stops the step that follows it."""
 
     detail: str
 

@@ -1,5 +1,4 @@
-"""What a project gives Runward to log in to an MCP server with, and which of its secrets that
-names. Pure."""
+"""Credentials for an MCP server, and the project's secrets that they name. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,7 @@ from runward.domain.errors import FieldError
 from runward.domain.registry.tools import Frozen, SecretRef
 
 _PRINTABLE: Final = r"^[\x20-\x7e]+$"
-"""RFC 6749, appendix A: what ids, secrets and tokens of OAuth are made of."""
+"""The characters of OAuth IDs, secrets and tokens (RFC 6749, appendix A)."""
 _SCOPE: Final = r"^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$"
 
 Grant: TypeAlias = Literal["client_credentials", "refresh_token"]
@@ -45,7 +44,7 @@ class OAuth(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class OAuthClient:
-    """`OAuth` with the values of the secrets that it names."""
+    """`OAuth` with the values of its secrets."""
 
     client_id: str
     client_secret: str | None = field(default=None, repr=False)
@@ -62,8 +61,8 @@ class OAuthClient:
 
 @dataclass(frozen=True, slots=True)
 class RefreshClaim:
-    """The right to use the newest refresh token, which may be good for one use. `version` counts
-    how often it was replaced."""
+    """The right to use the newest refresh token, which may be valid for one use only. `version`
+    counts its replacements."""
 
     version: int
     token: str = field(repr=False)
@@ -71,7 +70,7 @@ class RefreshClaim:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedCredentials:
-    """`Credentials` with the values of the secrets that they name."""
+    """`Credentials` with the values of their secrets."""
 
     headers: dict[str, str] = field(repr=False)
     oauth: OAuthClient | None
@@ -79,24 +78,24 @@ class ResolvedCredentials:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """As a project gave them: values, and references to its secrets."""
+    """Credentials as the project registered them: values, and references to its secrets."""
 
     headers: Mapping[str, str | SecretRef] = field(repr=False)
     oauth: OAuth | None = field(default=None, repr=False)
 
     def references(self) -> Iterator[tuple[str, str]]:
-        """The path of each reference, and the secret that it names."""
+        """Yield the path of each reference, and the name of its secret."""
         for path, value in self._secrets():
             if isinstance(value, SecretRef):
                 yield f"{path}.secret", value.secret
 
     def literal_fields(self) -> set[str]:
-        """The fields that hold a value, and so are bound to whom they were given for."""
+        """Return the fields that hold a value of their own, which belongs to one server."""
         held = (path for path, value in self._secrets() if isinstance(value, str))
         return {path.partition(".")[0] for path in held}
 
     def resolve(self, secrets: Mapping[str, str]) -> ResolvedCredentials:
-        """Raises KeyError for a secret that is not among them."""
+        """Return the credentials with the secrets' values. Raises KeyError for a missing secret."""
         oauth = self.oauth
         headers = {name: _value(one, secrets) for name, one in self.headers.items()}
         if oauth is None:
@@ -122,7 +121,7 @@ class Credentials:
 
 
 def oauth_problems(client: OAuthClient) -> list[FieldError]:
-    """What is wrong with it, whatever the authorization server thinks."""
+    """Return the problems of the client that do not depend on the authorization server."""
     secrets = {
         "oauth.client_secret": client.client_secret,
         "oauth.refresh_token": client.refresh_token,

@@ -1,4 +1,4 @@
-"""MCP servers: what a project says of one, and how what it lists becomes tools. Pure."""
+"""MCP servers: their registration, and the conversion of the tools that they list. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -23,18 +23,18 @@ from runward.domain.registry.tools import (
 from runward.domain.schema.validator import check_schema
 
 MAX_TOOLS: Final = 512
-"""Of one server; a longer list is not taken."""
+"""Tools of one server. A longer list is refused."""
 MAX_NAME: Final = 64
 MAX_DESCRIPTION: Final = 16_384
 MAX_ANNOTATIONS_BYTES: Final = 4096
 MAX_CHECKED: Final = 16_384
-"""Schemas of listed tools whose problems are remembered."""
+"""Listed tools whose schemas' problems are cached."""
 _checked: Final[dict[bytes, str | None]] = {}
-"""The problem of each, by the digest of the schemas."""
+"""The problem of each tool, by the digest of its schemas."""
 
 ServerApproval: TypeAlias = Literal["never", "always"] | When
 McpName = Annotated[str, Field(min_length=1, max_length=256)]
-"""A tool's name as its server says it."""
+"""The server's own name of a tool."""
 Argument = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00]*$")]
 PREFIX_PATTERN: Final = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
 
@@ -65,12 +65,12 @@ class McpServerSpec(Frozen):
 
     @property
     def target(self) -> JsonObject:
-        """What is called; another one is another server, whatever its name."""
+        """Return the address or command. A server with another one is another server."""
         return {"url": self.url, "command": self.command, "args": list(self.args)}
 
 
 class ListedTool(Frozen):
-    """What a server said of one of its tools; stored as the list was last seen."""
+    """A tool as its server describes it, stored as it was last listed."""
 
     name: str
     title: str | None = None
@@ -81,12 +81,12 @@ class ListedTool(Frozen):
     only_as_task: bool = False
     """`execution.taskSupport: "required"` of the protocol of 2025-11-25."""
     too_deep: bool = False
-    """Its schemas or annotations are nested too deep to be stored, and are left out."""
+    """Its schemas or annotations are nested too deep to be stored, and are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedServerTool:
-    """A tool of the server that cannot be one here, and why."""
+    """A tool of the server that cannot be used, and the reason."""
 
     tool: str
     reason: str
@@ -99,8 +99,8 @@ class OfferedTools:
 
 
 def offered_tools(server: McpServerSpec, listed_tools: Iterable[ListedTool]) -> OfferedTools:
-    """The tools that the server's list makes. Raises NameTakenError where two of them would get
-    the same name."""
+    """Convert the server's list into tools. Raises NameTakenError if two of them would have the
+    same name."""
     specs: dict[str, ToolSpec] = {}
     skipped: list[SkippedServerTool] = []
     for tool in listed_tools:
@@ -121,14 +121,13 @@ def offered_tools(server: McpServerSpec, listed_tools: Iterable[ListedTool]) -> 
 
 
 def registry_name(server: McpServerSpec, tool: str) -> str:
-    """`prefix_tool`, made to fit the names that every vendor takes."""
+    """Return `prefix_tool` as a name that every provider accepts."""
     prefix = server.prefix or server.name
     return re.sub(r"[^A-Za-z0-9_-]", "_", f"{prefix}_{tool}")[:MAX_NAME]
 
 
 def default_approval(tool: ListedTool) -> ApprovalPolicy:
-    """Where the server's registration says nothing, only a tool that says that it reads and no
-    more is called unasked."""
+    """Return the default policy: a tool needs no approval only if it is marked as read-only."""
     return "never" if tool.annotations.get("readOnlyHint") is True else "always"
 
 
@@ -145,8 +144,8 @@ def _unusable(server: McpServerSpec, tool: ListedTool) -> str | None:
 
 
 def _schema_problem(tool: ListedTool) -> str | None:
-    """Remembered, since a server is shown more often than it lists, and checking the schemas of
-    MAX_TOOLS tools takes a second."""
+    """Return the problem of the tool's schemas. It is cached, because a server is shown more often
+    than it is listed, and checking the schemas of MAX_TOOLS tools takes a second."""
     schemas = compact([tool.parameters, tool.output_schema]).encode()
     key = blake2b(schemas, digest_size=16).digest()
     if key in _checked:
@@ -178,7 +177,7 @@ def _spec(server: McpServerSpec, tool: ListedTool) -> ToolSpec:
         timeout_seconds=server.timeout_seconds,
         approval=default_approval(tool) if server.approval is None else server.approval,
         metadata={"mcp": about} if about else {},
-        # Of a command: another one is another version, like another url.
+        # A digest of the command, so that another command makes another version, like another url.
         code=None if server.command is None else compute_digest(server.target)[:64],
         mcp=FromServer(server=server.name, tool=tool.name),
     )

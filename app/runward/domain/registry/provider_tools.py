@@ -1,10 +1,10 @@
-"""Tools that vendors know by kind. Pure.
+"""Tools that providers know by kind. Pure.
 
-Hosted ones are run by the model's vendor; executors (a shell, a patcher of files, a computer) are
-run here, by a webhook or a plugin of that kind. A model whose vendor knows the kind of an executor
-is given the vendor's own tool, which it was trained on; any other model sees a function with the
-same arguments. Arguments and results are shaped like those of OpenAI's Responses API
-(`shell_call.action`, `apply_patch_call`, `computer_call`).
+The model's provider runs hosted tools. Runward runs executors (a shell, a tool that applies
+patches, a computer), by a webhook or a plugin of that kind. A model whose provider knows the kind
+of an executor gets the provider's own tool, which it was trained on; any other model gets a
+function with the same arguments. Arguments and results have the shape of those in OpenAI's
+Responses API (`shell_call.action`, `apply_patch_call`, `computer_call`).
 """
 
 from dataclasses import dataclass
@@ -93,17 +93,17 @@ MCP_REQUEST: Final = _object(
     name=_TEXT | {"description": "The tool that the vendor is to call."},
     arguments={"type": "object"},
 )
-"""The arguments of a call that asks whether the vendor may call a tool of a hosted MCP server."""
+"""The arguments of a call that asks whether the provider may call a tool of a hosted MCP server."""
 
 
 def hosted_parameters(hosted: Hosted) -> JsonObject:
-    """Only hosted MCP servers ask for anything here."""
+    """Return the parameters of a hosted tool. Only hosted MCP servers have any."""
     return MCP_REQUEST if hosted.kind == "mcp" else _object()
 
 
 def default_hosted_approval(
     *, hosted: Hosted | None = None, executes: ExecutorKind | None = None
 ) -> ApprovalPolicy:
-    """What a registration that says nothing means."""
+    """Return the default approval policy of such a tool."""
     asks = executes is not None or (hosted is not None and hosted.kind == "mcp")
     return "always" if asks else "never"

@@ -1,14 +1,14 @@
-"""Secrets in the words of others, which may be shown once these are struck out."""
+"""Removal of secrets from texts that other services wrote."""
 
 from typing import Final
 
 LEAST_PART: Final = 4
-"""Characters of a secret's beginning that are taken for a part of it."""
+"""Characters of a secret's beginning that count as a part of it."""
 
 
 def without_secret(text: str, secret: str, mark: str = "***") -> str:
-    """Return `text` without the secret, and without the beginning of it with which a text ends that
-    was cut."""
+    """Return `text` without the secret. If the text was cut, it may end with a beginning of the
+    secret, which is removed, too."""
     if not secret:
         return text
     text = text.replace(secret, mark)

@@ -1,14 +1,14 @@
 """Rules in CEL, the Common Expression Language: `args.amount > 100 && context.tier != 'gold'`.
 
-A rule sees `args`, `context`, `run` and `tool` and answers true or false. Every other result (a
-missing key, a number compared with a string, an answer of another type) is a RuleFailure, which
-callers must treat as the careful answer.
+A rule reads `args`, `context`, `run` and `tool` and returns true or false. Any other result (a
+missing key, a comparison of a number with a string, a value of another type) is a RuleFailure.
+Callers must then take the safe decision.
 
-Whole numbers and fractions compare as numbers: `args.amount > 100` is right for 500 and 500.5.
+Integers and fractions compare as numbers: `args.amount > 100` is correct for 500 and 500.5.
 Arithmetic between them is an error in CEL; write `double(args.amount) * 1.5 > 100.0` instead.
 
-Nothing here bounds the time or memory of an evaluation. Rules of users are compiled and evaluated
-in the process that `app/runward/tools/rules.py` starts, which does.
+This module does not limit the time or memory of an evaluation. Users' rules are compiled and
+evaluated in the process that `app/runward/tools/rules.py` starts, which does.
 """
 
 import re
@@ -24,19 +24,18 @@ VARIABLES: Final = ("args", "context", "run", "tool")
 MAX_RULE: Final = 4096
 """Characters."""
 MAX_NESTING: Final = 3
-"""How deep `all`, `exists`, `filter` … may stand inside each other or work on each other's
-results."""
+"""The depth to which `all`, `exists`, `filter` … can be nested, or work on each other's results."""
 MAX_MESSAGE: Final = 400
 TOO_LARGE: Final = "The rule needs more memory than a rule may use."
 
 
 class RuleError(ValueError):
-    """A rule that cannot be used; the text says where and why."""
+    """A rule cannot be used. The message names the place and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleFailure:
-    """The rule gave no answer for these values."""
+    """The rule has no result for these values."""
 
     reason: str
 
@@ -49,7 +48,7 @@ class Rule:
         self._names = names
 
     def evaluate(self, variables: "Mapping[str, JsonValue]") -> bool | RuleFailure:
-        """A variable that is missing or null is an empty object."""
+        """Return the result. A missing variable or null counts as an empty object."""
         values = {name: variables.get(name) or {} for name in self._names}
         try:
             answer = self._expression.eval(data=values)
@@ -66,7 +65,7 @@ class Rule:
 
 
 def compile_rule(text: str) -> Rule:
-    """Raises RuleError."""
+    """Compile a rule. Raises RuleError."""
     if len(text) > MAX_RULE:
         raise RuleError(f"The rule is longer than {MAX_RULE} characters.")
     cel = _load_cel()
@@ -109,12 +108,12 @@ _FIELDS: Final[Mapping[str, Mapping[int, str]]] = {
     "Entry": {3: _EXPR, 4: _EXPR},
     _COMPREHENSION: {2: _EXPR, 4: _EXPR, 5: _EXPR, 6: _EXPR, 7: _EXPR},
 }
-"""The messages that lead to expressions, by the numbers of their fields."""
+"""The messages that contain expressions, by their field numbers."""
 
 
 def _outline(serialized: bytes) -> tuple[int, frozenset[str]]:
-    """How deep list macros stand inside each other or take each other's results, and the
-    variables that the rule names. Raises ValueError."""
+    """Return the depth to which list macros are nested or take each other's results, and the
+    variables of the rule. Raises ValueError."""
     deepest, names = 0, set[str]()
     todo = [("Any", serialized, 0)]
     while todo:
@@ -131,7 +130,7 @@ def _outline(serialized: bytes) -> tuple[int, frozenset[str]]:
 
 
 def _parts(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """The fields of a protobuf message that have a length (protobuf.dev, Encoding)."""
+    """Yield the fields of a protobuf message that have a length (protobuf.dev, Encoding)."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
@@ -151,7 +150,7 @@ def _parts(message: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, and where it ends."""
+    """Return the number at `at`, and its end."""
     value = shift = 0
     while True:
         byte = message[at]
@@ -163,7 +162,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def _readable(message: str) -> str:
-    """The library's text without its own words for what kind of error it is."""
+    """Return the library's message without its prefix for the kind of error."""
     text = re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", message.strip())
     place = re.search(r"<input>:(\d+):(\d+): ([^\n]*)", text)
     if place is None:

@@ -1,4 +1,5 @@
-"""What an API key may do, and which of it each kind of request needs. No scope implies another."""
+"""The permissions of an API key, and those that each kind of request needs. No scope implies
+another."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,13 +19,15 @@ class Scope(StrEnum):
 READ_RUNS: Final = (Scope.RUNS_READ, Scope.RUNS_WRITE)
 READ_TOOLS: Final = (Scope.RUNS_READ, Scope.TOOLS_WRITE)
 READ_APPROVALS: Final = (Scope.RUNS_READ, Scope.APPROVALS_DECIDE)
-"""A GET needs `runs:read` or the scope that changes the resource: any one of these."""
+"""The scopes for a GET: `runs:read` or the scope that changes the resource. One of them is
+enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks, as their key says. `operator`: `admin` on a key of the project `default`, which
-    may also list and make projects and make keys for any of them, and nothing else of theirs."""
+    """The person or service behind a request, as identified by its API key. `operator`: `admin` on
+    a key of the project `default`, which may also list and create projects and create keys for any
+    of them, and nothing else in them."""
 
     project_id: ProjectId
     key_id: KeyId
@@ -35,5 +38,6 @@ class Principal:
     """The digest of the console session's token. None: the key itself was sent."""
 
     def may(self, any_of: tuple[Scope, ...]) -> bool:
-        """An empty `any_of` is what every valid key may do."""
+        """Return whether the principal has one of the scopes. An empty `any_of` is allowed for
+        every valid key."""
         return not any_of or not self.scopes.isdisjoint(any_of)

@@ -1,4 +1,4 @@
-"""What other APIs call the fields of requests that Runward has too."""
+"""Other APIs' names of the fields that Runward's requests have."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -26,4 +26,4 @@ _NAMES: Final[Mapping[str, Sequence[str]]] = {
 FIELD_NAMES_BY_SYNONYM: Final[Mapping[str, str]] = {
     theirs: ours for ours, names in _NAMES.items() for theirs in names
 }
-"""Runward's name of each."""
+"""Runward's name of each field."""

@@ -1,4 +1,4 @@
-"""What a registered tool is: its contract with the model and its policy."""
+"""A registered tool: its contract with the model, and its policy."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
@@ -9,7 +9,7 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Guardrails
 
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
-"""Every vendor takes such a name unchanged."""
+"""Every provider accepts such a name unchanged."""
 
 ToolName = Annotated[str, Field(pattern=NAME_PATTERN)]
 Seconds = Annotated[float, Field(ge=0.01, le=3600)]
@@ -40,12 +40,12 @@ class SecretRef(Frozen):
     """Stands before the secret's value: `Bearer ` with a space at its end."""
 
     def resolve(self, secrets: Mapping[str, str]) -> str:
-        """Raises KeyError if the secret is not among `secrets`."""
+        """Return the prefix and the secret's value. Raises KeyError if the value is missing."""
         return self.prefix + secrets[self.secret]
 
 
 class Sealed(Frozen):
-    """A value that only the store can open: base64 of what the vault sealed."""
+    """An encrypted value that only the store can decrypt, in base64."""
 
     sealed: str
 

@@ -1,8 +1,8 @@
-"""Why a value does not fit a schema, said so that a model can mend it: the path, what was
-expected there, and what came.
+"""The reasons why a value does not match a schema, in a form that helps a model to correct it: the
+path, the expected value, and the actual one.
 
-The library's own list of errors is not used for a whole value: it keeps an error tree for every
-branch of every union, and a small nested value took it seconds and hundreds of megabytes.
+The library's own list of errors is not used for a whole value. It builds an error tree for every
+branch of every union, which took seconds and hundreds of megabytes for a small nested value.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from runward.domain.schema.subschemas import Effort, Pointer, Subschemas
 
 MAX_PROBLEMS: Final = 10
 MAX_SHOWN: Final = 80
-"""Characters of a value, a name or a list that are quoted."""
+"""Characters of a value, a name or a list in a quotation."""
 
 _NO_MATCH: Final = "does not match the tool's schema"
 _TYPES: Final = {
@@ -61,9 +61,9 @@ class Explanation:
         self._summaries: dict[Pointer, str] = {}
 
     def explain(self, value: JsonValue, path: str) -> list[FieldError]:
-        """Return what is wrong with a value that is not valid: at least one problem."""
+        """Return the problems of an invalid value: at least one."""
         self.collect(value, path)
-        if not self.problems:  # its mistake is behind the parts that were looked at
+        if not self.problems:  # its problem is after the examined parts
             self.problems.append(FieldError(path, _NO_MATCH))
         return self.problems
 
@@ -100,7 +100,7 @@ class Explanation:
                 )
 
     def _plain(self, value: JsonValue, path: str, schema: JsonObject) -> None:
-        """The keywords that speak of this value alone."""
+        """Check the keywords that concern only this value."""
         for keyword, words in _WORDS.items():
             if keyword not in schema or not self._effort.compare(value):
                 continue
@@ -189,7 +189,7 @@ def _summary(schema: JsonValue) -> str:
 
 
 def preview(value: JsonValue) -> str:
-    """A value as a person would name it, of bounded length."""
+    """Return a short description of a value."""
     match value:
         case dict():
             return f"an object with {_short(', '.join(value))}" if value else "an empty object"

@@ -1,7 +1,8 @@
 """The regular expressions of a schema, compiled and matched within limits.
 
-The validator's engine needs time in proportion to the text, times the size of the compiled
-pattern. Lookaround and back references need the square of the text, and backtracking.
+The validator's engine needs time in proportion to the length of the text, multiplied by the size of
+the compiled pattern. Lookaround and back references need backtracking, and time in proportion to
+the square of the length.
 """
 
 import re
@@ -13,35 +14,36 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 
 PATTERN_BYTES: Final = 8 * 1_048_576
-"""Of one compiled pattern."""
+"""The size of one compiled pattern."""
 PATTERNS_BYTES: Final = 32 * 1_048_576
-"""Of all compiled patterns of a schema."""
+"""The size of all compiled patterns of a schema."""
 PATTERN_STEPS: Final = 200_000_000
-"""Of all matches for one value: a second or two."""
+"""The steps of all matches for one value: one or two seconds."""
 BACKTRACKS: Final = 10_000
 
 _LIMITS: Final = (*(1024 * 4**power for power in range(6)), PATTERN_BYTES)
 _STATE_BYTES: Final = 100
-"""Roughly, of a compiled pattern. Each may be visited for each character."""
+"""The approximate size of a state of a compiled pattern. Each may be visited for each character."""
 _CALL: Final = 50
-"""Steps of any match, however short the text."""
+"""Steps of any match, even of a short text."""
 _BACKTRACKING: Final = 50_000
 """Steps of a text that is matched with at most BACKTRACKS."""
 _LOOKS: Final = re.compile(r"\^(?:\(\?[=!](?:[^()\\]|\\[^1-9k])*\))*")
-"""A beginning whose lookaheads are tried once."""
+"""A beginning whose lookaheads are evaluated only once."""
 
 
 class RemoteReferenceError(ValueError):
-    """A schema refers to something outside itself."""
+    """A schema contains a reference to something outside itself."""
 
 
 def refuse_remote(uri: str) -> JsonValue:
-    """The retriever of every validator: nothing is ever fetched or read."""
+    """Refuse to retrieve a remote schema. Every validator uses this retriever, so nothing is ever
+    downloaded or read."""
     raise RemoteReferenceError(f"{uri} is outside the schema")
 
 
 class PatternError(ValueError):
-    """A pattern is not valid, or too large."""
+    """A pattern is invalid or too large."""
 
 
 class _Pattern:
@@ -62,7 +64,7 @@ class _Pattern:
         return _BACKTRACKING + self.states * len(text) ** 2 // 4
 
     def matches(self, text: str) -> bool:
-        """Whether a part of the text matches."""
+        """Return whether a part of the text matches."""
         assert self._validator is not None
         return self._validator.is_valid(text)
 
@@ -82,7 +84,7 @@ def _made(
 
 
 class Patterns:
-    """Each pattern of a schema, compiled once. `begin` starts the work on one value."""
+    """The patterns of a schema, each compiled once. Call `begin` before each value."""
 
     def __init__(self) -> None:
         self._kept: dict[str, _Pattern] = {}
@@ -97,7 +99,7 @@ class Patterns:
         return self._left < 0
 
     def compile(self, source: str) -> _Pattern:
-        """Raises PatternError."""
+        """Compile a pattern. Raises PatternError."""
         if source not in self._kept:
             pattern = _Pattern(source)
             self._bytes += pattern.size
@@ -108,7 +110,8 @@ class Patterns:
         return self._kept[source]
 
     def matches(self, source: str, text: str) -> bool:
-        """False, too, once `is_spent`: the value is then refused, whatever else is found."""
+        """Return whether a part of the text matches. Also False after `is_spent`; the value is then
+        refused in any case."""
         pattern = self.compile(source)
         self._left -= pattern.steps(text)
         return not self.is_spent and pattern.matches(text)
@@ -136,7 +139,7 @@ class Patterns:
 
 
 class _Keyword:
-    """`pattern`, as the validator calls it."""
+    """The keyword `pattern`, called by the validator."""
 
     def __init__(self, patterns: Patterns, source: str) -> None:
         self._patterns = patterns

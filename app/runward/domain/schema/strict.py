@@ -1,15 +1,16 @@
-"""Strict tool schemas: what the model is shown, and what its calls are checked against.
+"""Strict tool schemas: the form that the model reads, and the form that its calls are checked
+against.
 
-Vendors take a schema as strict only where every object is closed and requires all its
-properties. So a registered schema has two readings:
+Providers accept a schema as strict only if every object is closed and requires all its properties.
+So a registered schema has two forms:
 
-- `strict_form`, shown to the model: objects closed, every property required, those that were
-  optional may be null, `oneOf` written as `anyOf`.
-- `close_objects`, what calls are checked against: the registered schema with its objects closed.
+- `strict_form`, shown to the model: objects are closed, every property is required, optional ones
+  may be null, and `oneOf` becomes `anyOf`.
+- `close_objects`, used to check calls: the registered schema with its objects closed.
 
-Between them stands `NullRemover`: a null for an optional property that may not be null is the
-same as leaving it out, and is left out before the call is checked, shown, digested and sent. A
-model that leaves an optional property out altogether is right too.
+`NullRemover` connects them: a null for an optional property that must not be null means that it is
+missing. It is removed before the call is checked, shown, digested and sent. A model may also leave
+out an optional property.
 """
 
 from collections.abc import Iterator
@@ -24,14 +25,14 @@ KEYWORDS_NOT_STRICT: Final = (
     *("not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies"),
     *("patternProperties", "propertyNames", "unevaluatedProperties", "unevaluatedItems"),
 )
-"""Keywords that no vendor takes in a strict schema."""
+"""Keywords that no provider accepts in a strict schema."""
 
 _HINT: Final = 'or register the tool with "strict": false'
 _BRANCHES: Final = ("allOf", "anyOf", "oneOf")
 
 
 def strict_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
-    """Why `schema` has no strict form."""
+    """Return the reasons why `schema` has no strict form."""
     for keyword in (*_BRANCHES, "not", "enum", "const", "$ref"):
         if keyword in schema:
             message = f"must not stand at the root of a strict schema; nest it, {_HINT}"
@@ -68,14 +69,14 @@ def _object_problems(node: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def strict_form(schema: JsonObject) -> JsonObject:
-    """What the model is shown. Asks for a schema without strict_problems."""
+    """Return the form for the model. The schema must have no strict_problems."""
     form = _strict(schema)
     assert isinstance(form, dict)
     return form
 
 
 def close_objects(schema: JsonObject) -> JsonObject:
-    """`schema` with a missing `additionalProperties` as false."""
+    """Return `schema` with `additionalProperties: false` wherever it is missing."""
     form = _closed(schema)
     assert isinstance(form, dict)
     return form
@@ -126,7 +127,7 @@ def _required(schema: JsonObject) -> list[str]:
 
 
 def _nullable(schema: JsonValue) -> JsonValue:
-    """`schema`, or null."""
+    """Return a schema that accepts `schema` or null."""
     if not isinstance(schema, dict):
         return schema
     null: JsonObject = {"type": "null"}
@@ -146,10 +147,10 @@ def _nullable(schema: JsonValue) -> JsonValue:
 
 
 class NullRemover:
-    """Leaves out nulls of optional properties, in a value that is not valid with them.
+    """Removes the nulls of optional properties from a value that is invalid with them.
 
-    `effort`: when it is spent, the rest of the value stays as it is; unions inside unions would
-    otherwise take for ever.
+    When `effort` is spent, the rest of the value stays unchanged, because unions inside unions
+    could otherwise take forever.
     """
 
     def __init__(self, parts: Subschemas, effort: Effort) -> None:

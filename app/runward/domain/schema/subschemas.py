@@ -1,6 +1,6 @@
-"""A JSON Schema as a tree of subschemas, each known by its pointer into the root.
+"""A JSON Schema as a tree of subschemas, each identified by its pointer from the root.
 
-Only references into the schema itself exist (`#`, `#/…`); registration refuses every other.
+All references stay inside the schema (`#`, `#/…`). Registration refuses others.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,18 +19,18 @@ Pointer: TypeAlias = tuple[str, ...]
 ROOT_URI: Final = "urn:runward:schema"
 EFFORT: Final = 50_000
 EFFORT_PER_PART: Final = 8
-"""How many parts of a value are compared with subschemas in all: some milliseconds, and for each
-part of a large value this many times."""
+"""The number of comparisons of parts of a value with subschemas: some milliseconds, and this many
+for each part of a large value."""
 MAX_CHAIN: Final = 100
-"""References that lead to each other, one after the other."""
+"""The length of a chain of references."""
 MAX_STEPS: Final = 10_000
-"""Parts of a value that are looked at one by one."""
+"""Parts of a value that are examined one by one."""
 MAX_COMPARED: Final = 100_000_000
-"""The parts of a value times the expansion of its schema: about a second."""
+"""The largest product of a value's parts and its schema's expansion: about a second."""
 FREE_SIZE: Final = 200
-"""The expansion of a schema that no value that Runward accepts can make exceed MAX_COMPARED."""
+"""An expansion for which no accepted value can exceed MAX_COMPARED."""
 MAX_COMPILED: Final = 262_144
-"""Characters of the parts of a schema that are kept compiled. Each may take 200 bytes."""
+"""Characters of a schema's parts that stay compiled. Each may take 200 bytes."""
 TEXT_A_PART: Final = 16
 """Characters of a constant that count as one subschema."""
 NAME_A_PART: Final = 8
@@ -52,7 +52,7 @@ _ONES: Final = (
 
 
 def child_schemas(schema: JsonValue) -> Iterator[tuple[Pointer, JsonValue]]:
-    """The subschemas directly inside `schema`; not what is data (`enum`, `const`, `default`)."""
+    """Yield the subschemas directly inside `schema`, without data (`enum`, `const`, `default`)."""
     if not isinstance(schema, dict):
         return
     for keyword in _MAPS:
@@ -70,7 +70,7 @@ def child_schemas(schema: JsonValue) -> Iterator[tuple[Pointer, JsonValue]]:
 
 
 def map_children(schema: JsonObject, change: Callable[[JsonValue], JsonValue]) -> JsonObject:
-    """A copy in which each subschema directly inside is what `change` makes of it."""
+    """Return a copy in which `change` is applied to each subschema directly inside."""
     node: JsonObject = {}
     for keyword, value in schema.items():
         if keyword in _MAPS and isinstance(value, dict):
@@ -85,7 +85,7 @@ def map_children(schema: JsonObject, change: Callable[[JsonValue], JsonValue]) -
 
 
 def walk(schema: JsonValue, pointer: Pointer = ()) -> Iterator[tuple[Pointer, JsonObject]]:
-    """Every subschema that is an object, the root first."""
+    """Yield every subschema that is an object, the root first."""
     if isinstance(schema, dict):
         yield pointer, schema
     for step, child in child_schemas(schema):
@@ -93,7 +93,7 @@ def walk(schema: JsonValue, pointer: Pointer = ()) -> Iterator[tuple[Pointer, Js
 
 
 def pointer_of(reference: str) -> Pointer | None:
-    """Where `#/…` points; None for a reference that leaves the schema."""
+    """Return the pointer of a reference `#/…`, or None for a reference that leaves the schema."""
     if reference == "#":
         return ()
     if not reference.startswith("#/"):
@@ -103,7 +103,7 @@ def pointer_of(reference: str) -> Pointer | None:
 
 
 def resolve_pointer(root: JsonValue, pointer: Pointer) -> JsonValue:
-    """Raises LookupError."""
+    """Return the value at a pointer. Raises LookupError."""
     at = root
     for step in pointer:
         if isinstance(at, list) and step.isdecimal() and int(step) < len(at):
@@ -116,13 +116,13 @@ def resolve_pointer(root: JsonValue, pointer: Pointer) -> JsonValue:
 
 
 class LongChainError(ValueError):
-    """References lead to references more than MAX_CHAIN times."""
+    """A chain of references is longer than MAX_CHAIN."""
 
 
 def expanded_size(root: JsonObject, patterns: Patterns) -> int:
-    """How many subschemas the schema would have with every reference replaced by its target,
-    recursion counted once. Long constants, and patterns of names, count as several. Work and
-    memory of a validation can grow with it. Raises LongChainError, and LookupError."""
+    """Return the number of subschemas with every reference replaced by its target, recursion
+    counted once. Long constants, and patterns of names, count as several. Time and memory of a
+    validation can grow with it. Raises LongChainError, and LookupError."""
     return _Expansion(root, patterns).size(root)
 
 
@@ -159,7 +159,7 @@ class _Expansion:
         if reference not in self._sizes:
             if self._chain >= MAX_CHAIN:
                 raise LongChainError
-            self._sizes[reference] = 1  # what a recursion finds
+            self._sizes[reference] = 1  # the value that a recursion finds
             self._chain += 1
             self._sizes[reference] = self.size(
                 resolve_pointer(self._root, pointer_of(reference) or ())
@@ -169,12 +169,13 @@ class _Expansion:
 
 
 def is_excessive(size: int, value: JsonValue) -> bool:
-    """Whether a schema of this expansion takes too long for the value."""
+    """Return whether a schema of this expansion takes too long for the value."""
     return size > FREE_SIZE and size * _parts(value) > MAX_COMPARED
 
 
 def _parts(value: JsonValue) -> int:
-    """The values in `value`. Long names count as several: they are matched with patterns."""
+    """Count the values in `value`. Long names count as several, because they are matched with
+    patterns."""
     total, left = 0, [value]
     while left:
         one = left.pop()
@@ -188,15 +189,16 @@ def _parts(value: JsonValue) -> int:
 
 
 class Effort:
-    """Limit the work of comparing one value with subschemas.
+    """A limit on the work of comparing one value with subschemas.
 
     Each comparison costs as many parts as the compared value has, because the validator reads all
-    of them. The total is linear in the size of the value, however unions are nested. A limit on
-    steps bounds the part of the work that Python does."""
+    of them. The total is linear in the size of the value, however deep unions are nested. A limit
+    on steps bounds the work in Python.
+    """
 
     def __init__(self, value: JsonValue) -> None:
         self._sizes: dict[int, int] = {}
-        self._value = value  # kept, so that the ids of its containers stay taken
+        self._value = value  # held, so that the ids of its containers are not reused
         self._left = EFFORT + EFFORT_PER_PART * self._measure(value)
         self._steps = MAX_STEPS
 
@@ -205,17 +207,17 @@ class Effort:
         return self._left < 0 or self._steps < 0
 
     def step(self) -> bool:
-        """Look at one more part. False: the limit is reached."""
+        """Count one more examined part. False: the limit is reached."""
         self._steps -= 1
         return not self.is_spent
 
     def compare(self, value: JsonValue) -> bool:
-        """Compare `value`, a part of the whole, once more. False: the limit is reached."""
+        """Count a comparison of `value`, a part of the whole. False: the limit is reached."""
         self._left -= self._sizes.get(id(value), 1)
         return not self.is_spent
 
     def compile(self, characters: int) -> bool:
-        """Compile that much more of the schema. False: the limit is reached."""
+        """Count the compilation of characters of the schema. False: the limit is reached."""
         self._left -= characters // TEXT_A_COMPARISON
         return not self.is_spent
 
@@ -230,8 +232,8 @@ class Effort:
 
 
 class Subschemas:
-    """The parts of one schema, and whether values are valid against them; each part is compiled
-    when it is first asked about. Of a large schema, few stay compiled."""
+    """The parts of one schema, and the validation of values against them. Each part is compiled at
+    first use. Few parts of a large schema stay compiled."""
 
     def __init__(self, root: JsonObject, patterns: Patterns | None = None) -> None:
         self.root = root
@@ -242,7 +244,7 @@ class Subschemas:
         self._kept = 0
 
     def resolve(self, pointer: Pointer) -> tuple[Pointer, JsonValue]:
-        """The subschema at `pointer`, its reference followed where it is nothing but one."""
+        """Return the subschema at `pointer`, or its target if it is only a reference."""
         for _ in range(32):
             schema = resolve_pointer(self.root, pointer)
             reference = schema.get("$ref") if isinstance(schema, dict) else None
@@ -255,12 +257,12 @@ class Subschemas:
     def plausible_branches(
         self, branches: Iterable[Pointer], value: JsonValue, effort: Effort
     ) -> list[Pointer]:
-        """Those of `branches` that `value` seems meant for: its type, and the constants that
-        its properties must have, fit."""
+        """Return those of `branches` whose type and whose constants match `value`."""
         return [one for one in branches if effort.compare(value) and self._fits(one, value, effort)]
 
     def is_valid(self, pointer: Pointer, value: JsonValue, effort: Effort) -> bool:
-        """False, too, where the effort does not suffice to compile the part."""
+        """Return whether `value` is valid. Also False if the effort is too small to compile the
+        part."""
         pointer = self._target(pointer)
         if self._registry is None:
             resources = [(ROOT_URI, cast("jsonschema_rs.JSONType", self.root))]
@@ -270,8 +272,8 @@ class Subschemas:
         return self._is_valid((pointer, ""), part, value, effort)
 
     def _target(self, pointer: Pointer) -> Pointer:
-        """`pointer`, or where it leads if it is a reference and nothing else: those that refer to
-        the same part share what is compiled."""
+        """Return `pointer`, or its target if it is only a reference, so that all references to a
+        part share its compiled form."""
         for _ in range(MAX_CHAIN):
             schema = resolve_pointer(self.root, pointer)
             if not isinstance(schema, dict) or schema.keys() != {"$ref"}:
@@ -322,7 +324,7 @@ class Subschemas:
         value: JsonValue,
         effort: Effort,
     ) -> bool:
-        """Whether `value` fits what the subschema says in these keywords."""
+        """Return whether `value` matches these keywords of the subschema."""
         if not isinstance(schema, dict):
             return True
         plain: JsonObject = {word: schema[word] for word in words if word in schema}

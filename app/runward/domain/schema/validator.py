@@ -1,7 +1,7 @@
-"""JSON Schemas of tools: checked at registration, compiled once, asked at every call.
+"""JSON Schemas of tools: checked at registration, compiled once, and used for every call.
 
-Paths are dotted: `parameters.properties.amount.type` in a schema, `arguments.items.0.amount` in
-a call. Nothing outside a schema is ever fetched.
+Paths are dotted: `parameters.properties.amount.type` in a schema, `arguments.items.0.amount` in a
+call. Nothing outside a schema is ever downloaded.
 """
 
 from collections.abc import Iterator
@@ -46,10 +46,10 @@ MAX_SCHEMA_BYTES: Final = 65_536
 MAX_SCHEMA_DEPTH: Final = 100
 """Objects and arrays inside each other."""
 MAX_EXPANSION: Final = 100_000
-"""Subschemas, once every reference is replaced by its target."""
+"""Subschemas, with every reference replaced by its target."""
 MAX_ARGUMENTS_DEPTH: Final = 64
 MAX_ARGUMENTS: Final = 1_048_576
-"""Characters of what a model gave as the arguments of one call."""
+"""Characters of the arguments of one call, as the model wrote them."""
 
 _DRAFTS: Final = (
     "https://json-schema.org/draft/2020-12/schema",
@@ -69,7 +69,7 @@ _TYPES: Final = "array, boolean, integer, null, number, object, string"
 
 
 class SchemaError(ValueError):
-    """A schema that registration would have refused. `pointer`: what is wrong in it."""
+    """Registration would refuse the schema. `pointer` is the invalid place in it."""
 
     def __init__(self, message: str, pointer: Pointer = ()) -> None:
         super().__init__(message)
@@ -79,7 +79,7 @@ class SchemaError(ValueError):
 def check_schema(
     schema: JsonValue, *, strict: bool, at: str = "parameters", object_root: bool = True
 ) -> list[SchemaProblem]:
-    """What is wrong with a schema, to be said at registration. `object_root`: it describes the
+    """Return the problems of a schema for its registration. `object_root`: it describes the
     arguments of a call, which are always an object."""
     if not isinstance(schema, dict):
         return [SchemaProblem(at, f"must be a JSON Schema, an object; it is {preview(schema)}")]
@@ -99,10 +99,12 @@ def check_schema(
 
 
 class Validator:
-    """`strict`: `schema` is checked as schema_strict says. `at` begins every path.
+    """A compiled schema. `strict`: it is checked as domain/schema/strict.py describes. `at` is the
+    beginning of every path.
 
-    Raises SchemaError. Keeps what it compiles, so make one for each version of a tool. A value
-    that would take too long to check is not valid."""
+    Compiled parts are kept, so create one for each version of a tool. A value that would take too
+    long to check is invalid. Raises SchemaError.
+    """
 
     def __init__(self, schema: JsonObject, *, strict: bool = False, at: str = "arguments") -> None:
         schema = {key: value for key, value in schema.items() if key != "$id"}
@@ -115,15 +117,15 @@ class Validator:
         self._size = _size(self._schema, self._patterns)
 
     def without_nulls(self, value: JsonObject) -> JsonObject:
-        """`value` as it is checked and to be sent: in a strict tool without the nulls that stand
-        for optional properties left out."""
+        """Return `value` as it is checked and sent. For a strict tool, nulls of missing optional
+        properties are removed."""
         self._patterns.begin()
         if not self._strict or is_excessive(self._size, value) or self._validator.is_valid(value):
             return value
         return cast(JsonObject, NullRemover(self._parts, Effort(value)).clean(value))
 
     def problems(self, value: JsonValue) -> list[SchemaProblem]:
-        """At most MAX_PROBLEMS. Empty: `without_nulls(value)` fits."""
+        """Return at most MAX_PROBLEMS problems. Without any, `without_nulls(value)` is valid."""
         if is_excessive(self._size, value):
             return [SchemaProblem(self._at, _TOO_LARGE)]
         if isinstance(value, dict):
@@ -136,7 +138,7 @@ class Validator:
 
 
 class RefusedSchema(Validator):
-    """Stands for a schema that was registered before it went beyond a limit."""
+    """Replaces a schema that was registered before it exceeded a limit."""
 
     def __init__(self, reason: str, at: str) -> None:
         self._problem = SchemaProblem(at, f"cannot be checked: {reason}")
@@ -149,8 +151,8 @@ class RefusedSchema(Validator):
 
 
 def stored_validator(schema: JsonObject, *, strict: bool = False, at: str) -> Validator:
-    """The Validator of a registered schema. One that registration would refuse today accepts no
-    value."""
+    """Return the validator of a registered schema. If registration would refuse it today, it
+    accepts no value."""
     try:
         return Validator(schema, strict=strict, at=at)
     except SchemaError as error:
@@ -158,15 +160,15 @@ def stored_validator(schema: JsonObject, *, strict: bool = False, at: str) -> Va
 
 
 def parse_arguments(raw: str) -> JsonObject | list[SchemaProblem]:
-    """The arguments that a model gave for a call: `{}` for an empty text. What PostgreSQL cannot
-    hold is replaced."""
+    """Parse the model's arguments of a call; an empty text gives `{}`. Values that PostgreSQL
+    cannot store are replaced."""
     at = "arguments"
     if not raw.strip():
         return {}
     if len(raw) > MAX_ARGUMENTS:
         return [SchemaProblem(at, f"must not be longer than {MAX_ARGUMENTS} characters")]
     try:
-        value = parse(raw, max_depth=2 * MAX_ARGUMENTS_DEPTH)  # the check below says it better
+        value = parse(raw, max_depth=2 * MAX_ARGUMENTS_DEPTH)  # reported below
     except ValueError as error:
         return [SchemaProblem(at, f"are not valid JSON: {_shortened(str(error))}")]
     if not isinstance(value, dict):
@@ -202,7 +204,8 @@ def _size(schema: JsonObject, patterns: Patterns) -> int:
 
 @lru_cache(maxsize=2 * len(_DRAFTS))
 def _meta_validator(draft: str) -> jsonschema_rs.Validator:
-    """Kept, since compiling it takes longer than most schemas take to check."""
+    """Return the validator of a draft. It is cached, because compiling it takes longer than
+    checking most schemas."""
     return jsonschema_rs.validator_for({"$schema": draft, "$ref": draft}, retriever=refuse_remote)
 
 
@@ -270,7 +273,7 @@ def _at(at: str, found: Iterator[tuple[Pointer, str]]) -> Iterator[SchemaProblem
 
 
 def _depth(value: JsonValue) -> int:
-    """Not recursive: the depth is what is being measured. Looks no deeper than needed."""
+    """Return the depth of a value, without recursion, and no further than needed."""
     level, depth = [value], 0
     while containers := [item for item in level if isinstance(item, (dict, list))]:
         depth += 1

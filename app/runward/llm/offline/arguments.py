@@ -1,5 +1,5 @@
-"""Arguments for a tool, taken from a plain text by the tool's schema. Guesses, but always the
-same ones: what stands next to a parameter's name, then whatever looks like its type."""
+"""Arguments for a tool, guessed from a plain text and the tool's schema. The same text always gives
+the same guess: first the value next to a parameter's name, then a value of the right type."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from runward.domain.json import JsonObject
 
 MAX_DEPTH: Final = 8
 MAX_LOOKS: Final = 1_000
-"""Searches of one text. Then nothing more is found in it."""
+"""Searches of one text. After that, nothing more is found in it."""
 
 _EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _URL: Final = re.compile(r"https?://[^\s\"'<>)]+")
@@ -37,7 +37,7 @@ _FILLER: Final = frozenset(
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words without fillers; names fall apart at `_`, `-` and capitals."""
+    """Return the lower-case words without fillers. Names are split at `_`, `-` and capitals."""
     found = (word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text)))
     return [_stem(word) for word in found if word not in _FILLER]
 
@@ -45,13 +45,13 @@ def words(text: str) -> list[str]:
 def fill_arguments(
     schema: JsonObject, text: str, *, known: frozenset[str] = frozenset(), force: bool = False
 ) -> JsonObject | None:
-    """The arguments, or None if the text lacks a required one; `force` invents it then.
-    `known`: words that name the tool, so that they are no argument."""
+    """Return the arguments, or None if the text lacks a required one. With `force`, a missing value
+    is invented. `known`: words of the tool's name, which are not arguments."""
     return _Source(text, known, force=force).object(schema, 0)
 
 
 class _Source:
-    """A text from which values are taken out, each once."""
+    """A text from which each value is taken once."""
 
     def __init__(self, text: str, known: frozenset[str], *, force: bool) -> None:
         self._left = text
@@ -64,7 +64,7 @@ class _Source:
         properties = _mapping(schema.get("properties"))
         required = set(_texts(schema.get("required")))
         taken = self._told(properties)
-        # The particular ones first: a free text takes what the others leave.
+        # Specific types first: a free text takes the remaining words.
         for name in sorted(properties, key=lambda name: _is_free_text(name, properties[name])):
             if name in taken:
                 continue
@@ -82,7 +82,8 @@ class _Source:
         return {name: taken[name] for name in properties if name in taken}
 
     def _told(self, properties: Mapping[str, Any]) -> dict[str, JsonValue]:
-        """What stands right behind the name of its parameter, before anything else is guessed."""
+        """Return the values that directly follow their parameter's name. They are taken before any
+        guess."""
         taken: dict[str, JsonValue] = {}
         for name in properties:
             shape = _shape(properties[name])
@@ -103,7 +104,7 @@ class _Source:
     def _value(
         self, name: str, shape: Mapping[str, Any], depth: int, *, needed: bool
     ) -> tuple[bool, JsonValue]:
-        """Whether there is one, and it."""
+        """Return whether a value was found, and the value."""
         if "const" in shape:
             return True, shape["const"]
         if "enum" in shape:
@@ -182,7 +183,7 @@ class _Source:
         return value is not None, value
 
     def _rest(self) -> str | None:
-        """The words that are left and do not name the tool."""
+        """Return the remaining words that do not name the tool."""
         left = [
             word
             for word in re.findall(r"\S+", self._left)
@@ -195,7 +196,8 @@ class _Source:
         return not set(words(name)).isdisjoint(self._words)
 
     def _next_to(self, name: str, pattern: re.Pattern[str]) -> str | None:
-        """A value right behind the parameter's name: `amount 5`, `amount: 5`, `amount of 5`."""
+        """Return a value directly after the parameter's name: `amount 5`, `amount: 5`, `amount of
+        5`."""
         parts = [part for part in _CAMEL.sub("_", name).split("_") if part]
         shorter = [part for part in parts if part.lower() not in ("id", "number", "code")]
         for spoken in (parts, shorter or parts):
@@ -236,7 +238,7 @@ def _stem(word: str) -> str:
 
 
 def _shape(schema: Any) -> Mapping[str, Any]:
-    """The schema without its ways to be null."""
+    """Return the schema without the variants that allow null."""
     shape = _mapping(schema)
     for word in ("anyOf", "oneOf"):
         for option in cast(list[Any], shape.get(word) or []):
@@ -270,7 +272,7 @@ def _is_free_text(name: str, schema: Any) -> bool:
 
 
 def _invented(shape: Mapping[str, Any]) -> JsonValue:
-    """Something of the right type where there is nothing to go by."""
+    """Return a placeholder of the right type."""
     if isinstance(shape.get("enum"), list) and shape["enum"]:
         return shape["enum"][0]
     match shape.get("type"):

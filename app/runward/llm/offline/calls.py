@@ -1,6 +1,7 @@
-"""`name(a=1, b="two")` in a text: calls that a person wrote out for the offline model.
+"""Calls like `name(a=1, b="two")` that a person writes in a message for the offline model.
 
-Arguments are keywords; values are JSON, or text in single quotes. What does not parse is text.
+Arguments are keywords. Values are JSON, or text in single quotes. Anything that does not parse is
+text.
 """
 
 import json
@@ -11,7 +12,7 @@ from typing import Any, Final, Never
 from runward.domain.json import JsonObject
 
 MAX_ATTEMPTS: Final = 1000
-"""How many `name(` of one text are looked at."""
+"""Occurrences of `name(` in one text that are tried."""
 
 _NAME: Final = re.compile(r"(?<![\w.-])([A-Za-z][A-Za-z0-9_-]{0,63})\(")
 _KEYWORD: Final = re.compile(r"\s*([A-Za-z_][\w-]*)\s*=\s*")
@@ -30,7 +31,7 @@ class WrittenCall:
 
 
 def written_calls(text: str) -> list[WrittenCall]:
-    """In the order of the text, whether or not there are tools of these names."""
+    """Return the calls in the order of the text, including those of tools that do not exist."""
     found: list[WrittenCall] = []
     at = 0
     for _ in range(MAX_ATTEMPTS):
@@ -47,7 +48,7 @@ def written_calls(text: str) -> list[WrittenCall]:
 
 
 def only_calls(text: str, calls: list[WrittenCall]) -> bool:
-    """Whether the text says nothing besides these calls."""
+    """Return whether the text consists of these calls only."""
     rest, at = "", 0
     for call in calls:
         rest, at = rest + text[at : call.start], call.end
@@ -55,7 +56,7 @@ def only_calls(text: str, calls: list[WrittenCall]) -> bool:
 
 
 def _arguments(text: str, at: int) -> tuple[JsonObject, int] | None:
-    """From behind the opening bracket to behind the closing one."""
+    """Parse from after the opening bracket to after the closing one."""
     values: JsonObject = {}
     while (end := _END.match(text, at)) is None:
         if values:

@@ -1,10 +1,11 @@
-"""`offline:rules`: a stand-in for a model that needs no key and no network. It is no language
-model, and every text it answers with begins with "(offline model)".
+"""`offline:rules`, a replacement for a model that needs no key and no network. It is not a language
+model, and each of its texts begins with "(offline model)".
 
-It reads the last user message alone. `name(a=1) name(b="two")` in it are calls, made exactly so;
-without them the tool whose name, description and parameters share most words with the message is
-called, if the message also gives its arguments. When the calls have results, it quotes them. The
-same conversation always gets the same answer.
+It reads only the last user message. If the message contains calls like `name(a=1) name(b="two")`,
+the model makes exactly these calls. If not, it calls the tool whose name, description and
+parameters share the most words with the message, provided that the message also contains its
+arguments. When the calls have results, it quotes them. The same conversation always gets the same
+answer.
 """
 
 import re
@@ -22,19 +23,20 @@ from runward.llm.offline.calls import only_calls, written_calls
 from runward.llm.settings import all_settings
 
 LABEL: Final = "(offline model)"
-MAX_TEXT: Final = 16_384  # characters of the user's message, and of a tool, that are looked at
-MAX_GUESSES: Final = 8  # tools for which arguments are looked for
+MAX_TEXT: Final = 16_384  # characters of the user's message, and of a tool, that are read
+MAX_GUESSES: Final = 8  # tools whose arguments are searched for
 MAX_QUOTE: Final = 300  # characters quoted of one result
 NAME_WEIGHT: Final = 3
 SENSIBLE_SCORE: Final = 3
-"""One word of the tool's name, or three of its description and parameters."""
+"""The least score of a guess: one word of the tool's name, or three of its description and
+parameters."""
 
 _PIECE: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")
 _CALL_ID: Final = re.compile(r"call_(\d{1,9})")
 
 
 class OfflineModel:
-    """Implements Model. Usage counts words as tokens."""
+    """Implements Model. Counts words as tokens."""
 
     @property
     def abilities(self) -> Abilities:
@@ -53,7 +55,7 @@ class OfflineModel:
 
 
 def _since_user(items: Sequence[Item]) -> Sequence[Item]:
-    """The last user message and what came after it."""
+    """Return the last user message and the items after it."""
     for at in range(len(items) - 1, -1, -1):
         item = items[at]
         if isinstance(item, Message) and item.role == "user":
@@ -64,7 +66,7 @@ def _since_user(items: Sequence[Item]) -> Sequence[Item]:
 def _wanted(
     request: ModelRequest, said: str, made: Sequence[ToolCall]
 ) -> list[tuple[str, JsonObject]]:
-    """The calls to make now; none: it is time to answer."""
+    """Return the calls to make now. If there are none, the model answers."""
     choice = request.tool_choice
     if choice == "none" or not request.tools:
         return []
@@ -83,8 +85,8 @@ def _wanted(
 
 
 def _written(said: str, tools: dict[str, ToolSpec]) -> list[tuple[str, JsonObject]]:
-    """Calls of tools that are there. A message of nothing but calls is taken at its word, so
-    that one can see what becomes of a tool that does not exist."""
+    """Return the calls of registered tools. If a message consists of calls only, they are all
+    returned, so that a user can try a tool that does not exist."""
     calls = written_calls(said)
     literal = only_calls(said, calls)
     return [(call.name, call.arguments) for call in calls if literal or call.name in tools]
@@ -93,7 +95,7 @@ def _written(said: str, tools: dict[str, ToolSpec]) -> list[tuple[str, JsonObjec
 def _without(
     written: list[tuple[str, JsonObject]], made: Sequence[ToolCall]
 ) -> list[tuple[str, JsonObject]]:
-    """What is written and not yet made, by name, in order."""
+    """Return the written calls that were not made yet, by name and in order."""
     spent = Counter(call.name for call in made)
     left: list[tuple[str, JsonObject]] = []
     for name, arguments in written:
@@ -105,7 +107,8 @@ def _without(
 
 
 def _guess(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | None:
-    """The best tool of those for which the message has arguments; the first of equals."""
+    """Return a call of the best tool for which the message contains arguments. The first of equals
+    wins."""
     heard = frozenset(words(said))
     for spec in _ranked(heard, tools)[:MAX_GUESSES]:
         if _score(heard, spec) < SENSIBLE_SCORE:
@@ -188,7 +191,7 @@ def _example(spec: ToolSpec) -> str:
 
 
 def _structured(schema: JsonObject, text: str) -> str:
-    """An object of the schema in which the first text that is asked for is the answer."""
+    """Return an object of the schema whose first text property is the answer."""
     filled = fill_arguments(schema, text, force=True) or {}
     for name, value in filled.items():
         if value == "" or (isinstance(value, str) and value in text):

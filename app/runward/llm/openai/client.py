@@ -1,11 +1,11 @@
-"""The connection to OpenAI, or to a server that speaks like it: what its protocols share.
+"""The connection to OpenAI or a compatible server, shared by both protocols.
 
-The official `openai` SDK gives the address, the headers and the connections (its aiohttp
-transport); requests and answers do not become its objects. CPU of a streamed Chat Completion of 20
-words, 16 at a time, medians of one sitting on a busy machine: 5.5 ms by `chat.completions.create`,
-0.60 by `client.post` with a raw response, 0.43 as here, of which sending is 0.28 (1.0 on httpx2's
-own transport, 0.21 by bare aiohttp). Of an answer of 500 words that trickles: 118 us a word as the
-SDK's objects, 8 here.
+The official `openai` SDK provides the address, the headers and the connections (its aiohttp
+transport). Requests and responses do not become its objects. CPU time of a streamed Chat Completion
+of 20 words, 16 at a time, medians of one session on a busy machine: 5.5 ms with
+`chat.completions.create`, 0.60 with `client.post` and a raw response, 0.43 with this module, of
+which sending takes 0.28 (1.0 on httpx2's own transport, 0.21 with plain aiohttp). For a slow
+response of 500 words: 118 us a word with the SDK's objects, 8 with this module.
 """
 
 import asyncio
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 PLACEHOLDER_KEY: Final = "none"
-"""Sent where no key is configured: servers on one's own machine ask for none."""
+"""Sent if no key is configured. Local servers require none."""
 
 CONNECT_SECONDS: Final = 10.0
 DRAIN_SECONDS: Final = 0.25
-"""How long the end of a finished stream is awaited, so that its connection can be used again."""
+"""Seconds to wait for the end of a finished stream, so that its connection can be reused."""
 MAX_ERROR_BYTES: Final = 64 * 1024
 PAUSE_BYTES: Final = 64 * 1024
-"""Read from a stream before the event loop gets its turn."""
+"""Bytes to read from a stream before other tasks of the event loop run."""
 
 
 TransportFactory: TypeAlias = Callable[[], "httpx2.AsyncBaseTransport"]
 
 
 class ResponseMerger(Protocol):
-    """An answer in the making. `feed` takes the data of a stream's events in order, `result` is
-    for its end, `whole` for a body that came in one piece. All raise ModelError."""
+    """Merges one response. `feed` takes the data of a stream's events in order, `result` returns
+    the response at its end, and `whole` reads a body without a stream. All raise ModelError."""
 
     done: bool
 
@@ -58,7 +58,7 @@ class ResponseMerger(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """An open SDK client, and what every request of it has in common."""
+    """An open SDK client, and the parts that all of its requests share."""
 
     http: "httpx2.AsyncClient"
     url: "httpx2.URL"
@@ -68,9 +68,13 @@ class _Open:
 
 
 class OpenAIConnection:
-    """`path` behind the base URL. `api_key` None: a placeholder is sent. `base_url` None: OpenAI's
-    own. `checked` makes the transport where the address is not the operator's: it connects where
-    it may. Raises ValueError for a key that cannot stand in a header."""
+    """A connection to one endpoint.
+
+    `path` is appended to the base URL. `api_key` None: a placeholder is sent. `base_url` None:
+    OpenAI's own. `checked_transport` creates the transport for an address that the operator did not
+    choose; it connects only to allowed addresses. Raises ValueError for a key that no header can
+    carry.
+    """
 
     def __init__(
         self,
@@ -89,8 +93,8 @@ class OpenAIConnection:
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        """Imports the SDK, which takes over a second, off the event loop. Not needed, but the
-        first call is as fast as the others after it."""
+        """Import the SDK on a thread, which takes more than a second. Optional: it makes the first
+        call as fast as later ones."""
         await self._opened()
 
     async def aclose(self) -> None:
@@ -102,14 +106,15 @@ class OpenAIConnection:
     async def ask(
         self, body: JsonObject, merge: ResponseMerger, *, seconds: float
     ) -> ModelResponse:
-        """One request, first byte to last within `seconds`. Raises ModelError."""
+        """Send one request. `seconds` limits the time from the first byte to the last. Raises
+        ModelError."""
         line = await self._opened()
         try:
             async with asyncio.timeout(seconds):
                 return await self._ask(line, body, merge)
         except TimeoutError:
             raise failures.timed_out(seconds) from None
-        except ModelError as error:  # reported in a stream, or with 200
+        except ModelError as error:  # errors in a stream, or with status 200
             if self._api_key != PLACEHOLDER_KEY:
                 error.message = without_secret(error.message, self._api_key)
                 error.args = (error.message,)
@@ -151,7 +156,7 @@ class OpenAIConnection:
                 await response.aclose()
 
     async def _refused(self, line: _Open, response: "httpx2.Response") -> ModelError:
-        """The status decides, also where the body that explains it never arrives."""
+        """Return the error for a status, even if the body that explains it never arrives."""
         body = b""
         with suppress(*line.network_errors, ModelError):
             await limit_body(response)
@@ -165,8 +170,8 @@ class OpenAIConnection:
 
 
 async def _merge(response: "httpx2.Response", merge: ResponseMerger) -> ModelResponse:
-    """Chunks that are here already come without a pause, so the event loop gets one now and then:
-    deadlines are seen, and other runs go on."""
+    """Feed the stream to `merge`. Chunks that have already arrived come without a pause, so this
+    yields to the event loop now and then: deadlines are checked and other runs continue."""
     lines, size, paused_at = EventLines(), 0, 0
     chunks = _chunks(response)
     async for chunk in chunks:
@@ -187,12 +192,13 @@ async def _merge(response: "httpx2.Response", merge: ResponseMerger) -> ModelRes
 
 
 def _chunks(response: "httpx2.Response") -> AsyncIterator[bytes]:
-    """As they come in, without two layers of httpx2 that are a twentieth of what a token costs."""
+    """Return the chunks as they arrive, without two layers of httpx2 that take a twentieth of the
+    CPU time of a token."""
     return aiter(cast("httpx2.AsyncByteStream", response.stream))
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
-    """Read to the end of a finished stream; if that fails, the connection is simply closed."""
+    """Read to the end of a finished stream. If that fails, the connection is closed."""
     with suppress(Exception):
         async with asyncio.timeout(DRAIN_SECONDS):
             async for _ in chunks:
@@ -211,7 +217,7 @@ async def _read(response: "httpx2.Response", max_bytes: int, *, cut: bool = Fals
 
 
 def _headers(given: Mapping[str, object]) -> dict[str, str]:
-    """Without the SDK's telemetry about this machine, which is half of all headers."""
+    """Return the headers without the SDK's telemetry about this machine, which is half of them."""
     return {
         name: value
         for name, value in given.items()
@@ -220,8 +226,7 @@ def _headers(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def _open(path: str, api_key: str, base_url: str, checked: TransportFactory | None) -> _Open:
-    """The loader of the `openai` SDK and its transport, imported only where a model of it is
-    used."""
+    """Open the `openai` SDK and its transport. They are imported only when a model needs them."""
     import aiohttp  # noqa: PLC0415
     import httpx2  # noqa: PLC0415
     import openai  # noqa: PLC0415

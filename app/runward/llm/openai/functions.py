@@ -1,4 +1,4 @@
-"""Tools and answers by schema, as all of OpenAI's protocols say them."""
+"""Tools and output schemas in the form that both of OpenAI's protocols use."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -22,27 +22,27 @@ STRICT_MODE: Final = STRICT_MODES["openai"]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`not_strict_reason`: why the model is not made to keep to the parameters of a strict tool;
-    None: it is, or the tool is not strict."""
+    """A tool's definition. `not_strict_reason` is the reason why the parameters of a strict tool
+    are not enforced. None: they are, or the tool is not strict."""
 
     definition: JsonObject
     not_strict_reason: str | None = None
 
 
 class Functions:
-    """Tools as functions, each written once: a tool version keeps its ToolSpec between turns and
-    runs, and the strict form of a schema takes its time. `wrap` makes a function a tool of the
+    """A cache of tools' definitions. A tool version keeps its ToolSpec between turns and runs, and
+    computing the strict form of a schema is slow. `wrap` turns a function into a tool of the
     protocol."""
 
     def __init__(self, wrap: Callable[[JsonObject], JsonObject]) -> None:
         self._wrap = wrap
-        self._kept: dict[int, tuple[ToolSpec, Function]] = {}  # the spec keeps its id taken
+        self._kept: dict[int, tuple[ToolSpec, Function]] = {}  # keeps the spec's id taken
 
     def definition(self, spec: ToolSpec) -> JsonObject:
         return self._written(spec).definition
 
     def losses(self, tools: Iterable[ToolSpec]) -> Iterator[Loss]:
-        """Strict tools that are not sent as such."""
+        """Yield a loss for each strict tool that is not sent as strict."""
         for spec in tools:
             if (why := self._written(spec).not_strict_reason) is not None:
                 text = f"OpenAI's strict mode cannot express its parameters: {why}."
@@ -75,8 +75,8 @@ def build_function(spec: ToolSpec) -> Function:
 
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
-    """How a model is told the schema of its answer. `shape` None: the protocol has no way to, so
-    `instructions` tell it."""
+    """The output schema as the protocol takes it. `shape` None: the protocol cannot take it, so
+    `instructions` describe it."""
 
     shape: JsonObject | None
     instructions: str = ""
@@ -87,14 +87,14 @@ class OutputFormat:
 
 
 def strictness_losses(request: ModelRequest, functions: Functions) -> tuple[Loss, ...]:
-    """What OpenAI's models are not made to keep to. `request.tools` holds functions alone."""
+    """Return the schemas that are not enforced. `request.tools` must contain only functions."""
     output = None if request.output_schema is None else output_format(request.output_schema).loss
     return (*functions.losses(request.tools), *([] if output is None else [output]))
 
 
 def output_format(schema: JsonObject) -> OutputFormat:
-    """Strict where OpenAI's strict mode can express the schema; Runward validates the answer in
-    any case."""
+    """Return the output format: strict if OpenAI's strict mode can express the schema. Runward
+    validates the answer in any case."""
     if schema.get("type") != "object" or schema.keys() & {"anyOf", "oneOf", "allOf", "$ref"}:
         why = "OpenAI takes only an object at the root. The model is told the schema in words."
         return OutputFormat(None, texts.answer_by_schema(schema), _lost(why))
@@ -113,7 +113,7 @@ def _lost(why: str) -> Loss:
 
 
 def is_strict(schema: JsonValue) -> bool:
-    """Every object in it is closed, and requires all its properties."""
+    """Return whether every object in the schema is closed and requires all its properties."""
     if isinstance(schema, list):
         return all(is_strict(child) for child in schema)
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Which vendors are spoken to through pydantic-ai, and with what."""
+"""Providers that are reached through pydantic-ai, and their credentials."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -8,7 +8,7 @@ ProviderName: TypeAlias = Literal["anthropic", "gemini", "bedrock"]
 
 @dataclass(frozen=True, slots=True)
 class AwsKey:
-    """Instead of a bearer token."""
+    """A pair of AWS keys, used instead of a bearer token."""
 
     key_id: str
     secret: str
@@ -17,8 +17,9 @@ class AwsKey:
 
 @dataclass(frozen=True, slots=True)
 class ProviderAccess:
-    """How a vendor is reached. `key`: the API key; at Bedrock a bearer token, or none where there
-    is an `aws` key. `base_url` None: the vendor's own. `region`: of Bedrock."""
+    """The address and credentials of a provider. `key` is the API key; for Bedrock it is a bearer
+    token, or None if there is an `aws` key. `base_url` None: the provider's own. `region` is
+    Bedrock's."""
 
     key: str | None = None
     base_url: str | None = None

@@ -1,4 +1,5 @@
-"""boto3's client of Bedrock. boto3 comes without types."""
+"""The boto3 client of Bedrock. boto3 has no types, so this module turns off some of pyright's
+rules."""
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -16,12 +17,12 @@ __all__ = ["MAX_CONNECTIONS", "BotoCoreError", "bedrock_client"]
 
 DEFAULT_REGION: Final = "us-east-1"
 MAX_CONNECTIONS: Final = 256
-"""Each open answer holds one, and one of the process's threads while it is read."""
+"""Each open response uses one connection, and one of the process's threads while it is read."""
 
 
 def bedrock_client(access: ProviderAccess, *, agent: str, connect: float, read: float) -> Any:
-    """`connect` and `read`: seconds. A bearer token comes before a pair of keys; boto3 sends one
-    over HTTPS only."""
+    """Open a client. `connect` and `read` are seconds. A bearer token comes before a pair of keys.
+    boto3 sends it over HTTPS only."""
     config: dict[str, Any] = {
         "connect_timeout": connect,
         "read_timeout": read,
@@ -45,7 +46,7 @@ def bedrock_client(access: ProviderAccess, *, agent: str, connect: float, read: 
 
 
 class _Bearer(Session):
-    """Knows one token, whatever the environment has."""
+    """A session that uses one bearer token and ignores the environment."""
 
     def __init__(self, token: str) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""The vendors' client libraries, opened: no retries, no telemetry about this machine where they
-can be kept from it, one pool of connections each."""
+"""The providers' client libraries, opened without retries, without telemetry about this machine as
+far as possible, and with one connection pool each."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -25,12 +25,13 @@ from runward.llm.providers.aws import MAX_CONNECTIONS, bedrock_client
 
 CONNECT_SECONDS: Final = 10.0
 READ_SECONDS: Final = 3600.0
-"""Between bytes, in libraries that must have a number; the request's own limit is shorter."""
+"""Seconds between bytes, for libraries that require a number. The request's own limit is
+shorter."""
 AGENT: Final = "runward"
 PLACEHOLDER_KEY: Final = "none"
-"""Sent where only an address is configured."""
+"""Sent if only an address is configured."""
 GEMINI_EXTRA: Final = "runward_extra_body"
-"""The setting that our own Gemini model reads, see below."""
+"""The setting that the Gemini subclass below reads."""
 
 _UNKNOWN: Final = BedrockModelProfile(
     bedrock_send_back_thinking_parts=True,
@@ -41,7 +42,7 @@ _UNKNOWN: Final = BedrockModelProfile(
 
 @dataclass(frozen=True, slots=True)
 class OpenProvider:
-    """`threads`: how many it may keep busy at once."""
+    """An open client of a provider. `threads` is the largest number that it keeps busy at once."""
 
     model: Callable[[str], Model]
     close: Callable[[], Awaitable[None]]
@@ -50,7 +51,7 @@ class OpenProvider:
 
 class _Anthropic(anthropic.AsyncAnthropic):
     def platform_headers(self) -> dict[str, str]:
-        """None of the names and versions of this machine's parts."""
+        """Return no names and versions of this machine's parts."""
         return {}
 
 
@@ -61,7 +62,7 @@ class _Gemini(GoogleModel):
         model_settings: GoogleModelSettings,
         model_request_parameters: ModelRequestParameters,
     ) -> Any:
-        """With `extra_body`, which pydantic-ai does not hand to google-genai."""
+        """Add `extra_body`, which pydantic-ai does not pass on to google-genai."""
         contents, config = cast(
             tuple[Any, Any],
             await super()._build_content_and_config(  # pyright: ignore[reportUnknownMemberType]
@@ -86,7 +87,7 @@ def _anthropic(access: ProviderAccess) -> OpenProvider:
 
 
 def _gemini(access: ProviderAccess) -> OpenProvider:
-    logging.getLogger("google_genai.types").setLevel(logging.ERROR)  # it warns of calls in answers
+    logging.getLogger("google_genai.types").setLevel(logging.ERROR)  # it warns about calls
     http = _http()
     options = HttpOptions(
         base_url=access.base_url,
@@ -109,8 +110,8 @@ def _bedrock(access: ProviderAccess) -> OpenProvider:
     provider = BedrockProvider(bedrock_client=client)
 
     def model(name: str) -> Model:
-        """One that pydantic-ai does not know (the ARN of an inference profile, a new family) is
-        told everything; Bedrock says what it does not take."""
+        """Return the model. One that pydantic-ai does not know (the ARN of an inference profile, a
+        new family) gets every setting; Bedrock reports those that it does not accept."""
         known = provider.model_profile(name) is not None
         return BedrockConverseModel(name, provider=provider, profile=None if known else _UNKNOWN)
 
@@ -118,7 +119,8 @@ def _bedrock(access: ProviderAccess) -> OpenProvider:
 
 
 def _http() -> httpx2.AsyncClient:
-    """On aiohttp, which takes the least CPU. A redirect is not followed: the key would go along."""
+    """Return a client on aiohttp, which takes the least CPU time. Redirects are not followed,
+    because the key would be sent along."""
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     return anthropic.DefaultAioHttpClient(
         timeout=timeout,

@@ -1,7 +1,8 @@
-"""An open way to one vendor: its client library, pydantic-ai's models on top, and one question.
+"""A connection to one provider: its client library, pydantic-ai's models on top of it, and one
+request.
 
-Retries, timeouts and prices are the loop's, so the libraries do none of it. pydantic-ai's `direct`
-functions send what they are given; they know no agents and start no telemetry.
+The loop retries, limits the time and computes prices, so the libraries do none of it. pydantic-ai's
+`direct` functions only send the request: they know no agents and start no telemetry.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,9 +27,10 @@ from runward.llm.providers.response import DeltaStream, has_ended, keep_first_ca
 from runward.llm.providers.tools import ToolDefinitions
 
 MAX_MODELS: Final = 256
-"""Models of one vendor that are kept ready, by name."""
+"""Models of one provider that are kept open, by name."""
 MAX_PAUSES: Final = 16
-"""How often a vendor may pause in one answer (Anthropic's `pause_turn`) and be asked to go on."""
+"""How often a provider may pause in one answer (Anthropic's `pause_turn`) and is asked to
+continue."""
 
 
 class ProviderConnection:
@@ -44,8 +46,9 @@ class ProviderConnection:
         await self._opened.close()
 
     def use_threads(self) -> None:
-        """In the event loop, before the first question: pydantic-ai reads boto3's answers on
-        anyio's threads, of which there are 40 unless somebody says otherwise."""
+        """Raise the number of anyio's threads, of which there are 40 by default, because
+        pydantic-ai reads boto3's responses on them. Call this in the event loop before the first
+        request."""
         limiter = current_default_thread_limiter()
         limiter.total_tokens = max(limiter.total_tokens, self._opened.threads)
 
@@ -127,7 +130,7 @@ _Once = Callable[[Model, list[ModelMessage], Plan, DeltaStream], Awaitable[Model
 async def _all_of(
     once: _Once, model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
 ) -> list[ModelResponse]:
-    """The answer, and what follows where the vendor paused in it."""
+    """Return the answer, and its continuations if the provider paused."""
     answers: list[ModelResponse] = []
     for _ in range(MAX_PAUSES):
         answer = await once(model, [*messages, *answers], plan, shown)
@@ -171,7 +174,7 @@ async def _whole(
 
 
 def _warm_up() -> None:
-    """The first usage that pydantic-ai reads loads a table of prices, which takes its time."""
+    """Load pydantic-ai's table of prices, which would otherwise delay the first answer."""
     usage = {"model": "", "usage": {"input_tokens": 0, "output_tokens": 0}}
     RequestUsage.extract(
         usage, provider="anthropic", provider_url="", provider_fallback="anthropic"

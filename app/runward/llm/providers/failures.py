@@ -1,4 +1,5 @@
-"""What pydantic-ai, the vendors' libraries and their transports raise, as ModelErrors."""
+"""Translation of the errors of pydantic-ai, the providers' libraries and their transports into
+ModelErrors."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
@@ -51,8 +52,9 @@ _BASE_URLS: Final[dict[ProviderName, str]] = {
 
 
 def refuses_strict(error: Exception) -> bool:
-    """Whether the request may pass when no tool in it is strict: there are more of them than
-    Anthropic's models take (pydantic-ai counts), or the vendor does not take a schema as strict."""
+    """Return whether the request may succeed without strict tools: there are more of them than
+    Anthropic's models accept (pydantic-ai counts), or the provider does not accept a schema as
+    strict."""
     if isinstance(error, ModelHTTPError):
         told = _message(error.body).lower()
         return error.status_code == 400 and any(word in told for word in _ABOUT_STRICT)
@@ -62,7 +64,8 @@ def refuses_strict(error: Exception) -> bool:
 def model_error(
     error: Exception, provider: ProviderName, secret: str, *, has_output: bool
 ) -> ModelError:
-    """`has_output`: something of the answer had come. `secret` is struck out of what is told."""
+    """Return the ModelError for an exception. `has_output`: a part of the answer had arrived.
+    `secret` is removed from the message."""
     own = (one for one in _causes(error) if isinstance(one, ModelError))
     if (found := next(own, None)) is not None:
         return found
@@ -79,21 +82,22 @@ def model_error(
             return failures.reported_failure({"message": _told(error.message, secret)})
         case _ if isinstance(error, lost):
             return failures.broken_stream() if has_output else failures.unreachable()
-        case _:  # whatever three libraries raise where an answer is not shaped as they expect
+        case _:  # the three libraries' errors for an unexpected response
             log.warning("model_answer_unreadable", vendor=provider, error=type(error).__name__)
             what = str(error) if isinstance(error, AgentRunError) else repr(error)
             return failures.invalid_response(_told(what, secret))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, and what it was raised from."""
+    """Yield the error and its causes."""
     while error is not None:
         yield error
         error = error.__cause__
 
 
 def _http_failure(error: ModelHTTPError, secret: str) -> ModelError:
-    """A 424 is Bedrock's word for a stream that it could not go on with."""
+    """Return the ModelError for an HTTP status. Bedrock reports a stream that it could not continue
+    as 424."""
     if error.in_stream and error.status_code == 424:
         return failures.broken_stream()
     told = {"message": _message(error.body), "code": error.provider_error_code}
@@ -111,8 +115,8 @@ def _http_failure(error: ModelHTTPError, secret: str) -> ModelError:
 
 
 def _message(body: object) -> str:
-    """Of `{"error": {"message"}}` (Anthropic, Google), `{"Error": {"Message"}}` (botocore) and
-    `{"message"}`."""
+    """Return the message of `{"error": {"message"}}` (Anthropic, Google), `{"Error": {"Message"}}`
+    (botocore) or `{"message"}`."""
     if isinstance(body, str):
         return body
     if not isinstance(body, Mapping):

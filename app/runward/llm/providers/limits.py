@@ -17,17 +17,18 @@ _MAX_OUTPUT: Final = (
     ("claude-opus-4", 32_000),
     ("claude-sonnet-4", 64_000),
 )
-"""By the beginning of the name, of models whose limit pydantic-ai does not know.
+"""Limits of models that pydantic-ai does not know, by the beginning of the name.
 https://platform.claude.com/docs/en/about-claude/models/overview"""
 UNKNOWN_MODEL: Final = 16_384
-"""For a model that neither table has: one behind an endpoint of one's own, or a new one."""
+"""The limit of a model that neither table has: a new one, or one behind an endpoint of the user's
+own."""
 _AFTER_THOUGHT: Final = 4_096
 _NO_ROOM: Final = re.compile(r"exceed context limit: (\d+) \+ \d+ > (\d+)")
 
 
 def default_max_tokens(model: Model, provider: ProviderName, thinking: object) -> int | None:
-    """What is sent where the request names no limit. None: the vendor's own default, which is
-    the most. `thinking`: the effort, which some models get as a budget within the limit."""
+    """Return the limit to send if the request has none. None: the provider's own default, which is
+    its maximum. `thinking` is the effort, which some models get as a budget within the limit."""
     known = model.profile.get("anthropic_max_output_tokens")
     if isinstance(known, int) or provider != "anthropic":
         return known if isinstance(known, int) else None
@@ -39,7 +40,7 @@ def default_max_tokens(model: Model, provider: ProviderName, thinking: object) -
 
 
 def remaining_tokens(message: str) -> int | None:
-    """The tokens that an answer can still have, of Anthropic's refusal: "input length and
+    """Return the number of tokens that fit in an answer, from Anthropic's error: "input length and
     `max_tokens` exceed context limit: 190000 + 64000 > 200000"."""
     if (found := _NO_ROOM.search(message)) is None:
         return None

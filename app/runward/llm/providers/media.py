@@ -1,5 +1,5 @@
-"""Images and files for vendors, as pydantic-ai has them. It is never made to fetch one: a URL that
-the vendor does not fetch by itself stays text, as does a file of a kind that it does not take."""
+"""Images and files as pydantic-ai's content. It never downloads one. A URL that the provider does
+not download, and a file of a type that it does not accept, become text."""
 
 from base64 import b64decode
 from mimetypes import guess_type
@@ -33,13 +33,13 @@ _TAKEN: Final[dict[ProviderName, frozenset[str] | None]] = {
     "gemini": None,
     "bedrock": IMAGE_TYPES | DOCUMENT_TYPES,
 }
-"""Media types by vendor; None: it says itself what it does not take."""
+"""Media types by provider. None: the provider reports the types that it does not accept."""
 _PLAIN: Final = ("text/", "application/json", "application/xml", "application/yaml")
 
 
 def media_content(part: MediaPart, provider: ProviderName) -> SentMedia | str:
-    """The text that stands for it, where the vendor does not take it. Raises ModelError for data
-    that is not base64."""
+    """Return the part as pydantic-ai's content, or a text in its place if the provider does not
+    accept it. Raises ModelError for data that is not base64."""
     url, data, media_type = part.url, part.data, part.media_type
     if url is not None and url.startswith("data:"):
         head, _, data = url.partition(",")

@@ -1,9 +1,9 @@
-"""Models of Anthropic, Google and Amazon Bedrock, each in its vendor's own protocol.
+"""Models of Anthropic, Google and Amazon Bedrock, each in its provider's own protocol.
 
-pydantic-ai writes the requests and reads the answers, the vendor's own client library sends them
-(`anthropic`, `google-genai`, `boto3`); runward.llm.providers.connection and what it imports turn
-our items into its messages and its parts into our items. All of them come with the extra
-`vendors`, and are imported when a model of such a vendor is first asked.
+pydantic-ai writes the requests and reads the responses, and the provider's own client library
+(`anthropic`, `google-genai`, `boto3`) sends them. runward.llm.providers.connection and the modules
+that it imports translate between Runward's items and pydantic-ai's messages. The libraries come
+with the extra `providers` and are imported when a model of such a provider is first used.
 """
 
 import asyncio
@@ -33,8 +33,9 @@ ABILITIES: Final[dict[ProviderName, Abilities]] = {
     ),
     "bedrock": Abilities("bedrock", _COMMON | {"metadata", "service_tier"}),
 }
-"""What some model of the vendor can be told. What a particular one cannot is told with its answer.
-Where the vendor has no word for "one call at a time", the adapter keeps the first call."""
+"""The features that at least one model of the provider supports. A loss for a particular model is
+reported with its answer. If the provider has no setting for "one call at a time", the adapter keeps
+the first call."""
 
 
 def is_installed() -> bool:
@@ -42,7 +43,7 @@ def is_installed() -> bool:
 
 
 class ProviderModel:
-    """Nothing is imported or opened before it is used."""
+    """Implements Model. Libraries are imported and connections opened at first use."""
 
     def __init__(self, provider: ProviderName, access: ProviderAccess) -> None:
         if not (access.secret.isascii() and access.secret.isprintable()):
@@ -57,7 +58,7 @@ class ProviderModel:
         return ABILITIES[self._vendor]
 
     async def open(self) -> None:
-        """Imports the libraries, which takes over a second, off the event loop."""
+        """Import the libraries on a thread, which takes more than a second."""
         await self._opened()
 
     async def aclose(self) -> None:
@@ -86,7 +87,7 @@ class ProviderModel:
 
 
 def _load(vendor: ProviderName, access: ProviderAccess) -> "ProviderConnection":
-    """The loader of pydantic-ai and the vendors' own libraries."""
+    """Open a connection. Imports pydantic-ai and the provider's own library."""
     try:
         from runward.llm.providers.connection import ProviderConnection  # noqa: PLC0415  # comes with the extra `vendors`
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""What stands beside the conversation: settings, tools, the choice among them, the answer's schema.
+"""The parts of a request besides the conversation: settings, tools, tool choice and output schema.
 
-pydantic-ai knows what each model takes; what this one does not take is left out here, as a `Loss`,
-because pydantic-ai would leave it out in silence or refuse the whole request.
+pydantic-ai knows what each model supports. An unsupported part is dropped here and reported as a
+`Loss`, because pydantic-ai would drop it silently or refuse the whole request.
 """
 
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ _EXTRA: Final[dict[ProviderName, str]] = {
 }
 _SAMPLING: Final = ("temperature", "top_p")
 _ALWAYS: Final[dict[str, Any]] = {"framing_announcement": "never"}
-"""pydantic-ai puts no words of its own before the instructions."""
+"""Keeps pydantic-ai from adding its own text before the instructions."""
 _CACHED: Final[dict[ProviderName, dict[str, Any]]] = {
     "anthropic": {
         "anthropic_cache_tool_definitions": True,
@@ -55,14 +55,15 @@ _CACHED: Final[dict[ProviderName, dict[str, Any]]] = {
         "bedrock_cache_messages": True,
     },
 }
-"""Where prompts are cached: behind the tools, the instructions, and the end of the conversation.
-Gemini caches by itself, and at Bedrock the models that can."""
+"""Where prompts are cached: after the tools, the instructions, and the end of the conversation.
+Gemini caches on its own, and so do the models at Bedrock that can."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """`one_call`: the vendor could not be told, so the answer's first call is kept alone.
-    `own_limit`: the most tokens of the answer are what Runward chose, and may be fewer."""
+    """The settings and parameters of a request. `one_call`: the provider has no setting for one
+    call at a time, so only the answer's first call is kept. `own_limit`: Runward chose the largest
+    number of output tokens and can lower it."""
 
     settings: dict[str, Any]
     parameters: ModelRequestParameters
@@ -85,9 +86,10 @@ def plan_request(
     strict: bool,
     max_output_tokens: int | None = None,
 ) -> Plan:
-    """`system_texts`: the system's texts at the beginning of the conversation. `strict` False: no
-    schema is given as strict. `room`: the most tokens that fit behind the conversation, where the
-    vendor said so. Raises ModelError for a hosted tool's settings that do not exist."""
+    """Return the plan for a request. `system_texts` are the system messages at the beginning of the
+    conversation. `strict` False: no schema is sent as strict. `max_output_tokens` is the number
+    that fits after the conversation, if the provider has reported it. Raises ModelError for unknown
+    settings of a hosted tool."""
     texts = [text for text in (request.instructions, *system_texts) if text]
     parameters = ModelRequestParameters(
         instruction_parts=[InstructionPart(text) for text in texts] or None
@@ -146,7 +148,7 @@ class _Maker:
             case "service_tier", _:
                 settings["bedrock_service_tier"] = {"type": value}
             case _:
-                pass  # `stream` is the adapter's own
+                pass  # the adapter handles `stream`
 
     def _add_effort(self, effort: str) -> None:
         what = "model_settings.reasoning"
@@ -175,7 +177,7 @@ class _Maker:
             self._name_called_tools()
 
     def _name_called_tools(self) -> None:
-        """A conversation with calls needs tools there, also where none may be called."""
+        """Declare the tools of earlier calls. Providers require them even without new calls."""
         names = dict.fromkeys(i.name for i in self._request.items if isinstance(i, ToolCall))
         if names:
             self._plan.parameters.function_tools += [
@@ -212,7 +214,7 @@ class _Maker:
         return not any(isinstance(item, ToolCall) for item in self._request.items)
 
     def _no_thought_before_calls(self) -> bool:
-        """Whether the model does not think, or refuses to, where a call is demanded."""
+        """Return whether the model does not reason, or refuses to, if a call is required."""
         if not self._profile.get("supports_forced_tool_choice_with_thinking", True):
             return True
         variant = self._profile.get("bedrock_thinking_variant")
@@ -243,7 +245,8 @@ class _Maker:
         parameters.output_object = OutputObjectDefinition(told, name=OUTPUT_NAME, strict=True)
 
     def settle(self) -> None:
-        """Claude takes no temperature but 1 while it thinks."""
+        """Drop settings that exclude each other: Claude accepts only the temperature 1 while it
+        reasons."""
         settings = self._plan.settings
         is_claude = self._vendor == "anthropic" or (
             self._profile.get("bedrock_thinking_variant") == "anthropic"
@@ -253,8 +256,8 @@ class _Maker:
             self._lose("model_settings.temperature", "takes no temperature while it thinks")
 
     def add_limit(self, room: int | None) -> None:
-        """Named also where it is the default: pydantic-ai streams an answer whose limit it has to
-        choose, whatever the request says."""
+        """Set the limit of output tokens, even if it is the default: pydantic-ai streams a response
+        whose limit it has to choose, whatever the request says."""
         settings = self._plan.settings
         if "max_tokens" not in settings:
             most = default_max_tokens(self._model, self._vendor, settings.get("thinking"))

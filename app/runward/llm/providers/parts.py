@@ -1,7 +1,8 @@
-"""Parts of a model's answer that only its vendor understands, kept so that they go back unchanged.
+"""Parts of a model's answer that only its provider understands, stored so that they can be sent
+back unchanged.
 
-`Reasoning.data` is {"text", "signature", "id", "details"}, what is there of them. A `HostedCall`
-keeps the parts, its own and those up to the next one, as pydantic-ai writes message histories.
+`Reasoning.data` is {"text", "signature", "id", "details"}, as far as they exist. A `HostedCall`
+stores its own parts and those up to the next one, in the form of pydantic-ai's message histories.
 `Native.data` of a message or a call is {"details", "citations"}.
 """
 
@@ -29,7 +30,7 @@ from runward.llm.providers.access import ProviderName
 _PARTS: Final = TypeAdapter(list[ModelResponsePart])
 _CITATIONS: Final = TypeAdapter(list[Citation])
 KINDS: Final = {"web_search": "web_search", "code_execution": "code_interpreter"}
-"""Of hosted tools, by pydantic-ai's names."""
+"""Kinds of hosted tools by pydantic-ai's names."""
 
 
 def reasoning(part: ThinkingPart, provider: ProviderName) -> Reasoning:
@@ -44,8 +45,9 @@ def reasoning(part: ThinkingPart, provider: ProviderName) -> Reasoning:
 
 
 def thinking_part(item: Reasoning, model: Model, provider: ProviderName) -> ThinkingPart | None:
-    """None: it does not go back. Anthropic and Bedrock take none without a signature, and Bedrock
-    none at all for some models; pydantic-ai would send them as text."""
+    """Return the reasoning to send back, or None if it is not sent. Anthropic and Bedrock accept
+    none without a signature, and Bedrock none at all for some models. pydantic-ai would send them
+    as text."""
     match item.data:
         case {"signature": str(signature)}:
             pass
@@ -103,8 +105,8 @@ def hosted_calls(
     tools: Iterable[ToolSpec],
     provider: ProviderName,
 ) -> list[HostedCall]:
-    """Of parts that stand next to each other. A result is that of its call, wherever in the answer
-    it stands; `parts` may begin with one whose call was in an earlier answer."""
+    """Return the hosted calls of adjacent parts. A result belongs to its call at any place in the
+    answer. `parts` may begin with the result of a call in an earlier answer."""
     names = {tool.hosted.kind: tool.name for tool in tools if tool.hosted is not None}
     groups: list[list[NativeToolCallPart | NativeToolReturnPart]] = []
     returned: dict[str, NativeToolReturnPart] = {}
@@ -118,7 +120,7 @@ def hosted_calls(
 
 
 def hosted_parts(item: HostedCall) -> list[ModelResponsePart]:
-    """What `hosted_calls` kept. Data that cannot be read is told as text."""
+    """Return the parts that `hosted_calls` stored. Data that cannot be read becomes text."""
     try:
         return _PARTS.validate_python(item.data.get("parts"))
     except ValidationError:
@@ -155,7 +157,8 @@ def _shown(part: NativeToolReturnPart | None) -> JsonValue:
 
 
 def _failed(output: JsonValue) -> bool:
-    """Anthropic: an error code, or what a program that failed returned; Gemini: an outcome."""
+    """Return whether the output reports a failure. Anthropic: an error code, or the output of a
+    failed program. Gemini: an outcome."""
     match output:
         case {"error_code": str()}:
             return True

@@ -1,10 +1,9 @@
-"""A conversation in pydantic-ai's messages: our items to the parts of its requests (what people,
-tools and the system said) and of its responses (what the model said).
+"""Translation of a conversation into pydantic-ai's messages: items to the parts of its requests
+(from people, tools and the system) and of its responses (from the model).
 
-What a vendor gave beside the neutral part of an item goes back to it unchanged and in its place;
-ids of calls are the items' own. A system message behind the beginning is one where the model has
-such messages, else a user's in `<system>` tags. Nothing is said twice in a row without need: the
-parts of one side stand in one message.
+Data of a provider goes back to it unchanged and in its place. IDs of calls are the items' own. A
+system message after the beginning stays one if the model supports it; else it becomes a user
+message in `<system>` tags. Parts of one side are joined to one message.
 """
 
 from collections.abc import Iterable
@@ -45,13 +44,14 @@ from runward.llm.providers.media import media_content
 from runward.llm.providers.parts import hosted_parts, provider_details_of, text_part, thinking_part
 
 EMPTY: Final = "(empty)"
-"""Where a vendor takes no empty text, and something must be said."""
+"""Replaces an empty text where the provider does not accept one."""
 
 
 def messages(
     items: Iterable[Item], model: Model, provider: ProviderName
 ) -> tuple[list[ModelMessage], list[str]]:
-    """And the system's texts at the beginning, which are instructions to these vendors."""
+    """Return the messages, and the system's texts at the beginning, which these providers take as
+    instructions."""
     writer = _Writer(model, provider)
     for item in items:
         writer.add(item)
@@ -170,7 +170,7 @@ class _Writer:
         self._said = []
 
     def _end_request(self) -> None:
-        """Results first, in the order of their calls."""
+        """Append a request. Results come first, in the order of their calls."""
         if not (self._results or self._asked):
             return
         order = {call_id: at for at, call_id in enumerate(self._calls)}
@@ -193,8 +193,8 @@ class _Writer:
         )
 
     def _result_content(self, result: ToolResult) -> object:
-        """pydantic-ai takes a list for several pieces of content, so lists go as text; Bedrock and
-        Gemini have results that are objects."""
+        """Return the content of a result. pydantic-ai takes a list as several pieces of content, so
+        a list is sent as text. Bedrock and Gemini accept objects as results."""
         if result.parts:
             content = self._pieces(result.parts)
             return content or EMPTY

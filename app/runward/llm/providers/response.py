@@ -1,4 +1,4 @@
-"""What pydantic-ai read of a vendor's answer, as ours: deltas while it streams, and the whole."""
+"""Translation of pydantic-ai's response: deltas while it streams, and the whole answer."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -46,16 +46,17 @@ CUT_OFF: Final = frozenset({"length", "content_filter"})
 _FINISHES: Final = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
 _UNREADABLE: Final = "MALFORMED_"
 _UNEXPECTED: Final = "UNEXPECTED_TOOL_CALL"
-"""Of a call to a tool that Gemini was not offered. If the call itself is there, it is a call of an
-unknown tool like any other."""
+"""Gemini's finish reason for a call to a tool that it was not given. If the call itself is there,
+it is a call of an unknown tool like any other."""
 _REFUSALS: Final = frozenset({"refusal", "guardrail_intervened"})
-"""Where the whole answer is to be thrown away, or is what a guardrail says instead of one."""
+"""Finish reasons for which the whole answer is discarded, or is a guardrail's text."""
 _REFUSED: Final = "The model refused to answer"
 
 
 class DeltaStream:
-    """Those who watch see the answer grow. `one_call`: only its first call is kept. A thought or a
-    search that begins is a sign of life, also where nothing of it is to be seen for minutes."""
+    """Translates a stream's events into deltas. `one_call`: only the first call is kept. The start
+    of reasoning or of a search sends an empty delta as a sign of life, because nothing else may
+    come for minutes."""
 
     def __init__(self, on_delta: OnDelta, *, one_call: bool) -> None:
         self._on_delta = on_delta
@@ -66,7 +67,7 @@ class DeltaStream:
         self.begun = False
 
     def feed(self, event: ModelResponseStreamEvent) -> None:
-        """Raises ModelError for an answer that is larger than one may be."""
+        """Translate an event. Raises ModelError for an answer that is too large."""
         self.begun = True
         match event:
             case PartStartEvent():
@@ -133,7 +134,7 @@ class _Call:
 
 
 def has_ended(answer: ModelResponse) -> bool:
-    """Whether the vendor said why it stopped."""
+    """Return whether the provider gave a finish reason."""
     details = answer.provider_details or {}
     return bool(details.get("finish_reason") or details.get("block_reason"))
 
@@ -141,8 +142,8 @@ def has_ended(answer: ModelResponse) -> bool:
 def read_answers(
     answers: Iterable[ModelResponse], tools: Iterable[ToolSpec], provider: ProviderName
 ) -> Answer:
-    """`answers`: more than one where the vendor paused in its answer and went on. Raises ModelError
-    for a call that the vendor itself could not read."""
+    """Return the response. `answers`: several if the provider paused and continued. Raises
+    ModelError for a call that the provider itself could not read."""
     reader = _Reader(tuple(tools), provider)
     usage, last = Usage(), ModelResponse([])
     for last in answers:
@@ -168,7 +169,8 @@ def read_answers(
 
 
 def keep_first_call(answer: Answer) -> tuple[Answer, int]:
-    """And how many calls are left out; what the model said behind its first call goes with them."""
+    """Return the answer with its first call only, and the number of dropped calls. Text after the
+    first call is dropped, too."""
     dropped = len(answer.calls) - 1
     if dropped < 1:
         return answer, 0
@@ -183,7 +185,7 @@ class _Reader:
     vendor: ProviderName
     output: list[Output] = field(default_factory=list[Output])
     _pieces: list[str] = field(default_factory=list[str])
-    """Of one text that is still being read."""
+    """The pieces of the text that is being read."""
 
     @property
     def has_text(self) -> bool:
@@ -209,7 +211,8 @@ class _Reader:
                     self._read(part)
 
     def finished(self) -> tuple[list[Output], list[int]]:
-        """The output, and where in it calls are. Raises ModelError for too many of either."""
+        """Return the output, and the positions of the calls in it. Raises ModelError for too many
+        of either."""
         self.end_text()
         calls = [at for at, one in enumerate(self.output) if isinstance(one, RequestedCall)]
         if len(calls) > MAX_CALLS:
@@ -256,14 +259,15 @@ def _truncated(call: Output) -> Output:
 
 
 def _written(arguments: object) -> str:
-    """The model's own text, where the vendor gives it; Gemini gives objects."""
+    """Return the arguments as the model's own text if there is one. Gemini sends objects."""
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else compact(arguments)
 
 
 def _usage(usage: RequestUsage) -> Usage:
-    """Input with what was read from a cache and what was written to one; output with reasoning."""
+    """Return the usage. Input includes tokens read from and written to a cache; output includes
+    reasoning."""
     return Usage(
         input=usage.input_tokens,
         output=usage.output_tokens,

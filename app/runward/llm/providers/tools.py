@@ -1,5 +1,5 @@
-"""Tools as vendors' functions, each written once: a tool version keeps its ToolSpec between turns
-and runs."""
+"""A cache of tools' definitions for providers. A tool version keeps its ToolSpec between turns and
+runs."""
 
 from typing import Final, cast
 
@@ -17,7 +17,7 @@ from runward.llm.strict_modes import STRICT_MODES
 
 MAX_DEFINITIONS: Final = 4096
 MAX_PARTS: Final = 10_000
-"""Of a schema whose types are alternatives."""
+"""Parts of a schema whose types become alternatives."""
 
 _GEMINI_WORDS: Final = STRICT_MODES["gemini"].words
 _SAYS_NOTHING: Final = frozenset(
@@ -28,8 +28,8 @@ _SCHEMAS: Final = frozenset({"additionalProperties", "anyOf", "items", "oneOf", 
 
 
 class ToolDefinitions:
-    """Strict is asked for where the tool is; models that have no strict tools are not told. The
-    arguments are validated here in any case."""
+    """Tools' definitions by spec. A strict tool is sent as strict, except to models that do not
+    support it. Runward validates the arguments in any case."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, bool], tuple[ToolSpec, ToolDefinition, list[Loss]]] = {}
@@ -37,8 +37,8 @@ class ToolDefinitions:
     def definition(
         self, spec: ToolSpec, provider: ProviderName, *, strict: bool
     ) -> tuple[ToolDefinition, list[Loss]]:
-        """And what the model is not told, or not held to; `why` is the end of a sentence."""
-        key = id(spec), strict  # the spec is kept, so its id stays taken
+        """Return the definition, and the losses. `why` of a loss is the end of a sentence."""
+        key = id(spec), strict  # the cache holds the spec, so its id stays taken
         if (kept := self._kept.get(key)) is not None:
             return kept[1], kept[2]
         if len(self._kept) >= MAX_DEFINITIONS:
@@ -67,26 +67,26 @@ class ToolDefinitions:
 
 
 def enforce_schema(provider: ProviderName, schema: JsonObject) -> JsonObject:
-    """The schema as the vendor's strict mode takes it. Raises UnenforceableError."""
+    """Return the schema in the form of the provider's strict mode. Raises UnenforceableError."""
     told = enforceable_schema(schema, STRICT_MODES[provider])
     return split_types(told) if provider == "anthropic" else told
 
 
 def reduce_for_gemini(schema: JsonObject) -> tuple[JsonObject, list[str]]:
-    """The schema in the words that Gemini reads, and those that it does not."""
+    """Return the schema with the keywords that Gemini reads, and the names of the others."""
     lost: set[str] = set()
     return cast(JsonObject, _reduced(schema, lost)), sorted(lost)
 
 
 def split_types(schema: JsonObject) -> JsonObject:
-    """As the `anthropic` library, which prepares schemas that are enforced, takes them: several
-    types are alternatives. Raises UnenforceableError for more than MAX_PARTS parts, because lists
-    of types inside lists of types multiply."""
+    """Return the schema with a list of types as alternatives, because the `anthropic` library
+    requires that of enforced schemas. Raises UnenforceableError for more than MAX_PARTS parts,
+    because lists of types inside lists of types multiply."""
     return cast(JsonObject, _one_type_each(schema, _Parts()))
 
 
 class _Parts:
-    """Counts the parts of a schema; long texts and lists count as several."""
+    """A counter of a schema's parts. Long texts and lists count as several."""
 
     def __init__(self) -> None:
         self._left = MAX_PARTS

@@ -1,5 +1,5 @@
-"""What may be sent to an MCP server to log in with: one check for registrations, and for secrets
-that changed later."""
+"""The check of the credentials for an MCP server, at registration and before each use, because the
+values of secrets can change."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _RESERVED: Final = frozenset({"accept", "last-event-id"})
 
 
 def credential_problems(credentials: ResolvedCredentials) -> list[FieldError]:
-    """Never quotes a value."""
+    """Return the problems of the credentials. Never quotes a value."""
     errors: list[FieldError] = []
     errors += check_headers(credentials.headers)
     for name in credentials.headers:
@@ -26,7 +26,7 @@ def credential_problems(credentials: ResolvedCredentials) -> list[FieldError]:
 
 
 def ensure_valid_credentials(spec: McpServerSpec, credentials: ResolvedCredentials) -> None:
-    """Of a registered server, whose secrets may have got other values since. Raises
-    McpUnreachableError."""
+    """Check the credentials of a registered server, because the values of its secrets may have
+    changed. Raises McpUnreachableError."""
     if problems := credential_problems(credentials):
         raise McpUnreachableError(f"MCP server '{spec.name}': {' '.join(problems[0])}.")

@@ -1,7 +1,6 @@
-"""Where the access tokens of an MCP server come from, as the specification's page on
-authorization says: the server's 401 leads to its metadata (RFC 9728), that to the authorization
-server, and its metadata (RFC 8414, OpenID Connect Discovery) to the endpoint for tokens.
-"""
+"""Discovery of the token endpoint of an MCP server, as in the MCP specification on authorization:
+the server's 401 leads to its metadata (RFC 9728), these to the authorization server, and its
+metadata (RFC 8414, OpenID Connect Discovery) to the token endpoint."""
 
 import asyncio
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from runward.egress.targets import TargetError
 from runward.tools.mcp.http import NotAuthorizedError
 
 ANSWER_SECONDS: Final = 12.0
-"""For one answer, from DNS to its last byte."""
+"""Seconds for one response, from DNS to its last byte."""
 MAX_ANSWER_BYTES: Final = 262_144
 
 _BASIC: Final[AuthMethod] = "client_secret_basic"
@@ -31,7 +30,8 @@ _NO_BROWSER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TokenEndpoint:
-    """`resource`: whom the tokens are for (RFC 8707). `scope`: what the server asks for."""
+    """An endpoint that issues tokens. `resource`: the server that the tokens are for (RFC 8707).
+    `scope`: the scope that the server asks for."""
 
     token_url: str
     resource: str
@@ -40,8 +40,8 @@ class TokenEndpoint:
 
 
 class ServerMetadata(BaseModel):
-    """RFC 8414, section 2; what is used of it. The SDK's own model wants an
-    `authorization_endpoint`, which a server for machines alone does not have."""
+    """The fields of RFC 8414, section 2, that Runward uses. The SDK's own model requires an
+    `authorization_endpoint`, which a server for machines only does not have."""
 
     issuer: str
     token_endpoint: str
@@ -50,7 +50,8 @@ class ServerMetadata(BaseModel):
 
 
 class AuthorizationClient:
-    """Requests to authorization servers, over checked connections. `secure`: only https."""
+    """A client for authorization servers that connects to checked addresses only. `secure`: only
+    https."""
 
     def __init__(self, egress: Egress) -> None:
         self._egress = egress
@@ -63,7 +64,7 @@ class AuthorizationClient:
         )
 
     async def request(self, method: str, url: str, *, secure: bool, **sent: Any) -> httpx2.Response:
-        """The whole answer. Raises NotAuthorizedError."""
+        """Return the whole response. Raises NotAuthorizedError."""
         host = ""
         try:
             host = urlsplit(url).netloc[:300]
@@ -88,7 +89,7 @@ class AuthorizationClient:
 
 
 def known_endpoint(url: str, client: OAuthClient) -> TokenEndpoint | None:
-    """Where nothing has to be discovered. `url`: the MCP server's."""
+    """Return the endpoint if the project configured its URL. `url` is the MCP server's."""
     from mcp.shared.auth_utils import resource_url_from_server_url  # noqa: PLC0415
 
     if client.token_url is None:
@@ -100,7 +101,8 @@ def known_endpoint(url: str, client: OAuthClient) -> TokenEndpoint | None:
 async def discover_endpoint(
     url: str, response: httpx2.Response, client: OAuthClient, asking: AuthorizationClient
 ) -> TokenEndpoint:
-    """`refused`: the MCP server's 401. Raises NotAuthorizedError."""
+    """Return the endpoint that the server's metadata names. `response` is the MCP server's 401.
+    Raises NotAuthorizedError."""
     from mcp.client.auth.utils import (  # noqa: PLC0415
         build_oauth_authorization_server_metadata_discovery_urls,
         extract_scope_from_www_auth,
@@ -125,7 +127,8 @@ async def discover_endpoint(
 async def _resource_metadata(
     url: str, refused: httpx2.Response, asking: AuthorizationClient, *, secure: bool
 ) -> Any:
-    """None: the server has none, as before the specification of June 2025."""
+    """Return the server's metadata, or None if it has none, as before the specification of June
+    2025."""
     from mcp.client.auth.utils import (  # noqa: PLC0415
         build_protected_resource_metadata_discovery_urls,
         extract_resource_metadata_from_www_auth,
@@ -173,7 +176,7 @@ async def _server_metadata(
 
 
 def _chosen(advertised: list[str], client: OAuthClient) -> str:
-    """The first of the authorization servers, or the one that the project trusts."""
+    """Return the first of the authorization servers, or the one that the project trusts."""
     from mcp.client.auth.utils import issuers_match  # noqa: PLC0415
 
     for one in advertised:
@@ -187,7 +190,8 @@ def _chosen(advertised: list[str], client: OAuthClient) -> str:
 
 
 def _check_issuer(metadata: ServerMetadata, expected: str, client: OAuthClient) -> None:
-    """RFC 8414, section 3.3. Raises NotAuthorizedError."""
+    """Check that the metadata come from the expected issuer (RFC 8414, section 3.3). Raises
+    NotAuthorizedError."""
     from mcp.client.auth.utils import issuers_match  # noqa: PLC0415
 
     for wanted in (expected, client.issuer or expected):
@@ -210,7 +214,7 @@ def _check_grant(metadata: ServerMetadata, client: OAuthClient) -> None:
 
 
 def _method(metadata: ServerMetadata, client: OAuthClient) -> AuthMethod:
-    """RFC 8414: where nothing is said it is client_secret_basic."""
+    """Return how the client authenticates. RFC 8414: the default is client_secret_basic."""
     offered = metadata.token_endpoint_auth_methods_supported
     if client.auth_method is not None or client.client_secret is None or offered is None:
         return client.auth_method or _BASIC

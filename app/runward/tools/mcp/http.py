@@ -1,9 +1,9 @@
-"""How an MCP server over HTTP is reached: through the egress, and so that every way in which a
-request can fail is an answer to that request.
+"""The HTTP transport for MCP servers. It sends requests through the egress, and turns every failure
+into a response.
 
-The SDK's transport ends the whole session, and all calls in it, with the first error of the
-network. Here such an error is made a JSON-RPC error with a code of our own instead, which says
-what is known: whether the request was sent, and with which status it was refused.
+The SDK's transport ends the whole session, and all calls in it, with the first network error. This
+one answers with a JSON-RPC error instead. Its code is Runward's own and tells whether the request
+was sent, and with which status it was refused.
 """
 
 from collections.abc import AsyncIterator
@@ -23,10 +23,10 @@ NOT_SENT: Final = -31_001
 CONNECTION_LOST: Final = -31_002
 ERROR_STATUS: Final = -31_003
 UNREADABLE: Final = -31_004
-"""JSON-RPC leaves codes above -32000 to applications."""
+"""Runward's own codes. JSON-RPC reserves only codes up to -32000."""
 
 MAX_MESSAGE_BYTES: Final = 11 * 1_048_576
-"""Of one answer: the largest output that a tool may have, and what is around it."""
+"""Bytes of one response: the largest output of a tool, and the message around it."""
 MAX_LIST_BYTES: Final = 8_192 * MAX_TOOLS
 MAX_LIST_OBJECTS: Final = 64 * MAX_TOOLS
 TOO_MANY_VALUES: Final = f"a message of more than {MAX_VALUES:,} values"
@@ -36,8 +36,8 @@ _DROPPED: Final = frozenset({"set-cookie", "location", "content-length", "transf
 
 
 class NotAuthorizedError(Exception):
-    """The request was not let in: no access token could be had for it, or a new one was refused.
-    `permanent`: trying again cannot help."""
+    """The request was not authorized: no access token could be fetched, or a new one was refused.
+    `permanent`: a retry cannot help."""
 
     def __init__(self, detail: str, *, permanent: bool = False) -> None:
         super().__init__(detail)
@@ -45,20 +45,20 @@ class NotAuthorizedError(Exception):
 
 
 class LongListError(httpx2.SSEError):
-    """A list of tools that is refused while it is read. The SDK lets an `SSEError` end one request
-    and not the session."""
+    """A list of tools is refused while it is read. The SDK lets an `SSEError` end one request and
+    not the session."""
 
 
 class ListMeter:
-    """Measures an answer with a list of tools. Parsing a list of 60,000 tools takes seconds, so a
-    list is refused by its bytes and by the number of objects in it."""
+    """Limits a response with a list of tools by its bytes and by the number of objects in it,
+    because parsing a list of 60,000 tools takes seconds."""
 
     def __init__(self) -> None:
         self._bytes = 0
         self._objects = 0
 
     def add(self, chunk: bytes) -> None:
-        """Raises LongListError."""
+        """Count a chunk. Raises LongListError."""
         self._bytes += len(chunk)
         self._objects += chunk.count(b"{")
         if self._bytes > MAX_LIST_BYTES or self._objects > MAX_LIST_OBJECTS:
@@ -80,7 +80,8 @@ class _ListStream(httpx2.AsyncByteStream):
 
 
 class AnsweringTransport(httpx2.AsyncBaseTransport):
-    """Never raises for what the network or the other side does."""
+    """A transport that never raises an error of the network or of the server. It returns an error
+    response."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
@@ -111,8 +112,8 @@ class AnsweringTransport(httpx2.AsyncBaseTransport):
 
 
 async def _streamed(response: httpx2.Response, *, lists: bool) -> httpx2.Response:
-    """An answer that is a stream of events. A compressed one is refused: few bytes of it can keep
-    the event loop for seconds."""
+    """Return a response that is a stream of events. A compressed one is refused, because a few
+    bytes of it can block the event loop for seconds."""
     if _is_compressed(response):
         with suppress(httpx2.TransportError, OSError):
             await response.aclose()
@@ -129,8 +130,8 @@ async def _streamed(response: httpx2.Response, *, lists: bool) -> httpx2.Respons
 async def _whole(
     response: httpx2.Response, meter: ListMeter | None, *, in_session: bool
 ) -> httpx2.Response:
-    """An answer that is no stream, read to its end. 404 to a session says that it is over, and
-    that nothing was done."""
+    """Read a response to its end. A 404 in a session means that the session is over, and that
+    nothing was executed."""
     status = response.status_code
     try:
         body = await _read(response, meter)
@@ -164,7 +165,7 @@ def _is_compressed(response: httpx2.Response) -> bool:
 def _asks_for_list(request: httpx2.Request) -> bool:
     try:
         content = request.content
-    except httpx2.StreamError:  # it has no body of bytes
+    except httpx2.StreamError:  # the body is a stream
         return False
     if b"tools/list" not in content:
         return False
@@ -185,7 +186,7 @@ def _refusal(response: httpx2.Response) -> str:
 
 
 async def _read(response: httpx2.Response, meter: ListMeter | None) -> bytes | None:
-    """None: too long, or too many values. Raises LongListError."""
+    """Return the body, or None if it is too long or holds too many values. Raises LongListError."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in response.aiter_raw():

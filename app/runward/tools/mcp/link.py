@@ -1,7 +1,7 @@
-"""One session with one MCP server, for all runs of the process.
+"""One session with one MCP server, shared by all runs of the process.
 
-The SDK's scopes must be left by the task that entered them, so a task of its own holds each
-session; calls come from the tasks of the runs.
+The SDK's scopes must be left by the task that entered them, so a separate task holds each session.
+The calls come from the runs' tasks.
 """
 
 import asyncio
@@ -28,20 +28,21 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 CONNECT_SECONDS: Final = 15.0
-"""For starting or connecting, agreeing on a version, and listing the tools."""
+"""The limit for starting or connecting, agreeing on a version, and listing the tools."""
 LIST_SECONDS: Final = 15.0
 CLOSE_SECONDS: Final = 8.0
 """The SDK gives a process two seconds to end, and two after SIGTERM."""
 MAX_CALLS: Final = 64
-"""In flight in one session; more wait."""
+"""Concurrent calls in one session. More calls wait."""
 FIRST_LISTEN_DELAY_SECONDS: Final = 0.5
 MAX_LISTEN_DELAY_SECONDS: Final = 30.0
-"""Until a server is asked again to say when its list changes: at first, and at most."""
+"""The delay before Runward subscribes again to changes of a server's list: the first and the
+largest."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectableServer:
-    """A registered server, ready to be connected to."""
+    """A registered server with the values of its credentials."""
 
     project_id: ProjectId
     id: UUID
@@ -53,7 +54,8 @@ class ConnectableServer:
 
 
 class McpSession:
-    """Opens by itself. `changed`: the server says that its list of tools did."""
+    """A session that opens itself. `on_change` is called when the server reports that its list of
+    tools changed."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class McpSession:
         self._over = False
         self._lost = False
         self.loss = ""
-        """The reason why Runward ended the session, for operators; empty if there is none."""
+        """Why Runward ended the session, for operators. Empty if it did not."""
         self._errors = StandardError()
         self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(MAX_CALLS)
@@ -89,7 +91,7 @@ class McpSession:
 
     @property
     def is_open(self) -> bool:
-        """It has listed its tools; it may be over by now."""
+        """Whether the session has listed its tools. It may have ended since."""
         return self._client.done()
 
     @property
@@ -101,12 +103,12 @@ class McpSession:
         return self._used_at
 
     async def wait_until_open(self) -> None:
-        """Raises McpUnreachableError."""
+        """Wait until the session is open. Raises McpUnreachableError."""
         await asyncio.shield(self._client)
 
     @asynccontextmanager
     async def use_client(self) -> "AsyncGenerator[Client]":
-        """The session stays open inside of the block. Raises McpUnreachableError."""
+        """Keep the session open inside the block. Raises McpUnreachableError."""
         self._calls += 1
         try:
             client = await asyncio.shield(self._client)
@@ -121,14 +123,14 @@ class McpSession:
                 self._wake.set()
 
     async def refresh_list(self) -> tuple[ListedTool, ...]:
-        """Raises whatever the SDK raises."""
-        self.listed_at = _now()  # also when it fails: the next call is soon enough
+        """List the tools again. Raises the SDK's errors."""
+        self.listed_at = _now()  # also on failure: the next call refreshes the list
         async with self.use_client() as client, asyncio.timeout(LIST_SECONDS):
             self.listed = await sdk.list_all_tools(client)
         return self.listed
 
     def retire(self) -> None:
-        """No more calls; it closes once those in flight have ended."""
+        """Accept no more calls, and close when the current ones have ended."""
         self._over = True
         self._wake.set()
 
@@ -165,7 +167,7 @@ class McpSession:
                     detail = f"{detail} The last line of its standard error: {last_line}"
                 detail = f"MCP server '{name}': {detail}"
                 self._client.set_exception(McpUnreachableError(detail, permanent=permanent))
-                self._client.exception()  # whoever waits gets it; nobody may
+                self._client.exception()  # marks it as retrieved: there may be no waiting caller
         finally:
             self._over = True
             self._client.cancel()
@@ -203,7 +205,8 @@ class McpSession:
                     self._over = True
 
     async def _start_listening(self, client: "Client", stack: AsyncExitStack) -> None:
-        """Returns once changes are heard of, so that none is missed between that and the list."""
+        """Start to listen for changes of the list. Returns when the subscription is active, so that
+        no change between it and the list is missed."""
         hears = asyncio.Event()
         listening = asyncio.create_task(self._listen(client, hears.set))
 
@@ -224,14 +227,14 @@ class McpSession:
         while True:
             await asyncio.sleep(wait)
             began = _now()
-            # Whatever changed in between is read as soon as changes are heard of again.
+            # Once subscribed again, read the changes that were missed in between.
             await sdk.listen(client, on_ready=changed, on_list_change=changed)
             lasted = _now() - began >= MAX_LISTEN_DELAY_SECONDS
             wait = FIRST_LISTEN_DELAY_SECONDS if lasted else min(2 * wait, MAX_LISTEN_DELAY_SECONDS)
 
 
 def _said(error: BaseException) -> tuple[str, bool]:
-    """The first cause, for operators; and whether trying again cannot help."""
+    """Return the first cause for operators, and whether a retry cannot help."""
     while isinstance(error, BaseExceptionGroup):
         causes: tuple[BaseException, ...] = cast(Any, error).exceptions
         error = causes[0]

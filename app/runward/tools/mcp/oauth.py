@@ -1,8 +1,8 @@
 """Access tokens for MCP servers (OAuth 2.1 without a person), and the transport that sends them.
 
-The SDK's own provider holds a lock while a request is answered, which would make the calls of one
-session wait for each other; it lends its parts to `runward.tools.mcp.discovery`, and tokens are
-asked for here. They are kept in memory, for one session.
+The SDK's own provider holds a lock while a request is answered, so that the calls of one session
+would wait for each other. Runward uses its parts in `runward.tools.mcp.discovery` and requests the
+tokens itself. Tokens are kept in memory for one session.
 """
 
 import asyncio
@@ -29,20 +29,22 @@ from runward.tools.mcp.discovery import (
 from runward.tools.mcp.http import NotAuthorizedError
 
 RENEW_SECONDS: Final = 30.0
-"""Before it expires a token is replaced; one that lives shortly, at half of its time."""
+"""A token is replaced this many seconds before it expires, or after half of its lifetime if that is
+short."""
 CLAIM_SECONDS: Final = 25.0
-"""For which another process may keep the refresh token to itself."""
+"""How long another process can hold the refresh token."""
 MAX_LIFETIME: Final = 365 * 86_400
-"""Seconds. A server may write a number in `expires_in` that no float holds."""
+"""The largest lifetime in seconds. `expires_in` may be a number that no float can hold."""
 _LOOK_AGAIN_SECONDS: Final = 0.2
 _MAX_SAID: Final = 300
 
 
 class RefreshTokens(Protocol):
-    """Where the newest refresh token of a server is. `given`: the one that the project gave."""
+    """Stores the newest refresh token of a server. `initial_token` is the one that the project
+    configured."""
 
     async def claim(self, initial_token: str) -> RefreshClaim | None:
-        """None: another process has it now. Raises AppError."""
+        """Claim the newest token. None: another process holds it. Raises AppError."""
         ...
 
     async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None: ...
@@ -51,7 +53,7 @@ class RefreshTokens(Protocol):
 
 
 class UnstoredRefreshTokens:
-    """Of a server that is not stored yet. `newest`: what it was replaced by."""
+    """The refresh tokens of a server that is not stored yet. `newest` is the last replacement."""
 
     def __init__(self) -> None:
         self.newest: str | None = None
@@ -67,9 +69,11 @@ class UnstoredRefreshTokens:
 
 
 class AccessTokens:
-    """Of one session with the MCP server at `url`. All that need one at a time wait for the same
-    request, which goes on when they do not: a refresh token that was replaced must not be lost.
-    Close it with `aclose`."""
+    """The access tokens of one session with the MCP server at `url`.
+
+    Concurrent callers wait for the same request. It continues when they are cancelled, because a
+    refresh token that was replaced must not be lost. Close it with `aclose`.
+    """
 
     def __init__(
         self, url: str, client: OAuthClient, refresh_tokens: RefreshTokens, egress: Egress
@@ -85,8 +89,8 @@ class AccessTokens:
         self._refusal: NotAuthorizedError | None = None
 
     async def current(self) -> str | None:
-        """None: where tokens come from is not known before the server has refused a request.
-        Raises NotAuthorizedError."""
+        """Return a valid token, or None if the token endpoint is not known because the server has
+        not refused a request yet. Raises NotAuthorizedError."""
         if self._endpoint is None:
             return None
         if self._token is None or (self._renew_at is not None and _now() >= self._renew_at):
@@ -94,7 +98,8 @@ class AccessTokens:
         return self._token
 
     async def replace(self, token: str | None, response: httpx2.Response) -> str:
-        """`refused`: the 401 that `token` got. Raises NotAuthorizedError."""
+        """Return a token that replaces `token`, which got the 401 `response`. Raises
+        NotAuthorizedError."""
         if self._token is not None and self._token != token:
             return self._token
         return await self._fetched(response)
@@ -167,7 +172,7 @@ class AccessTokens:
             raise NotAuthorizedError(error.detail) from error
 
     async def _ask(self, endpoint: TokenEndpoint, refresh_token: str | None) -> Any:
-        """RFC 6749, sections 4.4 and 6; RFC 8707. Raises NotAuthorizedError."""
+        """Request a token (RFC 6749, sections 4.4 and 6; RFC 8707). Raises NotAuthorizedError."""
         from mcp.shared.auth import OAuthToken  # noqa: PLC0415
 
         client = self._client
@@ -203,14 +208,15 @@ class AccessTokens:
 
 
 class AuthorizingTransport(httpx2.AsyncBaseTransport):
-    """Sends an access token along, and once a new one where the first is refused."""
+    """A transport that adds an access token to each request, and retries once with a new one after
+    a 401."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, tokens: AccessTokens) -> None:
         self._inner = inner
         self._tokens = tokens
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Raises NotAuthorizedError, and whatever the transport below raises."""
+        """Send the request. Raises NotAuthorizedError, and the errors of the inner transport."""
         token = await self._tokens.current()
         response = await self._send(request, token)
         if response.status_code != 401:
@@ -237,13 +243,14 @@ class AuthorizingTransport(httpx2.AsyncBaseTransport):
 
 
 def _basic(client_id: str, client_secret: str) -> str:
-    """RFC 6749, section 2.3.1: both are form-encoded first."""
+    """Return the header for client_secret_basic. Both values are form-encoded first (RFC 6749,
+    section 2.3.1)."""
     pair = f"{quote(client_id, safe='')}:{quote(client_secret, safe='')}"
     return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 def _refusal(host: str, answer: httpx2.Response, hidden: list[str | None]) -> NotAuthorizedError:
-    """What it says (RFC 6749, section 5.2), without what it was told in confidence."""
+    """Return the error of a token endpoint (RFC 6749, section 5.2) without the secrets."""
     status = answer.status_code
     said = "redirects are not followed" if 300 <= status < 400 else _error(answer.content)
     for secret in hidden:

@@ -1,4 +1,4 @@
-"""What the answer of an MCP server to a call means: a result, or why there is none. Pure."""
+"""Translation of an MCP server's answer to a call into an outcome. Pure."""
 
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
 
 MAX_MESSAGE: Final = 2048
-"""Characters of what a server says about an error."""
+"""Characters of a server's error message."""
 
 _CONNECTION_CLOSED: Final = -32_000
 _REQUEST_TIMEOUT: Final = -32_001
@@ -22,8 +22,8 @@ _PARSE_ERROR: Final = -32_700
 
 
 def result_outcome(result: "CallToolResult") -> Outcome:
-    """Structured content is the output where there is any; the parts are kept where something
-    else than text is among them."""
+    """Return the outcome of a result. The output is the structured content, if there is any. The
+    parts are kept if one of them is not text."""
     if len(result.content) > MAX_PARTS:
         return Failed(FailureKind.INVALID_RESPONSE, f"more than {MAX_PARTS} parts of content")
     parts = tuple(_part(block) for block in result.content)
@@ -39,7 +39,7 @@ def result_outcome(result: "CallToolResult") -> Outcome:
 
 
 def error_outcome(code: int, message: str, data: Any) -> Failed:
-    """Of a JSON-RPC error, or of what `AnsweringTransport` put in place of an answer."""
+    """Return the outcome of a JSON-RPC error, or of an error response of `AnsweringTransport`."""
     said = _capped(clean_text(message))
     about = cast(dict[str, Any], data) if isinstance(data, dict) else {}
     if code == NOT_SENT:

@@ -1,8 +1,8 @@
-"""The process of an MCP server that is a command, as a transport for the SDK's client.
+"""The process of an MCP server that is started by a command, as a transport for the SDK's client.
 
 The SDK's own transport appends to an unfinished line by copying it, which takes quadratic time, and
-does not limit its length. This one reads each byte once and ends the session at a line that is too
-long. It starts and stops the process as the SDK does.
+does not limit its length. This one reads each byte once and ends the session if a line is too long.
+It starts and stops the process as the SDK does.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 STOP_SECONDS: Final = 2.0
-"""For a process to end after its input was closed, and again after SIGTERM."""
+"""Seconds for a process to end after its input was closed, and again after SIGTERM."""
 _FLUSH_SECONDS: Final = 0.5
 _POLL_SECONDS: Final = 0.01
 _READ_BYTES: Final = 65_536
@@ -37,7 +37,7 @@ class LongLineError(ValueError):
 
 
 class Lines:
-    """Splits bytes that were cut anywhere into lines."""
+    """Splits bytes that were cut at any place into lines."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -97,7 +97,7 @@ async def process_streams(
                 with anyio.move_on_after(_FLUSH_SECONDS):
                     await written.wait()
                 await _stop(process, 0 if refused.is_set() else STOP_SECONDS)
-                with suppress(PermissionError):  # it runs as another user by now
+                with suppress(PermissionError):  # it has changed its user
                     transport.close()
                 to_session.close()
                 from_session.close()
@@ -137,7 +137,7 @@ async def _write(
                 process.stdin.write(f"{message}\n".encode(errors="replace"))
                 await process.stdin.drain()
     except OSError:
-        to_session.close()  # it may live on: a request would wait without an end
+        to_session.close()  # it may live on, and a request would wait forever
     finally:
         written()
 
@@ -159,7 +159,7 @@ def _message(line: bytes) -> "SessionMessage | Exception":
 
 
 async def _stop(process: Process, seconds: float) -> None:
-    """Close its input, and end its process group if it is still alive after that time."""
+    """Close the process's input, and end its group if it is still alive after `seconds`."""
     assert process.stdin is not None
     process.stdin.close()
     if await _until(lambda: process.returncode is not None, seconds):

@@ -1,5 +1,5 @@
-"""The one place that loads the MCP SDK, which takes its time: when a server is first connected
-to. It is installed with the extra `mcp`."""
+"""The only module that loads the MCP SDK, which is slow: at the first connection to a server. The
+extra `mcp` installs it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -54,14 +54,14 @@ async def load() -> None:
 
 
 class _BoundedMessages:
-    """Parses the messages of servers over HTTP for the SDK, also those of event streams. Refuses
-    one of too many values, since the SDK parses on the event loop."""
+    """A parser of HTTP messages for the SDK, also of event streams. It refuses a message with too
+    many values, because the SDK parses on the event loop."""
 
     def __init__(self, adapter: Any) -> None:
         self._adapter = adapter
 
     def validate_json(self, data: str | bytes, **options: Any) -> Any:
-        """Raises ValueError."""
+        """Parse a message. Raises ValueError."""
         if holds_too_many_values(data.encode() if isinstance(data, str) else data):
             raise ValueError(TOO_MANY_VALUES)
         return self._adapter.validate_json(data, **options)
@@ -82,9 +82,12 @@ async def connect(
     on_end: Callable[[str], None],
     errors: StandardError,
 ) -> "AsyncGenerator[Client]":
-    """A session, until the block is left, by the task that entered it. `on_list_change`: the list
-    of tools did; `on_end`: nothing comes from the server any more, with the reason or ""; `errors`:
-    of a command. Raises whatever connecting raises."""
+    """Open a session. The task that enters the block must leave it.
+
+    `on_list_change`: the list of tools changed. `on_end`: nothing comes from the server any more;
+    its argument is the reason or "". `errors` takes the standard error of a command. Raises the
+    errors of connecting.
+    """
     from mcp import Client  # noqa: PLC0415
 
     async def heard(message: Any) -> None:
@@ -109,7 +112,7 @@ async def _unchecked(name: str, result: "CallToolResult") -> None:
 
 
 async def list_all_tools(client: "Client") -> tuple[ListedTool, ...]:
-    """Raises TooManyToolsError, and whatever the SDK raises."""
+    """Return all tools of the server. Raises TooManyToolsError, and the SDK's errors."""
     found: list[ListedTool] = []
     cursor: str | None = None
     for _ in range(MAX_PAGES):
@@ -125,8 +128,9 @@ async def list_all_tools(client: "Client") -> tuple[ListedTool, ...]:
 async def listen(
     client: "Client", *, on_ready: Callable[[], None], on_list_change: Callable[[], None]
 ) -> bool:
-    """Have the server say when its list changes; `on_ready` is called once it does. Returns when it
-    does not any more, or never would (False); older servers say so unasked."""
+    """Subscribe to changes of the server's list. `on_ready` is called when the subscription is
+    active. Returns True when the subscription ends, and False if the server offers none. Older
+    servers report changes without it."""
     from mcp import MCPError  # noqa: PLC0415
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost  # noqa: PLC0415
 
@@ -143,7 +147,7 @@ async def listen(
 
 
 def rpc_error(error: BaseException) -> tuple[int, str, Any] | None:
-    """Code, message and data of a JSON-RPC error; None: it is none."""
+    """Return the code, message and data of a JSON-RPC error, or None for another error."""
     from mcp import MCPError  # noqa: PLC0415
 
     return (error.code, error.message, error.data) if isinstance(error, MCPError) else None
@@ -195,7 +199,8 @@ def _streams(spec: McpServerSpec, client: httpx2.AsyncClient) -> Any:
 
 
 def _process(spec: McpServerSpec, errors: TextIO) -> Any:
-    """Of the environment it gets HOME, LOGNAME, PATH, SHELL, TERM and USER, and nothing else."""
+    """Return the transport of a command. Its environment has only HOME, LOGNAME, PATH, SHELL, TERM
+    and USER."""
     from mcp.client.stdio import get_default_environment  # noqa: PLC0415
 
     assert spec.command is not None
@@ -209,7 +214,7 @@ async def _watched(transport: Any, ended: Callable[[str], None]) -> AsyncGenerat
 
 
 class _Watched:
-    """A stream of messages that says when it has ended."""
+    """A stream of messages that reports its end."""
 
     def __init__(self, stream: Any, ended: Callable[[str], None]) -> None:
         self._stream = stream

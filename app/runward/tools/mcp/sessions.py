@@ -1,4 +1,5 @@
-"""Tools of MCP servers: one session for each server and process, opened when a call needs it."""
+"""Execution of the tools of MCP servers, with one session for each server and process, opened by
+the first call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -26,23 +27,25 @@ log = structlog.get_logger()
 
 IDLE_SECONDS: Final = 600.0
 LIST_MAX_AGE_SECONDS: Final = 300.0
-"""A list older than this is read again when one of its tools is called."""
+"""The age in seconds after which a call refreshes the server's list."""
 RELIST_PAUSE_SECONDS: Final = 1.0
-"""Between two lists of one session, whatever the server says about changes."""
+"""The least delay between two lists of one session, however often the server reports changes."""
 MAX_SESSIONS: Final = 256
-"""Sessions of one process."""
+"""Open sessions of one process."""
 SLACK_SECONDS: Final = 0.5
-"""For telling the server that the time is up."""
+"""Time to tell the server that the call was cancelled."""
 
 LoadServer: TypeAlias = Callable[[ProjectId, str], Awaitable[ConnectableServer | None]]
-"""Raises McpUnreachableError where a secret that the server needs is not there."""
+"""Loads a registered server. Raises McpUnreachableError if a secret of the server does not
+exist."""
 StoreTools: TypeAlias = Callable[[ConnectableServer, Sequence[ListedTool]], Awaitable[int]]
-"""What a server lists; how many tools that changed. Raises AppError where it cannot be taken."""
+"""Stores the list of a server and returns the number of changed tools. Raises AppError if the list
+cannot be stored."""
 
 
 class McpInvoker:
-    """Implements `ToolExecutor`. `commands`: what may be started, to the letter. Close it with
-    `aclose`."""
+    """Calls the tools of MCP servers. `commands`: the exact commands that may be started. Close it
+    with `aclose`."""
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class McpInvoker:
         self._changes = 0
 
     def refusal(self, spec: McpServerSpec) -> str | None:
-        """Why its command may not be started."""
+        """Return the reason why the server's command must not be started."""
         if spec.command is None or spec.command in self.commands:
             return None
         return (
@@ -96,7 +99,7 @@ class McpInvoker:
             return DATABASE_UNAVAILABLE
 
     async def list_tools(self, server: ConnectableServer) -> tuple[ListedTool, ...]:
-        """By a session of its own, which is closed again. Raises McpUnreachableError."""
+        """List the server's tools in a separate session. Raises McpUnreachableError."""
         if (refusal := self.refusal(server.spec)) is not None:
             raise McpUnreachableError(f"MCP server '{server.spec.name}': its command {refusal}.")
         link = self._new(server, opened=_nothing)
@@ -107,8 +110,8 @@ class McpInvoker:
             await link.aclose()
 
     def forget(self, project_id: UUID | None) -> None:
-        """Something about the project's servers changed; None: about any project's. Sessions with
-        one that is gone or another now are closed."""
+        """Reload the project's servers, which have changed; None: those of all projects. Sessions
+        with a server that was changed or deleted are closed."""
         self._changes += 1
         for key in [key for key in self._servers if project_id in (None, key[0])]:
             del self._servers[key]
@@ -188,7 +191,7 @@ class McpInvoker:
     async def _check(self, link: McpSession) -> None:
         try:
             server = await self._server(link.server.project_id, link.server.spec.name)
-        except Exception as error:  # whatever it is, the next call says it
+        except Exception as error:  # the next call reports it
             log.info(
                 "mcp_session_not_checked", server=link.server.spec.name, error=str(error)[:300]
             )
@@ -200,7 +203,8 @@ class McpInvoker:
         self._carry(link, self._took(link))
 
     def _relist(self, link: McpSession) -> None:
-        """Once at a time; what changes meanwhile is read once more."""
+        """Refresh the list of a session. Only one refresh runs at a time; a change during it causes
+        another one."""
         if link in self._tasks or not link.is_open:
             self._again.add(link)
         elif link.usable and link in self._links.values():
@@ -219,7 +223,7 @@ class McpInvoker:
 
     async def _listed_again(self, link: McpSession) -> None:
         await asyncio.sleep(link.listed_at + RELIST_PAUSE_SECONDS - _now())
-        self._again.discard(link)  # this list shows what changed before it
+        self._again.discard(link)  # this list includes all earlier changes
         try:
             await link.refresh_list()
         except Exception as error:
@@ -263,7 +267,7 @@ async def _call(link: McpSession, call: Invocation, tool: str, deadline: float) 
     except Exception as error:
         if (said := sdk.rpc_error(error)) is not None:
             return _failed(link, *said)
-        if isinstance(error, RuntimeError | ValueError):  # an answer that the SDK refuses
+        if isinstance(error, RuntimeError | ValueError):  # the SDK refuses the answer
             return Failed(FailureKind.INVALID_RESPONSE, f"{type(error).__name__}: {error}"[:500])
         raise
     return result_outcome(result)

@@ -1,5 +1,5 @@
-"""What an MCP server that is a command writes to its standard error: passed on to the service's
-own, with the last line kept, so that an error can say why the command has died."""
+"""The standard error of an MCP server that is started by a command. It is copied to the service's
+own, and the last line is kept for error messages."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ MAX_LINE: Final = 300
 """Characters of the last line."""
 _READ_BYTES: Final = 65_536
 _LINE_BYTES: Final = 4096
-"""Of a line's beginning. Its end alone could be a credential without its name."""
+"""Bytes of a line's beginning. The end alone could be a credential without its name."""
 _HIDDEN: Final = "…"
 _CREDENTIALS: Final = re.compile(
     r"""(?ix)
@@ -38,14 +38,15 @@ class StandardError:
 
     @property
     def last_line(self) -> str:
-        """The last line that is not empty, without credentials; empty if there is none."""
+        """The last line that is not empty, without credentials. Empty if there is none."""
         last = (self._rest if self._rest.strip() else self._line).decode(errors="replace")
         printable = "".join(c if c.isprintable() else " " for c in clean_text(last))
         return without_credentials(" ".join(printable.split()))[:MAX_LINE]
 
     @contextmanager
     def open_file(self) -> Generator[TextIO]:
-        """Yield the file for the process to write to. What was written is read by the end."""
+        """Yield the file that the process writes to. Everything written is read when the block
+        ends."""
         loop = asyncio.get_running_loop()
         source, target = os.pipe()
         os.set_blocking(source, False)
@@ -66,13 +67,13 @@ class StandardError:
         *lines, rest = (self._rest + data).split(b"\n")
         self._line = next((one for one in reversed(lines) if one.strip()), self._line)[:_LINE_BYTES]
         self._rest = rest[:_LINE_BYTES]
-        with suppress(OSError, ValueError):  # the service's own may be gone
+        with suppress(OSError, ValueError):  # the service's own may be closed
             sys.stderr.write(data.decode(errors="replace"))
             sys.stderr.flush()
 
 
 def without_credentials(text: str) -> str:
-    """Return the text without what looks like a key, a token or a password."""
+    """Return the text without anything that looks like a key, a token or a password."""
     return _CREDENTIALS.sub(
         lambda found: f"{found['name'] or found['scheme'] or found['user'] or ''}{_HIDDEN}", text
     )

@@ -1,8 +1,8 @@
-"""The program in which one call of a tool with `isolation="process"` runs.
+"""The program that runs one call of a tool with `isolation="process"`.
 
-Its first line of standard input is the request; its standard output carries one line of JSON for
-each progress, one when the function starts, and one with the outcome. What the function prints
-goes to standard error. When the input ends, the service is gone: the process group ends itself.
+The first line of standard input is the request. Standard output carries one line of JSON for each
+progress report, one when the function starts, and one with the outcome. The function's own output
+goes to standard error. When the input ends, the service is gone, and the process group ends itself.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from runward.tools.plugin.tool import binder_of, find_tool
 
 _OUT, _IN = 1, 0
 _CRITICAL: Final = 50
-"""The level of what is logged here: what becomes of the call is for the service to log."""
+"""The log level of this program. The service logs the outcome of the call."""
 
 
 class _Lines:
-    """To the service. The function may report from threads of its own."""
+    """Lines to the service. The function may report from several threads."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out: Final = out

@@ -1,4 +1,4 @@
-"""What a plugin's functions are told about the call, the run or the check that they serve."""
+"""The contexts that a plugin's functions receive: of the call, the run or the check."""
 
 import copy
 import time
@@ -16,21 +16,21 @@ _HIDDEN: Final = "…"
 
 
 class PluginError(Exception):
-    """A plugin that cannot be used; the text names the module and the function."""
+    """A plugin cannot be used. The message names the module and the function."""
 
 
 class ToolError(Exception):
-    """Raise it in a tool: the model reads the text. Of every other exception it learns only that
-    the tool failed."""
+    """An error for the model: raise it in a tool, and the model reads its text. For any other
+    exception, the model learns only that the tool failed."""
 
 
 class ToolContextError(Exception):
-    """A tool asked its context for something that is not there, or gave it what it cannot take."""
+    """A tool asked its context for something that does not exist, or gave it an invalid value."""
 
 
 def jsonable(value: Any) -> JsonValue:
-    """As JSON: models, dataclasses, enums, dates, sets. NaN and infinities become null. Raises
-    ValueError saying what cannot be JSON."""
+    """Return the value as JSON: models, dataclasses, enums, dates, sets. NaN and infinities become
+    null. Raises ValueError with the reason if it cannot be JSON."""
     try:
         return to_jsonable_python(value, inf_nan_mode="null")
     except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
@@ -38,8 +38,9 @@ def jsonable(value: Any) -> JsonValue:
 
 
 class State(MutableMapping[str, Any]):
-    """The session's state as this call sees it: read it, set keys, delete keys. What changed,
-    also inside of a value, is committed together with the call's result, and not if it fails."""
+    """The session's state at the start of the call: read it, set keys, delete keys. Changes, also
+    inside a value, are committed together with the call's result. If the call fails, they are
+    dropped."""
 
     def __init__(self, before: Mapping[str, JsonValue]) -> None:
         self._before = before
@@ -49,7 +50,7 @@ class State(MutableMapping[str, Any]):
         return self._now[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        """A copy of `value` is kept. Raises ToolContextError."""
+        """Store a copy of `value`. Raises ToolContextError."""
         if not isinstance(cast(object, key), str):
             raise ToolContextError(f"a key of the state must be a text, not {key!r:.100}")
         self._now[key] = _json("state", key, value)
@@ -64,13 +65,13 @@ class State(MutableMapping[str, Any]):
         return len(self._now)
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value that is kept, so that changing it counts."""
+        """Return the stored value itself, so that a change in it counts."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def changes(self) -> JsonObject:
-        """What is new or different, and null for what was removed. Raises ToolContextError."""
+        """Return new and changed keys, and null for removed ones. Raises ToolContextError."""
         now = {key: _json("state", key, value) for key, value in self._now.items()}
         changed: JsonObject = {
             key: value
@@ -88,8 +89,8 @@ def _json(what: str, key: str, value: Any) -> JsonValue:
 
 
 class ProgressReport:
-    """Progress is told by the call itself, so that it works without a loop; `await` does nothing
-    more."""
+    """A result that can be awaited or not. Progress was already reported by the call itself, so
+    that it works without an event loop."""
 
     def __await__(self) -> Generator[None]:
         return
@@ -98,7 +99,7 @@ class ProgressReport:
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """What a call is told from outside. `seconds`: how long it may take, from now."""
+    """The facts about a call. `seconds` is its limit from now."""
 
     run_id: str
     call_id: str
@@ -114,20 +115,20 @@ class CallFacts:
 
 @dataclass(slots=True)
 class CallRequests:
-    """What the tool asked for besides its output."""
+    """The tool's requests besides its output."""
 
     transfer_to: str | None = None
     escalate: bool = False
     revealed: set[str] = field(default_factory=set[str])
-    """Secrets that it was given."""
+    """The values of the secrets that the tool read."""
     finished: bool = False
-    """Nobody waits for it any more."""
+    """Whether the call has ended."""
 
 
 class ToolContext:
-    """The call that is being made. A function gets it by naming it as its first parameter.
+    """The current call. A function receives it by declaring it as its first parameter.
 
-    `call_id` is the model's own id, unique in the run; `idempotency_key` is unique everywhere and
+    `call_id` is the model's own ID, unique in the run. `idempotency_key` is unique everywhere and
     the same for every attempt. `context` is what the run was started with. `metadata` is stored
     with the result and never shown to the model.
     """
@@ -155,11 +156,12 @@ class ToolContext:
         self._wishes = CallRequests()
 
     def deadline(self) -> float:
-        """The seconds that are left."""
+        """The remaining time in seconds."""
         return max(0.0, self._ends - time.monotonic())
 
     def secret(self, name: str) -> str:
-        """The operator's environment variable `RUNWARD_SECRET_NAME`. Raises ToolContextError."""
+        """Return the operator's environment variable `RUNWARD_SECRET_NAME`. Raises
+        ToolContextError."""
         if name not in self._secrets:
             raise ToolContextError(
                 f"there is no secret {name!r}: the operator sets RUNWARD_SECRET_{name}"
@@ -168,19 +170,19 @@ class ToolContext:
         return self._secrets[name]
 
     def transfer_to(self, agent: str) -> None:
-        """Let another agent take the run over after this call. Raises ToolContextError for one
-        that the agent may not hand over to."""
+        """Hand the run over to another agent after this call. Raises ToolContextError for an agent
+        that is not among the handoffs."""
         if agent not in self._handoffs:
             known = ", ".join(self._handoffs) or "none"
             raise ToolContextError(f"this run cannot be handed over to {agent!r}; known: {known}")
         self._wishes.transfer_to = agent
 
     def escalate(self) -> None:
-        """End the agent after this turn: whoever asked it goes on."""
+        """End the agent after this turn. Its caller continues."""
         self._wishes.escalate = True
 
     def progress(self, fraction: float | None = None, message: str | None = None) -> ProgressReport:
-        """Tell whoever watches the run how far this is, from 0 to 1. `await` it or not."""
+        """Report progress from 0 to 1, and a message. Awaiting it is optional."""
         if not self._wishes.finished:
             text = None if message is None else str(message)
             self._report(*bounded_progress(fraction, text))
@@ -193,8 +195,8 @@ def requests_of(ctx: ToolContext) -> CallRequests:
 
 @dataclass(frozen=True, slots=True)
 class PolicyContext:
-    """For a callable that decides about approval, or whether a tool is shown. `state` is read
-    only."""
+    """The context of a callable that decides about approval, or whether a tool is shown. `state` is
+    read-only."""
 
     run_id: str
     agent: str | None
@@ -205,8 +207,8 @@ class PolicyContext:
 
 @dataclass(frozen=True, slots=True)
 class GuardContext:
-    """For guardrails and hooks. `stage` is the guardrail's stage or the hook's moment; `tool` and
-    `call_id` are None where no call is concerned."""
+    """The context of guardrails and hooks. `stage` is the guardrail's stage or the hook's moment.
+    `tool` and `call_id` are None if there is no call."""
 
     stage: str
     run_id: str

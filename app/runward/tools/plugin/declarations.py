@@ -1,5 +1,5 @@
-"""How a plugin's author declares tools, guardrails and hooks. Nothing is checked here: that
-happens when the plugin is loaded, where an error stops the process."""
+"""Declaration of a plugin's tools, guardrails and hooks. They are checked when the plugin is
+loaded, where an error stops the process."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -37,9 +37,9 @@ DocstringStyle: TypeAlias = Literal["auto", "google", "numpy", "sphinx", "off"]
 Isolation: TypeAlias = Literal["thread", "process"]
 
 AsksApproval: TypeAlias = Callable[[PolicyContext, JsonObject], bool | Awaitable[bool]]
-"""Given the arguments of a call: must a person approve it?"""
+"""Decides whether a person must approve a call with these arguments."""
 AsksEnabled: TypeAlias = Callable[[PolicyContext], bool | Awaitable[bool]]
-"""Is the tool shown to the model in this turn?"""
+"""Decides whether the tool is shown to the model in this turn."""
 DeclaredGuards: TypeAlias = Callable[
     [GuardContext, JsonObject],
     bool | str | Reject | Fail | Awaitable[bool | str | Reject | Fail | None] | None,
@@ -48,8 +48,8 @@ Hooks: TypeAlias = Callable[[GuardContext, JsonObject], Instead | Awaitable[Inst
 
 
 class Options(TypedDict, total=False):
-    """A tool's policy, as code says it. Durations in seconds. Projects may change it for
-    themselves; `docs/plugins.md` says what each does."""
+    """A tool's policy in code. Durations are in seconds. Projects can override it for themselves.
+    `docs/plugins.md` describes each option."""
 
     approval: Literal["never", "always"] | When | Mapping[str, str] | AsksApproval
     approval_expires_seconds: float
@@ -67,18 +67,18 @@ class Options(TypedDict, total=False):
     max_output_bytes: int
     metadata: Mapping[str, JsonValue]
     output_schema: JsonObject | bool
-    """True: made from the type that the function says it returns."""
+    """True: derived from the function's return type."""
     executes: ExecutorKind
-    """The function carries out a tool of this kind that vendors know; its parameters are those of
-    the kind, and a person approves each call unless `approval` says otherwise."""
+    """The function executes a tool of this kind that providers know. Its parameters are those of
+    the kind, and a person approves each call unless `approval` is set."""
     isolation: Isolation
-    """`process`: a fresh process for each call, which a timeout really ends."""
+    """`process`: a new process for each call, which a timeout ends."""
     docstring: DocstringStyle
-    """How the docstring is written; `off`: it is not for models."""
+    """The docstring's style. `off`: it is not for models."""
 
 
 class FunctionTool(Generic[P, R]):
-    """A function that is a tool. It can still be called like the function that it was."""
+    """A function that is a tool. It can still be called like the original function."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ def tool(
     description: str | None = None,
     **options: Unpack[Options],
 ) -> Any:
-    """Make a tool of a function: `@tool`, `@tool(approval="always")`, or `tool(function, …)`."""
+    """Turn a function into a tool: `@tool`, `@tool(approval="always")`, or `tool(function, …)`."""
 
     def declare(function: Callable[..., Any]) -> FunctionTool[..., Any]:
         return FunctionTool(function, options, name=name, description=description)
@@ -136,8 +136,9 @@ def tool(
 
 
 class BaseTool(ABC):
-    """A tool that brings its own JSON Schema: set the attributes, write `run`. `arguments` are as
-    the model gave them, and fit `parameters`. `run` may be a plain method too, on a thread."""
+    """A tool with its own JSON Schema: set the attributes and write `run`. `arguments` are the
+    model's own and match `parameters`. `run` can also be a plain method, which is called on a
+    thread."""
 
     name: str
     description: str = ""
@@ -173,8 +174,8 @@ class NamedHook:
 
 
 def guardrail(*, name: str | None = None) -> Callable[[DeclaredGuards], NamedGuardrail]:
-    """None or True allows, a text or `Reject` rejects, `Fail` fails the run; an exception
-    rejects. Without a name, the function's."""
+    """Declare a guardrail. None or True allows, a text or `Reject` rejects, `Fail` fails the run.
+    An exception rejects. The default name is the function's."""
 
     def declare(function: DeclaredGuards) -> NamedGuardrail:
         return NamedGuardrail(name or getattr(function, "__name__", "guardrail"), function)
@@ -183,8 +184,8 @@ def guardrail(*, name: str | None = None) -> Callable[[DeclaredGuards], NamedGua
 
 
 def hook(*, name: str | None = None) -> Callable[[Hooks], NamedHook]:
-    """None goes on, `Instead(value)` takes the place of what the hook stands before or after.
-    Without a name, the function's."""
+    """Declare a hook. None changes nothing, `Instead(value)` replaces the value that follows or
+    precedes the hook. The default name is the function's."""
 
     def declare(function: Hooks) -> NamedHook:
         return NamedHook(name or getattr(function, "__name__", "hook"), function)

@@ -1,4 +1,4 @@
-"""What a docstring says about a function and its parameters, in the three usual styles."""
+"""Descriptions of a function and its parameters, read from its docstring in one of three styles."""
 
 import inspect
 import logging
@@ -19,7 +19,7 @@ _NUMPY: Final = re.compile(r"^\s*(Parameters|Returns|Raises|Other Parameters)\s*
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocstring:
-    """`text` without the sections about parameters, results and errors."""
+    """A parsed docstring. `text` has no sections about parameters, results and errors."""
 
     text: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -55,8 +55,8 @@ def _parameter_kinds(griffe: ModuleType) -> tuple[Any, ...]:
 
 @cache
 def _griffe() -> ModuleType:
-    """Imported when a plugin with docstrings is loaded: it takes a tenth of a second. It warns of
-    missing annotations, which it is not shown."""
+    """Return the `griffe` module, imported at first use because that takes a tenth of a second. Its
+    warnings about missing annotations are silenced."""
     import griffe  # noqa: PLC0415
 
     logging.getLogger("griffe").setLevel(logging.CRITICAL)

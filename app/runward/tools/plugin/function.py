@@ -1,4 +1,5 @@
-"""A Python function as a tool: one Pydantic model prints its JSON Schema and checks its calls."""
+"""A Python function as a tool. One Pydantic model generates its JSON Schema and validates its
+calls."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -31,14 +32,14 @@ from runward.tools.plugin.typed_dicts import readable_hint
 
 
 class ArgumentsError(Exception):
-    """Arguments that fit the types and still cannot be passed."""
+    """The arguments have the right types and still cannot be passed."""
 
 
 _BY_NAME: Final = (Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD)
 
 
 class _Schema(GenerateJsonSchema):
-    """Without titles made from names, and without a warning for a default that is no JSON."""
+    """A schema generator that adds no titles, and does not warn about a default that is no JSON."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012  # never changed
         "skipped-choice",
@@ -49,7 +50,7 @@ class _Schema(GenerateJsonSchema):
         return False
 
     def field_is_present(self, field: Any) -> bool:
-        """A field of a dataclass that its `__init__` does not take is not shown."""
+        """Hide a field of a dataclass that its `__init__` does not take."""
         taken = self.mode != "validation" or field.get("init") is not False
         return taken and super().field_is_present(field)
 
@@ -78,7 +79,8 @@ _OFFSET: Final = r"(Z|[+-]\d{2}:?\d{2})?"
 def _temporal(
     pattern: str, schema: core_schema.DatetimeSchema | core_schema.TimeSchema
 ) -> JsonSchemaValue | None:
-    """Without the format of JSON Schema, which demands an offset. None: so does the type."""
+    """Return a schema with a pattern instead of the JSON Schema format, which requires an offset.
+    None: the type requires one, too."""
     constraint = schema.get("tz_constraint")
     if constraint is not None and constraint != "naive":
         return None
@@ -88,8 +90,8 @@ def _temporal(
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """How a function is called. `context`: the name of its first parameter, if that is where it
-    wants its ToolContext."""
+    """The signature of a function. `context` is the name of its first parameter if that takes the
+    ToolContext."""
 
     function: Callable[..., Any]
     model: type[BaseModel]
@@ -97,8 +99,8 @@ class Signature:
     context: str | None
 
     def call(self, ctx: ToolContext, arguments: JsonObject) -> Callable[[], Any]:
-        """The call, to be made. Raises pydantic.ValidationError, or ArgumentsError where `**kwargs`
-        repeat a parameter."""
+        """Return a callable that makes the call. Raises pydantic.ValidationError, or ArgumentsError
+        if `**kwargs` repeat a parameter."""
         given = self.model.model_validate_json(compact(arguments))
         positional: list[Any] = []
         named: dict[str, Any] = {}
@@ -121,7 +123,7 @@ class Signature:
         return ctx if name == self.context else getattr(given, _field(index))
 
     def schema(self) -> JsonObject:
-        """Raises PluginError."""
+        """Return the parameters' schema. Raises PluginError."""
         try:
             made = self.model.model_json_schema(schema_generator=_Schema)
         except PydanticUserError as error:
@@ -130,7 +132,7 @@ class Signature:
 
 
 def read_signature(function: Callable[..., Any], docstring: ParsedDocstring) -> Signature:
-    """Raises PluginError."""
+    """Read a function's signature. Raises PluginError."""
     where = name_of(function)
     try:
         parameters = inspect.signature(function).parameters
@@ -161,7 +163,7 @@ def read_signature(function: Callable[..., Any], docstring: ParsedDocstring) -> 
 
 
 def return_schema(function: Callable[..., Any]) -> JsonObject:
-    """Of what the function says that it returns. Raises PluginError."""
+    """Return the schema of the function's return type. Raises PluginError."""
     where = name_of(function)
     hint = get_type_hints(function, include_extras=True).get("return", Parameter.empty)
     if hint is Parameter.empty:
@@ -175,14 +177,15 @@ def return_schema(function: Callable[..., Any]) -> JsonObject:
 
 
 def name_of(function: Any) -> str:
-    """`package.module:function`."""
+    """Return the function's name as `package.module:function`."""
     module = getattr(function, "__module__", None) or type(function).__module__
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return f"{module}:{name}"
 
 
 def without_titles(schema: JsonObject) -> JsonObject:
-    """Without the names of Python classes, and without `default: null`, which says nothing."""
+    """Return the schema without the names of Python classes, and without `default: null`, which has
+    no meaning."""
 
     def bare(node: JsonValue, class_name: str | None = None) -> JsonValue:
         if not isinstance(node, dict):
@@ -203,12 +206,13 @@ def without_titles(schema: JsonObject) -> JsonObject:
 
 
 def _field(index: int) -> str:
-    """Fields of the model have names of their own: any parameter's name is allowed then."""
+    """Return the name of a field of the model. Fields have names of their own, so that a parameter
+    can have any name."""
     return f"p{index}"
 
 
 def _argument(parameter: Parameter, hint: Any, description: str | None) -> tuple[Any, Any]:
-    """What create_model takes for it."""
+    """Return the parameter's field in the form that create_model takes."""
     default: Any = ... if parameter.default is Parameter.empty else parameter.default
     if parameter.kind is Parameter.VAR_POSITIONAL:
         hint, default = list[hint], Field(default_factory=list)
@@ -225,7 +229,7 @@ def _argument(parameter: Parameter, hint: Any, description: str | None) -> tuple
 
 
 def _stated(hint: Any, default: Any) -> list[FieldInfo]:
-    """The `Field(...)`s that the author wrote for a parameter, the strongest first."""
+    """Return the `Field(...)`s that the author wrote for a parameter, the strongest first."""
     found: list[FieldInfo] = [default] if isinstance(default, FieldInfo) else []
     if get_origin(hint) is Annotated:
         found += [one for one in reversed(get_args(hint)[1:]) if isinstance(one, FieldInfo)]
@@ -250,7 +254,7 @@ def _is_context(hint: Any) -> bool:
 def _blamed(
     fields: Mapping[str, Any], parameters: Mapping[str, Parameter], error: Exception
 ) -> str:
-    """Which parameter it is that Pydantic cannot take."""
+    """Return the parameter that Pydantic does not support."""
     for index, name in enumerate(parameters):
         if _field(index) in fields:
             try:
@@ -261,7 +265,7 @@ def _blamed(
 
 
 def _reason(error: Exception) -> str:
-    """The line that says it: of an error from the depths of a schema the last one."""
+    """Return the line with the reason. For an error from inside a schema, this is the last one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

@@ -1,4 +1,4 @@
-"""One call of a plugin function, from its arguments to its outcome, bounded in time."""
+"""One call of a plugin function, from its arguments to its outcome, with a time limit."""
 
 import asyncio
 import inspect
@@ -19,27 +19,28 @@ from runward.tools.plugin.results import failure_of, outcome_of, raised_at, wron
 log = structlog.get_logger()
 
 GRACE_SECONDS: Final = 0.5
-"""How long a cancelled function may take to clean up before it is left behind."""
+"""Seconds for a cancelled function to clean up before it is left behind."""
 NOT_CANCELLED: Final = "CancelledError: nobody had cancelled the call."
 
 BindArguments: TypeAlias = Callable[[ToolContext, JsonObject], Callable[[], Any]]
 FunctionRun: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Makes the call where it belongs: on the loop, or on a thread."""
+"""Makes the call on the loop or on a thread."""
 
 
 class LeaseGoneError(Exception):
-    """Another worker has the run by now."""
+    """Another worker holds the lease of the run."""
 
 
 async def run_function(
     begin: BindArguments, run: FunctionRun, ctx: ToolContext, arguments: JsonObject
 ) -> Outcome:
-    """Whatever the function does is an outcome, `sys.exit()` too; only being cancelled is not."""
+    """Run the function and return its outcome. Every exception becomes an outcome, also
+    `sys.exit()`, except a cancellation."""
     try:
         call = begin(ctx, arguments)
     except (ValidationError, ArgumentsError) as error:
         return wrong_arguments(error)
-    except Exception as error:  # an author's own validator
+    except Exception as error:  # raised by an author's validator
         return failure_of(error, ctx)
     try:
         value = await run(call)
@@ -52,7 +53,7 @@ async def run_function(
         return LEASE_LOST
     except UnavailableError:
         return DATABASE_UNAVAILABLE
-    except BaseException as error:  # a tool's failure is never ours
+    except BaseException as error:  # a tool's failure never ends the worker
         log.warning(
             "plugin_tool_failed",
             call=ctx.idempotency_key,
@@ -69,7 +70,8 @@ async def call_directly(call: Callable[[], Any]) -> Any:
 async def limit_time(
     work: Awaitable[Outcome], ctx: ToolContext, *, seconds: float, tool_name: str
 ) -> Outcome:
-    """TIMEOUT after `seconds`. What raises CancelledError without being cancelled has failed."""
+    """Return the outcome of `work`, or TIMEOUT after `seconds`. A CancelledError without a
+    cancellation is a failure."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=seconds)
@@ -98,4 +100,4 @@ async def _end(task: asyncio.Future[Outcome], what: str) -> None:
         log.warning("plugin_task_left_behind", tool=what)
         task.add_done_callback(lambda _: log.info("plugin_task_ended", tool=what))
     elif not task.cancelled():
-        task.exception()  # seen: it came too late
+        task.exception()  # retrieved, so that asyncio does not log it

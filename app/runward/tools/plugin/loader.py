@@ -1,4 +1,5 @@
-"""Finding plugins: the entry points `runward.tools` and the modules that the operator names."""
+"""The plugins of a process: those of the entry points `runward.tools` and the modules that the
+operator names."""
 
 import importlib
 import re
@@ -15,14 +16,14 @@ from runward.tools.plugin.tool import PluginTool, check_callable, make_tool
 
 ENTRY_POINTS: Final = "runward.tools"
 TOOLS: Final = "TOOLS"
-"""The list of a module's tools; without one, what is decorated in it."""
+"""The list of a module's tools. Without it, all decorated functions of the module count."""
 PLUGIN_NAME: Final = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
 _NAMES: Final = "a letter, then up to 127 letters, digits, dots, dashes and underscores"
 
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """All by name."""
+    """The loaded tools, guardrails and hooks by name."""
 
     tools: Mapping[str, PluginTool] = field(default_factory=dict[str, PluginTool])
     guardrails: Mapping[str, NamedGuardrail] = field(default_factory=dict[str, NamedGuardrail])
@@ -30,8 +31,8 @@ class Plugins:
 
 
 def load_plugins(modules: Sequence[str]) -> Plugins:
-    """`modules`: `package.module` or `package.module:name`, besides the installed entry points.
-    Raises PluginError."""
+    """Load the modules, given as `package.module` or `package.module:name`, and the installed entry
+    points. Raises PluginError."""
     named = [*_installed(), *((module, "RUNWARD_PLUGINS") for module in modules)]
     wanted: dict[str, str] = {}
     for value, origin in named:
@@ -44,7 +45,7 @@ def load_plugins(modules: Sequence[str]) -> Plugins:
 
 
 def collect(items: Sequence[Any], origin: str = "the list") -> Plugins:
-    """Tools, guardrails and hooks that are at hand already. Raises PluginError."""
+    """Collect tools, guardrails and hooks that are already loaded. Raises PluginError."""
     collected = _Collected()
     for item in items:
         collected.add(item, origin)
@@ -60,7 +61,7 @@ class _Collected:
         self._seen: list[Any] = []
 
     def add(self, item: Any, origin: str) -> None:
-        """The same object twice, by way of two modules, is one."""
+        """Add an item. The same object from two modules counts once."""
         if any(item is one for one in self._seen):
             return
         self._seen.append(item)
@@ -100,7 +101,7 @@ class _Collected:
 
 
 def _installed() -> Iterator[tuple[str, str]]:
-    """Sorted, so that every process has the same order."""
+    """Return the installed entry points, sorted, so that every process has the same order."""
     found = sorted(entry_points(group=ENTRY_POINTS), key=lambda one: (one.name, one.value))
     for point in found:
         of = f" of {point.dist.name}" if point.dist is not None else ""
@@ -147,5 +148,6 @@ def _is_declared(one: Any) -> bool:
 
 
 def _made_in(one: Any, module: ModuleType) -> bool:
-    """What a module merely imported is another's. Of an object: where its class is."""
+    """Return whether the value is defined in the module and not only imported. For an object, the
+    module of its class counts."""
     return one.__module__ == module.__name__

@@ -1,4 +1,4 @@
-"""What a tool may return besides plain values: texts, images and files."""
+"""Parts that a tool can return besides plain values: texts, images and files."""
 
 import base64
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """By `url`, or as `data`: bytes, or base64 text."""
+    """An image, by `url` or as `data`: bytes, or base64 text."""
 
     url: str | None = None
     data: bytes | str | None = None
@@ -25,7 +25,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """By `url`, or as `data`: bytes, or base64 text."""
+    """A file, by `url` or as `data`: bytes, or base64 text."""
 
     url: str | None = None
     data: bytes | str | None = None
@@ -47,7 +47,7 @@ class Content:
 
 
 def parts_of(value: Any) -> tuple[Part, ...] | None:
-    """None: it is a plain value. Raises ValueError for parts that cannot be shown."""
+    """Return the parts, or None for a plain value. Raises ValueError for invalid parts."""
     if isinstance(value, Content):
         parts: tuple[Any, ...] = value.parts
     elif isinstance(value, Text | Image | File):

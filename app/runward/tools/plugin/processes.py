@@ -1,6 +1,6 @@
-"""Calls of tools with `isolation="process"`: each in a fresh process, which really ends with it.
+"""Calls of tools with `isolation="process"`, each in a new process that ends with it.
 
-The request and the answers are JSON; what a function is told and gives back is never pickled.
+The request and the answers are JSON. Arguments and results are never pickled.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ from runward.tools.plugin.context import CallFacts
 log = structlog.get_logger()
 
 MAX_LINE: Final = 33_554_432
-"""Bytes of one answer, base64 included."""
+"""Bytes of one line, base64 included."""
 MAX_FRAME_DEPTH: Final = MAX_DEPTH + 8
-"""Of one line: a value, and what is around it."""
+"""The depth of one line: a value and the message around it."""
 
 
 class Processes:
-    """At most `limit` at once; more calls wait their turn, within their own timeouts."""
+    """Runs at most `limit` processes at once. More calls wait, within their own timeouts."""
 
     def __init__(self, limit: int) -> None:
         self._slots = asyncio.Semaphore(limit)
@@ -48,7 +48,8 @@ class Processes:
         report: Report,
         may_send: Callable[[], Awaitable[bool]],
     ) -> Outcome:
-        """`reference`: `package.module:name`. Cancelled: the process and its children are dead."""
+        """Run a call. `reference` is `package.module:name`. If it is cancelled, the process and its
+        children are killed."""
         async with self._slots:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "runward.tools.plugin.child_process"),
@@ -84,7 +85,7 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
     assert process.stdin is not None
     assert process.stdout is not None
     started = False
-    with suppress(ConnectionError):  # it ended at once: reading says so too
+    with suppress(ConnectionError):  # it ended at once, which reading reports too
         process.stdin.write(compact(request).encode() + b"\n")
         await process.stdin.drain()
     while True:
@@ -121,7 +122,8 @@ def _outcome(shown: Any) -> Outcome:
 
 
 def _close_pipes(process: Process) -> None:
-    """Another process may hold their other ends, and asyncio would wait until they are closed."""
+    """Close the process's pipes. Another process may hold their other ends, and asyncio would wait
+    until these are closed."""
     transport: SubprocessTransport = cast(Any, process)._transport
     for number in (0, 1):
         pipe = transport.get_pipe_transport(number)
@@ -132,7 +134,7 @@ def _close_pipes(process: Process) -> None:
 
 
 def _kill(process: Process) -> None:
-    """With its group. It has not been waited for, so the number is still its own."""
+    """Kill the process and its group. It has not been waited for, so its ID is still its own."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,5 +1,5 @@
-"""The plugins of this process: their tools, guardrails and hooks, and the callables that decide
-about their tools."""
+"""Execution of the plugins of this process: their tools, guardrails and hooks, and the callables
+that decide about their tools."""
 
 import asyncio
 import copy
@@ -48,17 +48,17 @@ from runward.tools.plugin.tool import PluginTool
 log = structlog.get_logger()
 
 POLICY_SECONDS: Final = 5.0
-"""How long a callable may take to decide whether a call needs approval, or a tool is shown."""
+"""Seconds for a callable to decide whether a call needs approval, or whether a tool is shown."""
 POLICY_THREADS: Final = 32
-"""For callables that decide, guardrails and hooks: busy tools do not keep them waiting."""
+"""Threads for deciding callables, guardrails and hooks, so that busy tools do not delay them."""
 
 PluginCheck: TypeAlias = Callable[[JsonObject], Awaitable[Any]]
-"""A guardrail or hook, by its payload."""
+"""Calls a guardrail or hook with a payload."""
 
 
 class PluginHost:
-    """Implements `ToolExecutor`. `threads`: how many synchronous functions run at once, and as many
-    processes. `secrets`: what `ctx.secret(name)` gives, by name."""
+    """Calls plugins' functions. `threads` is the number of synchronous functions, and of processes,
+    that run at once. `secrets` are the values that `ctx.secret(name)` returns, by name."""
 
     def __init__(
         self, plugins: Plugins, *, threads: int = 32, secrets: Mapping[str, str] | None = None
@@ -71,15 +71,15 @@ class PluginHost:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the code says of its tools."""
+        """The specs of all loaded tools, as declared in code."""
         return tuple(tool.spec for tool in self._plugins.tools.values())
 
     def __contains__(self, name: str) -> bool:
-        """Whether a tool of that name is loaded."""
+        """Return whether a tool of that name is loaded."""
         return name in self._plugins.tools
 
     def spec_of(self, name: str) -> ToolSpec | None:
-        """The tool's spec as the code says it."""
+        """Return the tool's spec as declared in code."""
         tool = self._plugins.tools.get(name)
         return None if tool is None else tool.spec
 
@@ -112,8 +112,8 @@ class PluginHost:
     async def needs_approval(
         self, spec: ToolSpec, arguments: JsonObject, ctx: PolicyContext
     ) -> bool:
-        """What the callable of `spec.approval` says; True also where it fails, takes too long, or
-        is not loaded."""
+        """Return the result of the callable of `spec.approval`. True if it fails, takes too long,
+        or is not loaded."""
         tool = self._plugins.tools.get(spec.name)
         if tool is None or tool.approval is None or tool.spec.approval != spec.approval:
             return True
@@ -121,8 +121,8 @@ class PluginHost:
         return decided is not False
 
     async def is_enabled(self, spec: ToolSpec, ctx: PolicyContext) -> bool:
-        """What the callable of `spec.enabled` says; False also where it fails, takes too long, or
-        is not loaded."""
+        """Return the result of the callable of `spec.enabled`. False if it fails, takes too long,
+        or is not loaded."""
         tool = self._plugins.tools.get(spec.name)
         if tool is None or tool.enabled is None or tool.spec.enabled != spec.enabled:
             return False
@@ -137,17 +137,18 @@ class PluginHost:
         return frozenset(self._plugins.hooks)
 
     def guardrail(self, name: str) -> PluginCheck | None:
-        """None: no plugin has one of that name."""
+        """Return the guardrail, or None if no plugin has one of that name."""
         found = self._plugins.guardrails.get(name)
         return None if found is None else self._asking(found.function)
 
     def hook(self, name: str) -> PluginCheck | None:
-        """None: no plugin has one of that name."""
+        """Return the hook, or None if no plugin has one of that name."""
         found = self._plugins.hooks.get(name)
         return None if found is None else self._asking(found.function)
 
     async def run_guardrail(self, name: str, payload: JsonObject) -> GuardrailVerdict:
-        """Never raises; the caller bounds the time. What is no verdict rejects."""
+        """Return the guardrail's verdict. An answer that is no verdict rejects. Never raises. The
+        caller limits the time."""
         ask = self.guardrail(name)
         if ask is None:
             return Reject("", detail="No plugin of this process has that guardrail.")
@@ -158,7 +159,7 @@ class PluginHost:
             return Reject("", detail=describe_error(error))
 
     async def run_hook(self, name: str, payload: JsonObject) -> HookAnswer:
-        """Never raises; the caller bounds the time."""
+        """Return the hook's answer. Never raises. The caller limits the time."""
         ask = self.hook(name)
         if ask is None:
             return HookFailure("No plugin of this process has that hook.")
@@ -169,11 +170,11 @@ class PluginHost:
             return HookFailure(describe_error(error))
 
     def close(self) -> None:
-        """Processes end; threads are not waited for, and keep nothing from ending."""
+        """End the processes. Threads are daemons and are not waited for."""
         self._processes.close()
 
     def _runner(self, tool: PluginTool, call: Invocation, busy: list[bool]) -> FunctionRun:
-        """`busy[0]` is made False when a thread is found."""
+        """Return a runner for the tool. `busy[0]` becomes False when a thread is free."""
         if tool.on_loop:
             return call_directly
 
@@ -200,7 +201,7 @@ class PluginHost:
     async def _decide(
         self, function: Callable[..., Any], what: str, spec: ToolSpec, *args: Any
     ) -> Any:
-        """None: no answer."""
+        """Return the callable's decision, or None if it did not decide."""
         try:
             async with asyncio.timeout(POLICY_SECONDS):
                 decided = await self._call(function, *args)
@@ -212,7 +213,8 @@ class PluginHost:
             return None
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """On the loop or on a thread. What ends a process, or a task of its own, is an error."""
+        """Call the function on the loop or on a thread. An exception that would end the process or
+        the task becomes an error."""
         asking = asyncio.ensure_future(self._called(function, *args))
         try:
             await asyncio.wait({asking})
@@ -252,7 +254,7 @@ def _facts(call: Invocation) -> CallFacts:
 
 
 def _on_this_loop(report: Report) -> Report:
-    """`report` from any thread."""
+    """Return a `report` that can be called from any thread."""
     loop, here = asyncio.get_running_loop(), threading.get_ident()
 
     def tell(progress: float | None, message: str | None) -> None:

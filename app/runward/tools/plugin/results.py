@@ -1,4 +1,4 @@
-"""What a plugin function's answer, or its exception, means for the call. Pure."""
+"""Translation of a plugin function's result, or its exception, into an outcome. Pure."""
 
 import traceback
 from contextlib import suppress
@@ -23,14 +23,14 @@ from runward.tools.plugin.parts import parts_of
 
 MAX_DETAIL: Final = 2000
 MAX_MESSAGE: Final = 2048
-"""Characters of an operator's detail, and of a tool's own message for the model."""
+"""Characters of a detail for operators, and of a tool's own message for the model."""
 MAX_NAMED: Final = 10
-"""Arguments of which a message says what is wrong."""
+"""Arguments whose problems one message lists."""
 _HIDDEN: Final = "…"
 
 
 def outcome_of(value: Any, ctx: ToolContext) -> Outcome:
-    """Of what the function returned."""
+    """Return the outcome of the function's result."""
     wishes = requests_of(ctx)
     try:
         parts = parts_of(value)
@@ -48,7 +48,8 @@ def outcome_of(value: Any, ctx: ToolContext) -> Outcome:
 
 
 def failure_of(error: BaseException, ctx: ToolContext) -> Failed:
-    """Of what the function raised; `ToolError` alone speaks to the model."""
+    """Return the outcome of the function's exception. The model reads only the text of a
+    `ToolError`."""
     detail = without_secrets(describe_error(error), ctx)
     message = None
     if isinstance(error, ToolError):
@@ -58,7 +59,7 @@ def failure_of(error: BaseException, ctx: ToolContext) -> Failed:
 
 
 def wrong_arguments(error: ValidationError | ArgumentsError) -> Failed:
-    """They fit the schema, but not the function's types."""
+    """Return the outcome of arguments that match the schema but not the function's types."""
     if isinstance(error, ValidationError):
         found = error.errors(include_url=False, include_context=False, include_input=False)
         lines = [f"{_path(one['loc'])}: {one['msg']}" for one in found[:MAX_NAMED]]
@@ -69,7 +70,7 @@ def wrong_arguments(error: ValidationError | ArgumentsError) -> Failed:
 
 
 def describe_error(error: BaseException) -> str:
-    """`ValueError: its text`, for an operator."""
+    """Return an exception as `ValueError: its text`, for an operator."""
     try:
         text = str(error)
     except Exception as other:  # an author's __str__
@@ -79,13 +80,13 @@ def describe_error(error: BaseException) -> str:
 
 
 def raised_at(error: BaseException) -> str | None:
-    """`file:line`, for the log: what was raised stays out of it."""
+    """Return `file:line` of an exception for the log, without its text."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
 
 
 def without_secrets(text: str, ctx: ToolContext) -> str:
-    """What the tool got from `ctx.secret` does not come back in errors."""
+    """Return the text without the secrets that the tool read with `ctx.secret`."""
     for secret in requests_of(ctx).revealed:
         text = without_secret(text, secret, _HIDDEN)
     return text
@@ -97,7 +98,7 @@ def _metadata(ctx: ToolContext) -> JsonObject | None:
     except ValueError as error:
         raise ValueError(f"its metadata: {error}") from None
     if not isinstance(metadata, dict):
-        raise ValueError("its metadata is not a dict")  # of the tool's value
+        raise ValueError("its metadata is not a dict")  # not the tool's own error
     return metadata or None
 
 

@@ -1,7 +1,8 @@
-"""Where synchronous plugin functions run: a thread for each call, up to a limit.
+"""Threads for synchronous plugin functions: one for each call, up to a limit.
 
-A thread cannot be ended from outside. One whose call was given up goes on by itself and no longer
-counts, so that others may start; as many as the limit are put up with, then they count again.
+A thread cannot be ended from outside. If a call is abandoned, its thread continues and no longer
+counts, so that other calls can start. As many threads as the limit can be abandoned; after that
+they count again.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ class ThreadSlots:
 
     @property
     def abandoned(self) -> int:
-        """Threads that still run for calls which were given up."""
+        """The number of threads that still run for abandoned calls."""
         return self._abandoned
 
     async def run(
@@ -45,7 +46,7 @@ class ThreadSlots:
     ) -> Any:
         """Return the result of `function`, or raise its error. `on_start` is called when a thread
         is free. If the call had to wait for one, `after_wait` is called first, and nothing starts
-        if it raises. `what` is for the log."""
+        if it raises. `tool_name` is for the log."""
         has_to_wait = self._slots.locked()
         await self._slots.acquire()
         try:
@@ -84,7 +85,7 @@ class ThreadSlots:
 
 
 class _Job:
-    """A daemon thread: it never keeps the process from ending."""
+    """A daemon thread, which never keeps the process from ending."""
 
     def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.answer: asyncio.Future[Any] = loop.create_future()
@@ -102,7 +103,7 @@ class _Job:
     def _run(self) -> None:
         try:
             value = self._function()
-        except BaseException as error:  # it is handed on, whatever it is
+        except BaseException as error:  # passed on to the caller
             self._tell(self._failed, error)
         else:
             self._tell(self._returned, value)

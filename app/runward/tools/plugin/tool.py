@@ -1,4 +1,4 @@
-"""One tool of a plugin, checked and ready to be called."""
+"""The tools of a plugin, checked and ready to be called."""
 
 import inspect
 import sys
@@ -23,7 +23,7 @@ TOOL_STAGES: Final = ("pre_approval", "input", "output")
 _OURS: Final = frozenset({"isolation", "docstring", "output_schema"})
 _NOT_OF_PLUGINS: Final = frozenset({"url", "agent", "output", "headers", "code", "mcp", "hosted"})
 _CALLABLE: Final = {"approval": 2, "enabled": 1}
-"""Options that may be functions, and how many arguments these take."""
+"""Options that can be functions, and the number of their arguments."""
 _CHOICES: Final = {"isolation": ("thread", "process"), "executes": tuple(EXECUTORS)} | {
     "docstring": ("auto", "google", "numpy", "sphinx", "off")
 }
@@ -31,9 +31,10 @@ _CHOICES: Final = {"isolation": ("thread", "process"), "executes": tuple(EXECUTO
 
 @dataclass(frozen=True, slots=True)
 class PluginTool:
-    """`begin` binds arguments, and gives back the call itself; it raises ValidationError or
-    ArgumentsError. `on_loop`: the call is a coroutine. `approval` and `enabled` are the author's
-    callables; `reference` is where another process finds the function."""
+    """One tool of a plugin. `bind` binds arguments and returns a callable that makes the call; it
+    raises ValidationError or ArgumentsError. `on_loop`: the call is a coroutine. `approval` and
+    `enabled` are the author's callables. `reference` is the name under which another process
+    imports the function."""
 
     spec: ToolSpec
     bind: Callable[[ToolContext, JsonObject], Callable[[], Any]]
@@ -45,7 +46,8 @@ class PluginTool:
 
 
 def make_tool(item: Any) -> PluginTool:
-    """Of a function, decorated or not, or a BaseTool, object or class. Raises PluginError."""
+    """Create a tool from a function, decorated or not, or from a BaseTool, object or class. Raises
+    PluginError."""
     if isinstance(item, type) and issubclass(item, BaseTool):
         return _of_object(_instance(item))
     if isinstance(item, BaseTool):
@@ -58,7 +60,7 @@ def make_tool(item: Any) -> PluginTool:
 
 
 def binder_of(item: Any) -> Callable[[ToolContext, JsonObject], Callable[[], Any]]:
-    """The `begin` of what was checked before, without its schema."""
+    """Return the `bind` of an item that was already checked, without building its schema."""
     if isinstance(item, type):
         item = item()
     if isinstance(item, BaseTool):
@@ -68,8 +70,8 @@ def binder_of(item: Any) -> Callable[[ToolContext, JsonObject], Callable[[], Any
 
 
 def find_tool(reference: str) -> Any:
-    """The function, FunctionTool or BaseTool at `package.module:name`, whose module is imported.
-    Raises LookupError."""
+    """Return the function, FunctionTool or BaseTool at `package.module:name`, whose module is
+    imported. Raises LookupError."""
     module, _, path = reference.partition(":")
     found: Any = sys.modules[module]
     for step in path.split("."):
@@ -156,7 +158,7 @@ def _tool(
 
 
 def _spec(where: str, options: Options, **contract: Any) -> ToolSpec:
-    """Raises PluginError that says everything that is wrong."""
+    """Return the tool's spec. Raises PluginError with all problems."""
     policy = {
         key: _named(where, key, value) if key in _CALLABLE else value
         for key, value in options.items()
@@ -181,7 +183,8 @@ def _spec(where: str, options: Options, **contract: Any) -> ToolSpec:
 
 
 def _executor(where: str, kind: ExecutorKind, contract: dict[str, Any]) -> dict[str, Any]:
-    """Its parameters are those that vendors know, and its own must be able to take them."""
+    """Return the options of an executor. Its parameters are those that providers know, and the
+    function must accept them."""
     known = EXECUTORS[kind]
     wanted = known.parameters["properties"]
     own = contract["parameters"].get("properties", {})
@@ -193,8 +196,8 @@ def _executor(where: str, kind: ExecutorKind, contract: dict[str, Any]) -> dict[
 
 
 def _digest(source: Any, options: Options) -> str | None:
-    """Of the tool's own source and of its callables'; not of what they call. None: there is no
-    source, as of what was compiled."""
+    """Return a digest of the source of the tool and of its callables, but not of the functions that
+    they call. None: there is no source, as for compiled code."""
     asked: list[Any] = [options[key] for key in sorted(_CALLABLE.keys() & options.keys())]
     sources = [source, *(one for one in asked if callable(one))]
     try:
@@ -213,7 +216,7 @@ def _named(where: str, key: str, value: Any) -> Any:
 
 
 def check_callable(where: str, option: str, function: Callable[..., Any], count: int) -> None:
-    """Whether it takes that many arguments. Raises PluginError."""
+    """Check that the function takes that many arguments. Raises PluginError."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # of a function that is not written in Python
@@ -249,7 +252,7 @@ def _problems(spec: ToolSpec) -> list[str]:
 
 
 def _check_choices(where: str, options: Options) -> None:
-    """What the type checker would have said, for those who use none."""
+    """Check the values that a type checker would have checked."""
     known = {*ToolSpec.model_fields, *_OURS} - {"name", "description", "parameters", "type"}
     for key, value in options.items():
         if key not in known or key in _NOT_OF_PLUGINS:
@@ -259,7 +262,7 @@ def _check_choices(where: str, options: Options) -> None:
 
 
 def _check_reachable(where: str) -> None:
-    """Whether a fresh process can import it."""
+    """Check that a new process can import the function."""
     module = where.partition(":")[0]
     try:
         reachable = module != "__main__" and "<" not in where and find_tool(where) is not None

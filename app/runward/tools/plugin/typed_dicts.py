@@ -1,7 +1,7 @@
-"""Type hints made again as Pydantic can read them, and as JSON can be read into them.
+"""Type hints in the form that Pydantic and JSON need.
 
-`typing.TypedDict` before Python 3.12 does not keep what Pydantic has to know of it. A `Literal` of
-an enum's members takes no JSON: here it takes their values.
+`typing.TypedDict` before Python 3.12 lacks information that Pydantic needs. A `Literal` of an
+enum's members accepts no JSON; here it accepts their values.
 """
 
 import sys
@@ -16,8 +16,8 @@ from typing_extensions import TypedDict
 
 
 def readable_hint(hint: Any, seen: tuple[Any, ...] = ()) -> Any:
-    """`hint` with every TypedDict and every Literal in it as Pydantic can read it. A TypedDict that
-    contains itself stays as it is."""
+    """Return `hint` with each TypedDict and each Literal in it in a form that Pydantic can read. A
+    TypedDict that contains itself stays unchanged."""
     if hint in seen:
         return hint
     if is_typed_dict(hint) and type(hint).__module__ == "typing" and sys.version_info < (3, 12):
@@ -42,7 +42,8 @@ def _generic(hint: Any, origin: Any, inside: tuple[Any, ...], seen: tuple[Any, .
 
 
 def _of_values(hint: Any, members: tuple[Any, ...]) -> Any:
-    """Of a Literal with members of enums: one of their values, read as those members."""
+    """Return a hint for a Literal with members of enums: it accepts their values and reads them as
+    these members."""
     if not any(isinstance(one, Enum) for one in members):
         return hint
     values = {one.value if isinstance(one, Enum) else one: one for one in members}

@@ -1,4 +1,4 @@
-"""The headers that a webhook tool may add to its calls, and the secrets that they name."""
+"""The headers that a webhook tool can add to its calls, and the secrets that they name."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 
 
 def secret_references(headers: Mapping[str, HeaderValue]) -> dict[str, str]:
-    """The name of each secret that is referred to, by the path of the reference."""
+    """Return the name of each referenced secret, by the path of the reference."""
     return {
         f"headers.{name[:128]}.secret": value.secret
         for name, value in headers.items()
@@ -38,8 +38,8 @@ def secret_references(headers: Mapping[str, HeaderValue]) -> dict[str, str]:
 def resolve_headers(
     headers: Mapping[str, HeaderValue], secrets: Mapping[str, str]
 ) -> dict[str, str]:
-    """The values to send. A sealed value is empty. Raises KeyError for a secret that is not among
-    `secrets`."""
+    """Return the values to send. A sealed value is empty. Raises KeyError for a secret that is not
+    among `secrets`."""
     return {
         name: value.resolve(secrets)
         if isinstance(value, SecretRef)
@@ -51,7 +51,7 @@ def resolve_headers(
 
 
 def check_headers(headers: Mapping[str, str], *, at: str = "headers") -> list[FieldError]:
-    """What is wrong with them. Never quotes a value, which may be a credential."""
+    """Return the problems of the headers. Never quotes a value, which may be a credential."""
     problems: list[FieldError] = []
     seen: set[str] = set()
     for name, value in headers.items():

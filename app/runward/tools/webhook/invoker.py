@@ -1,4 +1,4 @@
-"""Tools that are somebody's HTTP endpoint: one signed POST is one attempt."""
+"""Calls of webhook tools: one signed POST is one attempt."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -18,12 +18,12 @@ from runward.tools.webhook.headers import check_headers, resolve_headers, secret
 from runward.tools.webhook.response import read_outcome
 
 ReadSecrets: TypeAlias = Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
-"""Reads the values of a project's secrets by name. One that does not exist is left out. Raises
+"""Reads the values of a project's secrets by name. Missing ones are left out. Raises
 UnavailableError."""
 MAX_RESPONSE_BYTES: Final = 1_048_576
-"""At least as much is read of any answer; more where the tool's max_output_bytes says so."""
+"""The least limit of a response. It is larger if the tool's max_output_bytes is."""
 OFF_LOOP_BYTES: Final = 65_536
-"""A larger answer is read on a thread: one of 10 MiB with millions of values takes seconds."""
+"""A larger response is parsed on a thread: 10 MiB with millions of values take seconds."""
 NOTICE_SECONDS: Final = 5.0
 NOTICE_RESPONSE_BYTES: Final = 1024
 
@@ -35,7 +35,7 @@ _WHY: Final = {
 
 
 class WebhookInvoker:
-    """Implements `ToolExecutor`."""
+    """Calls webhook tools."""
 
     def __init__(self, posts: SignedPostClient, secrets: ReadSecrets) -> None:
         self._posts = posts
@@ -57,8 +57,8 @@ class WebhookInvoker:
                 assert_never(answer)
 
     async def notify_cancelled(self, call: Invocation, reason: str) -> bool:
-        """Tell the tool that nobody waits for its answer any more. Best effort, one attempt;
-        whether it was told. Never raises."""
+        """Notify the tool that the call was cancelled. Makes one attempt, returns whether it
+        succeeded, and never raises."""
         notice_id = f"{call_id_of(call)}_cancelled"
         body = cancel_notice(call, reason)
         answer = await self._post(call, notice_id, body, NOTICE_SECONDS, NOTICE_RESPONSE_BYTES)
@@ -95,7 +95,7 @@ class WebhookInvoker:
         )
 
     async def _headers(self, call: Invocation) -> dict[str, str] | Failed:
-        """With the project's secrets as they are now."""
+        """Return the tool's headers with the current values of the project's secrets."""
         names = set(secret_references(call.tool.headers).values())
         found: Mapping[str, str] = {}
         if names:
@@ -116,12 +116,12 @@ def _now() -> float:
 
 
 def call_id_of(call: Invocation) -> str:
-    """The id that is unique everywhere and the same for every attempt at the call."""
+    """Return the ID that is unique everywhere and the same for every attempt of the call."""
     return format_id(Prefix.CALL, call.call_uuid)
 
 
 def call_body(call: Invocation) -> JsonObject:
-    """What the tool receives. `deadline_ms`: for how long the answer is waited for."""
+    """Return the body of a call. `deadline_ms` is the time until Runward stops waiting."""
     context: JsonValue = dict(call.context) if call.context is not None else None
     return {
         "type": "tool_call",

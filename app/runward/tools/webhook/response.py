@@ -1,7 +1,8 @@
-"""What a webhook's answer means: a result, an error, or "later". Pure; SEMANTICS section 3.
+"""Translation of a webhook tool's response into an outcome: a result, an error, or "later". Pure;
+SEMANTICS section 3.
 
-A plain endpoint that answers 200 with JSON or text must work, and nothing that a tool sends may
-break a run: what cannot be stored is replaced and the result marked `sanitised`.
+A plain endpoint that returns 200 with JSON or text must work, and no response may break a run: a
+value that cannot be stored is replaced, and the result is marked `sanitised`.
 """
 
 import codecs
@@ -31,7 +32,7 @@ from runward.egress.responses import EgressResponse
 from runward.tools.content import read_content
 
 MAX_MESSAGE: Final = 2048
-"""Characters of a tool's own error message that the model gets to read."""
+"""Characters of a tool's own error message that the model reads."""
 MAX_DEPTH: Final = 64
 MAX_RETRY_AFTER: Final = 86_400.0
 _MESSAGE_KEYS: Final = ("message", "error", "detail", "title", "output", "content")
@@ -43,7 +44,7 @@ _CHARSET: Final = re.compile(r'charset="?([^";\s]+)', re.IGNORECASE)
 
 
 class _UnusableError(ValueError):
-    """A body that cannot be a result; the text says why."""
+    """The body cannot be a result. The message is the reason."""
 
 
 def read_outcome(answer: EgressResponse) -> Outcome:
@@ -92,7 +93,7 @@ def _result(answer: EgressResponse) -> Outcome:
 
 
 def _read(answer: EgressResponse) -> tuple[JsonValue, bool]:
-    """The body as JSON or text, and whether something in it had to be replaced."""
+    """Return the body as JSON or text, and whether a part of it had to be replaced."""
     kind, charset = _kind(answer)
     try:
         text = answer.body.decode(charset)
@@ -101,7 +102,7 @@ def _read(answer: EgressResponse) -> tuple[JsonValue, bool]:
     if kind == "application/json" or kind.endswith("+json"):
         return parse_leniently(text)
     if kind in ("", "application/octet-stream", "application/x-www-form-urlencoded"):
-        # Nobody said what it is; a plain server that prints JSON means JSON.
+        # There is no media type. Treat a body that parses as JSON as JSON.
         try:
             return parse_leniently(text)
         except _UnusableError:
@@ -111,8 +112,8 @@ def _read(answer: EgressResponse) -> tuple[JsonValue, bool]:
 
 
 def parse_leniently(text: str) -> tuple[JsonValue, bool]:
-    """JSON as tools print it. NaN, infinities and numbers that no double holds become null;
-    duplicate keys, NUL and lone surrogates are mended; each is reported."""
+    """Parse JSON as tools write it. NaN, infinities and numbers that no double holds become null.
+    Duplicate keys, NUL and lone surrogates are repaired. Each change is reported."""
     data = text.encode(errors="surrogatepass")
     if holds_too_many_values(data):
         raise _UnusableError(f"the body holds more than {MAX_VALUES:,} values")
@@ -129,7 +130,7 @@ def parse_leniently(text: str) -> tuple[JsonValue, bool]:
 
 
 def _is_plain(text: str, value: Any) -> bool:
-    """Whether the text of strict JSON, and its value, hold nothing that has to be looked for."""
+    """Return whether the text is strict JSON and its value needs no repair."""
     deep = text.count("[") + text.count("{") > MAX_DEPTH and is_nested_deeper(value, MAX_DEPTH)
     return not deep and "\\u0000" not in text and not may_hold_huge_number(text)
 
@@ -161,8 +162,7 @@ def _sane(value: Any, depth: int) -> tuple[JsonValue, bool]:
 
 
 def _error_message(answer: EgressResponse) -> str | None:
-    """What the tool says to the model. Pages for people (HTML) and anything unread are nothing
-    for it."""
+    """Return the tool's message for the model. Web pages (HTML) and unread bodies give none."""
     kind, _ = _kind(answer)
     if answer.encoding is not None or not answer.body.strip():
         return None
@@ -180,7 +180,7 @@ def _error_message(answer: EgressResponse) -> str | None:
 
 
 def _declared(value: JsonObject) -> str | None:
-    """The first that there is of message, error, detail, title … in the usual shapes."""
+    """Return the first of message, error, detail, title … in the usual shapes."""
     content = read_content(value)
     if content is not None and content.text:
         return _capped(content.text)
@@ -202,8 +202,8 @@ def _capped(text: str) -> str | None:
 
 
 def _retry_after(answer: EgressResponse) -> float | None:
-    """Seconds. A date is taken relative to the answer's own Date, so that no clock of ours
-    matters."""
+    """Return the delay in seconds. A date is compared with the response's own Date, so that this
+    host's clock does not matter."""
     value = answer.headers.get("retry-after", "").strip()
     try:
         seconds = float(value)
@@ -217,7 +217,7 @@ def _retry_after(answer: EgressResponse) -> float | None:
 
 
 def _kind(answer: EgressResponse) -> tuple[str, str]:
-    """Media type, lower case and perhaps empty, and the charset to decode with."""
+    """Return the media type, in lower case and perhaps empty, and the charset."""
     header = answer.headers.get("content-type", "")
     charset = match[1] if (match := _CHARSET.search(header)) else ""
     kind = clean_text(header.partition(";")[0].strip().lower())[:100]
@@ -225,7 +225,7 @@ def _kind(answer: EgressResponse) -> tuple[str, str]:
 
 
 def _codec(charset: str) -> str:
-    """Return the codec for a charset, which has many names: `latin1` is `iso-8859-1`."""
+    """Return Python's name of a charset, which has many names: `latin1` is `iso-8859-1`."""
     try:
         name = codecs.lookup(charset).name
     except (LookupError, ValueError):

@@ -1,4 +1,4 @@
-"""Chat Completions, at OpenAI or any server that speaks it."""
+"""Models behind the Chat Completions API, at OpenAI or any compatible server."""
 
 from dataclasses import replace
 from typing import Final
@@ -31,7 +31,7 @@ class OpenAIChat:
         return ABILITIES
 
     async def open(self) -> None:
-        """Optional: the first call is as fast as the others after it."""
+        """Open the connection now, so that the first call is as fast as later ones. Optional."""
         await self._line.open()
 
     async def aclose(self) -> None:

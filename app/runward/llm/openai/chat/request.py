@@ -1,9 +1,10 @@
-"""A turn in the words of Chat Completions: items to messages, tools, and the declared settings.
+"""Translation of a turn into a Chat Completions request: messages, tools and settings.
 
-What the protocol cannot say is said in text, never dropped: `tool`, `assistant` and `system`
-messages hold text alone, so an image or a file in one of them is announced there and sent in a
-`user` message right behind (for results: behind the last result of the response); a file that is
-only a URL becomes a line of text. Reasoning items stay here: the protocol has no field for them.
+Content that the protocol cannot carry is replaced by text, never dropped. `tool`, `assistant` and
+`system` messages hold only text, so an image or a file in one of them is announced there and sent
+in a `user` message directly after it (for results: after the last result of the response). A file
+that is only a URL becomes a line of text. Reasoning items are not sent: the protocol has no field
+for them.
 """
 
 from collections.abc import Iterable
@@ -32,7 +33,8 @@ RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
 
 
 def request_body(request: ModelRequest, functions: Functions, *, stream: bool) -> JsonObject:
-    """Settings are taken as they are: `check_settings` has judged them at creation."""
+    """Return the request's body. The settings were validated by `check_settings` when the run was
+    created."""
     output = None if request.output_schema is None else output_format(request.output_schema)
     instructions = (
         request.instructions if output is None else output.extend_instructions(request.instructions)
@@ -83,17 +85,17 @@ def _choice(choice: RequestedToolChoice) -> JsonValue:
 
 
 class _Writer:
-    """The messages so far. Calls join the assistant's text before them; the results that follow
-    are put into the order of those calls."""
+    """Builds the messages. Calls join the assistant's text before them. The results that follow are
+    sorted into the order of those calls."""
 
     def __init__(self, instructions: str) -> None:
         self._messages: list[JsonValue] = []
         if instructions:
             self._messages.append({"role": "system", "content": instructions})
-        self._assistant: JsonObject | None = None  # the last message, while calls may still join
+        self._assistant: JsonObject | None = None  # the last message, open for calls
         self._calls: dict[str, str] = {}  # of the last response: id -> name
         self._results: list[ToolResult] = []
-        self._attachments: list[tuple[str, list[MediaPart]]] = []  # for behind the results
+        self._attachments: list[tuple[str, list[MediaPart]]] = []  # follow the results
 
     def add(self, item: Item) -> None:
         match item:
@@ -145,8 +147,8 @@ class _Writer:
             self._assistant = written
 
     def _join(self, assistant: JsonObject, content: MessageContent) -> None:
-        """Words between calls, or behind them, go into the message with the calls: nothing but the
-        results may follow it."""
+        """Add text between or after calls to the message with the calls, because only the results
+        may follow it."""
         text, media = _split(content)
         said = assistant.get("content")
         if text:
@@ -155,7 +157,7 @@ class _Writer:
             self._attachments.append(("Attached to the assistant message above:", media))
 
     def _flush_results(self) -> None:
-        """Nothing to do, unless results have come since the last message."""
+        """Append the results since the last message, if there are any."""
         if not self._results:
             return
         order = {call_id: at for at, call_id in enumerate(self._calls)}
@@ -187,7 +189,7 @@ def _result_text(result: ToolResult) -> tuple[str, list[MediaPart]]:
 
 
 def _split(content: MessageContent) -> tuple[str, list[MediaPart]]:
-    """The text, which announces what could not stay in it."""
+    """Return the text, which announces the media that are sent separately, and these media."""
     if isinstance(content, str):
         return content, []
     media = [part for part in content if isinstance(part, MediaPart)]

@@ -1,8 +1,8 @@
-"""What Chat Completions answers, merged into one ModelResponse: whole bodies and streams.
+"""Translation of a Chat Completions response, whole or streamed, into one ModelResponse.
 
-A stream's tool calls are told apart by (index, id), since some servers number every call 0. The
-finish reason never decides whether there are calls. Plain dicts throughout: as the SDK's
-objects, frames cost more than all the rest of a call.
+A stream's tool calls are distinguished by (index, id), because some servers give every call the
+index 0. The finish reason never decides whether there are calls. Frames stay plain dicts: creating
+the SDK's objects would cost more than the rest of a call.
 """
 
 from dataclasses import dataclass, field
@@ -44,11 +44,11 @@ CUT_OFF: Final = frozenset({"length", "content_filter"})
 
 
 MAX_NAME: Final = 1024
-"""Characters of a call's name. No tool has so long a name; the rest of one is not kept."""
+"""Characters of a call's name. No tool's name is longer, so the rest is dropped."""
 
 MAX_READ: Final = 4 * 1_048_576
-"""Characters of arguments that are read to find where a call ends, of one response. Longer ones
-are taken for one call."""
+"""Characters of arguments in one response that are scanned for the end of a call. Longer arguments
+count as one call."""
 
 
 @dataclass(slots=True)
@@ -63,13 +63,13 @@ class _Call:
 
     @property
     def unread(self) -> int:
-        """How many characters `complete` has to read."""
+        """Return the number of characters that `complete` has to read."""
         return sum(map(len, self.arguments[self._counted :]))
 
     @property
     def complete(self) -> bool:
-        """Whether the arguments are a whole JSON object. Reads each piece once, and parses once at
-        most, when the last brace is closed."""
+        """Return whether the arguments are a whole JSON object. Reads each piece once, and parses
+        at most once, when the last brace is closed."""
         for piece in self.arguments[self._counted :]:
             self._braces.feed(piece)
         self._counted = len(self.arguments)
@@ -81,7 +81,8 @@ class _Call:
 
 
 class ChatMerge:
-    """One response in the making. `feed` takes the frames in order; `result` is for the end."""
+    """Merges the frames of one response. `feed` takes the frames in order; `result` returns the
+    response at the end."""
 
     def __init__(self, on_delta: OnDelta) -> None:
         self._on_delta = on_delta
@@ -96,8 +97,8 @@ class ChatMerge:
         self.done = False
 
     def feed(self, data: bytes) -> None:
-        """Raises ModelError for a frame that is not JSON and for an error that the server
-        reports inside the stream."""
+        """Add a frame. Raises ModelError for a frame that is not JSON, and for an error that the
+        server reports inside the stream."""
         if data == DONE:
             self.done = True
             return
@@ -109,7 +110,7 @@ class ChatMerge:
             self._take_calls(delta, streamed=True)
 
     def whole(self, body: bytes) -> ModelResponse:
-        """A response that came in one piece, not as a stream."""
+        """Return the response of a whole body, without a stream."""
         choice = self._opened(parse_object(body))
         if choice is None:
             raise invalid_response("it has no choices")
@@ -120,7 +121,7 @@ class ChatMerge:
         return self.result()
 
     def result(self) -> ModelResponse:
-        """Raises ModelError if the stream ended before the response did."""
+        """Return the response. Raises ModelError if the stream ended too early."""
         if self._finish is None and not self.done:
             raise broken_stream()
         calls = self._requested()
@@ -138,7 +139,7 @@ class ChatMerge:
         )
 
     def _opened(self, frame: Frame) -> Frame | None:
-        """The one choice of a frame, after what stands beside it was taken."""
+        """Return the choice with index 0, after the other fields of the frame were read."""
         if frame.get("error"):
             raise reported_failure(frame["error"])
         if usage := frame.get("usage"):
@@ -178,7 +179,7 @@ class ChatMerge:
             self._take_call(entry, entry.get("index") if streamed else at)
 
     def _take_call(self, entry: Frame, index: Any) -> None:
-        """A piece belongs to the latest call of its index and id, as far as it has them."""
+        """Add a piece to the latest call with its index and id, as far as it has them."""
         function = as_mapping(entry.get("function"))
         call_id, name = str(entry.get("id") or ""), str(function.get("name") or "")[:MAX_NAME]
         piece: Any = function.get("arguments")
@@ -194,9 +195,9 @@ class ChatMerge:
         self._on_delta(ArgumentsDelta(call.position, call.id, call.name, clean_text(text)))
 
     def _begins_another(self, call: _Call, call_id: str, name: str, text: str) -> bool:
-        """A piece that names a function may go on with its call, or begin the next one of a server
-        that numbers all alike: nothing can follow a whole object, and where there are no ids,
-        another name is another call."""
+        """Return whether a piece that names a function begins another call. Some servers give all
+        calls the same index. A new call begins if the arguments of the call are a whole object or,
+        where there are no ids, if the name is another one."""
         if call.arguments and text.strip() and self._is_complete(call):
             return True
         return not (call_id or call.id) and bool(call.name) and name != call.name
@@ -206,7 +207,7 @@ class ChatMerge:
         return self._readable >= 0 and call.complete
 
     def _begun(self, index: int | None, call_id: str) -> _Call:
-        """Raises ModelError for one call too many."""
+        """Create a call. Raises ModelError if there are too many."""
         if len(self._calls) >= MAX_CALLS:
             raise too_many_calls()
         call = _Call(len(self._calls), call_id)
@@ -217,8 +218,8 @@ class ChatMerge:
         return call
 
     def _requested(self) -> tuple[RequestedCall, ...]:
-        """The last call is cut off if the response was; without a finish reason, if it is no
-        whole JSON object."""
+        """Return the calls. The last one is marked as truncated if the response was cut off or,
+        without a finish reason, if its arguments are not a whole JSON object."""
         calls = [
             RequestedCall(clean_text(c.id), clean_text(c.name), join_text(c.arguments))
             for c in self._calls
@@ -240,7 +241,8 @@ def _is_object(arguments: str) -> bool:
 
 
 def _first(choices: Any) -> Frame | None:
-    """The choice with index 0. A server that is asked for several mixes their frames."""
+    """Return the choice with index 0. A server mixes the frames of several choices if the request
+    asks for them."""
     for choice in cast(list[Any], choices) if isinstance(choices, list) else []:
         if as_mapping(choice).get("index") in (0, None):
             return as_mapping(choice)
@@ -248,8 +250,8 @@ def _first(choices: Any) -> Frame | None:
 
 
 def _of_parts(content: Any) -> tuple[str, str]:
-    """The text and the thoughts of a list of parts, which some servers send where OpenAI sends
-    text. Mistral's thoughts are parts of their own, with their text in parts again.
+    """Return the text and the reasoning of a list of parts, which some servers send where OpenAI
+    sends text. Mistral's reasoning is a part whose text is again in parts.
     https://docs.mistral.ai/capabilities/reasoning"""
     text: list[str] = []
     thoughts: list[str] = []

@@ -1,4 +1,4 @@
-"""What OpenAI ran by itself, as people read it: whatever it is, the item is kept whole."""
+"""Translation of calls that OpenAI runs itself. The whole item is kept."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -22,8 +22,8 @@ KINDS: Final[Mapping[str, str]] = {
 
 
 def read_hosted_call(item: JsonObject, tools: DeclaredTools) -> HostedCall:
-    """A kind that is not known has its item's type for a kind, and no arguments or output of its
-    own: `data` has them."""
+    """Return the item as a hosted call. An unknown kind is named after the item's type and has no
+    arguments or output; `data` has them."""
     type_ = str(item.get("type"))
     kind = KINDS.get(type_, type_)
     arguments, output = _READ.get(type_, _unknown)(item)
@@ -55,7 +55,7 @@ def _code_interpreter(item: JsonObject) -> tuple[JsonObject, JsonValue]:
 
 
 def _image_generation(item: JsonObject) -> tuple[JsonObject, JsonValue]:
-    """The picture itself is in `data` alone: it is large."""
+    """Return the arguments and the output without the image, which is large. `data` has it."""
     prompt = item.get("revised_prompt")
     about = {key: item.get(key) for key in ("output_format", "size", "quality", "background")}
     output: JsonObject = {**about, "error": item.get("error")}

@@ -1,9 +1,9 @@
-"""Calls of OpenAI's own kinds that are carried out here: their items as calls like any other, and
-what came of them as the outputs that OpenAI wants back.
+"""Calls of OpenAI's own tools that Runward executes: items to calls, and results to the outputs
+that OpenAI expects.
 
-A result that has OpenAI's shape passes as it is. Any other is said in that shape: what a shell
-wrote, what became of a patch. The output of a computer must be a picture; where there is none, an
-empty one is sent and a message of the user says so.
+A result that has OpenAI's shape is passed on unchanged. Any other is converted to that shape: the
+output of a shell, the result of a patch. The output of a computer must be a picture. If there is
+none, an empty one is sent, and a user message explains it.
 """
 
 import shlex
@@ -33,7 +33,7 @@ SCREENSHOT: Final = "computer_screenshot"
 
 
 def arguments_of(item: JsonObject) -> str:
-    """What the model asks for, as the kind's arguments
+    """Return the item's arguments in the form of its kind
     (`runward.domain.registry.provider_tools`)."""
     match item:
         case {"type": "shell_call", "action": dict(action)}:
@@ -57,7 +57,7 @@ def arguments_of(item: JsonObject) -> str:
 
 
 def native_call(item: JsonObject, call: ToolCall) -> JsonObject:
-    """The item as it goes back: with the call's id and arguments as they are now."""
+    """Return the item to send back, with the call's current id and arguments."""
     said = {key: value for key, value in item.items() if key != "created_by"}
     if said["type"] == APPROVAL:
         return said | {"id": call.call_id}
@@ -80,7 +80,8 @@ def native_call(item: JsonObject, call: ToolCall) -> JsonObject:
 
 
 def native_output(item: JsonObject, result: ToolResult) -> tuple[JsonObject, tuple[Part, ...]]:
-    """What is said of a call's result, and what has no place there: it follows in a message."""
+    """Return the output item of a call's result, and the parts that do not fit in it. They follow
+    in a message."""
     kind = item["type"]
     if kind == APPROVAL:
         answer: JsonObject = {
@@ -108,7 +109,7 @@ def native_output(item: JsonObject, result: ToolResult) -> tuple[JsonObject, tup
 
 
 def text_in(content: Iterable[JsonValue]) -> str:
-    """The text of the parts of a message."""
+    """Return the text of the parts of a message."""
     return "".join(
         text
         for part in content
@@ -117,12 +118,12 @@ def text_in(content: Iterable[JsonValue]) -> str:
 
 
 def objects_in(value: JsonValue) -> list[JsonObject]:
-    """Those of an array; of anything else none."""
+    """Return the objects of an array, or none if the value is not an array."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def parse_or_keep(arguments: JsonValue) -> JsonValue:
-    """The text of a JSON value as that value; what is none stays as it is."""
+    """Return the JSON value of a text, or the text itself if it is not JSON."""
     if not isinstance(arguments, str):
         return arguments
     try:
@@ -132,7 +133,7 @@ def parse_or_keep(arguments: JsonValue) -> JsonValue:
 
 
 def _command(action: JsonObject) -> str:
-    """One line for a shell that does what the program, its environment and its place say."""
+    """Return a shell command line for the program, its environment and its directory."""
     match action.get("command"):
         case list(words):
             line = shlex.join(map(str, words))
@@ -150,7 +151,7 @@ def _command(action: JsonObject) -> str:
 
 
 def _actions(item: JsonObject) -> JsonValue:
-    """One action, as older models write it, is a list of one."""
+    """Return the actions. Older models send a single action instead of a list."""
     actions = item.get("actions")
     if actions is not None:
         return actions
@@ -162,8 +163,8 @@ def _text(result: ToolResult) -> str:
 
 
 def _without_notes(result: ToolResult) -> tuple[str, JsonValue]:
-    """Lines that Runward put before the tool's own output, each in parentheses, and that output:
-    as JSON where it is."""
+    """Return the lines in parentheses that Runward put before the tool's output, and that output,
+    parsed if it is JSON."""
     if result.parts or not isinstance(result.output, str):
         return "", join_text(result.parts) if result.parts else result.output
     lines = result.output.split("\n")
@@ -189,7 +190,7 @@ def _chunks(notes: str, output: JsonValue, result: ToolResult) -> list[JsonValue
 
 
 def _chunk(given: JsonValue) -> JsonObject | None:
-    """What one command wrote and how it ended; None: it is not that."""
+    """Return the output and the exit of one command, or None if the value has another shape."""
     match given:
         case {"outcome": {"type": "timeout"}}:
             outcome: JsonObject = {"type": "timeout"}
@@ -217,7 +218,8 @@ def _patched(notes: str, output: JsonValue, result: ToolResult) -> JsonObject:
 def _screenshot(
     said: JsonObject, item: JsonObject, result: ToolResult
 ) -> tuple[JsonObject, tuple[Part, ...]]:
-    """Whoever let the call run has seen the vendor's checks, so they are acknowledged."""
+    """Return the picture as the call's output. The provider's safety checks are acknowledged,
+    because the approver has seen them."""
     checks = item.get("pending_safety_checks")
     if checks:
         said["acknowledged_safety_checks"] = checks

@@ -1,7 +1,7 @@
-"""A turn in the words of the Responses API: items to `input`, and the declared settings.
+"""Translation of a turn into a request of the Responses API: `input` and settings.
 
-What was OpenAI's own goes back as it was: reasoning, calls of its tools, citations. Reasoning and
-the item that it led to go together or not at all, or OpenAI refuses the request.
+OpenAI's own items go back unchanged: reasoning, calls of its tools, citations. OpenAI refuses a
+reasoning item without the item that followed it, and the reverse, so both are sent or neither.
 """
 
 from collections.abc import Iterable
@@ -34,14 +34,15 @@ from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools
 
 ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 LEADS_TO: Final = "leads_to"
-"""Our own mark on a kept reasoning item: the id of the item that came directly after it."""
+"""Runward's own field in a stored reasoning item: the ID of the item that directly followed it."""
 HANDLED_SETTINGS: Final = frozenset({"stream", "store", "verbosity", "extra_body"})
-"""Settings that are not said as they stand."""
+"""Settings that are not passed on unchanged."""
 
 
 def request_body(request: ModelRequest, tools: DeclaredTools, *, encrypted: bool) -> JsonObject:
-    """Settings are taken as they are: `check_settings` has judged them at creation. `encrypted`:
-    the model's reasoning is asked for in a form that can be given back."""
+    """Return the request's body. The settings were validated by `check_settings` when the run
+    was created. `encrypted`: ask for the model's reasoning in an encrypted form that can be sent
+    back."""
     settings: JsonObject = {
         name: value for name, value in request.settings.items() if value is not None
     }
@@ -92,7 +93,7 @@ def _text(output: OutputFormat | None, settings: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """`plain`: what is said instead where the reasoning before it cannot be given back."""
+    """One item of the input. `plain` replaces it if the reasoning before it cannot be sent."""
 
     said: JsonObject
     plain: JsonObject | None = None
@@ -100,7 +101,7 @@ class _Entry:
 
 
 class _Writer:
-    """The input so far. The results that follow calls are put into the order of those calls."""
+    """Builds the input. The results that follow calls are sorted into the order of those calls."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
@@ -126,7 +127,7 @@ class _Writer:
                     self._entries.append(_Entry(said, leads_to=data.get(LEADS_TO)))
 
     def finished(self, *, stored: bool) -> list[JsonValue]:
-        """Backwards, so that reasoning sees what is left behind it."""
+        """Return the items. They are filtered from the end: reasoning needs the item after it."""
         self._flush_results()
         kept: list[_Entry] = []
         for entry in reversed(self._entries):
@@ -157,7 +158,7 @@ class _Writer:
             self._entries.append(_Entry(said))
 
     def _flush_results(self) -> None:
-        """Nothing to do, unless results have come since the last call."""
+        """Append the results since the last call, if there are any."""
         if not self._results:
             return
         order = {call_id: at for at, call_id in enumerate(self._calls)}
@@ -182,7 +183,8 @@ def _own(native: Native | None) -> JsonObject | None:
 
 
 def _call(call: ToolCall) -> _Entry:
-    """`native` of a function's call is what stands beside its name and arguments."""
+    """Return the call's item. The `native` data of a function call are its fields besides name and
+    arguments."""
     data = _own(call.native)
     if data is not None and "type" in data:
         said = native_call(data, call)
@@ -208,8 +210,8 @@ def _hosted(item: HostedCall) -> _Entry:
 
 
 def _assistant(message: Message, text: str) -> _Entry:
-    """An item of OpenAI's own goes back as one; with its citations, unless somebody here has
-    changed the text that they are about."""
+    """Return the message's item. An item of OpenAI's own goes back with its citations, unless the
+    text that they refer to was changed."""
     plain: JsonObject = {"role": "assistant", "content": text}
     data = _own(message.native)
     if data is None:

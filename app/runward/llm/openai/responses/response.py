@@ -1,8 +1,8 @@
-"""What the Responses API answers, whole or streamed, as one ModelResponse.
+"""Translation of a response of the Responses API, whole or streamed, into one ModelResponse.
 
-An item counts as it is when it is done; events before that are shown to those who watch, and no
-more. What is nobody's call here (a search of OpenAI's own, an item of a kind that is not known)
-is kept whole, so that it can be given back.
+Only completed items count; earlier events are shown to clients that stream. Items that are not
+calls for Runward (a search that OpenAI ran, an item of an unknown kind) are kept whole, so that
+they can be sent back.
 """
 
 import re
@@ -34,7 +34,7 @@ from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools
 DONE: Final = b"[DONE]"
 FINISHES: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
 CALL_FIELDS: Final = ("id", "namespace", "caller")
-"""Of a function's call, what goes back with it."""
+"""Fields of a function call that are sent back with it."""
 _KIND: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"([a-z_.]+)"')
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _HEARD: Final = frozenset(
@@ -52,24 +52,25 @@ _HEARD: Final = frozenset(
         b"response.reasoning_text.delta",
     }
 )
-"""Events that say something new; others repeat what is said elsewhere, and are not parsed."""
+"""Events with new information. The others repeat it and are not parsed."""
 
 
 class ResponseMerge:
-    """One response in the making. `feed` takes the events in order; `result` is for the end."""
+    """Merges the events of one response. `feed` takes the events in order; `result` returns the
+    response at the end."""
 
     def __init__(self, on_delta: OnDelta, tools: DeclaredTools) -> None:
         self._on_delta = on_delta
         self._offered = tools
         self._calls: dict[int, tuple[int, str, str]] = {}  # by place: position, id, name
         self._items: dict[int | str, tuple[int, Frame]] = {}  # by id, or by place
-        self._values = 0  # in all items, at most
+        self._values = 0  # an upper bound for all items
         self._response: Frame | None = None
         self.done = False
 
     def feed(self, data: bytes) -> None:
-        """Raises ModelError for an event that is not JSON and for an error that is reported
-        inside the stream."""
+        """Add an event. Raises ModelError for an event that is not JSON, and for an error that is
+        reported inside the stream."""
         named = _KIND.match(data)
         if data == DONE or (named is not None and named[1] not in _HEARD):
             return
@@ -118,18 +119,18 @@ class ResponseMerge:
             about = str(item.get("call_id") or ""), str(item.get("name") or "")
             self._calls[place] = (len(self._calls), *about)
             self._show_call(place, "")
-        elif item.get("type") != "message":  # it thinks or works, which may take minutes
+        elif item.get("type") != "message":  # reasoning or a hosted tool, which may take minutes
             self._on_delta(ReasoningDelta(""))
 
     def whole(self, body: bytes) -> ModelResponse:
-        """A response that came in one piece, not as a stream."""
+        """Return the response of a whole body, without a stream."""
         self._response = parse_object(body)
         if self._response.get("error") is None and "output" not in self._response:
             raise invalid_response("it has no output")
         return self.result()
 
     def result(self) -> ModelResponse:
-        """Raises ModelError if the stream ended before the response did, or it failed."""
+        """Return the response. Raises ModelError if it failed or the stream ended too early."""
         response = self._response
         if response is None:
             raise broken_stream()
@@ -153,7 +154,7 @@ class ResponseMerge:
         return ModelResponse(tuple(output), finish, _usage(as_mapping(response.get("usage"))))
 
     def _whole_items(self, response: Frame) -> list[JsonObject]:
-        """Those that came one by one, and those that only the end of the stream lists."""
+        """Return the items that were streamed, and those that only the final event lists."""
         listed: Any = response.get("output")
         streamed = [item for _, item in sorted(self._items.values(), key=lambda one: one[0])]
         items = merge_items(streamed, cast(list[Any], listed) if isinstance(listed, list) else [])
@@ -190,8 +191,9 @@ def _outputs(items: list[JsonObject], offered: DeclaredTools) -> Iterator[Output
 
 
 def _messages(item: JsonObject, *, led: bool) -> Iterator[Message]:
-    """What it says, and what it refuses to say. Beside the text, only what cannot be said anew is
-    kept: citations, the phase, and the id where reasoning came before it."""
+    """Yield the item's text or refusal as a message. Besides the text, only data that cannot be
+    sent in another form is kept: citations, the phase, and the ID if reasoning came before the
+    item."""
     content = objects_in(item.get("content"))
     texts = [part for part in content if part.get("type") == "output_text"]
     refusals = [part.get("refusal") for part in content if part.get("type") == "refusal"]

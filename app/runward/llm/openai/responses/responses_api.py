@@ -1,7 +1,8 @@
-"""OpenAI's Responses API, or any server that speaks it (`openai.types.responses` has the shapes).
+"""Models behind the Responses API, at OpenAI or any compatible server (`openai.types.responses` has
+the shapes).
 
-Nothing is kept at OpenAI unless the settings say `store`: the whole conversation is sent each
-time, with the model's reasoning as it was sealed, and no response goes on from another.
+Nothing is stored at OpenAI unless the settings contain `store`. Each request sends the whole
+conversation, with the model's encrypted reasoning, and no response continues another one.
 """
 
 from dataclasses import replace
@@ -37,9 +38,9 @@ ABILITIES: Final = Abilities(
     executors=frozenset({"shell", "apply_patch", "computer"}),
 )
 NO_ENCRYPTION_ERROR: Final = "Encrypted content is not supported"
-"""How OpenAI refuses to seal the reasoning of a model that does not reason."""
+"""OpenAI's error if encrypted reasoning is requested from a model that does not reason."""
 MAX_PLAIN_MODELS: Final = 256
-"""Names of models that are remembered for it."""
+"""Names of models that are remembered for that error."""
 
 
 class OpenAIResponses:
@@ -60,7 +61,7 @@ class OpenAIResponses:
         return ABILITIES
 
     async def open(self) -> None:
-        """Optional: the first call is as fast as the others after it."""
+        """Open the connection now, so that the first call is as fast as later ones. Optional."""
         await self._line.open()
 
     async def aclose(self) -> None:

@@ -1,6 +1,7 @@
-"""The items of a streamed response, which are told twice: one by one, and all of them at the end.
+"""The items of a streamed response, which arrive twice: one by one, and all of them at the end.
 
-Servers number them with gaps, all alike or not at all, and some give them other ids at the end.
+Some servers number them with gaps, number all alike or not at all, or give them other IDs at the
+end.
 """
 
 from collections import defaultdict, deque
@@ -11,8 +12,8 @@ from runward.llm.frames import Frame
 
 
 def merge_items(streamed_items: list[Frame], final_items: Iterable[Any]) -> list[Frame]:
-    """Return every item once, in the order of `listed`; where an item is in both, the streamed one.
-    Anything in `listed` that is not an object is left out."""
+    """Return every item once, in the order of `final_items`. If an item is in both lists, the
+    streamed one is used. Entries of `final_items` that are not objects are dropped."""
     at_end = [cast(Frame, item) for item in final_items if isinstance(item, dict)]
     pairs = _pairs(streamed_items, at_end)
     paired = {*pairs.values()}
@@ -27,8 +28,8 @@ def merge_items(streamed_items: list[Frame], final_items: Iterable[Any]) -> list
 
 
 def _pairs(streamed: list[Frame], listed: list[Frame]) -> dict[int, int]:
-    """Of each place in `listed`, the same item's place in `streamed`: the one with its id, or else
-    the next one of its type."""
+    """Map the position of each final item to the position of the same streamed item: the one with
+    its ID, or else the next one of its type."""
     pairs: dict[int, int] = {}
     for name in (_id, _type):
         taken = {*pairs.values()}

@@ -1,4 +1,4 @@
-"""Tools in the words of the Responses API, and whose tool an item of an answer belongs to."""
+"""The tools of a Responses request, and the tool that an item of a response belongs to."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -16,17 +16,17 @@ NATIVE_TOOLS: Final[Mapping[ExecutorKind, JsonObject]] = {
     "apply_patch": {"type": "apply_patch"},
     "computer": {"type": "computer"},
 }
-"""OpenAI's own tools for what is carried out here."""
+"""OpenAI's own tools that Runward executes."""
 REQUIRED_SETTINGS: Final[Mapping[HostedKind, JsonObject]] = {
     "code_interpreter": {"container": {"type": "auto"}}
 }
-"""Settings without which OpenAI refuses the tool."""
+"""Settings that OpenAI requires."""
 INCLUDE_OPTIONS: Final[Mapping[HostedKind, str]] = {
     "web_search": "web_search_call.action.sources",
     "file_search": "file_search_call.results",
     "code_interpreter": "code_interpreter_call.outputs",
 }
-"""What an answer tells of a tool's work only if it is asked to."""
+"""Values of `include` that request further results of a tool."""
 
 
 def function_tool(definition: JsonObject) -> JsonObject:
@@ -34,8 +34,8 @@ def function_tool(definition: JsonObject) -> JsonObject:
 
 
 class DeclaredTools:
-    """The tools of one request. Of several that execute the same kind, the first is OpenAI's own
-    tool of that kind; the others are functions."""
+    """The tools of one request. If several execute the same kind, the first becomes OpenAI's own
+    tool of that kind, and the others become functions."""
 
     def __init__(self, tools: Iterable[ToolSpec], functions: Functions) -> None:
         self._tools = tuple(tools)
@@ -52,7 +52,7 @@ class DeclaredTools:
         return [self._declared(tool) for tool in self._tools]
 
     def functions(self) -> tuple[ToolSpec, ...]:
-        """Those that are neither OpenAI's to run nor its own tools."""
+        """Return the tools that are sent as functions."""
         return tuple(tool for tool in self._tools if not self._is_native(tool))
 
     def include_options(self) -> list[str]:
@@ -72,11 +72,11 @@ class DeclaredTools:
         return {"type": "function", "name": named.name}
 
     def executor_name(self, kind: ExecutorKind) -> str:
-        """The registered tool's name; the kind's, where there is none."""
+        """Return the name of the registered tool, or the kind if there is none."""
         return self._native.get(kind, kind)
 
     def hosted_name(self, kind: str, server_label: Any = None) -> str:
-        """The registered tool's name; the kind's, where there is none."""
+        """Return the name of the registered tool, or the kind if there is none."""
         of_kind = [t for t in self._tools if t.hosted is not None and t.hosted.kind == kind]
         for tool in of_kind:
             if self._declared(tool).get("server_label") == server_label:
@@ -97,7 +97,7 @@ class DeclaredTools:
 
 
 def _hosted(tool: ToolSpec, hosted: Hosted) -> JsonObject:
-    """OpenAI's tool: its settings as they were registered."""
+    """Return the definition of a tool that OpenAI runs, with its registered settings."""
     said: JsonObject = {"type": hosted.kind, **REQUIRED_SETTINGS.get(hosted.kind, {})}
     if hosted.kind == "mcp":
         asks = "never" if tool.approval == "never" else "always"
