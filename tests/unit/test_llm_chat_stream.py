@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runward.domain.run.response import ModelResponse, Usage
-from runward.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
+from runward.llm.base import ArgumentsDelta, ModelDelta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS
 from runward.llm.frames import EventLines
 from runward.llm.openai.chat.response import ChatMerge
@@ -40,7 +40,7 @@ def piece(
     return {"tool_calls": [entry]}
 
 
-def merged(*frames: bytes, deltas: list[Delta] | None = None) -> ModelResponse:
+def merged(*frames: bytes, deltas: list[ModelDelta] | None = None) -> ModelResponse:
     merge = ChatMerge((deltas if deltas is not None else []).append)
     for data in frames:
         merge.feed(data)
@@ -53,7 +53,7 @@ def calls_of(*pieces: dict[str, Any], finish: str | None = "tool_calls") -> list
 
 
 def test_text_comes_as_deltas_and_as_a_whole() -> None:
-    deltas: list[Delta] = []
+    deltas: list[ModelDelta] = []
     response = merged(
         frame({"role": "assistant", "content": ""}),
         frame({"content": "Hel"}),
@@ -68,7 +68,7 @@ def test_text_comes_as_deltas_and_as_a_whole() -> None:
 
 
 def test_arguments_come_as_deltas_with_their_call() -> None:
-    deltas: list[Delta] = []
+    deltas: list[ModelDelta] = []
     merged(
         frame(piece(0, "c1", "a")),
         frame(piece(0, arguments='{"x"')),
@@ -213,7 +213,7 @@ def test_an_emoji_cut_in_half_is_whole_again_and_what_cannot_be_stored_is_replac
     halves = (rb'{"choices":[{"delta":{"content":"\ud83d"}}]}', frame({"content": "X"}))
     emoji = (halves[0], rb'{"choices":[{"delta":{"content":"\ude00\u0000"}}]}')
     assert merged(*emoji, frame({}, "stop")).text == "\U0001f600\ufffd"
-    deltas: list[Delta] = []
+    deltas: list[ModelDelta] = []
     assert merged(*halves, frame({}, "stop"), deltas=deltas).text == "\ufffdX"
     assert deltas == [TextDelta("\ufffd"), TextDelta("X")]
 
@@ -262,7 +262,7 @@ def test_a_whole_body_is_the_same_response() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "a", "arguments": "{}"}}
     message = {"role": "assistant", "content": None, "refusal": None, "tool_calls": [call, call]}
     body = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": USAGE}
-    deltas: list[Delta] = []
+    deltas: list[ModelDelta] = []
     response = ChatMerge(deltas.append).whole(json.dumps(body).encode())
     assert [(c.call_id, c.arguments) for c in response.calls] == [("c1", "{}"), ("c1", "{}")]
     assert response.finish == "tool_calls"
@@ -375,7 +375,7 @@ def test_thoughts_among_the_parts_of_the_content_are_reasoning() -> None:
     def thinking(*texts: str) -> dict[str, Any]:
         return {"type": "thinking", "thinking": [{"type": "text", "text": one} for one in texts]}
 
-    deltas: list[Delta] = []
+    deltas: list[ModelDelta] = []
     response = merged(
         frame({"content": [thinking("Hm", ", ")]}),
         frame({"content": [{"type": "thinking", "thinking": "well."}]}),

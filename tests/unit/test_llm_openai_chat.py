@@ -16,7 +16,7 @@ from aiohttp import web
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Message
 from runward.domain.run.response import ModelResponse
-from runward.llm.base import Delta, ModelError, ModelRequest, TextDelta
+from runward.llm.base import ModelDelta, ModelError, ModelRequest, TextDelta
 from runward.llm.failures import http_failure, retry_after
 from runward.llm.openai import client
 from runward.llm.openai.chat.chat_completions import OpenAIChat
@@ -100,7 +100,7 @@ async def test_deltas_are_shown_while_the_answer_comes(
     server: ModelServer, model: OpenAIChat
 ) -> None:
     server.script("m", Answer(text="one two three", pieces=3))
-    deltas: list[Delta] = []
+    deltas: list[ModelDelta] = []
     response = await model.respond(asked(), deltas.append)
     texts = [delta.text for delta in deltas if isinstance(delta, TextDelta)]
     assert len(texts) == 3

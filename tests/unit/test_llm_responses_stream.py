@@ -8,7 +8,7 @@ import pytest
 from runward.domain.registry.tools import Hosted, ToolSpec
 from runward.domain.run.items import HostedCall, Message, Native, Reasoning
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
-from runward.llm.base import ArgumentsDelta, Delta, ModelError, ReasoningDelta, TextDelta
+from runward.llm.base import ArgumentsDelta, ModelDelta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS, MAX_OUTPUT_ITEMS
 from runward.llm.openai.functions import Functions
 from runward.llm.openai.responses.response import ResponseMerge
@@ -48,7 +48,7 @@ def body(*output: Any, **more: Any) -> bytes:
     return json.dumps({"status": "completed", "output": output, "usage": USAGE, **more}).encode()
 
 
-def merge_of(*tools: ToolSpec, deltas: list[Delta] | None = None) -> ResponseMerge:
+def merge_of(*tools: ToolSpec, deltas: list[ModelDelta] | None = None) -> ResponseMerge:
     offered = DeclaredTools(tools, Functions(function_tool))
     return ResponseMerge(deltas.append if deltas is not None else lambda _: None, offered)
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_stored_is_replaced() -> None:
 
 
 def test_a_stream_is_read_and_shown() -> None:
-    deltas: list[Delta] = []
+    deltas: list[ModelDelta] = []
     merge = merge_of(deltas=deltas)
     opening = CALL | {"arguments": ""}
     done = message(part("Hello"))

@@ -13,7 +13,7 @@ from runward.domain.ids import CallId
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Item, Message, TextPart, ToolCall, ToolResult
 from runward.domain.run.response import ModelResponse
-from runward.llm.base import ArgumentsDelta, Delta, ModelRequest, TextDelta
+from runward.llm.base import ArgumentsDelta, ModelDelta, ModelRequest, TextDelta
 from runward.llm.offline.arguments import fill_arguments
 from runward.llm.offline.calls import only_calls, written_calls
 from runward.llm.offline.model import LABEL, MAX_QUOTE, MAX_TEXT, OfflineModel
@@ -45,7 +45,7 @@ TOOLS = (WEATHER, REFUND, MAIL)
 async def ask(
     *said: str | Item,
     tools: tuple[ToolSpec, ...] = TOOLS,
-    deltas: list[Delta] | None = None,
+    deltas: list[ModelDelta] | None = None,
     **fields: Any,
 ) -> ModelResponse:
     items = tuple(Message("user", item) if isinstance(item, str) else item for item in said)
@@ -196,7 +196,7 @@ async def test_a_named_tool_is_the_one_that_is_called() -> None:
 
 
 async def test_deltas_add_up_to_the_response() -> None:
-    deltas: list[Delta] = []
+    deltas: list[ModelDelta] = []
     response = await ask("Hi  there\n", deltas=deltas)
     assert len(deltas) > 5
     assert "".join(d.text for d in deltas if isinstance(d, TextDelta)) == response.text

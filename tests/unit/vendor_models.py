@@ -10,7 +10,7 @@ from aiohttp import web
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Item, Message, ToolCall
 from runward.domain.run.response import ModelResponse, RequestedCall
-from runward.llm.base import Delta, ModelRequest
+from runward.llm.base import ModelDelta, ModelRequest
 from runward.llm.capabilities import fit_request
 from runward.llm.providers.access import AwsKey, ProviderAccess, ProviderName
 from runward.llm.providers.models import ProviderModel
@@ -47,7 +47,7 @@ class Vendor:
     name: ProviderName
     model: ProviderModel
     server: ProviderServer
-    deltas: list[Delta] = field(default_factory=list[Delta])
+    deltas: list[ModelDelta] = field(default_factory=list[ModelDelta])
 
     @property
     def model_name(self) -> str:

@@ -14,8 +14,8 @@ from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 __all__ = [
     "Abilities",
     "ArgumentsDelta",
-    "Delta",
     "Model",
+    "ModelDelta",
     "ModelError",
     "ModelRequest",
     "ModelResponse",
@@ -73,8 +73,8 @@ class StreamRestart:
     """The stream broke and the request is sent again. Text that was streamed before is void."""
 
 
-Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta | StreamRestart
-OnDelta: TypeAlias = Callable[[Delta], None]
+ModelDelta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta | StreamRestart
+OnDelta: TypeAlias = Callable[[ModelDelta], None]
 
 
 class ModelError(Exception):

@@ -25,8 +25,8 @@ from runward.domain.run.tools import CompiledTool
 from runward.llm import failures
 from runward.llm.base import (
     ArgumentsDelta,
-    Delta,
     Model,
+    ModelDelta,
     ModelError,
     ModelRequest,
     OnDelta,
@@ -219,7 +219,7 @@ async def _attempt(
     try:
         async with asyncio.timeout(bound) as timer:
 
-            def show(delta: Delta) -> None:
+            def show(delta: ModelDelta) -> None:
                 if timer.when() is not None:
                     timer.reschedule(None)
                 on_delta(delta)
@@ -283,7 +283,7 @@ class _RequestObserver:
         self.tell(RetryNote(model, error.code, error.message, after))
         self._draft.restart()
 
-    def show(self, delta: Delta) -> None:
+    def show(self, delta: ModelDelta) -> None:
         match delta:
             case TextDelta(text=text):
                 self._draft.add("message.delta", clean_text(text))

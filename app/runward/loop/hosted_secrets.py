@@ -22,7 +22,7 @@ from runward.domain.run.items import (
 from runward.domain.run.response import Loss, ModelResponse, Output
 from runward.llm.base import (
     ArgumentsDelta,
-    Delta,
+    ModelDelta,
     ModelError,
     ModelRequest,
     OnDelta,
@@ -128,7 +128,7 @@ class RedactedDeltas:
         self._wait = max(map(len, values), default=1) - 1
         self._held: dict[tuple[type, int], _Text] = {}
 
-    def __call__(self, delta: Delta) -> None:
+    def __call__(self, delta: ModelDelta) -> None:
         if self._secret is None or isinstance(delta, StreamRestart):
             self._held.clear()
             self._show(delta)
